@@ -1,0 +1,3 @@
+//! The `msccl` command.
+
+fn main() {}

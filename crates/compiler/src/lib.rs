@@ -1,0 +1,1 @@
+//! From a program to an algorithm: chunk DAG, instruction DAG, schedule

@@ -1,0 +1,1 @@
+//! Algorithms to and from MSCCL XML and JSON

@@ -1,0 +1,142 @@
+//! Targets: the limits of the machine that will run an algorithm.
+
+use std::fmt;
+
+use msccl_collective::Protocol;
+
+/// What will run the algorithm: the step shapes it has, its limits, the depth of its links.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The name used on the command line.
+    pub name: &'static str,
+    /// Which steps exist.
+    pub form: StepForm,
+    /// Sizes that must not be exceeded.
+    pub limits: Limits,
+    /// Links under [`Protocol::Simple`].
+    pub simple: LinkShape,
+    /// Links under [`Protocol::Ll`].
+    pub ll: LinkShape,
+    /// Links under [`Protocol::Ll128`].
+    pub ll128: LinkShape,
+}
+
+/// Which steps a target has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepForm {
+    /// The nine kinds of MSCCL; one send peer and one receive peer per thread block; one wait per
+    /// step, so further waits stand in no-op steps before it.
+    Msccl,
+    /// Any number of sources, destinations, links per thread block and waits.
+    Native,
+}
+
+/// Sizes that must not be exceeded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Steps in one thread block.
+    pub steps_per_tb: u32,
+    /// Thread blocks on one rank.
+    pub tbs_per_rank: u32,
+    /// Channels.
+    pub channels: u32,
+    /// Thread blocks of one rank that send (and that receive) on one channel.
+    pub peers_per_channel: u32,
+    /// Chunks in one step.
+    pub count: u32,
+    /// Thread blocks that can be waited for: those with a smaller index than this.
+    pub waitable_tbs: u32,
+    /// Highest slot index, plus one.
+    pub slots: u32,
+}
+
+/// How much a link holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkShape {
+    /// Messages in flight before a sender waits.
+    pub depth: u32,
+    /// Largest message, in bytes. A slice of a chunk never exceeds it; a counted step packs as many
+    /// whole slices into a message as fit.
+    pub message_bytes: u64,
+}
+
+impl Target {
+    /// MSCCL XML as the first runtime reads it (NCCL 2.12 based). Sources of the figures:
+    /// `docs/XML.md`, section "Limits".
+    pub fn msccl() -> Self {
+        Self {
+            name: "msccl",
+            form: StepForm::Msccl,
+            limits: Limits {
+                steps_per_tb: 256,
+                tbs_per_rank: 216,
+                channels: 32,
+                peers_per_channel: 32,
+                count: 71,
+                waitable_tbs: 128,
+                slots: 1 << 15,
+            },
+            simple: LinkShape { depth: 2, message_bytes: 2 << 20 },
+            ll: LinkShape { depth: 8, message_bytes: 32 << 10 },
+            ll128: LinkShape { depth: 8, message_bytes: 576_000 },
+        }
+    }
+
+    /// MSCCL XML as the executor reads it (NCCL 2.23 based) in its default build of 64 steps a block.
+    pub fn executor() -> Self {
+        let msccl = Self::msccl();
+        let limits = Limits { steps_per_tb: 64, tbs_per_rank: 1024, ..msccl.limits };
+        Self { name: "executor", limits, ..msccl }
+    }
+
+    /// Our own runtime.
+    pub fn native() -> Self {
+        Self {
+            name: "native",
+            form: StepForm::Native,
+            limits: Limits {
+                steps_per_tb: 1 << 20,
+                tbs_per_rank: 1 << 12,
+                channels: 1 << 10,
+                peers_per_channel: 1 << 12,
+                count: 1 << 20,
+                waitable_tbs: 1 << 12,
+                slots: 1 << 28,
+            },
+            simple: LinkShape { depth: 4, message_bytes: 512 << 10 },
+            ll: LinkShape { depth: 8, message_bytes: 16 << 10 },
+            ll128: LinkShape { depth: 8, message_bytes: 120 << 10 },
+        }
+    }
+
+    /// The target of that name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        [Self::msccl(), Self::executor(), Self::native()]
+            .into_iter()
+            .find(|target| target.name == name)
+    }
+
+    /// How much a link holds under `protocol`.
+    pub fn link(&self, protocol: Protocol) -> LinkShape {
+        match protocol {
+            Protocol::Simple => self.simple,
+            Protocol::Ll => self.ll,
+            Protocol::Ll128 => self.ll128,
+        }
+    }
+}
+
+impl LinkShape {
+    /// How many chunks of a counted step one message carries when a chunk has `chunk_bytes` bytes:
+    /// as many as fit, at least one (a larger chunk is cut into slices, one round each).
+    pub fn chunks_per_message(self, chunk_bytes: u64, limit: u32) -> u32 {
+        let fitting = self.message_bytes / chunk_bytes.max(1);
+        u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, limit.max(1))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}

@@ -1,0 +1,1 @@
+//! Readable text form. Written next.

@@ -1,0 +1,1 @@
+//! What a step means, once, for every domain of values

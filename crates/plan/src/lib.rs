@@ -1,0 +1,1 @@
+//! A verified algorithm as position-independent words

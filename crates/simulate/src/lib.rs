@@ -1,0 +1,1 @@
+//! The machine over numbers and over time
