@@ -1,1 +1,11 @@
-//! From a program to an algorithm: chunk DAG, instruction DAG, schedule
+//! From a program to an algorithm, one way:
+//!
+//! ```text
+//! ast ──evaluate──▶ chunk::Dag ──lower──▶ instruction::Dag ──schedule──▶ ir::Algorithm
+//!                   what moves            who moves it,                  where, when,
+//!                   where                 fused                          after what
+//! ```
+//!
+//! Absent from this crate: bytes, addresses, files, the verifier.
+
+pub mod chunk;

@@ -1,0 +1,97 @@
+//! The chunk DAG: copies and reductions in program order.
+//!
+//! Nothing here says who sends, when, or on which thread block. Two ops conflict exactly if they
+//! touch one slot of one rank and one of them writes it; the order of `ops` then decides.
+
+use std::fmt;
+
+use msccl_collective::{Collective, Placement, Protocol, Rank, SizeRange, Slot};
+use msccl_syntax::Span;
+use smallvec::SmallVec;
+
+/// A program, evaluated.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Dag {
+    /// Name of the algorithm.
+    pub name: String,
+    /// What it computes.
+    pub collective: Collective,
+    /// The calls it serves: in place or out of place. Slots are memory slots: in place, a slot of
+    /// the aliased buffer is already replaced by the one that stands for it
+    /// ([`Collective::in_place`]); out of place, no op writes an input slot.
+    pub placement: Placement,
+    /// How messages are laid out.
+    pub protocol: Protocol,
+    /// Message sizes served.
+    pub sizes: SizeRange,
+    /// Threads per thread block asked for.
+    pub threads: Option<u32>,
+    /// Scratch chunks of every rank.
+    pub scratch_chunks: Vec<u32>,
+    /// The ops, in program order.
+    pub ops: Vec<Op>,
+    /// Distinct placement hints; [`HintsId`] 0 is "no hints".
+    pub hints: Vec<Hints>,
+    /// Where statements stand in the text; by [`StatementId`].
+    pub statements: Vec<Origin>,
+}
+
+/// `to = Σ sources`, chunk by chunk over `count` slots. `+=` lists `to` itself as first source.
+///
+/// No two operands overlap in part: a source equals `to` or is disjoint from it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Op {
+    /// First slot written.
+    pub to: At,
+    /// First slots read, in the order in which they are combined; at least one.
+    pub sources: SmallVec<[At; 2]>,
+    /// Chunks in every operand; at least one.
+    pub count: u32,
+    /// Placement hints.
+    pub hints: HintsId,
+    /// The statement that asked for it.
+    pub statement: StatementId,
+}
+
+/// A slot of a rank; prints as `r3.i[4]`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct At {
+    /// The rank.
+    pub rank: Rank,
+    /// The slot.
+    pub slot: Slot,
+}
+
+impl fmt::Debug for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.rank, self.slot)
+    }
+}
+
+/// Index into [`Dag::hints`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct HintsId(pub u32);
+
+/// Index into [`Dag::statements`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct StatementId(pub u32);
+
+/// Where the author wants an op placed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Hints {
+    /// The channel of its links.
+    pub channel: Option<u32>,
+    /// The thread block on a sending rank.
+    pub send_tb: Option<u32>,
+    /// The thread block on the receiving rank; also that of local ops.
+    pub receive_tb: Option<u32>,
+}
+
+/// Where a statement stands in the text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// The statement.
+    pub span: Span,
+    /// The call statements through which it was reached, innermost first.
+    pub called_from: Vec<Span>,
+}
