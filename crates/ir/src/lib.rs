@@ -35,5 +35,5 @@ pub mod validate;
 pub use algorithm::{
     Algorithm, Operands, Place, RankProgram, Step, StepKind, StepRef, ThreadBlock, Wait, Waits,
 };
-pub use target::{Limits, LinkShape, StepForm, Target};
+pub use target::{Limits, LinkShape, Packing, StepForm, Target};
 pub use validate::{Violation, ViolationClass, validate};

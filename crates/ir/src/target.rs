@@ -55,9 +55,22 @@ pub struct Limits {
 pub struct LinkShape {
     /// Messages in flight before a sender waits.
     pub depth: u32,
-    /// Largest message, in bytes. A slice of a chunk never exceeds it; a counted step packs as many
-    /// whole slices into a message as fit.
+    /// Largest message, in bytes.
     pub message_bytes: u64,
+    /// How a counted step becomes messages.
+    pub packing: Packing,
+}
+
+/// How a step over several chunks becomes messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packing {
+    /// A slice of a chunk has at most `message_bytes`, and a message carries as many whole slices of
+    /// the step's chunks as fit: the number of messages of a step depends on the size of the call.
+    Fitting,
+    /// Every step is one message. The runtime cuts chunks into slices of at most `message_bytes`
+    /// divided by the largest count of the algorithm, so the number of messages of a step never
+    /// depends on the size of the call, and what is proved for one size holds for all.
+    Whole,
 }
 
 impl Target {
@@ -76,9 +89,9 @@ impl Target {
                 waitable_tbs: 128,
                 slots: 1 << 15,
             },
-            simple: LinkShape { depth: 2, message_bytes: 2 << 20 },
-            ll: LinkShape { depth: 8, message_bytes: 32 << 10 },
-            ll128: LinkShape { depth: 8, message_bytes: 576_000 },
+            simple: LinkShape { depth: 2, message_bytes: 2 << 20, packing: Packing::Fitting },
+            ll: LinkShape { depth: 8, message_bytes: 32 << 10, packing: Packing::Fitting },
+            ll128: LinkShape { depth: 8, message_bytes: 576_000, packing: Packing::Fitting },
         }
     }
 
@@ -103,9 +116,9 @@ impl Target {
                 waitable_tbs: 1 << 12,
                 slots: 1 << 28,
             },
-            simple: LinkShape { depth: 4, message_bytes: 512 << 10 },
-            ll: LinkShape { depth: 8, message_bytes: 16 << 10 },
-            ll128: LinkShape { depth: 8, message_bytes: 120 << 10 },
+            simple: LinkShape { depth: 4, message_bytes: 512 << 10, packing: Packing::Whole },
+            ll: LinkShape { depth: 8, message_bytes: 16 << 10, packing: Packing::Whole },
+            ll128: LinkShape { depth: 8, message_bytes: 120 << 10, packing: Packing::Whole },
         }
     }
 
@@ -127,11 +140,26 @@ impl Target {
 }
 
 impl LinkShape {
-    /// How many chunks of a counted step one message carries when a chunk has `chunk_bytes` bytes:
-    /// as many as fit, at least one (a larger chunk is cut into slices, one round each).
-    pub fn chunks_per_message(self, chunk_bytes: u64, limit: u32) -> u32 {
-        let fitting = self.message_bytes / chunk_bytes.max(1);
-        u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, limit.max(1))
+    /// How many chunks of a counted step one message carries when a chunk has `chunk_bytes` bytes,
+    /// and no step counts more than `count_limit` chunks.
+    pub fn chunks_per_message(self, chunk_bytes: u64, count_limit: u32) -> u32 {
+        let limit = count_limit.max(1);
+        match self.packing {
+            Packing::Whole => limit,
+            Packing::Fitting => {
+                let fitting = self.message_bytes / chunk_bytes.max(1);
+                u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, limit)
+            }
+        }
+    }
+
+    /// The longest slice of a chunk that one round handles, in bytes, for an algorithm whose steps
+    /// count at most `count_max` chunks.
+    pub fn slice_bytes(self, count_max: u32) -> u64 {
+        match self.packing {
+            Packing::Whole => (self.message_bytes / u64::from(count_max.max(1))).max(16),
+            Packing::Fitting => self.message_bytes,
+        }
     }
 }
 
