@@ -9,3 +9,8 @@
 //! Absent from this crate: bytes, addresses, files, the verifier.
 
 pub mod chunk;
+pub mod instruction;
+pub mod schedule;
+mod pipeline;
+
+pub use pipeline::{Compiled, compile, compile_chunks};

@@ -1,1 +1,27 @@
-//! A verified algorithm as position-independent words
+//! A verified algorithm as position-independent words: one plan per rank, the ABI with the kernel.
+//!
+//! [`Plan::of`] takes a [`Verified`] algorithm and nothing less, and maps it one to one: a step becomes
+//! a step, a wait a wait. The words hold no address. They name what they touch by the ordinal of a
+//! [`Symbol`]; binding supplies one address per symbol, so that one plan serves all calls, all message
+//! sizes and all data types. `docs/PLAN.md` is the specification of the words.
+//!
+//! Guarantees: [`decode`]`(`[`encode`]`(p)) == p`; [`decode`] accepts exactly the words that [`encode`]
+//! gives, names the first word that is wrong, and never panics.
+//!
+//! Absent from this crate: addresses, CUDA, message sizes, any choice.
+
+pub mod abi;
+mod decode;
+mod encode;
+pub mod layout;
+mod lower;
+mod plan;
+mod program;
+mod shape;
+
+pub use decode::{Corrupt, decode};
+pub use encode::{TooLarge, encode};
+//pub use plan::Plan;
+pub use program::{
+    Alias, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock,
+};

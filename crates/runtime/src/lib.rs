@@ -1,1 +1,2 @@
 //! Executes plans on host threads
+pub mod host;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A file of a [`SourceMap`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FileId(pub u32);
 
 /// Bytes `start .. end` of one file.

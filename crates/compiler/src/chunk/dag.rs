@@ -26,13 +26,17 @@ pub struct Dag {
     pub sizes: SizeRange,
     /// Threads per thread block asked for.
     pub threads: Option<u32>,
+    /// Copies of every op, each on its part of every chunk: slot `s` of the text has become slots
+    /// `s * instances ..`, one for each copy. 1 unless [`super::instances`] was applied.
+    pub instances: u32,
     /// Scratch chunks of every rank.
     pub scratch_chunks: Vec<u32>,
     /// The ops, in program order.
     pub ops: Vec<Op>,
     /// Distinct placement hints; [`HintsId`] 0 is "no hints".
     pub hints: Vec<Hints>,
-    /// Where statements stand in the text; by [`StatementId`].
+    /// Where statements stand in the text; by [`StatementId`]. The first is the algorithm's head,
+    /// to which the copies belong that finish an in-place program out of place.
     pub statements: Vec<Origin>,
 }
 
@@ -85,6 +89,18 @@ pub struct Hints {
     pub send_tb: Option<u32>,
     /// The thread block on the receiving rank; also that of local ops.
     pub receive_tb: Option<u32>,
+    /// Which copy of the program the op belongs to, below [`Dag::instances`]. Copies share no
+    /// slots, and are there to run on channels and thread blocks of their own.
+    pub instance: u32,
+}
+
+impl Hints {
+    /// The channel asked for. A thread block belongs to one channel, so asking for a thread block
+    /// without a channel asks for channel 0.
+    pub fn channel(&self) -> Option<u32> {
+        let asks_tb = self.send_tb.is_some() || self.receive_tb.is_some();
+        self.channel.or(asks_tb.then_some(0))
+    }
 }
 
 /// Where a statement stands in the text.

@@ -1,5 +1,26 @@
 //! What moves where: a program evaluated to copies and reductions of chunks.
+//!
+//! [`Dag`] is the value; [`crate::evaluate`] makes one from text. Here is what one can ask of it
+//! and do with it: [`check_promise`] holds it against its collective, [`instances`] cuts every chunk
+//! in several, [`coarsen`] joins chunks that always move together.
+//!
+//! Absent from this module: text, expressions, who sends and when.
 
 mod dag;
+mod dump;
 
+mod bits;
+mod memory;
+mod placement;
+mod scratch;
+
+mod coarsen;
+mod instances;
+mod promise;
+
+pub use coarsen::coarsen;
 pub use dag::{At, Dag, Hints, HintsId, Op, Origin, StatementId};
+pub use instances::{TooManyChunks, instances};
+pub use promise::check_promise;
+
+pub(crate) use memory::{BufferId, MAX_CHUNKS, Memory, Refusal, Region};

@@ -1,0 +1,5 @@
+//! x
+use msccl_syntax::Diagnostic;
+use super::Dag;
+/// x
+pub fn check_promise(_dag: &Dag) -> Result<(), Vec<Diagnostic>> { Ok(()) }

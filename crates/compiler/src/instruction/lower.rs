@@ -1,0 +1,299 @@
+//! From ops to instructions, in one pass over the program.
+
+use std::convert::Infallible;
+
+use msccl_collective::{Buffer, Slot};
+use msccl_ir::{LinkShape, StepForm, Target};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::arity::for_each_lowered;
+use super::dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
+use super::fuse::{Candidate, fits_link, may_drop_write, may_pass_on};
+use super::slots::SlotTable;
+use super::waves::{LinkNumber, LinkWaves};
+use crate::chunk::{self, At, Hints, Op};
+
+/// Lowers every op of `program` for `target`.
+///
+/// Guarantees: every message has one sender and one receiver on two different ranks, and the
+/// sender's key is smaller than the receiver's; instructions that touch one slot in conflict have
+/// keys in program order; no link (pair of ranks and channel asked for) carries two messages in one
+/// wave.
+pub fn lower(program: &chunk::Dag, target: &Target) -> Dag {
+    let mut lowering = Lowering::new(program, target);
+    for op in &program.ops {
+        let Ok(()) = for_each_lowered(op, target, |op| {
+            lowering.op(op);
+            Ok::<(), Infallible>(())
+        });
+    }
+    lowering.keep_promised_writes();
+    lowering.drop_dead_writes();
+    lowering.dag
+}
+
+struct Lowering<'a> {
+    program: &'a chunk::Dag,
+    form: StepForm,
+    link: LinkShape,
+    slots: SlotTable,
+    states: Vec<SlotState>,
+    links: LinkWaves,
+    /// Plain sends that may take a further destination (native form only).
+    sends: FxHashMap<SendKey, InstructionId>,
+    /// By instruction: whether its local write is used by anything but what it passes on.
+    used: Vec<bool>,
+    dag: Dag,
+}
+
+/// What is known about a slot between two ops.
+#[derive(Clone, Copy)]
+struct SlotState {
+    /// The instruction that wrote it last.
+    writer: Option<InstructionId>,
+    /// The first wave after that write.
+    readable: u32,
+    /// The first wave after every read since.
+    writable: u32,
+}
+
+/// Sends of the same chunks in the same wave at the same place.
+#[derive(PartialEq, Eq, Hash)]
+struct SendKey {
+    from: At,
+    count: u32,
+    wave: u32,
+    channel: Option<u32>,
+    tb: Option<u32>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(program: &'a chunk::Dag, target: &Target) -> Self {
+        let slots = SlotTable::new(&program.collective, &program.scratch_chunks);
+        let pristine = SlotState { writer: None, readable: 0, writable: 0 };
+        Self {
+            program,
+            form: target.form,
+            link: target.link(program.protocol),
+            states: vec![pristine; slots.len()],
+            slots,
+            links: LinkWaves::default(),
+            sends: FxHashMap::default(),
+            used: Vec::new(),
+            dag: Dag::default(),
+        }
+    }
+
+    fn op(&mut self, op: &Op) {
+        let hints = self.program.hints[op.hints.0 as usize];
+        let wave = self.wave(op, &hints);
+        let receiver = self.receive(op, wave);
+        for source in &op.sources {
+            if source.rank == op.to.rank {
+                self.read(*source, op.count, wave);
+            } else {
+                self.send(*source, op, wave, &hints, receiver);
+            }
+        }
+        self.write(op, receiver, wave);
+    }
+
+    /// The first wave in which everything that `op` touches is ready and its links are free; takes
+    /// the links.
+    fn wave(&mut self, op: &Op, hints: &Hints) -> u32 {
+        let mut wave = self.ready(op);
+        let links: SmallVec<[LinkNumber; 2]> = remotes(op)
+            .map(|source| self.links.link(source.rank, op.to.rank, hints.channel()))
+            .collect();
+        loop {
+            let free = links.iter().fold(wave, |wave, &link| self.links.first_free(link, wave));
+            if free == wave {
+                break;
+            }
+            wave = free;
+        }
+        for &link in &links {
+            self.links.take(link, wave);
+        }
+        wave
+    }
+
+    fn ready(&self, op: &Op) -> u32 {
+        let read = op.sources.iter().flat_map(|source| self.states_of(*source, op.count));
+        let readable = read.map(|state| state.readable).max().unwrap_or(0);
+        let written = self.states_of(op.to, op.count);
+        let writable = written.map(|state| state.writable.max(state.readable)).max().unwrap_or(0);
+        readable.max(writable)
+    }
+
+    fn states_of(&self, at: At, count: u32) -> impl Iterator<Item = &SlotState> {
+        let first = self.slots.number(at.rank, at.slot);
+        self.states[first..first + count as usize].iter()
+    }
+
+    fn states_of_mut(&mut self, at: At, count: u32) -> impl Iterator<Item = &mut SlotState> {
+        let first = self.slots.number(at.rank, at.slot);
+        self.states[first..first + count as usize].iter_mut()
+    }
+
+    /// The instruction on the destination's rank. Its messages get the next message numbers, in the
+    /// order of the sources; [`Lowering::send`] adds them in that order.
+    fn receive(&mut self, op: &Op, wave: u32) -> InstructionId {
+        let mut next = self.dag.messages.len() as u32;
+        let mut sources: SmallVec<[Operand; 2]> = SmallVec::new();
+        for source in &op.sources {
+            if source.rank == op.to.rank {
+                sources.push(Operand::Local(source.slot));
+            } else {
+                sources.push(Operand::Message(MessageId(next)));
+                next += 1;
+            }
+        }
+        let remote = next > self.dag.messages.len() as u32;
+        order_pair(&mut sources, op.to.slot);
+        self.push(Instruction {
+            rank: op.to.rank,
+            wave,
+            phase: if remote { Phase::Receive } else { Phase::Local },
+            sources,
+            destinations: SmallVec::from_slice(&[Operand::Local(op.to.slot)]),
+            count: op.count,
+            hints: op.hints,
+            statement: op.statement,
+        })
+    }
+
+    fn push(&mut self, instruction: Instruction) -> InstructionId {
+        let id = InstructionId(self.dag.instructions.len() as u32);
+        self.dag.instructions.push(instruction);
+        self.used.push(false);
+        id
+    }
+
+    /// Adds the message that carries `source` to `receiver`, sent by whoever may send it.
+    fn send(&mut self, source: At, op: &Op, wave: u32, hints: &Hints, receiver: InstructionId) {
+        let message = MessageId(self.dag.messages.len() as u32);
+        let region = source.slot.run(op.count);
+        let candidate = Candidate { region, wave, hints };
+        let sender = match self.passer(source, &candidate) {
+            Some(passer) => {
+                self.dag.instructions[passer.0 as usize].phase = Phase::Pass;
+                for state in self.states_of_mut(source, op.count) {
+                    state.writable = state.writable.max(wave + 1);
+                }
+                passer
+            }
+            None => {
+                self.read(source, op.count, wave);
+                self.plain_send(source, op, wave, hints)
+            }
+        };
+        self.dag.instructions[sender.0 as usize].destinations.push(Operand::Message(message));
+        let (from, to) = (source.rank, op.to.rank);
+        self.dag.messages.push(Message { sender, receiver, from, to });
+    }
+
+    /// The instruction that may pass the region at `source` on, by the rules of [`super::fuse`].
+    fn passer(&self, source: At, candidate: &Candidate<'_>) -> Option<InstructionId> {
+        let count = candidate.region.count;
+        let mut states = self.states_of(source, count);
+        let passer = states.next()?.writer?;
+        let k = self.dag.instruction(passer);
+        let k_hints = &self.program.hints[k.hints.0 as usize];
+        let fuses = fits_link(self.link, count)
+            && may_pass_on(self.form, k, k_hints, candidate)
+            && states.all(|state| state.writer == Some(passer));
+        fuses.then_some(passer)
+    }
+
+    /// A send of its own, or one of the same chunks in the same wave if the target sends to many.
+    fn plain_send(&mut self, from: At, op: &Op, wave: u32, hints: &Hints) -> InstructionId {
+        let key = SendKey {
+            from,
+            count: op.count,
+            wave,
+            channel: hints.channel(),
+            tb: hints.send_tb,
+        };
+        if let Some(&send) = self.sends.get(&key) {
+            return send;
+        }
+        let send = self.push(Instruction {
+            rank: from.rank,
+            wave,
+            phase: Phase::Send,
+            sources: SmallVec::from_slice(&[Operand::Local(from.slot)]),
+            destinations: SmallVec::new(),
+            count: op.count,
+            hints: op.hints,
+            statement: op.statement,
+        });
+        if self.form == StepForm::Native {
+            self.sends.insert(key, send);
+        }
+        send
+    }
+
+    /// Notes that something in `wave` reads the region at `at` from memory.
+    fn read(&mut self, at: At, count: u32, wave: u32) {
+        let first = self.slots.number(at.rank, at.slot);
+        for state in &mut self.states[first..first + count as usize] {
+            state.writable = state.writable.max(wave + 1);
+            if let Some(writer) = state.writer {
+                self.used[writer.0 as usize] = true;
+            }
+        }
+    }
+
+    fn write(&mut self, op: &Op, writer: InstructionId, wave: u32) {
+        let written = SlotState { writer: Some(writer), readable: wave + 1, writable: wave + 1 };
+        for state in self.states_of_mut(op.to, op.count) {
+            *state = written;
+        }
+    }
+
+    /// Marks the writers of everything the collective promises something about.
+    fn keep_promised_writes(&mut self) {
+        let collective = &self.program.collective;
+        let in_place = self.program.placement.serves_in_place();
+        for rank in collective.all_ranks() {
+            for index in 0..collective.output_chunks(rank) {
+                if collective.promised(rank, index).is_none() {
+                    continue;
+                }
+                let slot = Slot::new(Buffer::Output, index);
+                let slot = if in_place { collective.in_place(rank, slot) } else { slot };
+                let number = self.slots.number(rank, slot);
+                if let Some(writer) = self.states[number].writer {
+                    self.used[writer.0 as usize] = true;
+                }
+            }
+        }
+    }
+
+    fn drop_dead_writes(&mut self) {
+        for (instruction, &used) in self.dag.instructions.iter_mut().zip(&self.used) {
+            if !used && may_drop_write(self.form, instruction) {
+                instruction.destinations.retain(|to| matches!(to, Operand::Message(_)));
+            }
+        }
+    }
+}
+
+fn remotes(op: &Op) -> impl Iterator<Item = &At> {
+    op.sources.iter().filter(|source| source.rank != op.to.rank)
+}
+
+/// Puts a pair of sources into the order in which MSCCL's steps read them: the message before the
+/// local operand, the destination before another local operand. Two operands combine to the same
+/// value in either order; longer sums keep the order of the program.
+fn order_pair(sources: &mut SmallVec<[Operand; 2]>, to: Slot) {
+    if let [first, second] = sources.as_mut_slice() {
+        let message_last = matches!((&first, &second), (Operand::Local(_), Operand::Message(_)));
+        let destination_last = *second == Operand::Local(to);
+        if message_last || (destination_last && matches!(first, Operand::Local(_))) {
+            std::mem::swap(first, second);
+        }
+    }
+}

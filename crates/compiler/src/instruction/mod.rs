@@ -1,0 +1,28 @@
+//! Who moves it: every op of the chunk DAG becomes instructions of single ranks, and instructions
+//! that belong together become one.
+//!
+//! [`lower`] takes ops in program order. An op whose sources lie on other ranks becomes one send on
+//! each of those ranks and one receiving instruction on the destination's; a local op becomes one
+//! local instruction. [`fuse`] then lets an instruction pass its result on directly.
+//!
+//! # Waves
+//!
+//! Every op gets a *wave*: the first time at which everything it depends on is done and its links
+//! are free. Two ops of one wave never touch the same slot in conflict, and a link carries at most
+//! one message per wave. Running the ops wave by wave is therefore one correct run, in which a send
+//! and its receive meet; the schedule keeps every thread block in that order, which is why it cannot
+//! deadlock (`docs/ARCHITECTURE.md`, "Why schedules do not deadlock").
+//!
+//! Absent from this stage: thread blocks, channels other than those asked for, waits, step numbers.
+
+mod arity;
+mod dag;
+mod fuse;
+mod lower;
+mod slots;
+mod waves;
+
+pub use dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
+pub use fuse::fits_link;
+pub use lower::lower;
+pub use slots::SlotTable;

@@ -1,0 +1,73 @@
+//! Which wave a link is free in.
+
+use msccl_collective::Rank;
+use rustc_hash::FxHashMap;
+
+/// The waves in which each link already carries a message.
+///
+/// A link here is a pair of ranks and the channel the author asked for, if any: messages whose
+/// channel is still open share one line, so that any later choice of channels keeps their order.
+#[derive(Debug, Default)]
+pub struct LinkWaves {
+    /// Dense numbers of links.
+    links: FxHashMap<(u32, u32, u32), u32>,
+    /// For a taken `(link, wave)`: a later wave to try. Paths are compressed, so that a long queue
+    /// on one link costs near-constant time per message.
+    taken: FxHashMap<u64, u32>,
+}
+
+/// A link, by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkNumber(u32);
+
+impl LinkWaves {
+    /// The link from `from` to `to` on the channel asked for.
+    pub fn link(&mut self, from: Rank, to: Rank, channel: Option<u32>) -> LinkNumber {
+        let next = self.links.len() as u32;
+        let channel = channel.map_or(0, |channel| channel + 1);
+        LinkNumber(*self.links.entry((from.0, to.0, channel)).or_insert(next))
+    }
+
+    /// The first wave from `wave` on in which `link` is free.
+    pub fn first_free(&mut self, link: LinkNumber, wave: u32) -> u32 {
+        let mut free = wave;
+        while let Some(&later) = self.taken.get(&key(link, free)) {
+            free = later;
+        }
+        let mut passed = wave;
+        while passed != free {
+            let later = self.taken.insert(key(link, passed), free);
+            passed = later.unwrap_or(free);
+        }
+        free
+    }
+
+    /// Marks `link` as carrying a message in `wave`.
+    pub fn take(&mut self, link: LinkNumber, wave: u32) {
+        self.taken.insert(key(link, wave), wave + 1);
+    }
+}
+
+fn key(link: LinkNumber, wave: u32) -> u64 {
+    u64::from(link.0) << 32 | u64::from(wave)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_wave_is_passed_over() {
+        let mut waves = LinkWaves::default();
+        let link = waves.link(Rank(0), Rank(1), None);
+        let other = waves.link(Rank(0), Rank(1), Some(0));
+        for expected in [3, 4, 5] {
+            let free = waves.first_free(link, 3);
+            assert_eq!(free, expected);
+            waves.take(link, free);
+        }
+        assert_eq!(waves.first_free(link, 0), 0);
+        assert_eq!(waves.first_free(link, 4), 6);
+        assert_eq!(waves.first_free(other, 3), 3);
+    }
+}

@@ -1,0 +1,179 @@
+//! Which thread block of its rank runs each instruction.
+//!
+//! An instruction with messages belongs to the thread block that owns the link ends they use. A
+//! local instruction joins the block that last wrote what it needs, if that block only receives, so
+//! that it need not wait; otherwise the block for local work. A hint overrides all of this.
+
+use std::collections::BTreeSet;
+
+use msccl_collective::{Channel, Slot, TbIndex};
+use msccl_syntax::Diagnostic;
+use rustc_hash::FxHashMap;
+
+use super::channels::{EndId, Routes};
+use super::memory::Memory;
+use crate::chunk;
+use crate::instruction::{self, Instruction, InstructionId, Operand, Phase};
+
+/// The thread blocks of one rank, as far as they are known.
+#[derive(Debug)]
+pub struct Blocks<'a> {
+    program: &'a chunk::Dag,
+    routes: &'a Routes,
+    blocks: Vec<Block>,
+    /// The block of each group of link ends, by its lowest end.
+    by_owner: FxHashMap<EndId, TbIndex>,
+    /// The block of each number that the author asked for.
+    by_hint: FxHashMap<u32, TbIndex>,
+    local: Option<TbIndex>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// Known as soon as the block owns a link.
+    channel: Option<Channel>,
+    sends: bool,
+}
+
+impl<'a> Blocks<'a> {
+    /// The blocks of the rank whose instructions are `ids`, with those that hints ask for first, in
+    /// the order of their numbers.
+    ///
+    /// # Errors
+    ///
+    /// Hints that put two channels into one block, or one link end into two.
+    pub fn new(
+        program: &'a chunk::Dag,
+        routes: &'a Routes,
+        dag: &instruction::Dag,
+        ids: &[InstructionId],
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let mut blocks = Self {
+            program,
+            routes,
+            blocks: Vec::new(),
+            by_owner: FxHashMap::default(),
+            by_hint: FxHashMap::default(),
+            local: None,
+        };
+        let instructions = || ids.iter().map(|&id| dag.instruction(id));
+        let asked: BTreeSet<u32> =
+            instructions().filter_map(|instruction| blocks.asked(instruction)).collect();
+        for number in asked {
+            let block = blocks.open(None);
+            blocks.by_hint.insert(number, block);
+        }
+        for instruction in instructions() {
+            blocks.bind_hint(instruction)?;
+        }
+        Ok(blocks)
+    }
+
+    /// The block that runs `instruction`; every earlier instruction of the rank has one.
+    pub fn of(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
+        if let Some(block) = self.hinted(instruction) {
+            return block;
+        }
+        let block = match self.owner(instruction) {
+            Some((owner, channel)) => self.owned(owner, channel),
+            None => self.for_local(instruction, memory),
+        };
+        self.blocks[block.index()].sends |= instruction.sends().next().is_some();
+        block
+    }
+
+    /// The channel of every block.
+    pub fn channels(&self) -> impl Iterator<Item = Channel> {
+        self.blocks.iter().map(|block| block.channel.unwrap_or(Channel(0)))
+    }
+
+    fn asked(&self, instruction: &Instruction) -> Option<u32> {
+        let hints = &self.program.hints[instruction.hints.0 as usize];
+        match instruction.phase {
+            Phase::Send => hints.send_tb,
+            Phase::Local | Phase::Receive | Phase::Pass => hints.receive_tb,
+        }
+    }
+
+    fn hinted(&self, instruction: &Instruction) -> Option<TbIndex> {
+        self.by_hint.get(&self.asked(instruction)?).copied()
+    }
+
+    fn open(&mut self, channel: Option<Channel>) -> TbIndex {
+        self.blocks.push(Block { channel, sends: false });
+        TbIndex::from(self.blocks.len() - 1)
+    }
+
+    /// The group of link ends that `instruction` uses, and their channel.
+    fn owner(&self, instruction: &Instruction) -> Option<(EndId, Channel)> {
+        let route = |message: instruction::MessageId| self.routes.routes[message.0 as usize];
+        let received = instruction.receives().map(|message| (route(message), true));
+        let mut ends = received.chain(instruction.sends().map(|message| (route(message), false)));
+        let (route, receives) = ends.next()?;
+        let end = if receives { route.receiver } else { route.sender };
+        Some((self.routes.owners[end.0 as usize], Channel(route.channel)))
+    }
+
+    fn owned(&mut self, owner: EndId, channel: Channel) -> TbIndex {
+        if let Some(&block) = self.by_owner.get(&owner) {
+            return block;
+        }
+        let block = self.open(Some(channel));
+        self.by_owner.insert(owner, block);
+        block
+    }
+
+    fn for_local(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
+        let touched = instruction.sources.iter().chain(&instruction.destinations);
+        let writers = touched.filter_map(local).filter_map(|slot| memory.writer(slot));
+        let receiving = writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);
+        receiving.last().or(self.local).unwrap_or_else(|| {
+            let block = self.open(None);
+            self.local = Some(block);
+            block
+        })
+    }
+
+    /// Gives the ends of a hinted instruction to the block that the hint names.
+    fn bind_hint(&mut self, instruction: &Instruction) -> Result<(), Vec<Diagnostic>> {
+        let (Some(block), Some((owner, channel))) =
+            (self.hinted(instruction), self.owner(instruction))
+        else {
+            return Ok(());
+        };
+        let known = self.blocks[block.index()].channel.get_or_insert(channel);
+        if *known != channel {
+            let known = *known;
+            return Err(vec![self.refuse(
+                instruction,
+                format!("this asks for {channel}, but its thread block is already on {known}"),
+            )]);
+        }
+        let bound = *self.by_owner.entry(owner).or_insert(block);
+        if bound != block {
+            return Err(vec![self.refuse(
+                instruction,
+                format!(
+                    "this link already belongs to another thread block of {}",
+                    instruction.rank
+                ),
+            )]);
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, instruction: &Instruction, message: String) -> Diagnostic {
+        let origin = &self.program.statements[instruction.statement.0 as usize];
+        Diagnostic::error(origin.span, message).hint(
+            "a thread block has one channel, and each end of a link belongs to one thread block; \
+             use another channel or thread block, or leave the choice to the compiler",
+        )
+    }
+}
+
+fn local(operand: &Operand) -> Option<Slot> {
+    match operand {
+        Operand::Local(slot) => Some(*slot),
+        Operand::Message(_) => None,
+    }
+}

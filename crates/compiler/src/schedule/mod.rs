@@ -1,0 +1,101 @@
+//! Where, when, after what: thread blocks, channels, order, waits.
+//!
+//! [`schedule`] turns the instruction DAG into an [`Algorithm`]:
+//!
+//! 1. [`channels`] gives every message a channel, so that each link end can belong to one thread
+//!    block and every step's links to one channel;
+//! 2. [`blocks`] gives every instruction of a rank a thread block;
+//! 3. [`waits`] finds, in the order of waves and phases, what each step must wait for, without what
+//!    is implied;
+//! 4. [`emit`] writes steps, with no-op steps where the target allows one wait per step.
+//!
+//! # Why schedules do not deadlock
+//!
+//! Every thread block keeps the order (wave, phase). Take the unfinished step that is first in that
+//! order. Everything it waits for is earlier, hence done. If it receives, its message was sent
+//! earlier. If it sends in its own wave, the link is empty, since a link carries one message per wave
+//! and the receiver of the previous one is earlier; the step's messages fit into an empty link, or
+//! its thread block and the receiver's hold nothing of that wave but this link's two ends
+//! (`channels`, rule 4), so that the receiver runs at once. If it passes a result on, its messages
+//! fit into an empty link (rule 3 of `instruction::fuse`), and the link empties because the step
+//! that takes the previous message is no later than this one and takes before it sends. So some
+//! step can always go on.
+//!
+//! Absent from this stage: what moves, which instruction sends what, bytes.
+
+mod blocks;
+mod channels;
+mod emit;
+mod memory;
+mod waits;
+
+use msccl_ir::{Algorithm, StepRef, Target};
+use msccl_syntax::Diagnostic;
+
+use crate::chunk::{self, Origin, StatementId};
+use crate::instruction::{self, SlotTable};
+
+/// An algorithm, and which statement each of its steps came from.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Where its steps came from.
+    pub origins: Origins,
+}
+
+/// Which statement each step came from.
+#[derive(Clone, Debug, Default)]
+pub struct Origins {
+    /// By rank, thread block, step.
+    statements: Vec<Vec<Vec<StatementId>>>,
+    table: Vec<Origin>,
+}
+
+impl Origins {
+    /// The statement that asked for the step at `at`, if there is such a step.
+    pub fn of(&self, at: StepRef) -> Option<&Origin> {
+        let block = self.statements.get(at.rank.index())?.get(at.tb.index())?;
+        self.table.get(block.get(at.step.index())?.0 as usize)
+    }
+}
+
+/// Schedules `instructions`, lowered from `program`, for `target`.
+///
+/// # Errors
+///
+/// Hints that cannot be honoured, and programs that need more channels than the target has, each at
+/// the statement that asked. Sizes of the result are checked afterwards, by [`msccl_ir::validate`].
+pub fn schedule(
+    program: &chunk::Dag,
+    instructions: &instruction::Dag,
+    target: &Target,
+) -> Result<Schedule, Vec<Diagnostic>> {
+    let routes = channels::assign(program, instructions, target)?;
+    let slots = SlotTable::new(&program.collective, &program.scratch_chunks);
+    let context = emit::Context {
+        program,
+        dag: instructions,
+        routes: &routes,
+        slots: &slots,
+        form: target.form,
+    };
+    let mut ranks = Vec::with_capacity(program.scratch_chunks.len());
+    let mut statements = Vec::with_capacity(program.scratch_chunks.len());
+    for (rank, ids) in emit::by_rank(program, instructions) {
+        let (steps, sources) = emit::rank(&context, rank, &ids)?;
+        ranks.push(steps);
+        statements.push(sources);
+    }
+    let algorithm = Algorithm {
+        name: program.name.clone(),
+        collective: program.collective.clone(),
+        placement: program.placement,
+        protocol: program.protocol,
+        sizes: program.sizes,
+        threads: program.threads,
+        ranks,
+    };
+    let origins = Origins { statements, table: program.statements.clone() };
+    Ok(Schedule { algorithm, origins })
+}

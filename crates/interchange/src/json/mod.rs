@@ -1,0 +1,1 @@
+//! Our own IR as JSON.

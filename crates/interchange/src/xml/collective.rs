@@ -1,0 +1,92 @@
+//! Collectives by name, and their sizes from and to `nchunksperloop`.
+
+use std::sync::Arc;
+
+use msccl_collective::{Collective, Custom, Kind, Rank};
+
+use super::Dialect;
+
+/// The kind that both dialects' names stand for; `None` for `custom` and names that mean no
+/// collective of ours.
+pub(super) fn kind_by_name(name: &str, root: Rank) -> Option<Kind> {
+    Some(match name {
+        "allreduce" => Kind::AllReduce,
+        "allgather" => Kind::AllGather,
+        "reduce_scatter" | "reducescatter" => Kind::ReduceScatter,
+        "alltoall" => Kind::AllToAll,
+        "broadcast" => Kind::Broadcast { root },
+        "reduce" => Kind::Reduce { root },
+        "gather" => Kind::Gather { root },
+        "scatter" => Kind::Scatter { root },
+        _ => return None,
+    })
+}
+
+/// What `dialect` calls the collective; `None` where it has no such thing.
+pub(super) fn name_in(dialect: Dialect, kind: &Kind) -> Option<&'static str> {
+    let executor = dialect == Dialect::Executor;
+    Some(match kind {
+        Kind::AllReduce => "allreduce",
+        Kind::AllGather => "allgather",
+        Kind::ReduceScatter if executor => "reducescatter",
+        Kind::ReduceScatter => "reduce_scatter",
+        Kind::AllToAll => "alltoall",
+        Kind::Broadcast { .. } => "broadcast",
+        Kind::Reduce { .. } => "reduce",
+        Kind::Gather { .. } if executor => "gather",
+        Kind::Scatter { .. } if executor => "scatter",
+        Kind::Custom(_) if !executor => "custom",
+        Kind::Gather { .. } | Kind::Scatter { .. } | Kind::Custom(_) => return None,
+    })
+}
+
+/// Whether a name belongs to the executor only.
+pub(super) fn is_executors(name: &str) -> bool {
+    matches!(name, "reducescatter" | "gather" | "scatter" | "send" | "recv" | "alltoallv")
+}
+
+/// How many blocks `nchunksperloop` counts: the interpreters divide the size of a call by it, and
+/// take that size to be the number of elements given to the call, times the number of ranks for
+/// all-gather, reduce-scatter and all-to-all, but not for gather and scatter.
+pub(super) fn loop_blocks(kind: &Kind, ranks: u32) -> u32 {
+    match kind {
+        Kind::AllReduce
+        | Kind::Broadcast { .. }
+        | Kind::Reduce { .. }
+        | Kind::Gather { .. }
+        | Kind::Scatter { .. }
+        | Kind::Custom(_) => 1,
+        Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll => ranks,
+    }
+}
+
+/// `nchunksperloop` of a collective.
+pub(super) fn loop_chunks(collective: &Collective) -> u64 {
+    let Collective { kind, ranks, chunks } = collective;
+    match kind {
+        Kind::Custom(custom) => u64::from(custom.input_chunks.max(custom.output_chunks)),
+        _ => u64::from(loop_blocks(kind, *ranks)) * u64::from(*chunks),
+    }
+}
+
+/// By what the first runtime multiplies `i_chunks` and `o_chunks` before it compares them with
+/// `nchunksperloop`.
+pub(super) fn multipliers(kind: &Kind, ranks: u32) -> (u64, u64) {
+    match kind {
+        Kind::AllGather => (u64::from(ranks), 1),
+        Kind::ReduceScatter => (1, u64::from(ranks)),
+        Kind::AllReduce
+        | Kind::AllToAll
+        | Kind::Broadcast { .. }
+        | Kind::Reduce { .. }
+        | Kind::Gather { .. }
+        | Kind::Scatter { .. }
+        | Kind::Custom(_) => (1, 1),
+    }
+}
+
+/// A custom collective without a contract.
+pub(super) fn custom(name: &str, ranks: u32, input_chunks: u32, output_chunks: u32) -> Collective {
+    let custom = Custom { name: name.to_owned(), input_chunks, output_chunks, contract: None };
+    Collective { kind: Kind::Custom(Arc::new(custom)), ranks, chunks: 1 }
+}

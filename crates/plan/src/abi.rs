@@ -1,0 +1,88 @@
+//! The generated texts: the C header that kernels include, and the tables of `docs/PLAN.md`.
+//!
+//! `cargo test -p msccl-plan` compares both files with what these functions give, and rewrites them
+//! when `MSCCL_BLESS` is set.
+
+use std::fmt::Write;
+
+use crate::layout::{self, Entry, header, link, operand, step, tb};
+
+/// A table of constants with its heading and the prefix of its names in C.
+struct Section {
+    /// Names it in the markers of `docs/PLAN.md`.
+    name: &'static str,
+    title: &'static str,
+    prefix: &'static str,
+    entries: &'static [Entry],
+    /// Words in one record, for the sections that are records.
+    length: Option<usize>,
+}
+
+const SECTIONS: [Section; 10] = [
+    section("header", "Words of the header", "HEADER_", header::WORDS, Some(header::LENGTH)),
+    section("values", "Values in the header", "", layout::VALUES, None),
+    section("tb", "Words of a thread block's entry", "TB_", tb::WORDS, Some(tb::LENGTH)),
+    section("link", "Words of a link end's entry", "LINK_", link::WORDS, Some(link::LENGTH)),
+    section("step", "Fixed words of a step", "STEP_", step::WORDS, Some(step::LENGTH)),
+    section("fields", "Fields of a step's words", "STEP_", step::FIELDS, None),
+    section("opcodes", "Opcodes", "", layout::OPCODES, None),
+    section("operand", "Fields of an operand", "", operand::PLACES, None),
+    section("wait", "Fields of a wait", "", operand::WAIT, None),
+    section("symbols", "Symbols", "", layout::SYMBOLS, None),
+];
+
+const fn section(
+    name: &'static str,
+    title: &'static str,
+    prefix: &'static str,
+    entries: &'static [Entry],
+    length: Option<usize>,
+) -> Section {
+    Section { name, title, prefix, entries, length }
+}
+
+/// The text of `kernels/include/msccl_plan.h`.
+pub fn c_header() -> String {
+    let mut text = String::from(
+        "// The words of a plan; docs/PLAN.md explains them.\n\
+         // Generated from crates/plan/src/layout.rs: do not edit. Regenerate with\n\
+         //     MSCCL_BLESS=1 cargo test -p msccl-plan\n\
+         #pragma once\n\n",
+    );
+    text.push_str("enum : unsigned {\n");
+    for Section { name: _, title, prefix, entries, length } in SECTIONS {
+        let _ = writeln!(text, "    // {title}.");
+        for Entry { name, value, meaning } in entries {
+            let name = format!("MSCCL_PLAN_{prefix}{name}");
+            let _ = writeln!(text, "    {name:<36} = {},  // {meaning}", c_number(*value));
+        }
+        if let Some(words) = length {
+            let name = format!("MSCCL_PLAN_{prefix}LENGTH");
+            let _ = writeln!(text, "    {name:<36} = {words},  // words");
+        }
+        text.push('\n');
+    }
+    let alignment = step::ALIGNMENT;
+    let name = "MSCCL_PLAN_STEP_ALIGNMENT";
+    let _ = writeln!(text, "    // Steps start at multiples of this many words.");
+    let _ = writeln!(text, "    {name:<36} = {alignment},");
+    text.push_str("};\n");
+    text
+}
+
+/// The tables of `docs/PLAN.md`: the name in the table's markers, and its text.
+pub fn tables() -> Vec<(&'static str, String)> {
+    let table = |section: &Section| {
+        let mut text = String::from("| name | value | meaning |\n|---|---|---|\n");
+        for Entry { name, value, meaning } in section.entries {
+            let _ = writeln!(text, "| `{name}` | {} | {meaning} |", c_number(*value));
+        }
+        (section.name, text)
+    };
+    SECTIONS.iter().map(table).collect()
+}
+
+/// Small numbers in decimal, patterns in hexadecimal.
+fn c_number(value: u32) -> String {
+    if value < 64 { value.to_string() } else { format!("{value:#x}") }
+}

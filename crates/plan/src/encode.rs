@@ -1,0 +1,221 @@
+//! From a [`Program`] to words. Total on programs that fit the ABI's fields; decides nothing.
+
+use std::fmt;
+
+use msccl_collective::{Buffer, Placement, Protocol, Slot};
+use msccl_ir::Wait;
+
+use crate::layout::{self, header, link, operand, step, tb};
+use crate::program::{
+    Alias, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
+};
+
+/// A number that its field in the words cannot hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TooLarge {
+    what: String,
+    found: u64,
+    limit: u64,
+}
+
+impl TooLarge {
+    /// `what` does not fit a word.
+    pub(crate) fn word(what: &str, found: u64) -> Self {
+        Self { what: what.to_owned(), found, limit: u64::from(u32::MAX) }
+    }
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooLarge { what, found, limit } = self;
+        write!(f, "{what}: {found} exceeds {limit}, the most that a plan can hold; ")?;
+        f.write_str("compile for a target with smaller limits")
+    }
+}
+
+impl std::error::Error for TooLarge {}
+
+/// The words of `program`.
+///
+/// # Errors
+///
+/// The first number that its field cannot hold. Targets as this project ships them stay below.
+pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
+    let ends: Vec<_> = program.link_ends().collect();
+    let block_words = |block: &ThreadBlock| block.steps.iter().map(Step::words).sum();
+    let steps: Vec<usize> = program.thread_blocks.iter().map(block_words).collect();
+    let first_step =
+        header::LENGTH + program.thread_blocks.len() * tb::LENGTH + ends.len() * link::LENGTH;
+    let total = first_step + steps.iter().sum::<usize>();
+
+    let mut words = Vec::with_capacity(total);
+    words.extend(encode_header(program, ends.len(), first_step, total)?);
+    let (mut at, mut first_link) = (first_step, 0);
+    for (block, &step_words) in program.thread_blocks.iter().zip(&steps) {
+        words.extend(encode_tb(block, at, step_words, first_link)?);
+        at += step_words;
+        first_link += block.receives.len() + block.sends.len();
+    }
+    words.extend(ends.iter().flat_map(encode_link));
+    for step in program.thread_blocks.iter().flat_map(|block| &block.steps) {
+        encode_step(step, &mut words)?;
+    }
+    Ok(words)
+}
+
+fn encode_header(
+    program: &Program,
+    link_count: usize,
+    first_step: usize,
+    total: usize,
+) -> Result<[u32; header::LENGTH], TooLarge> {
+    let Program { rank, ranks, protocol, placement, alias, geometry, threads, links, thread_blocks } =
+        program;
+    let Geometry { block_chunks, input_chunks, output_chunks, scratch_chunks } = *geometry;
+    let LinkLimits { depth, message_bytes, count_limit } = *links;
+    let link_table = header::LENGTH + thread_blocks.len() * tb::LENGTH;
+
+    let mut words = [0; header::LENGTH];
+    let mut set = |word: u32, value: u32| words[word as usize] = value;
+    set(header::MAGIC, layout::MAGIC);
+    set(header::VERSION, layout::VERSION);
+    set(header::TOTAL, fit("words", total)?);
+    set(header::RANK, rank.0);
+    set(header::RANKS, *ranks);
+    set(header::PROTOCOL, protocol_value(*protocol));
+    set(header::PLACEMENT, placement_bits(*placement));
+    set(header::ALIAS, alias_value(*alias));
+    set(header::BLOCK_CHUNKS, block_chunks);
+    set(header::INPUT_CHUNKS, input_chunks);
+    set(header::OUTPUT_CHUNKS, output_chunks);
+    set(header::SCRATCH_CHUNKS, scratch_chunks);
+    set(header::THREADS, threads.unwrap_or(0));
+    set(header::SIGNAL_STRIDE, program.signal_stride());
+    set(header::LINK_DEPTH, depth);
+    set(header::MESSAGE_BYTES, message_bytes);
+    set(header::COUNT_LIMIT, count_limit);
+    set(header::TB_COUNT, fit("thread blocks", thread_blocks.len())?);
+    set(header::TB_TABLE, fit("thread block table", header::LENGTH)?);
+    set(header::LINK_COUNT, fit("links", link_count)?);
+    set(header::LINK_TABLE, fit("link table", link_table)?);
+    set(header::STEPS, fit("steps", first_step)?);
+    Ok(words)
+}
+
+fn encode_tb(
+    block: &ThreadBlock,
+    first_step: usize,
+    step_words: usize,
+    first_link: usize,
+) -> Result<[u32; tb::LENGTH], TooLarge> {
+    let ThreadBlock { channel, receives, sends, steps } = block;
+    let mut words = [0; tb::LENGTH];
+    let mut set = |word: u32, value: u32| words[word as usize] = value;
+    set(tb::FIRST_STEP, fit("first step", first_step)?);
+    set(tb::STEP_WORDS, fit("step words", step_words)?);
+    set(tb::STEPS, fit("steps", steps.len())?);
+    set(tb::CHANNEL, channel.0);
+    set(tb::FIRST_LINK, fit("first link", first_link)?);
+    set(tb::RECEIVES, fit("incoming links", receives.len())?);
+    set(tb::SENDS, fit("outgoing links", sends.len())?);
+    Ok(words)
+}
+
+fn encode_link(end: &LinkEnd) -> [u32; link::LENGTH] {
+    let LinkEnd { peer, channel, direction, tb } = *end;
+    let direction = match direction {
+        Direction::In => 0,
+        Direction::Out => 1,
+    };
+    [peer.0, channel.0, direction, tb.0]
+}
+
+fn encode_step(at: &Step, words: &mut Vec<u32>) -> Result<(), TooLarge> {
+    let Step { kind, completes, signals, waits, sources, destinations, count } = at;
+    let half = |what, length: usize| within(what, length as u64, u64::from(u16::MAX));
+    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+
+    let wait_count = half("waits of a step", waits.len())?;
+    words.push(
+        layout::opcode(*kind)
+            | flag(*completes, step::COMPLETES)
+            | flag(*signals, step::SIGNALS)
+            | wait_count << step::WAITS_SHIFT,
+    );
+    let source_count = half("sources of a step", sources.len())?;
+    let destination_count = half("destinations of a step", destinations.len())?;
+    words.push(source_count | destination_count << step::DESTINATIONS_SHIFT);
+    words.push(*count);
+    for wait in waits {
+        words.push(encode_wait(wait)?);
+    }
+    for operand in sources.iter().chain(destinations) {
+        words.push(encode_operand(*operand)?);
+    }
+    words.resize(words.len().next_multiple_of(step::ALIGNMENT), 0);
+    Ok(())
+}
+
+fn encode_wait(wait: &Wait) -> Result<u32, TooLarge> {
+    let Wait { tb, step } = *wait;
+    let most_tb = u32::MAX >> operand::WAIT_TB_SHIFT;
+    let tb = within("thread block waited for", u64::from(tb.0), u64::from(most_tb))?;
+    let most_step = u64::from(operand::WAIT_STEP_MASK);
+    let step = within("step waited for", u64::from(step.0), most_step)?;
+    Ok(tb << operand::WAIT_TB_SHIFT | step)
+}
+
+fn encode_operand(operand: Operand) -> Result<u32, TooLarge> {
+    let (place, what, index) = match operand {
+        Operand::Local(Slot { buffer, index }) => (place_value(buffer), "slot", index),
+        Operand::Link(index) => (operand::PLACE_LINK, "link of a thread block", index),
+    };
+    let index = within(what, u64::from(index), u64::from(operand::INDEX_MASK))?;
+    Ok(place << operand::PLACE_SHIFT | index)
+}
+
+fn place_value(buffer: Buffer) -> u32 {
+    match buffer {
+        Buffer::Input => operand::PLACE_INPUT,
+        Buffer::Output => operand::PLACE_OUTPUT,
+        Buffer::Scratch => operand::PLACE_SCRATCH,
+    }
+}
+
+fn protocol_value(protocol: Protocol) -> u32 {
+    match protocol {
+        Protocol::Simple => layout::PROTOCOL_SIMPLE,
+        Protocol::Ll => layout::PROTOCOL_LL,
+        Protocol::Ll128 => layout::PROTOCOL_LL128,
+    }
+}
+
+fn placement_bits(placement: Placement) -> u32 {
+    match placement {
+        Placement::InPlace => layout::PLACEMENT_IN_PLACE,
+        Placement::OutOfPlace => layout::PLACEMENT_OUT_OF_PLACE,
+        Placement::Both => layout::PLACEMENT_IN_PLACE | layout::PLACEMENT_OUT_OF_PLACE,
+    }
+}
+
+fn alias_value(alias: Alias) -> u32 {
+    match alias {
+        Alias::None => layout::ALIAS_NONE,
+        Alias::Same => layout::ALIAS_SAME,
+        Alias::InputInOutput => layout::ALIAS_INPUT_IN_OUTPUT,
+        Alias::OutputInInput => layout::ALIAS_OUTPUT_IN_INPUT,
+    }
+}
+
+fn fit(what: &str, value: usize) -> Result<u32, TooLarge> {
+    within(what, value as u64, u64::from(u32::MAX))
+}
+
+/// `value` as a word, if it is at most `limit` (which is at most `u32::MAX`).
+fn within(what: &str, value: u64, limit: u64) -> Result<u32, TooLarge> {
+    let error = || TooLarge { what: what.to_owned(), found: value, limit };
+    if value > limit {
+        return Err(error());
+    }
+    u32::try_from(value).map_err(|_| error())
+}

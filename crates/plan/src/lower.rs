@@ -1,0 +1,122 @@
+//! From one rank of an algorithm to a [`Program`], one to one: no choice is made here.
+
+use msccl_collective::{Buffer, Collective, Kind, Rank, StepIndex, TbIndex};
+use msccl_ir::{Algorithm, Place, StepRef, Target};
+
+use crate::encode::TooLarge;
+use crate::program::{
+    Alias, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock,
+};
+use crate::shape;
+
+/// The program of `rank`. `completes` says where a reduction is complete.
+pub(crate) fn lower(
+    algorithm: &Algorithm,
+    target: &Target,
+    completes: impl Fn(StepRef) -> bool,
+    rank: Rank,
+) -> Result<Program, TooLarge> {
+    let collective = &algorithm.collective;
+    let source = &algorithm.ranks[rank.index()];
+    let blocks = source.thread_blocks.iter().enumerate();
+    let mut program = Program {
+        rank,
+        ranks: collective.ranks,
+        protocol: algorithm.protocol,
+        placement: algorithm.placement,
+        alias: alias(collective, rank),
+        geometry: Geometry {
+            block_chunks: collective.chunks,
+            input_chunks: collective.buffer_chunks(rank, Buffer::Input),
+            output_chunks: collective.buffer_chunks(rank, Buffer::Output),
+            scratch_chunks: source.scratch_chunks,
+        },
+        threads: algorithm.threads,
+        links: link_limits(algorithm, target)?,
+        thread_blocks: blocks
+            .map(|(tb, block)| {
+                let at = |step| StepRef { rank, tb: TbIndex::from(tb), step };
+                lower_block(block, |step| completes(at(step)))
+            })
+            .collect(),
+    };
+    mark_signals(&mut program);
+    Ok(program)
+}
+
+fn lower_block(
+    block: &msccl_ir::ThreadBlock,
+    completes: impl Fn(StepIndex) -> bool,
+) -> ThreadBlock {
+    let msccl_ir::ThreadBlock { channel, sends, receives, steps } = block;
+    let steps = steps.iter().enumerate();
+    ThreadBlock {
+        channel: *channel,
+        receives: receives.clone(),
+        sends: sends.clone(),
+        steps: steps.map(|(at, step)| lower_step(step, block, completes(StepIndex::from(at)))).collect(),
+    }
+}
+
+fn lower_step(step: &msccl_ir::Step, block: &msccl_ir::ThreadBlock, completes: bool) -> Step {
+    let msccl_ir::Step { waits, sources, destinations, count } = step;
+    let first_out = block.receives.len();
+    let sources: Vec<_> =
+        sources.iter().map(|&place| lower_place(place, &block.receives, 0)).collect();
+    let destinations: Vec<_> =
+        destinations.iter().map(|&place| lower_place(place, &block.sends, first_out)).collect();
+    Step {
+        kind: shape::kind(&sources, &destinations),
+        completes,
+        signals: false,
+        waits: waits.to_vec(),
+        sources,
+        destinations,
+        count: *count,
+    }
+}
+
+fn lower_place(place: Place, peers: &[Rank], first: usize) -> Operand {
+    match place {
+        Place::Local(slot) => Operand::Local(slot),
+        Place::Link(peer) => {
+            // Peers ascend and contain every peer of a step: structural validation saw to both.
+            let position = peers.partition_point(|&other| other < peer);
+            Operand::Link((first + position) as u32)
+        }
+    }
+}
+
+fn mark_signals(program: &mut Program) {
+    let awaited = shape::awaited(&program.thread_blocks).into_iter().flatten();
+    let steps = program.thread_blocks.iter_mut().flat_map(|block| &mut block.steps);
+    for (step, awaited) in steps.zip(awaited) {
+        step.signals = awaited;
+    }
+}
+
+fn link_limits(algorithm: &Algorithm, target: &Target) -> Result<LinkLimits, TooLarge> {
+    let shape = target.link(algorithm.protocol);
+    Ok(LinkLimits {
+        depth: shape.depth,
+        message_bytes: u32::try_from(shape.message_bytes)
+            .map_err(|_| TooLarge::word("message size in bytes", shape.message_bytes))?,
+        count_limit: target.limits.count,
+    })
+}
+
+/// How input and output lie on one another in an in-place call: [`Collective::in_place`] in one word.
+fn alias(collective: &Collective, rank: Rank) -> Alias {
+    match &collective.kind {
+        Kind::AllReduce
+        | Kind::AllToAll
+        | Kind::Broadcast { .. }
+        | Kind::Reduce { .. }
+        | Kind::Custom(_) => Alias::Same,
+        Kind::AllGather => Alias::InputInOutput,
+        Kind::ReduceScatter => Alias::OutputInInput,
+        Kind::Gather { root } if *root == rank => Alias::InputInOutput,
+        Kind::Scatter { root } if *root == rank => Alias::OutputInInput,
+        Kind::Gather { .. } | Kind::Scatter { .. } => Alias::None,
+    }
+}

@@ -1,0 +1,1 @@
+//! The plan itself: words that stand for a proved algorithm.

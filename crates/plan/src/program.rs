@@ -1,0 +1,200 @@
+//! A plan, taken apart: what its words say, with names.
+//!
+//! A [`Program`] carries no proof. It is what [`crate::decode`] gives, for people, tests and the host
+//! executor; only a [`crate::Plan`] stands for a proved algorithm.
+
+use std::fmt;
+
+use msccl_collective::{Channel, Placement, Protocol, Rank, Slot, TbIndex};
+use msccl_ir::{StepKind, Wait};
+
+use crate::layout;
+
+/// Everything one rank needs to run its part of an algorithm.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// Whose program it is.
+    pub rank: Rank,
+    /// Ranks in the collective.
+    pub ranks: u32,
+    /// How links' messages are laid out.
+    pub protocol: Protocol,
+    /// Which calls are served.
+    pub placement: Placement,
+    /// How in-place buffers lie.
+    pub alias: Alias,
+    /// How buffers divide into chunks.
+    pub geometry: Geometry,
+    /// Threads per thread block that the author asked for.
+    pub threads: Option<u32>,
+    /// The links for which the algorithm is proved.
+    pub links: LinkLimits,
+    /// The thread blocks.
+    pub thread_blocks: Vec<ThreadBlock>,
+}
+
+/// How the buffers of a rank divide into chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Chunks in a block of input or output; at least one.
+    pub block_chunks: u32,
+    /// Chunks in the input.
+    pub input_chunks: u32,
+    /// Chunks in the output.
+    pub output_chunks: u32,
+    /// Chunks in the scratch buffer.
+    pub scratch_chunks: u32,
+}
+
+/// What a link holds, and how much goes into a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkLimits {
+    /// Messages in flight before a sender waits; at least one.
+    pub depth: u32,
+    /// Largest message, in bytes; at least one.
+    pub message_bytes: u32,
+    /// Most chunks in one message; at least one.
+    pub count_limit: u32,
+}
+
+/// Which part of one buffer is the other when a call is in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alias {
+    /// Input and output are disjoint on this rank.
+    None,
+    /// Input chunk `c` is output chunk `c`.
+    Same,
+    /// The input is block `rank` of the output.
+    InputInOutput,
+    /// The output is block `rank` of the input.
+    OutputInInput,
+}
+
+/// A sequence of steps with the link ends it owns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ThreadBlock {
+    /// The channel of all its links.
+    pub channel: Channel,
+    /// The ranks it receives from: its links `0 .. receives.len()`.
+    pub receives: Vec<Rank>,
+    /// The ranks it sends to: its links from `receives.len()` on.
+    pub sends: Vec<Rank>,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+}
+
+/// One step: Σ sources → destinations, after waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The field's name for its shape.
+    pub kind: StepKind,
+    /// Whether the result is complete, so that `avg` divides it here.
+    pub completes: bool,
+    /// Whether another thread block waits for it.
+    pub signals: bool,
+    /// Steps of other thread blocks that must have finished first.
+    pub waits: Vec<Wait>,
+    /// What is read, in the order in which it is combined.
+    pub sources: Vec<Operand>,
+    /// Where the result goes.
+    pub destinations: Vec<Operand>,
+    /// Chunks in every operand.
+    pub count: u32,
+}
+
+/// What a step reads or writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Operand {
+    /// A run of slots of this rank.
+    Local(Slot),
+    /// Link number `0 ..` of the thread block: incoming ones first, then outgoing ones.
+    Link(u32),
+}
+
+/// What binding resolves to an address. Words name a symbol by its ordinal only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Symbol {
+    /// The input buffer.
+    Input,
+    /// The output buffer.
+    Output,
+    /// The scratch buffer.
+    Scratch,
+    /// The signal counters, one per thread block.
+    Signals,
+    /// One end of a link.
+    Link(LinkEnd),
+}
+
+/// One end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkEnd {
+    /// The rank at the other end.
+    pub peer: Rank,
+    /// The channel.
+    pub channel: Channel,
+    /// Which end this is.
+    pub direction: Direction,
+    /// The thread block that owns it.
+    pub tb: TbIndex,
+}
+
+/// Which way messages go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Messages come in.
+    In,
+    /// Messages go out.
+    Out,
+}
+
+impl Program {
+    /// The link ends of all thread blocks, in the order of the link table.
+    pub fn link_ends(&self) -> impl Iterator<Item = LinkEnd> {
+        self.thread_blocks
+            .iter()
+            .enumerate()
+            .flat_map(|(tb, block)| block.link_ends(TbIndex::from(tb)))
+    }
+
+    /// The symbols, by ordinal: what must be bound before the plan can run.
+    pub fn symbols(&self) -> impl Iterator<Item = Symbol> {
+        [Symbol::Input, Symbol::Output, Symbol::Scratch, Symbol::Signals]
+            .into_iter()
+            .chain(self.link_ends().map(Symbol::Link))
+    }
+
+    /// What a signal counter advances by in one round: the end of step `s` in round `k` brings it to
+    /// `k * stride + s + 1`. All thread blocks of the rank share it, so that a waiter need not know how
+    /// many steps the other one has.
+    pub fn signal_stride(&self) -> u32 {
+        let longest = self.thread_blocks.iter().map(|block| block.steps.len()).max();
+        u32::try_from(longest.unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+}
+
+impl ThreadBlock {
+    /// Its link ends, in the order of their numbers, if it is thread block `tb`.
+    pub fn link_ends(&self, tb: TbIndex) -> impl Iterator<Item = LinkEnd> {
+        let channel = self.channel;
+        let end = move |direction| move |&peer| LinkEnd { peer, channel, direction, tb };
+        let receives = self.receives.iter().map(end(Direction::In));
+        receives.chain(self.sends.iter().map(end(Direction::Out)))
+    }
+}
+
+impl Step {
+    /// Words from its start to the start of the next step.
+    pub fn words(&self) -> usize {
+        layout::step_words(self.waits.len(), self.sources.len(), self.destinations.len())
+    }
+}
+
+impl fmt::Debug for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operand::Local(slot) => write!(f, "{slot}"),
+            Operand::Link(link) => write!(f, "link{link}"),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Reductions over bytes: one object for each pair of data type and reduction.
+
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+use float8::{F8E4M3, F8E5M2};
+use half::{bf16, f16};
+use msccl_collective::{DataType, Reduction};
+
+use super::element::{Element, Wide};
+
+/// Elements that are combined at a time, so that sums stay in the nearest cache.
+const TILE: usize = 512;
+
+/// How elements of one type combine under one reduction.
+pub(crate) trait Arithmetic: Send + Sync {
+    /// Combines `sources` in order, element by element, divides by `divisor` if the reduction is
+    /// [`Reduction::Avg`], rounds once, and writes `into`. All slices have the same length.
+    fn combine(&self, sources: &[&[u8]], divisor: Option<NonZeroU32>, into: &mut [u8]);
+}
+
+/// The arithmetic of `reduction` on elements of `data_type`.
+pub(crate) fn arithmetic(data_type: DataType, reduction: Reduction) -> &'static dyn Arithmetic {
+    match data_type {
+        DataType::I8 => of::<i8>(reduction),
+        DataType::U8 => of::<u8>(reduction),
+        DataType::I32 => of::<i32>(reduction),
+        DataType::U32 => of::<u32>(reduction),
+        DataType::I64 => of::<i64>(reduction),
+        DataType::U64 => of::<u64>(reduction),
+        DataType::F16 => of::<f16>(reduction),
+        DataType::Bf16 => of::<bf16>(reduction),
+        DataType::F32 => of::<f32>(reduction),
+        DataType::F64 => of::<f64>(reduction),
+        DataType::F8E4M3 => of::<F8E4M3>(reduction),
+        DataType::F8E5M2 => of::<F8E5M2>(reduction),
+    }
+}
+
+fn of<E: Element>(reduction: Reduction) -> &'static dyn Arithmetic {
+    match reduction {
+        Reduction::Sum => &Typed::<E, Sum>(PhantomData),
+        Reduction::Prod => &Typed::<E, Prod>(PhantomData),
+        Reduction::Min => &Typed::<E, Min>(PhantomData),
+        Reduction::Max => &Typed::<E, Max>(PhantomData),
+        Reduction::Avg => &Typed::<E, Avg>(PhantomData),
+    }
+}
+
+/// How two wide values combine.
+trait Operator: Send + Sync + 'static {
+    /// Whether a complete value is divided by the number of its contributions.
+    const DIVIDES: bool = false;
+
+    fn apply<W: Wide>(a: W, b: W) -> W;
+}
+
+struct Sum;
+struct Prod;
+struct Min;
+struct Max;
+struct Avg;
+
+impl Operator for Sum {
+    #[inline]
+    fn apply<W: Wide>(a: W, b: W) -> W {
+        a.sum(b)
+    }
+}
+
+impl Operator for Prod {
+    #[inline]
+    fn apply<W: Wide>(a: W, b: W) -> W {
+        a.prod(b)
+    }
+}
+
+impl Operator for Min {
+    #[inline]
+    fn apply<W: Wide>(a: W, b: W) -> W {
+        a.smaller(b)
+    }
+}
+
+impl Operator for Max {
+    #[inline]
+    fn apply<W: Wide>(a: W, b: W) -> W {
+        a.larger(b)
+    }
+}
+
+impl Operator for Avg {
+    const DIVIDES: bool = true;
+
+    #[inline]
+    fn apply<W: Wide>(a: W, b: W) -> W {
+        a.sum(b)
+    }
+}
+
+/// Elements of type `E` under operator `O`.
+struct Typed<E, O>(PhantomData<(E, O)>);
+
+impl<E: Element, O: Operator> Arithmetic for Typed<E, O> {
+    fn combine(&self, sources: &[&[u8]], divisor: Option<NonZeroU32>, into: &mut [u8]) {
+        let divisor = divisor.filter(|_| O::DIVIDES);
+        match (sources, divisor) {
+            ([], _) => into.fill(0),
+            // Not through the wide type, which may change the payload of a NaN.
+            ([only], None) => into.copy_from_slice(only),
+            ([first, rest @ ..], _) => {
+                let tile_bytes = TILE * size_of::<E>();
+                for start in (0..into.len()).step_by(tile_bytes) {
+                    let end = (start + tile_bytes).min(into.len());
+                    let others = rest.iter().map(|source| &source[start..end]);
+                    let tile = &mut into[start..end];
+                    combine_tile::<E, O>(&first[start..end], others, divisor, tile);
+                }
+            }
+        }
+    }
+}
+
+fn combine_tile<'a, E: Element, O: Operator>(
+    first: &[u8],
+    rest: impl Iterator<Item = &'a [u8]>,
+    divisor: Option<NonZeroU32>,
+    into: &mut [u8],
+) {
+    let mut wide = [E::Wide::default(); TILE];
+    for (sum, bytes) in wide.iter_mut().zip(first.chunks_exact(size_of::<E>())) {
+        *sum = E::load(bytes).widen();
+    }
+    for source in rest {
+        for (sum, bytes) in wide.iter_mut().zip(source.chunks_exact(size_of::<E>())) {
+            *sum = O::apply(*sum, E::load(bytes).widen());
+        }
+    }
+    for (&sum, bytes) in wide.iter().zip(into.chunks_exact_mut(size_of::<E>())) {
+        let value = divisor.map_or(sum, |divisor| sum.divide(divisor));
+        E::narrow(value).store(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(reduction: Reduction, sources: [f32; 3], divisor: Option<u32>, expected: f32) {
+        let bytes = sources.map(|x| f16::from_f32(x).to_ne_bytes().repeat(TILE + 1));
+        let slices: Vec<_> = bytes.iter().map(Vec::as_slice).collect();
+        let mut into = vec![0; 2 * (TILE + 1)];
+        arithmetic(DataType::F16, reduction).combine(&slices, divisor.and_then(NonZeroU32::new), &mut into);
+        assert_eq!(into, f16::from_f32(expected).to_ne_bytes().repeat(TILE + 1), "{reduction}");
+    }
+
+    #[test]
+    fn every_reduction_combines_in_order() {
+        check(Reduction::Sum, [1.0, 2.0, 4.0], None, 7.0);
+        check(Reduction::Prod, [3.0, -2.0, 4.0], None, -24.0);
+        check(Reduction::Min, [3.0, -2.0, f32::NAN], None, -2.0);
+        check(Reduction::Max, [3.0, -2.0, f32::NAN], None, 3.0);
+        check(Reduction::Avg, [3.0, 2.0, 1.0], Some(3), 2.0);
+        check(Reduction::Avg, [3.0, 2.0, 1.0], None, 6.0);
+        check(Reduction::Sum, [3.0, 2.0, 1.0], Some(3), 6.0);
+    }
+
+    #[test]
+    fn a_half_sum_rounds_once() {
+        // In f16 alone, 2048 + 1 + 1 stays at 2048.
+        check(Reduction::Sum, [2048.0, 1.0, 1.0], None, 2050.0);
+    }
+
+    #[test]
+    fn a_lone_source_keeps_the_payload_of_a_nan() {
+        let nan = 0x7c01_u16.to_ne_bytes();
+        let mut into = [0; 2];
+        arithmetic(DataType::F16, Reduction::Max).combine(&[&nan], None, &mut into);
+        assert_eq!(into, nan);
+    }
+}

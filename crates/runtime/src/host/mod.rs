@@ -1,0 +1,3 @@
+//! tbd
+mod arithmetic;
+mod element;
