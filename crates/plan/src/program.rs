@@ -6,7 +6,7 @@
 use std::fmt;
 
 use msccl_collective::{Channel, Placement, Protocol, Rank, Slot, TbIndex};
-use msccl_ir::{StepKind, Wait};
+use msccl_ir::{LinkShape, StepKind, Wait};
 
 use crate::layout;
 
@@ -170,6 +170,15 @@ impl Program {
     pub fn signal_stride(&self) -> u32 {
         let longest = self.thread_blocks.iter().map(|block| block.steps.len()).max();
         u32::try_from(longest.unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+}
+
+impl LinkLimits {
+    /// How many chunks of a counted step one message carries when a chunk has `chunk_bytes` bytes.
+    pub fn chunks_per_message(self, chunk_bytes: u64) -> u32 {
+        let LinkLimits { depth, message_bytes, count_limit } = self;
+        let shape = LinkShape { depth, message_bytes: u64::from(message_bytes) };
+        shape.chunks_per_message(chunk_bytes, count_limit)
     }
 }
 

@@ -94,12 +94,30 @@ pub struct Hints {
     pub instance: u32,
 }
 
+/// What decides which messages may share a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Line {
+    /// The author asked for this channel.
+    Asked {
+        /// The channel.
+        channel: u32,
+    },
+    /// The compiler chooses a channel for this copy of the program.
+    Open {
+        /// The copy.
+        instance: u32,
+    },
+}
+
 impl Hints {
-    /// The channel asked for. A thread block belongs to one channel, so asking for a thread block
-    /// without a channel asks for channel 0.
-    pub fn channel(&self) -> Option<u32> {
+    /// The channel asked for, or the freedom to choose. A thread block belongs to one channel, so
+    /// asking for a thread block without a channel asks for channel 0.
+    pub fn line(&self) -> Line {
         let asks_tb = self.send_tb.is_some() || self.receive_tb.is_some();
-        self.channel.or(asks_tb.then_some(0))
+        match self.channel.or(asks_tb.then_some(self.instance)) {
+            Some(channel) => Line::Asked { channel },
+            None => Line::Open { instance: self.instance },
+        }
     }
 }
 

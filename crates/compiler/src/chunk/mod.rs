@@ -19,7 +19,7 @@ mod instances;
 mod promise;
 
 pub use coarsen::coarsen;
-pub use dag::{At, Dag, Hints, HintsId, Op, Origin, StatementId};
+pub use dag::{At, Dag, Hints, HintsId, Line, Op, Origin, StatementId};
 pub use instances::{TooManyChunks, instances};
 pub use promise::check_promise;
 

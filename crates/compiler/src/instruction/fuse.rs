@@ -62,7 +62,7 @@ pub fn may_pass_on(form: StepForm, k: &Instruction, k_hints: &Hints, j: &Candida
     let same_chunks = k.count == j.region.count && k.destinations.first() == Some(&writes);
     let no_delay = j.wave == k.wave + 1;
     let same_place =
-        k_hints.channel() == j.hints.channel() && k_hints.receive_tb == j.hints.send_tb;
+        k_hints.line() == j.hints.line() && k_hints.receive_tb == j.hints.send_tb;
     let has_step = match form {
         StepForm::Msccl => k.phase == Phase::Receive,
         StepForm::Native => true,

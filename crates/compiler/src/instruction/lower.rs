@@ -12,7 +12,7 @@ use super::dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, P
 use super::fuse::{Candidate, fits_link, may_drop_write, may_pass_on};
 use super::slots::SlotTable;
 use super::waves::{LinkNumber, LinkWaves};
-use crate::chunk::{self, At, Hints, Op};
+use crate::chunk::{self, At, Hints, Line, Op};
 
 /// Lowers every op of `program` for `target`.
 ///
@@ -64,7 +64,7 @@ struct SendKey {
     from: At,
     count: u32,
     wave: u32,
-    channel: Option<u32>,
+    line: Line,
     tb: Option<u32>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Lowering<'a> {
     fn wave(&mut self, op: &Op, hints: &Hints) -> u32 {
         let mut wave = self.ready(op);
         let links: SmallVec<[LinkNumber; 2]> = remotes(op)
-            .map(|source| self.links.link(source.rank, op.to.rank, hints.channel()))
+            .map(|source| self.links.link(source.rank, op.to.rank, hints.line()))
             .collect();
         loop {
             let free = links.iter().fold(wave, |wave, &link| self.links.first_free(link, wave));
@@ -213,7 +213,7 @@ impl<'a> Lowering<'a> {
             from,
             count: op.count,
             wave,
-            channel: hints.channel(),
+            line: hints.line(),
             tb: hints.send_tb,
         };
         if let Some(&send) = self.sends.get(&key) {

@@ -17,9 +17,12 @@
 
 mod arity;
 mod dag;
+mod dump;
 mod fuse;
 mod lower;
 mod slots;
+#[cfg(test)]
+mod tests;
 mod waves;
 
 pub use dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};

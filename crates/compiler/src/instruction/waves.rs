@@ -3,14 +3,16 @@
 use msccl_collective::Rank;
 use rustc_hash::FxHashMap;
 
+use crate::chunk::Line;
+
 /// The waves in which each link already carries a message.
 ///
-/// A link here is a pair of ranks and the channel the author asked for, if any: messages whose
-/// channel is still open share one line, so that any later choice of channels keeps their order.
+/// A link here is a pair of ranks and a [`Line`]: messages whose channel is still open share one line
+/// of their instance, so that any later choice of channels keeps their order.
 #[derive(Debug, Default)]
 pub struct LinkWaves {
     /// Dense numbers of links.
-    links: FxHashMap<(u32, u32, u32), u32>,
+    links: FxHashMap<(Rank, Rank, Line), u32>,
     /// For a taken `(link, wave)`: a later wave to try. Paths are compressed, so that a long queue
     /// on one link costs near-constant time per message.
     taken: FxHashMap<u64, u32>,
@@ -21,11 +23,10 @@ pub struct LinkWaves {
 pub struct LinkNumber(u32);
 
 impl LinkWaves {
-    /// The link from `from` to `to` on the channel asked for.
-    pub fn link(&mut self, from: Rank, to: Rank, channel: Option<u32>) -> LinkNumber {
+    /// The link from `from` to `to` on `line`.
+    pub fn link(&mut self, from: Rank, to: Rank, line: Line) -> LinkNumber {
         let next = self.links.len() as u32;
-        let channel = channel.map_or(0, |channel| channel + 1);
-        LinkNumber(*self.links.entry((from.0, to.0, channel)).or_insert(next))
+        LinkNumber(*self.links.entry((from, to, line)).or_insert(next))
     }
 
     /// The first wave from `wave` on in which `link` is free.
@@ -59,8 +60,8 @@ mod tests {
     #[test]
     fn a_taken_wave_is_passed_over() {
         let mut waves = LinkWaves::default();
-        let link = waves.link(Rank(0), Rank(1), None);
-        let other = waves.link(Rank(0), Rank(1), Some(0));
+        let link = waves.link(Rank(0), Rank(1), Line::Open { instance: 0 });
+        let other = waves.link(Rank(0), Rank(1), Line::Asked { channel: 0 });
         for expected in [3, 4, 5] {
             let free = waves.first_free(link, 3);
             assert_eq!(free, expected);

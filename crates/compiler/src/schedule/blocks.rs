@@ -25,7 +25,8 @@ pub struct Blocks<'a> {
     by_owner: FxHashMap<EndId, TbIndex>,
     /// The block of each number that the author asked for.
     by_hint: FxHashMap<u32, TbIndex>,
-    local: Option<TbIndex>,
+    /// The block for local work of each instance.
+    local: FxHashMap<u32, TbIndex>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +55,7 @@ impl<'a> Blocks<'a> {
             blocks: Vec::new(),
             by_owner: FxHashMap::default(),
             by_hint: FxHashMap::default(),
-            local: None,
+            local: FxHashMap::default(),
         };
         let instructions = || ids.iter().map(|&id| dag.instruction(id));
         let asked: BTreeSet<u32> =
@@ -127,9 +128,10 @@ impl<'a> Blocks<'a> {
         let touched = instruction.sources.iter().chain(&instruction.destinations);
         let writers = touched.filter_map(local).filter_map(|slot| memory.writer(slot));
         let receiving = writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);
-        receiving.last().or(self.local).unwrap_or_else(|| {
+        let instance = self.program.hints[instruction.hints.0 as usize].instance;
+        receiving.last().or(self.local.get(&instance).copied()).unwrap_or_else(|| {
             let block = self.open(None);
-            self.local = Some(block);
+            self.local.insert(instance, block);
             block
         })
     }

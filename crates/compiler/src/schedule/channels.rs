@@ -1,8 +1,9 @@
 //! Which channel carries each message, and who owns the ends of each link.
 //!
 //! Messages that one instruction takes or sends stand or fall together: they form a *flow* and get
-//! one channel. A flow whose author asked for a channel gets that one. Any other flow gets the
-//! lowest channel that keeps these rules, for every link end it uses:
+//! one channel. A flow whose author asked for a channel gets that one. Any other flow of instance i
+//! out of k gets the lowest of the channels i, i + k, i + 2k, … that keeps these rules, for every
+//! link end it uses:
 //!
 //! 1. *One pair of peers per thread block* (MSCCL form): an end that receives from p and an end that
 //!    sends to q are paired if an instruction uses both; no end is paired with two.
@@ -17,7 +18,7 @@ use msccl_ir::{LinkShape, StepForm, Target};
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
-use crate::chunk;
+use crate::chunk::{self, Line};
 use crate::instruction::{self, Message, MessageId, fits_link};
 
 /// The channel of every message and the link ends it uses.
@@ -58,9 +59,9 @@ pub fn assign(
     let mut assigner = Assigner::new(program, dag, target);
     for asked in [true, false] {
         for flow in flows.iter() {
-            let channel = assigner.asked_channel(flow[0]);
-            if channel.is_some() == asked {
-                assigner.flow(flow, channel)?;
+            let line = assigner.line(flow[0]);
+            if matches!(line, Line::Asked { .. }) == asked {
+                assigner.flow(flow, line)?;
             }
         }
     }
@@ -212,27 +213,34 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// The channel that the author asked for; one flow never mixes two (rule 4 of fusion).
-    fn asked_channel(&self, message: MessageId) -> Option<u32> {
+    /// What the author asked for; one flow never mixes two lines (rule 4 of fusion).
+    fn line(&self, message: MessageId) -> Line {
         let receiver = self.dag.instruction(self.dag.message(message).receiver);
-        self.program.hints[receiver.hints.0 as usize].channel()
+        self.program.hints[receiver.hints.0 as usize].line()
     }
 
-    fn flow(&mut self, flow: &[MessageId], asked: Option<u32>) -> Result<(), Vec<Diagnostic>> {
+    fn flow(&mut self, flow: &[MessageId], line: Line) -> Result<(), Vec<Diagnostic>> {
         let uses: Vec<Use> = flow.iter().flat_map(|&message| self.uses(message)).collect();
-        let channel = match asked {
-            Some(channel) => channel,
-            None => (0..self.target.limits.channels)
-                .find(|&channel| uses.iter().all(|end| self.admits(end, channel)))
-                .ok_or_else(|| vec![self.exhausted(flow[0])])?,
+        let (channel, asked) = match line {
+            Line::Asked { channel } => (channel, true),
+            Line::Open { instance } => (self.choose(&uses, instance, flow[0])?, false),
         };
         let ids: Vec<EndId> =
-            uses.iter().map(|end| self.take(end, channel, asked.is_some())).collect();
+            uses.iter().map(|end| self.take(end, channel, asked)).collect();
         for (&message, ends) in flow.iter().zip(ids.chunks_exact(2)) {
             self.routes[message.0 as usize] =
                 Route { channel, sender: ends[0], receiver: ends[1] };
         }
         Ok(())
+    }
+
+    /// The lowest channel of `instance` that admits all `uses`.
+    fn choose(&self, uses: &[Use], instance: u32, first: MessageId) -> Result<u32, Vec<Diagnostic>> {
+        let channels = instance..self.target.limits.channels;
+        channels
+            .step_by(self.program.instances.max(1) as usize)
+            .find(|&channel| uses.iter().all(|end| self.admits(end, channel)))
+            .ok_or_else(|| vec![self.exhausted(first)])
     }
 
     /// The two ends of a message: the sending one, then the receiving one.

@@ -13,6 +13,7 @@ mod collective;
 mod contract;
 mod hazard;
 mod locus;
+mod markup;
 mod read;
 mod row;
 mod vocabulary;

@@ -17,6 +17,8 @@
 use msccl_collective::{Buffer, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Operands, Place, Step, Wait, Waits};
 
+use super::vocabulary::MOST;
+
 /// The `type` of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Type {
@@ -109,6 +111,9 @@ impl Row {
             (Type::Nop, 0) | (_, 1..) => {}
             (Type::Nop, _) => return Err("a no-op moves nothing, yet its count is not 0"),
             (_, 0) => return Err("its count is 0, so it must have no sources or destinations"),
+        }
+        if i64::from(*count.max(&src.index.max(dst.index))) > MOST {
+            return Err("its count or one of its slots is beyond what can be read: 2^24");
         }
         let wait = match waits.as_slice() {
             [] => None,

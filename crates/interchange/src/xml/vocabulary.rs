@@ -52,6 +52,12 @@ impl Attribute {
 /// Longest name that the first runtime keeps.
 pub(super) const NAME_BYTES: usize = 63;
 
+/// Whether every interpreter reads this name whole.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    let plain = |c: char| !c.is_control() && !matches!(c, '"' | '\'' | '<' | '>' | '&');
+    name.len() <= NAME_BYTES && name.chars().all(plain)
+}
+
 /// The largest number of chunks, steps or thread blocks that a file may claim. Far above the limits
 /// of every runtime, and small enough that no table sized by it can exhaust memory.
 pub(super) const MOST: i64 = 1 << 24;

@@ -5,15 +5,17 @@
 //! place that the step does use. Attributes stand in the order of [`vocabulary`](super::vocabulary),
 //! which is the public toolkit's.
 
+mod head;
+
 use std::fmt;
 use std::io;
 
 use msccl_collective::{Buffer, Kind, Rank, Slot, StepIndex, TbIndex};
-use msccl_ir::{Algorithm, Place, RankProgram, StepRef, ThreadBlock};
+use msccl_ir::{Algorithm, Place, RankProgram, StepKind, StepRef, ThreadBlock, Wait};
 
 use super::markup::{Markup, Value};
 use super::row::{Row, Type};
-use super::vocabulary::{self, algo, gpu, step, tb};
+use super::vocabulary::{MOST, algo, gpu, step, tb};
 use super::{Dialect, collective, contract, hazard};
 
 /// Why an algorithm was not written.
@@ -213,6 +215,7 @@ fn each_block(
     rows: &mut Vec<Row>,
     mut write: impl FnMut(TbIndex, &ThreadBlock, &[Row]) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
+    within(rank, "scratch chunks", program.scratch_chunks)?;
     let signals = signalling_steps(rank, program)?;
     for (index, block) in program.thread_blocks.iter().enumerate() {
         let tb = TbIndex::from(index);
@@ -238,7 +241,7 @@ fn signalling_steps(rank: Rank, program: &RankProgram) -> Result<Vec<Vec<bool>>,
                     .and_then(|block| block.steps.get(wait.step.index()));
                 let at = StepRef { rank, tb: TbIndex::from(tb), step: StepIndex::from(number) };
                 match target {
-                    Some(target) if !target.is_nop() => {
+                    Some(target) if target.kind() != StepKind::Nop => {
                         signals[wait.tb.index()][wait.step.index()] = true;
                     }
                     Some(_) => return Err(WriteError::step(at, waits_for_nop(wait))),
@@ -253,7 +256,7 @@ fn signalling_steps(rank: Rank, program: &RankProgram) -> Result<Vec<Vec<bool>>,
     Ok(signals)
 }
 
-fn waits_for_nop(wait: &msccl_ir::Wait) -> String {
+fn waits_for_nop(wait: &Wait) -> String {
     format!(
         "waits for {wait}, a no-op, which cannot signal in MSCCL XML; wait for a step that moves \
          data"
@@ -266,7 +269,8 @@ fn block_rows(
     block: &ThreadBlock,
     rows: &mut Vec<Row>,
 ) -> Result<(), WriteError> {
-    let ThreadBlock { channel: _, sends, receives, steps } = block;
+    let ThreadBlock { channel, sends, receives, steps } = block;
+    within(rank, "channel", channel.0)?;
     if sends.len() > 1 || receives.len() > 1 {
         return Err(WriteError::whole(format!(
             "{rank} {tb} has {} links out and {} in; a thread block of MSCCL XML has one of each \
@@ -289,6 +293,13 @@ fn block_rows(
     Ok(())
 }
 
+fn within(rank: Rank, what: &str, number: u32) -> Result<(), WriteError> {
+    if i64::from(number) <= MOST {
+        return Ok(());
+    }
+    Err(WriteError::whole(format!("{rank} has {what} {number}; at most {MOST} can be read")))
+}
+
 fn own_link(at: StepRef, place: Place, peers: &[Rank], verb: &str) -> Result<(), WriteError> {
     match place {
         Place::Link(peer) if !peers.contains(&peer) => {
@@ -308,5 +319,3 @@ fn refuse_hazards(rank: Rank, tb: TbIndex, rows: &[Row]) -> Result<(), WriteErro
     });
     first
 }
-
-mod head;

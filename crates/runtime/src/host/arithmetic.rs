@@ -14,9 +14,10 @@ const TILE: usize = 512;
 
 /// How elements of one type combine under one reduction.
 pub(crate) trait Arithmetic: Send + Sync {
-    /// Combines `sources` in order, element by element, divides by `divisor` if the reduction is
-    /// [`Reduction::Avg`], rounds once, and writes `into`. All slices have the same length.
-    fn combine(&self, sources: &[&[u8]], divisor: Option<NonZeroU32>, into: &mut [u8]);
+    /// Combines operands in order, element by element, divides by `divisor` if the reduction is
+    /// [`Reduction::Avg`], rounds once, and writes `into`. The operands stand one after another in
+    /// `sources`, each as long as `into`.
+    fn combine(&self, sources: &[u8], divisor: Option<NonZeroU32>, into: &mut [u8]);
 }
 
 /// The arithmetic of `reduction` on elements of `data_type`.
@@ -102,36 +103,33 @@ impl Operator for Avg {
 struct Typed<E, O>(PhantomData<(E, O)>);
 
 impl<E: Element, O: Operator> Arithmetic for Typed<E, O> {
-    fn combine(&self, sources: &[&[u8]], divisor: Option<NonZeroU32>, into: &mut [u8]) {
+    fn combine(&self, sources: &[u8], divisor: Option<NonZeroU32>, into: &mut [u8]) {
         let divisor = divisor.filter(|_| O::DIVIDES);
-        match (sources, divisor) {
-            ([], _) => into.fill(0),
+        let length = into.len();
+        if sources.len() == length && divisor.is_none() {
             // Not through the wide type, which may change the payload of a NaN.
-            ([only], None) => into.copy_from_slice(only),
-            ([first, rest @ ..], _) => {
-                let tile_bytes = TILE * size_of::<E>();
-                for start in (0..into.len()).step_by(tile_bytes) {
-                    let end = (start + tile_bytes).min(into.len());
-                    let others = rest.iter().map(|source| &source[start..end]);
-                    let tile = &mut into[start..end];
-                    combine_tile::<E, O>(&first[start..end], others, divisor, tile);
-                }
-            }
+            return into.copy_from_slice(sources);
+        }
+        let tile_bytes = TILE * size_of::<E>();
+        for (tile, into) in into.chunks_mut(tile_bytes).enumerate() {
+            let start = tile * tile_bytes;
+            let operand = |source: &'_ [u8]| &source[start..start + into.len()];
+            combine_tile::<E, O>(sources.chunks_exact(length).map(operand), divisor, into);
         }
     }
 }
 
 fn combine_tile<'a, E: Element, O: Operator>(
-    first: &[u8],
-    rest: impl Iterator<Item = &'a [u8]>,
+    mut operands: impl Iterator<Item = &'a [u8]>,
     divisor: Option<NonZeroU32>,
     into: &mut [u8],
 ) {
     let mut wide = [E::Wide::default(); TILE];
+    let first = operands.next().unwrap_or_default();
     for (sum, bytes) in wide.iter_mut().zip(first.chunks_exact(size_of::<E>())) {
         *sum = E::load(bytes).widen();
     }
-    for source in rest {
+    for source in operands {
         for (sum, bytes) in wide.iter_mut().zip(source.chunks_exact(size_of::<E>())) {
             *sum = O::apply(*sum, E::load(bytes).widen());
         }
@@ -147,10 +145,9 @@ mod tests {
     use super::*;
 
     fn check(reduction: Reduction, sources: [f32; 3], divisor: Option<u32>, expected: f32) {
-        let bytes = sources.map(|x| f16::from_f32(x).to_ne_bytes().repeat(TILE + 1));
-        let slices: Vec<_> = bytes.iter().map(Vec::as_slice).collect();
+        let bytes = sources.map(|x| f16::from_f32(x).to_ne_bytes().repeat(TILE + 1)).concat();
         let mut into = vec![0; 2 * (TILE + 1)];
-        arithmetic(DataType::F16, reduction).combine(&slices, divisor.and_then(NonZeroU32::new), &mut into);
+        arithmetic(DataType::F16, reduction).combine(&bytes, divisor.and_then(NonZeroU32::new), &mut into);
         assert_eq!(into, f16::from_f32(expected).to_ne_bytes().repeat(TILE + 1), "{reduction}");
     }
 
@@ -175,7 +172,7 @@ mod tests {
     fn a_lone_source_keeps_the_payload_of_a_nan() {
         let nan = 0x7c01_u16.to_ne_bytes();
         let mut into = [0; 2];
-        arithmetic(DataType::F16, Reduction::Max).combine(&[&nan], None, &mut into);
+        arithmetic(DataType::F16, Reduction::Max).combine(&nan, None, &mut into);
         assert_eq!(into, nan);
     }
 }

@@ -1,0 +1,69 @@
+//! Why a command could not look at what it was asked to: exit 2.
+
+use std::fmt;
+
+use msccl_syntax::Diagnostic;
+use serde::Serialize;
+
+use crate::diagnose::Located;
+
+/// Input that could not be read or understood, or options that do not fit it.
+#[derive(Debug)]
+pub enum Failure {
+    /// One sentence says it all.
+    Message(String),
+    /// Places in source texts; rendered by whoever holds them.
+    Diagnostics {
+        /// For people: excerpts with carets.
+        rendered: String,
+        /// For programs.
+        located: Vec<Located>,
+    },
+}
+
+/// What a command returns.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// A failure that one sentence describes.
+    pub fn new(message: impl Into<String>) -> Self {
+        Failure::Message(message.into())
+    }
+
+    /// Diagnostics of a source text.
+    pub fn diagnostics(sources: &msccl_syntax::SourceMap, diagnostics: &[Diagnostic]) -> Self {
+        let located = diagnostics.iter().map(|it| Located::of(sources, it)).collect();
+        Failure::Diagnostics { rendered: crate::diagnose::render(sources, diagnostics), located }
+    }
+
+    /// The object that stands for it in JSON: `{"file": …, "error": …}`.
+    pub fn to_json<'a>(&'a self, file: &'a str) -> FailureJson<'a> {
+        match self {
+            Failure::Message(message) => {
+                FailureJson { file, error: message.clone(), diagnostics: &[] }
+            }
+            Failure::Diagnostics { rendered: _, located } => {
+                let error = located.first().map_or_else(String::new, |first| first.to_string());
+                FailureJson { file, error, diagnostics: located }
+            }
+        }
+    }
+}
+
+/// A failure, for programs.
+#[derive(Serialize)]
+pub struct FailureJson<'a> {
+    file: &'a str,
+    error: String,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    diagnostics: &'a [Located],
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Message(message) => f.write_str(message),
+            Failure::Diagnostics { rendered, located: _ } => f.write_str(rendered),
+        }
+    }
+}

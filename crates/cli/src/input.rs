@@ -1,0 +1,150 @@
+//! Reading files: what is there, how large, which encoding, and which format it holds.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::failure::{Failure, Result};
+
+/// Largest file read, in bytes.
+pub const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// The path that means standard input.
+pub const STDIN: &str = "-";
+
+/// A file's text, and the name under which messages show it.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The path as given, or `<stdin>`.
+    pub name: String,
+    /// The text, without byte order mark.
+    pub text: String,
+}
+
+/// What a file holds, told by its content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A program in the language.
+    Program,
+    /// MSCCL XML.
+    Xml,
+    /// The IR as JSON.
+    Json,
+    /// The IR as text.
+    Text,
+}
+
+impl Input {
+    /// Reads `path`; [`STDIN`] is standard input.
+    pub fn read(path: &str) -> Result<Self> {
+        if path == STDIN {
+            let bytes = read_bytes("standard input", io::stdin().lock())?;
+            return Self::decode("<stdin>", bytes);
+        }
+        let file = open(path).map_err(|reason| Failure::new(format!("cannot read {path}: {reason}")))?;
+        Self::decode(path, read_bytes(path, file)?)
+    }
+
+    fn decode(name: &str, bytes: Vec<u8>) -> Result<Self> {
+        if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+            let advice = "expected UTF-8 text, found UTF-16; save the file as UTF-8";
+            return Err(Failure::new(format!("{name}: {advice}")));
+        }
+        let mut text = String::from_utf8(bytes).map_err(|error| not_utf8(name, &error))?;
+        if text.starts_with('\u{feff}') {
+            text.drain(..'\u{feff}'.len_utf8());
+        }
+        Ok(Self { name: name.to_owned(), text })
+    }
+
+    /// What the text holds. Its first character other than white space tells: `<` begins XML, `{`
+    /// JSON; the IR's text form begins with its own head, and anything else is taken for a program,
+    /// whose parser gives the best messages.
+    pub fn content(&self) -> Content {
+        match self.text.trim_start().as_bytes().first() {
+            Some(b'<') => Content::Xml,
+            Some(b'{' | b'[') => Content::Json,
+            _ if is_ir_text(&self.text) => Content::Text,
+            _ => Content::Program,
+        }
+    }
+}
+
+/// Opens a regular file, or anything that reads like one (a pipe), but no directory.
+pub fn open(path: &str) -> std::result::Result<File, String> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => missing(path),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    })?;
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if metadata.is_dir() {
+        return Err("it is a directory; name a file in it".to_owned());
+    }
+    Ok(file)
+}
+
+fn missing(path: &str) -> String {
+    let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
+    match parent {
+        Some(parent) if !parent.exists() => {
+            format!("there is no directory {}", parent.display())
+        }
+        _ => "there is no such file".to_owned(),
+    }
+}
+
+/// Everything that `reader` gives, up to [`MAX_FILE_BYTES`].
+fn read_bytes(name: &str, reader: impl Read) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = reader.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::new(format!("cannot read {name}: {error}")))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(Failure::new(format!("{name} is larger than 1 GiB; no program is that long")));
+    }
+    Ok(bytes)
+}
+
+fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Failure {
+    let valid = error.utf8_error().valid_up_to();
+    let before = &error.as_bytes()[..valid];
+    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+    let column = 1 + String::from_utf8_lossy(&before[start..]).chars().count();
+    Failure::new(format!(
+        "{name}:{line}:{column}: expected UTF-8 text, found the byte 0x{:02x}; save the file as \
+         UTF-8",
+        error.as_bytes()[valid]
+    ))
+}
+
+/// Whether a text that is neither XML nor JSON is the IR's text form.
+fn is_ir_text(text: &str) -> bool {
+    let head = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("//"));
+    head.is_some_and(|head| head.starts_with("msccl-ir"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(bytes: &[u8]) -> Result<Input> {
+        Input::decode("x", bytes.to_vec())
+    }
+
+    #[test]
+    fn content_tells_the_format() {
+        let content = |text: &str| input(text.as_bytes()).map(|input| input.content()).unwrap();
+        assert_eq!(content("\u{feff} \n<algo/>"), Content::Xml);
+        assert_eq!(content("\n{}"), Content::Json);
+        assert_eq!(content("// a ring\nalgorithm"), Content::Program);
+        assert_eq!(content(""), Content::Program);
+    }
+
+    #[test]
+    fn wrong_encodings_are_located() {
+        let message = |bytes: &[u8]| input(bytes).unwrap_err().to_string();
+        assert!(message(b"ab\nc\xc3\xa7\xff").starts_with("x:2:3: expected UTF-8"));
+        assert!(message(b"\xff\xfea\0").contains("UTF-16"));
+    }
+}

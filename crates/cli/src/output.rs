@@ -1,0 +1,167 @@
+//! Standard output and standard error: the only module that writes to either.
+//!
+//! What was asked for goes to standard output, everything else (notes, progress, errors) to standard
+//! error. A reader that closes the pipe early is no error: what follows is dropped. Any other failure
+//! to write is remembered and told at the end.
+
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+
+use serde::Serialize;
+
+use crate::args::ColorChoice;
+
+/// Both streams, and how to write to them.
+pub struct Output {
+    stdout: BufWriter<Stdout>,
+    stdout_colored: bool,
+    stderr_colored: bool,
+    quiet: bool,
+    failed: Option<io::Error>,
+    pipe_closed: bool,
+}
+
+/// What a piece of text is, for those who see colors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Paint {
+    /// Proved, correct.
+    Good,
+    /// Refused, wrong, errors.
+    Bad,
+    /// Worth a second look.
+    Warn,
+    /// Of lesser weight.
+    Dim,
+    /// The subject.
+    Strong,
+}
+
+impl Paint {
+    fn code(self) -> &'static str {
+        match self {
+            Paint::Good => "\x1b[32;1m",
+            Paint::Bad => "\x1b[31;1m",
+            Paint::Warn => "\x1b[33;1m",
+            Paint::Dim => "\x1b[2m",
+            Paint::Strong => "\x1b[1m",
+        }
+    }
+
+    fn on(self, colored: bool, text: &dyn fmt::Display) -> String {
+        if colored { format!("{}{text}\x1b[0m", self.code()) } else { text.to_string() }
+    }
+}
+
+impl Output {
+    /// The process's streams. Without an explicit choice, colors are for terminals, and only if the
+    /// environment does not say `NO_COLOR`.
+    pub fn new(color: ColorChoice, quiet: bool) -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colored = |is_terminal: bool| match color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => is_terminal && !refused,
+        };
+        Self {
+            stdout_colored: colored(io::stdout().is_terminal()),
+            stderr_colored: colored(io::stderr().is_terminal()),
+            stdout: BufWriter::with_capacity(1 << 16, io::stdout()),
+            quiet,
+            failed: None,
+            pipe_closed: false,
+        }
+    }
+
+    /// `text`, painted if standard output shows colors.
+    pub fn paint(&self, paint: Paint, text: impl fmt::Display) -> String {
+        paint.on(self.stdout_colored, &text)
+    }
+
+    /// Whether standard output shows colors.
+    pub fn is_colored(&self) -> bool {
+        self.stdout_colored
+    }
+
+    /// A line on standard output.
+    pub fn line(&mut self, text: impl fmt::Display) {
+        let written = writeln!(self.stdout, "{text}");
+        self.note_failure(written);
+    }
+
+    /// A line that `--quiet` leaves out.
+    pub fn detail(&mut self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.line(text);
+        }
+    }
+
+    /// `text` as it is on standard output.
+    pub fn text(&mut self, text: &str) {
+        let written = self.stdout.write_all(text.as_bytes());
+        self.note_failure(written);
+    }
+
+    /// Whatever `write` writes to standard output.
+    pub fn stream(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+        let written = write(&mut self.stdout);
+        self.note_failure(written);
+    }
+
+    /// `value` as indented JSON on standard output.
+    pub fn json(&mut self, value: &impl Serialize) {
+        let written = serde_json::to_writer_pretty(&mut self.stdout, value);
+        self.note_failure(written.map_err(io::Error::from));
+        self.line("");
+    }
+
+    /// A line on standard error that `--quiet` leaves out.
+    pub fn note(&mut self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.complain(text);
+        }
+    }
+
+    /// `note: …` on standard error, which `--quiet` leaves out.
+    pub fn warn(&mut self, text: impl fmt::Display) {
+        let head = Paint::Warn.on(self.stderr_colored, &"note:");
+        self.note(format_args!("{head} {text}"));
+    }
+
+    /// `error: …` on standard error.
+    pub fn error(&mut self, text: impl fmt::Display) {
+        let head = Paint::Bad.on(self.stderr_colored, &"error:");
+        self.complain(format_args!("{head} {text}"));
+    }
+
+    /// A line on standard error, whatever happens.
+    pub fn complain(&mut self, text: impl fmt::Display) {
+        // Lines meant to be read in order must appear in order. A closed standard error leaves
+        // nobody to tell.
+        let flushed = self.stdout.flush();
+        self.note_failure(flushed);
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    fn note_failure(&mut self, written: io::Result<()>) {
+        match written {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.pipe_closed = true,
+            Err(error) => self.failed = self.failed.take().or(Some(error)),
+        }
+    }
+
+    /// Empties the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The first failure to write, unless it is that nobody reads any more.
+    pub fn finish(mut self) -> io::Result<()> {
+        let flushed = self.stdout.flush();
+        self.note_failure(flushed);
+        if self.pipe_closed {
+            // What is still buffered would be tried once more on drop.
+            let _ = self.stdout.into_parts();
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,120 @@
+//! Imports: from a file to all the files it reaches.
+//!
+//! Every file is read once, however often it is imported. Import cycles are refused; files that
+//! cannot be read or parsed are reported and left out, so that the rest is still looked at.
+
+use msccl_syntax::{Diagnostic, FileId, SourceMap, Span, ast};
+
+use super::report::{Refused, Report};
+use super::standard;
+
+/// Reads imported files.
+pub trait Loader {
+    /// The file that `importer` means by `path`: a name that is the same however the file is
+    /// reached, and its text. The error says why it cannot be had.
+    fn load(&self, importer: &str, path: &str) -> Result<(String, String), String>;
+}
+
+/// A loader without files: only the standard library can be imported.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl Loader for NoFiles {
+    fn load(&self, _importer: &str, _path: &str) -> Result<(String, String), String> {
+        Err("files cannot be imported here, only modules of the standard library".to_owned())
+    }
+}
+
+/// Longest chain of imports.
+const MAX_CHAIN: usize = 64;
+
+/// The file and all it imports, directly or not; the file itself is first.
+pub(super) fn load(
+    sources: &mut SourceMap,
+    file: FileId,
+    loader: &dyn Loader,
+    report: &mut Report,
+) -> Vec<ast::File> {
+    let mut loading = Loading { sources, loader, report, open: Vec::new(), files: Vec::new() };
+    loading.file(file);
+    loading.files.sort_by_key(|&(id, _)| id != file);
+    loading.files.into_iter().map(|(_, file)| file).collect()
+}
+
+struct Loading<'a> {
+    sources: &'a mut SourceMap,
+    loader: &'a dyn Loader,
+    report: &'a mut Report,
+    /// The chain of files whose imports are being read.
+    open: Vec<FileId>,
+    files: Vec<(FileId, ast::File)>,
+}
+
+impl Loading<'_> {
+    fn file(&mut self, id: FileId) {
+        let file = match msccl_syntax::parse(self.sources, id) {
+            Ok(file) => file,
+            Err(diagnostics) => return self.report.extend(diagnostics),
+        };
+        self.open.push(id);
+        for import in &file.imports {
+            if let Ok(Some(imported)) = self.import(id, import) {
+                self.file(imported);
+            }
+        }
+        self.open.pop();
+        self.files.push((id, file));
+    }
+
+    /// The file that an import names, if it is still to be read.
+    fn import(&mut self, importer: FileId, import: &ast::Import) -> Result<Option<FileId>, Refused> {
+        if self.open.len() >= MAX_CHAIN {
+            let message = format!("this is the end of a chain of {MAX_CHAIN} imports");
+            return Err(self.report.error(Diagnostic::error(import.span, message)));
+        }
+        let (name, text) = self.read(importer, import)?;
+        let Some(known) = self.sources.find(&name) else {
+            return Ok(Some(self.sources.add(name, text)));
+        };
+        if self.open.contains(&known) {
+            return Err(self.cycle(known, import.span));
+        }
+        let is_read = self.files.iter().any(|&(id, _)| id == known);
+        Ok((!is_read).then_some(known))
+    }
+
+    fn read(
+        &mut self,
+        importer: FileId,
+        import: &ast::Import,
+    ) -> Result<(String, String), Refused> {
+        let read = match &import.what {
+            ast::ImportPath::Standard(module) => standard::module(module)
+                .map(|text| (format!("std/{module}.msccl"), text.to_owned()))
+                .ok_or_else(|| unknown_module(module, import.span)),
+            ast::ImportPath::File(path) => {
+                self.loader.load(self.sources.name(importer), path).map_err(|reason| {
+                    let message = format!("cannot import \"{path}\": {reason}");
+                    Diagnostic::error(import.span, message)
+                })
+            }
+        };
+        read.map_err(|diagnostic| self.report.error(diagnostic))
+    }
+
+    fn cycle(&mut self, first: FileId, span: Span) -> Refused {
+        let from = self.open.iter().position(|&open| open == first).unwrap_or(0);
+        let chain = self.open[from..].iter().chain([&first]);
+        let names: Vec<_> = chain.map(|&file| self.sources.name(file)).collect();
+        let diagnostic = Diagnostic::error(span, "this import closes a cycle")
+            .saying(names.join(" → "))
+            .hint("move what both files need into a third, and import that from both");
+        self.report.error(diagnostic)
+    }
+}
+
+fn unknown_module(module: &str, span: Span) -> Diagnostic {
+    let known: Vec<_> = standard::MODULES.iter().map(|&(name, _)| name).collect();
+    Diagnostic::error(span, format!("the standard library has no module `{module}`"))
+        .hint(format!("its modules are {}; a file is imported as `import \"{module}.msccl\"`", known.join(", ")))
+}

@@ -1,0 +1,179 @@
+//! Name resolution: from syntax trees to [`resolved`](super::resolved).
+//!
+//! Guarantees: every variable of the result is bound where it is used, every function called
+//! exists and gets as many arguments as it takes, and stands where its kind may stand. What is
+//! refused is reported and left out, and the rest is still looked at.
+//!
+//! All files share one space of names for functions and one for collectives.
+
+mod expression;
+mod items;
+mod scope;
+mod statement;
+
+use msccl_syntax::{Diagnostic, Span, ast};
+
+use self::items::Items;
+use self::scope::Scope;
+use super::report::{Refused, Report};
+use super::resolved::{
+    Algorithm, Body, Clause, ClauseKind, Collective, Frame, Function, Implements, Param, Program,
+};
+
+/// Resolves the algorithm called `wanted` of the first file, or that file's last one.
+pub(super) fn resolve(
+    files: &[ast::File],
+    whole: Span,
+    wanted: Option<&str>,
+    report: &mut Report,
+) -> Result<Program, Refused> {
+    let items = Items::collect(files, report);
+    let mut resolver = Resolver {
+        items: &items,
+        report,
+        scope: Scope::default(),
+        sites: Vec::new(),
+        context: Context::Function,
+    };
+    let functions = items.functions.iter().map(|item| resolver.function(item)).collect();
+    let collectives = items.collectives.iter().map(|item| resolver.collective(item)).collect();
+    let algorithm = items.algorithm(whole, wanted).map_err(|error| resolver.report.error(error))?;
+    let algorithm = resolver.algorithm(algorithm);
+    Ok(Program { functions, collectives, algorithm, sites: resolver.sites })
+}
+
+/// What the statements at hand belong to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Context {
+    Algorithm,
+    Function,
+    Collective,
+}
+
+struct Resolver<'a> {
+    items: &'a Items<'a>,
+    report: &'a mut Report,
+    scope: Scope<'a>,
+    sites: Vec<Span>,
+    context: Context,
+}
+
+impl<'a> Resolver<'a> {
+    fn error(&mut self, diagnostic: Diagnostic) -> Refused {
+        self.report.error(diagnostic)
+    }
+
+    fn function(&mut self, item: &'a ast::Function) -> Function {
+        let params = self.enter(Context::Function, &item.params);
+        let body = match &item.body {
+            ast::FunctionBody::Value(value) => Body::Value(self.expr(value)),
+            ast::FunctionBody::Block(block) => Body::Block(self.block(block)),
+        };
+        Function { name: item.name.text.clone(), frame: self.leave(params), body }
+    }
+
+    fn collective(&mut self, item: &'a ast::CollectiveItem) -> Collective {
+        let params = self.enter(Context::Collective, &item.params);
+        let body = self.block(&item.body);
+        Collective { name: item.name.text.clone(), frame: self.leave(params), body }
+    }
+
+    fn algorithm(&mut self, item: &'a ast::AlgorithmItem) -> Algorithm {
+        let params = self.enter(Context::Algorithm, &item.params);
+        self.check_ranks(item);
+        let implements = self.implements(&item.implements);
+        let clauses = item.clauses.iter().map(|clause| self.clause(clause)).collect();
+        self.check_clauses(&item.clauses);
+        let body = self.block(&item.body);
+        let name_span = item.name.span;
+        let frame = self.leave(params);
+        Algorithm { name: item.name.text.clone(), name_span, frame, implements, clauses, body }
+    }
+
+    /// Starts a frame. Defaults see the parameters before them.
+    fn enter(&mut self, context: Context, params: &'a [ast::Param]) -> Vec<Param> {
+        self.context = context;
+        self.scope = Scope::default();
+        params.iter().map(|param| self.param(param)).collect()
+    }
+
+    fn leave(&mut self, params: Vec<Param>) -> Frame {
+        Frame { params, locals: self.scope.most() }
+    }
+
+    fn param(&mut self, param: &'a ast::Param) -> Param {
+        let ast::Param { role, name, default, span } = param;
+        if self.scope.find(&name.text).is_some() {
+            let message = format!("there are two parameters called `{}`", name.text);
+            self.error(Diagnostic::error(name.span, message));
+        }
+        let allowed = match self.context {
+            Context::Algorithm => true,
+            Context::Collective => *role != ast::ParamRole::PerNode,
+            Context::Function => *role == ast::ParamRole::Plain,
+        };
+        if !allowed {
+            let message = "only an algorithm's parameter can stand for this fact about the launch";
+            let hint = "leave the first word out and pass the value when calling";
+            self.error(Diagnostic::error(*span, message).hint(hint));
+        }
+        let default = default.as_ref().map(|default| self.expr(default));
+        self.scope.bind(&name.text);
+        Param { role: *role, name: name.text.clone(), default, span: *span }
+    }
+
+    fn check_ranks(&mut self, item: &ast::AlgorithmItem) {
+        for role in [ast::ParamRole::Ranks, ast::ParamRole::PerNode] {
+            let mut of_role = item.params.iter().filter(|param| param.role == role);
+            let first = of_role.next();
+            if let (Some(first), Some(second)) = (first, of_role.next()) {
+                let diagnostic = Diagnostic::error(second.span, "this role has a parameter already")
+                    .label(first.span, "here");
+                self.error(diagnostic);
+            }
+            if first.is_none() && role == ast::ParamRole::Ranks {
+                let name = &item.name;
+                let message = format!("`{}` does not say how many ranks take part", name.text);
+                let hint = format!("write `algorithm {}(ranks N = 8)`", name.text);
+                self.error(Diagnostic::error(name.span, message).hint(hint));
+            }
+        }
+    }
+
+    fn implements(&mut self, implements: &'a ast::Implements) -> Implements {
+        let ast::Implements { name, args, span } = implements;
+        let args = args
+            .iter()
+            .map(|(label, value)| (label.text.clone(), label.span, self.expr(value)))
+            .collect();
+        let custom = self.items.collective(&name.text);
+        Implements { name: name.text.clone(), custom, args, span: *span }
+    }
+
+    fn clause(&mut self, clause: &'a ast::Clause) -> Clause {
+        let kind = match &clause.kind {
+            ast::ClauseKind::InPlace => ClauseKind::InPlace,
+            ast::ClauseKind::Protocol(name) => ClauseKind::Protocol(name.text.clone()),
+            ast::ClauseKind::Instances(count) => ClauseKind::Instances(self.expr(count)),
+            ast::ClauseKind::Bytes(from, to) => {
+                let from = self.expr(from);
+                ClauseKind::Bytes(from, to.as_ref().map(|to| self.expr(to)))
+            }
+            ast::ClauseKind::Threads(count) => ClauseKind::Threads(self.expr(count)),
+        };
+        Clause { kind, span: clause.span }
+    }
+
+    fn check_clauses(&mut self, clauses: &[ast::Clause]) {
+        for (position, clause) in clauses.iter().enumerate() {
+            let kind = std::mem::discriminant(&clause.kind);
+            let earlier =
+                clauses[..position].iter().find(|other| std::mem::discriminant(&other.kind) == kind);
+            if let Some(earlier) = earlier {
+                let diagnostic = Diagnostic::error(clause.span, "this clause is given twice")
+                    .label(earlier.span, "first here");
+                self.error(diagnostic);
+            }
+        }
+    }
+}

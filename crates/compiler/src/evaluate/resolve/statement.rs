@@ -1,0 +1,201 @@
+//! Statements and hints.
+
+use msccl_syntax::{Diagnostic, Span, ast};
+
+use super::super::resolved::{Block, Expr, ExprKind, FunctionId, Hint, Site, Statement, StatementKind};
+use super::super::standard;
+use super::{Context, Resolver, builtin, scope};
+
+impl<'a> Resolver<'a> {
+    pub(super) fn block(&mut self, block: &'a ast::Block) -> Block {
+        let mark = self.scope.mark();
+        let statements = block.statements.iter().filter_map(|statement| {
+            let kind = self.statement(statement)?;
+            Some(Statement { kind, span: statement.span })
+        });
+        let statements = statements.collect();
+        self.scope.release(mark);
+        statements
+    }
+
+    fn statement(&mut self, statement: &'a ast::Statement) -> Option<StatementKind> {
+        self.check_context(statement);
+        Some(match &statement.kind {
+            ast::StatementKind::Let { name, value } => {
+                let value = self.expr(value);
+                StatementKind::Let { local: self.scope.bind(&name.text), value }
+            }
+            ast::StatementKind::If { condition, then, otherwise } => StatementKind::If {
+                condition: self.expr(condition),
+                then: self.block(then),
+                otherwise: otherwise.as_ref().map_or_else(Vec::new, |block| self.block(block)),
+            },
+            ast::StatementKind::For { binders, hints, body } => {
+                let mark = self.scope.mark();
+                let binders = self.binders(binders);
+                let (hints, body) = (self.hints(hints), self.block(body));
+                self.scope.release(mark);
+                StatementKind::For { binders, hints, body }
+            }
+            ast::StatementKind::On { hints, body } => {
+                StatementKind::On { hints: self.hints(hints), body: self.block(body) }
+            }
+            ast::StatementKind::Scratch { name, chunks } => {
+                let chunks = self.expr(chunks);
+                let local = self.scope.bind(&name.text);
+                StatementKind::Scratch { local, name: name.text.as_str().into(), chunks }
+            }
+            ast::StatementKind::Assign { place, op, value, hints } => StatementKind::Assign {
+                site: self.site(statement.span),
+                place: self.expr(place),
+                op: *op,
+                value: self.expr(value),
+                hints: self.hints(hints),
+            },
+            ast::StatementKind::Call { name, args, hints } => {
+                return self.call_statement(statement.span, name, args, hints);
+            }
+            ast::StatementKind::Require { condition, message } => StatementKind::Require {
+                condition: self.expr(condition),
+                message: message.clone(),
+            },
+            ast::StatementKind::Given { region } => {
+                StatementKind::Given { region: self.expr(region) }
+            }
+            ast::StatementKind::Promise { place, value } => {
+                StatementKind::Promise { place: self.expr(place), value: self.expr(value) }
+            }
+        })
+    }
+
+    fn site(&mut self, span: Span) -> Site {
+        self.sites.push(span);
+        Site(self.sites.len() as u32 - 1)
+    }
+
+    /// Statements that move data stand in algorithms and functions, conditions in collectives.
+    fn check_context(&mut self, statement: &ast::Statement) {
+        let in_collective = self.context == Context::Collective;
+        let message = match &statement.kind {
+            ast::StatementKind::Given { .. } | ast::StatementKind::Promise { .. } => {
+                if in_collective {
+                    return;
+                }
+                "`given` and `promise` stand only in a `collective`"
+            }
+            ast::StatementKind::Assign { .. }
+            | ast::StatementKind::Call { .. }
+            | ast::StatementKind::Scratch { .. }
+            | ast::StatementKind::On { .. } => {
+                if !in_collective {
+                    return;
+                }
+                "a `collective` moves no data: it says what is `given` and what it must `promise`"
+            }
+            ast::StatementKind::Let { .. }
+            | ast::StatementKind::If { .. }
+            | ast::StatementKind::For { .. }
+            | ast::StatementKind::Require { .. } => return,
+        };
+        self.error(Diagnostic::error(statement.span, message));
+    }
+
+    pub(super) fn hints(&mut self, hints: &'a [ast::Hint]) -> Vec<Hint> {
+        let resolve = |hint: &'a ast::Hint| Hint { kind: hint.kind, value: self.expr(&hint.value) };
+        hints.iter().map(resolve).collect()
+    }
+
+    fn call_statement(
+        &mut self,
+        span: Span,
+        name: &'a ast::Name,
+        args: &'a [ast::Expr],
+        hints: &'a [ast::Hint],
+    ) -> Option<StatementKind> {
+        let args: Vec<Expr> = args.iter().map(|arg| self.expr(arg)).collect();
+        let hints = self.hints(hints);
+        let function = self.callee(name, args.len(), Callee::Block)?;
+        Some(StatementKind::Call { site: self.site(span), function, args, hints })
+    }
+
+    /// The value of a call: of a built-in or of a function of the program.
+    pub(super) fn call_value(&mut self, name: &'a ast::Name, args: &'a [ast::Expr]) -> ExprKind {
+        let resolved: Vec<Expr> = args.iter().map(|arg| self.expr(arg)).collect();
+        if let Some((builtin, params)) = builtin::find(&name.text) {
+            if params.len() == args.len() {
+                return ExprKind::Builtin(builtin, resolved);
+            }
+            let signature = format!("{}({})", name.text, params.join(", "));
+            self.error(wrong_number(name, args.len(), params.len(), params.len(), &signature));
+            return ExprKind::Broken;
+        }
+        match self.callee(name, args.len(), Callee::Value) {
+            Some(function) => ExprKind::Call(function, resolved),
+            None => ExprKind::Broken,
+        }
+    }
+
+    /// The function called, if it exists, is of the kind wanted and takes so many arguments.
+    fn callee(&mut self, name: &ast::Name, args: usize, wanted: Callee) -> Option<FunctionId> {
+        let Some((id, function)) = self.items.function(&name.text) else {
+            let diagnostic = self.unknown_function(name);
+            self.error(diagnostic);
+            return None;
+        };
+        let fault = match (&function.body, wanted) {
+            (ast::FunctionBody::Value(_), Callee::Block) => Some("is a value, which moves nothing"),
+            (ast::FunctionBody::Block(_), Callee::Value) => Some("moves data and has no value"),
+            (ast::FunctionBody::Value(_), Callee::Value)
+            | (ast::FunctionBody::Block(_), Callee::Block) => None,
+        };
+        if let Some(fault) = fault {
+            let diagnostic = Diagnostic::error(name.span, format!("`{}` {fault}", name.text))
+                .label(function.name.span, "defined here");
+            self.error(diagnostic);
+            return None;
+        }
+        let most = function.params.len();
+        let least = function.params.iter().rposition(|param| param.default.is_none());
+        let least = least.map_or(0, |last| last + 1);
+        if args < least || args > most {
+            let params: Vec<_> = function.params.iter().map(|p| p.name.text.as_str()).collect();
+            let signature = format!("{}({})", name.text, params.join(", "));
+            let diagnostic = wrong_number(name, args, least, most, &signature)
+                .label(function.name.span, "defined here");
+            self.error(diagnostic);
+            return None;
+        }
+        Some(id)
+    }
+
+    fn unknown_function(&self, name: &ast::Name) -> Diagnostic {
+        let diagnostic = Diagnostic::error(name.span, format!("there is no function `{}`", name.text));
+        let builtins = builtin::BUILTINS.iter().map(|&(_, known, _)| known);
+        if let Some(module) = standard::module_that_defines(&name.text) {
+            return diagnostic.hint(format!("`import {module}` at the top of the file brings it in"));
+        }
+        match scope::nearest(&name.text, self.items.function_names().chain(builtins)) {
+            Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),
+            None => diagnostic.hint(format!("define it: `fn {}(…) = …`", name.text)),
+        }
+    }
+}
+
+/// What a call is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Callee {
+    Value,
+    Block,
+}
+
+fn wrong_number(
+    name: &ast::Name,
+    found: usize,
+    least: usize,
+    most: usize,
+    signature: &str,
+) -> Diagnostic {
+    let takes = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+    let message = format!("`{}` takes {takes} arguments, not {found}", name.text);
+    Diagnostic::error(name.span, message).hint(format!("it is `{signature}`"))
+}

@@ -1,0 +1,180 @@
+//! `<gpu>` with its thread blocks and steps.
+
+use msccl_collective::{Buffer, Channel, Rank, Slot};
+use msccl_ir::{RankProgram, Step, ThreadBlock};
+
+use super::ReadError;
+use super::algo::Head;
+use super::attributes::Attributes;
+use super::cursor::{Cursor, Element};
+use super::notes::Notes;
+use crate::xml::row::{NOWHERE, Row, Type, wait};
+use crate::xml::vocabulary::{gpu, step, tb};
+use crate::xml::{Locus, hazard};
+
+/// Most thread blocks of one rank, and most steps of one thread block: a hundred times what any
+/// runtime takes, and little enough memory.
+const MOST_CHILDREN: usize = 1 << 20;
+
+/// One `<gpu>`.
+pub(super) struct Gpu {
+    pub id: u32,
+    pub offset: usize,
+    /// `i_chunks`, `o_chunks`, `s_chunks`.
+    pub chunks: [u32; 3],
+    pub program: RankProgram,
+    /// One more than the highest channel.
+    pub channels: u32,
+}
+
+struct Block {
+    id: u32,
+    offset: usize,
+    channel: u32,
+    send: Option<Rank>,
+    receive: Option<Rank>,
+    rows: Vec<FileRow>,
+}
+
+/// A step with what the IR does not keep.
+struct FileRow {
+    row: Row,
+    /// `hasdep`, where it is stated.
+    signals: Option<bool>,
+    offset: usize,
+}
+
+impl Gpu {
+    /// Reads a `<gpu>` and all that it holds.
+    pub(super) fn read<'a>(
+        cursor: &mut Cursor<'a>,
+        element: &Element<'a>,
+        head: &Head,
+    ) -> Result<Self, ReadError> {
+        let values = Attributes::gather(cursor, element, gpu::NAME, &gpu::TABLE)?;
+        let id = values.index(cursor, gpu::ID)?;
+        cursor.locus.gpu = Some(id);
+        let mut chunks = [0; 3];
+        for (chunks, at) in chunks.iter_mut().zip([gpu::I_CHUNKS, gpu::O_CHUNKS, gpu::S_CHUNKS]) {
+            *chunks = values.integer_or(cursor, at, 0)? as u32;
+        }
+        let mut blocks = Vec::new();
+        while let Some(child) = cursor.next_child()? {
+            if child.name() != tb::NAME.as_bytes() {
+                cursor.ignore(&child)?;
+                continue;
+            }
+            refuse_crowd(cursor, &child, blocks.len(), "thread blocks of one <gpu>")?;
+            blocks.push(Block::read(cursor, &child, id, head)?);
+            cursor.locus = Locus { gpu: Some(id), ..Locus::default() };
+        }
+        let channels = blocks.iter().map(|block| block.channel + 1).max().unwrap_or(0);
+        let gpu = Locus { gpu: Some(id), ..Locus::default() };
+        let thread_blocks = assemble(blocks, gpu, chunks, &mut cursor.notes);
+        let program = RankProgram { scratch_chunks: chunks[2], thread_blocks };
+        Ok(Self { id, offset: element.offset, chunks, program, channels })
+    }
+}
+
+fn refuse_crowd<'a>(
+    cursor: &Cursor<'a>,
+    child: &Element<'a>,
+    before: usize,
+    what: &str,
+) -> Result<(), ReadError> {
+    if before < MOST_CHILDREN {
+        return Ok(());
+    }
+    let expected = format!("at most {MOST_CHILDREN} {what}");
+    Err(cursor.error(child.offset, expected, "more", "no runtime takes a hundredth of them"))
+}
+
+impl Block {
+    fn read<'a>(
+        cursor: &mut Cursor<'a>,
+        element: &Element<'a>,
+        gpu: u32,
+        head: &Head,
+    ) -> Result<Self, ReadError> {
+        let values = Attributes::gather(cursor, element, tb::NAME, &tb::TABLE)?;
+        let id = values.index(cursor, tb::ID)?;
+        cursor.locus.tb = Some(id);
+        let send = peer(cursor, &values, tb::SEND, gpu, head)?;
+        let receive = peer(cursor, &values, tb::RECV, gpu, head)?;
+        let channel = values.integer_or(cursor, tb::CHAN, 0)? as u32;
+        let mut rows = Vec::new();
+        while let Some(child) = cursor.next_child()? {
+            match child.name() {
+                b"step" => {
+                    refuse_crowd(cursor, &child, rows.len(), "steps of one <tb>")?;
+                    cursor.locus.step = Some(rows.len() as u32);
+                    rows.push(FileRow::read(cursor, &child, rows.len())?);
+                    cursor.skip()?;
+                    cursor.locus.step = None;
+                }
+                b"op" => {
+                    let advice = "no runtime reads <op>; write the file in the toolkit's old format";
+                    return Err(cursor.error(child.offset, "<step>", "<op>", advice));
+                }
+                _ => cursor.ignore(&child)?,
+            }
+        }
+        Ok(Self { id, offset: element.offset, channel, send, receive, rows })
+    }
+}
+
+/// The peer that an attribute names. A peer that cannot be is a contradiction, and no peer.
+fn peer<'a, const N: usize>(
+    cursor: &mut Cursor<'a>,
+    values: &Attributes<'a, N>,
+    at: usize,
+    gpu: u32,
+    head: &Head,
+) -> Result<Option<Rank>, ReadError> {
+    let Ok(peer) = u32::try_from(values.integer_or(cursor, at, -1)?) else { return Ok(None) };
+    let message = match peer {
+        peer if peer == gpu => "a thread block cannot be its own peer; use `cpy` or `re`".to_owned(),
+        peer if peer >= head.ranks => {
+            format!("gpu {peer} is named as a peer, but there are {} gpus", head.ranks)
+        }
+        peer => return Ok(Some(Rank(peer))),
+    };
+    let offset = values.offset_of(cursor, at);
+    cursor.notes.contradiction(offset, cursor.locus, message);
+    Ok(None)
+}
+
+impl FileRow {
+    fn read<'a>(
+        cursor: &mut Cursor<'a>,
+        element: &Element<'a>,
+        number: usize,
+    ) -> Result<Self, ReadError> {
+        let values = Attributes::gather(cursor, element, step::NAME, &step::TABLE)?;
+        let stated = values.index(cursor, step::S)?;
+        if stated as usize != number {
+            let message = format!(
+                "the step is numbered {stated} and stands at position {number}; the interpreters \
+                 count positions, so number the steps 0, 1, 2, …"
+            );
+            let offset = values.offset_of(cursor, step::S);
+            cursor.notes.contradiction(offset, cursor.locus, message);
+        }
+        let kind = kind(cursor, &values)?;
+        let (src, dst) = places(cursor, &values, kind)?;
+        let count = match kind {
+            Type::Nop => 0,
+            _ => values.index(cursor, step::CNT)?,
+        };
+        let wait = read_wait(cursor, &values)?;
+        let signals = match values.has(step::HASDEP) {
+            true => Some(values.integer(cursor, step::HASDEP)? == 1),
+            false => {
+                cursor.notes.missing(step::NAME, "hasdep");
+                None
+            }
+        };
+        let row = Row { kind, src, dst, count, wait, signals: false };
+        Ok(Self { row: row.at_rest(cursor), signals, offset: element.offset })
+    }
+}

@@ -1,0 +1,83 @@
+//! Complaints that do not stop the reading: contradictions and warnings.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::error::Position;
+use crate::xml::Locus;
+
+/// Something that is well-formed MSCCL XML and yet run right by no interpreter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contradiction {
+    /// The element, by the file's own ids.
+    pub locus: Locus,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column, counted from 1, in characters.
+    pub column: usize,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Contradiction { locus, line, column, message } = self;
+        write!(f, "line {line}, column {column} ({locus}): {message}")
+    }
+}
+
+/// How many contradictions are kept.
+const MOST: usize = 64;
+
+/// What has been noted so far.
+#[derive(Default)]
+pub(super) struct Notes {
+    contradictions: Vec<(usize, Locus, String)>,
+    warnings: BTreeMap<String, usize>,
+    missing: BTreeMap<(&'static str, &'static str), usize>,
+}
+
+impl Notes {
+    /// Notes a contradiction at byte `offset`.
+    pub(super) fn contradiction(
+        &mut self,
+        offset: usize,
+        locus: Locus,
+        message: impl Into<String>,
+    ) {
+        if self.contradictions.len() < MOST {
+            self.contradictions.push((offset, locus, message.into()));
+        }
+    }
+
+    /// Notes a warning; the same warning is counted, not repeated.
+    pub(super) fn warning(&mut self, message: String) {
+        if self.warnings.len() < MOST || self.warnings.contains_key(&message) {
+            *self.warnings.entry(message).or_default() += 1;
+        }
+    }
+
+    /// Notes that an attribute was taken to have its default.
+    pub(super) fn missing(&mut self, element: &'static str, attribute: &'static str) {
+        *self.missing.entry((element, attribute)).or_default() += 1;
+    }
+
+    /// The contradictions in the order of the file, and the warnings.
+    pub(super) fn finish(self, text: &str) -> (Vec<Contradiction>, Vec<String>) {
+        let Notes { mut contradictions, warnings, missing } = self;
+        contradictions.sort_by_key(|&(offset, ..)| offset);
+        let located = contradictions.into_iter().map(|(offset, locus, message)| {
+            let Position { line, column } = Position::of(text, offset);
+            Contradiction { locus, line, column, message }
+        });
+        let missing = missing.into_iter().map(|((element, attribute), times)| {
+            let message = format!("<{element}> has no `{attribute}`, which the interpreters demand");
+            (message, times)
+        });
+        let warnings = missing.chain(warnings).map(|(message, times)| match times {
+            1 => message,
+            _ => format!("{message} ({times} times)"),
+        });
+        (located.collect(), warnings.collect())
+    }
+}

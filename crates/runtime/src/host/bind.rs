@@ -1,0 +1,211 @@
+//! Linking: the plans of all ranks joined into one executable whole.
+//!
+//! A plan names its links by number; here both ends of each link get the same queue, and every thread
+//! block learns whom to wake. Steps become [`msccl_ir::Step`]s again, since [`msccl_machine`] says what
+//! those mean.
+
+use std::collections::BTreeMap;
+
+use msccl_collective::{Channel, Rank, TbIndex};
+use msccl_ir::{Place, Step};
+use msccl_machine::pieces;
+use msccl_plan::{Operand, Program, ThreadBlock};
+
+/// The thread blocks of all ranks, and the links between them.
+pub(crate) struct Bound {
+    /// In the order of ranks, then of thread blocks.
+    pub(crate) blocks: Vec<Block>,
+    /// All links.
+    pub(crate) links: Vec<Ends>,
+}
+
+/// A thread block with all that it touches.
+pub(crate) struct Block {
+    /// Its rank.
+    pub(crate) rank: Rank,
+    /// Its position on the rank.
+    pub(crate) tb: TbIndex,
+    /// The channel of its links.
+    pub(crate) channel: Channel,
+    /// Position in [`Bound::blocks`] of the first thread block of its rank.
+    pub(crate) first_of_rank: usize,
+    /// What the signal counters of its rank advance by in one round.
+    pub(crate) signal_stride: usize,
+    /// Whom it receives from, ascending, and over which link.
+    pub(crate) incoming: Vec<(Rank, usize)>,
+    /// Whom it sends to, ascending, and over which link.
+    pub(crate) outgoing: Vec<(Rank, usize)>,
+    /// Thread blocks that wait for some step of this one, as positions in [`Bound::blocks`].
+    pub(crate) waiters: Vec<usize>,
+    /// The steps.
+    pub(crate) steps: Vec<BoundStep>,
+}
+
+/// A step with its flags.
+pub(crate) struct BoundStep {
+    /// The step.
+    pub(crate) step: Step,
+    /// Whether the result is complete.
+    pub(crate) completes: bool,
+    /// Whether someone waits for it.
+    pub(crate) signals: bool,
+}
+
+/// The thread blocks at the ends of a link, as positions in [`Bound::blocks`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// Who sends.
+    pub(crate) sender: usize,
+    /// Who receives.
+    pub(crate) receiver: usize,
+    /// Most chunks that one step sends.
+    pub(crate) largest_count: u32,
+}
+
+/// What tells links apart: from whom, to whom, on which channel.
+type LinkKey = (Rank, Rank, Channel);
+
+impl Bound {
+    /// Joins `programs`, one per rank and in their order.
+    ///
+    /// # Errors
+    ///
+    /// The first link that lacks an end. Plans of one verified algorithm have none.
+    pub(crate) fn new(programs: &[Program]) -> Result<Self, String> {
+        let mut blocks = Vec::new();
+        for program in programs {
+            let first_of_rank = blocks.len();
+            let stride = program.signal_stride() as usize;
+            for (tb, block) in program.thread_blocks.iter().enumerate() {
+                let tb = TbIndex::from(tb);
+                blocks.push(Block::new(block, program.rank, tb, first_of_rank, stride));
+            }
+            let of_rank = &mut blocks[first_of_rank..];
+            note_waiters(of_rank, first_of_rank);
+        }
+        let links = join(programs, &mut blocks)?;
+        Ok(Self { blocks, links })
+    }
+}
+
+impl Block {
+    fn new(
+        block: &ThreadBlock,
+        rank: Rank,
+        tb: TbIndex,
+        first_of_rank: usize,
+        signal_stride: usize,
+    ) -> Self {
+        let ThreadBlock { channel, receives: _, sends: _, steps } = block;
+        Self {
+            rank,
+            tb,
+            channel: *channel,
+            first_of_rank,
+            signal_stride,
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            waiters: Vec::new(),
+            steps: steps.iter().map(|step| bind_step(step, block)).collect(),
+        }
+    }
+
+    /// The link from rank `peer`.
+    pub(crate) fn link_from(&self, peer: Rank) -> Option<usize> {
+        find(&self.incoming, peer)
+    }
+
+    /// The link to rank `peer`.
+    pub(crate) fn link_to(&self, peer: Rank) -> Option<usize> {
+        find(&self.outgoing, peer)
+    }
+}
+
+impl BoundStep {
+    /// How many chunks of the step move at once when a message carries `chunks_per_message`; at
+    /// least one.
+    pub(crate) fn piece_chunks(&self, chunks_per_message: u32) -> u32 {
+        let first = pieces(&self.step, chunks_per_message).next();
+        first.map_or(1, |chunks| chunks.end - chunks.start).max(1)
+    }
+}
+
+fn bind_step(step: &msccl_plan::Step, block: &ThreadBlock) -> BoundStep {
+    let msccl_plan::Step { kind: _, completes, signals, waits, sources, destinations, count } =
+        step;
+    let place = |operand: &Operand| match *operand {
+        Operand::Local(slot) => Place::Local(slot),
+        Operand::Link(link) => Place::Link(peer(block, link as usize)),
+    };
+    let step = Step {
+        waits: waits.iter().copied().collect(),
+        sources: sources.iter().map(place).collect(),
+        destinations: destinations.iter().map(place).collect(),
+        count: *count,
+    };
+    BoundStep { step, completes: *completes, signals: *signals }
+}
+
+/// The rank at the other end of link number `link`; decoding has checked the number.
+fn peer(block: &ThreadBlock, link: usize) -> Rank {
+    let incoming = block.receives.len();
+    if link < incoming { block.receives[link] } else { block.sends[link - incoming] }
+}
+
+fn find(ends: &[(Rank, usize)], peer: Rank) -> Option<usize> {
+    let position = ends.binary_search_by_key(&peer, |&(rank, _)| rank).ok()?;
+    Some(ends[position].1)
+}
+
+/// Tells the thread blocks of one rank who waits for them.
+fn note_waiters(of_rank: &mut [Block], first_of_rank: usize) {
+    for waiter in 0..of_rank.len() {
+        let steps = of_rank[waiter].steps.iter();
+        let mut targets: Vec<_> =
+            steps.flat_map(|bound| &bound.step.waits).map(|wait| wait.tb.index()).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        for target in targets {
+            of_rank[target].waiters.push(first_of_rank + waiter);
+        }
+    }
+}
+
+/// Numbers the links and tells both ends.
+fn join(programs: &[Program], blocks: &mut [Block]) -> Result<Vec<Ends>, String> {
+    let mut links = Vec::new();
+    let mut open: BTreeMap<LinkKey, usize> = BTreeMap::new();
+    let code = || programs.iter().flat_map(|program| &program.thread_blocks).enumerate();
+    for (sender, block) in code() {
+        for &to in &block.sends {
+            let own = &mut blocks[sender];
+            open.insert((own.rank, to, own.channel), links.len());
+            own.outgoing.push((to, links.len()));
+            let largest_count = largest_count(own, to);
+            links.push(Ends { sender, receiver: sender, largest_count });
+        }
+    }
+    for (receiver, block) in code() {
+        for &from in &block.receives {
+            let own = &mut blocks[receiver];
+            let Some(link) = open.remove(&(from, own.rank, own.channel)) else {
+                return Err(unpaired((from, own.rank, own.channel)));
+            };
+            own.incoming.push((from, link));
+            links[link].receiver = receiver;
+        }
+    }
+    match open.into_keys().next() {
+        Some(key) => Err(unpaired(key)),
+        None => Ok(links),
+    }
+}
+
+fn largest_count(block: &Block, to: Rank) -> u32 {
+    let sending = block.steps.iter().filter(|bound| bound.step.sends().any(|peer| peer == to));
+    sending.map(|bound| bound.step.count).max().unwrap_or(0)
+}
+
+fn unpaired((from, to, channel): LinkKey) -> String {
+    format!("the link from {from} to {to} on {channel} does not have one end on each rank")
+}

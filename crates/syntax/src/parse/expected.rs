@@ -1,0 +1,186 @@
+//! What the grammar expected at a place, in the words of the language.
+//!
+//! The grammar tells every token that would have matched. Most of them are beside the point: after
+//! `for i in 0..4` an operator would do, but what is missing is `{`. So tokens come in two ranks, and
+//! those that merely could go on are told only if there is nothing else.
+
+use super::recover::is_keyword;
+use crate::grammar::Rule;
+
+/// The tokens that would have matched.
+#[derive(Default)]
+pub(super) struct Expected {
+    phrases: Vec<Phrase>,
+}
+
+/// A word or two for some tokens, in the order in which they are told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phrase {
+    Definition,
+    Statement,
+    Expression,
+    Name,
+    Text,
+    In,
+    Then,
+    Else,
+    Implements,
+    Collective,
+    Clause,
+    Place,
+    Hint,
+    Tb,
+    Equals,
+    Reduces,
+    Colon,
+    Range,
+    Parameters,
+    OpenParen,
+    OpenBracket,
+    Comma,
+    CloseParen,
+    CloseBracket,
+    CloseBrace,
+    Block,
+    Operator,
+    Import,
+    On,
+    If,
+}
+
+impl Expected {
+    /// Sorts out what the grammar says.
+    pub(super) fn of(rules: &[Rule]) -> Self {
+        let mut phrases: Vec<_> = rules.iter().filter_map(|rule| phrase(*rule)).collect();
+        phrases.sort_unstable();
+        phrases.dedup();
+        let mut expected = Self { phrases };
+        expected.drop_what_is_beside_the_point();
+        expected
+    }
+
+    fn has(&self, phrase: Phrase) -> bool {
+        self.phrases.contains(&phrase)
+    }
+
+    fn drop_what_is_beside_the_point(&mut self) {
+        let closes = self.has(Phrase::CloseParen) || self.has(Phrase::CloseBracket);
+        let weak = |phrase: &Phrase| match phrase {
+            Phrase::Operator | Phrase::On | Phrase::If => true,
+            Phrase::Comma => !closes,
+            Phrase::Equals | Phrase::In => closes,
+            _ => false,
+        };
+        if !self.phrases.iter().all(weak) {
+            self.phrases.retain(|phrase| !weak(phrase));
+        }
+        if self.has(Phrase::Expression) {
+            self.phrases.retain(|phrase| !matches!(phrase, Phrase::Name | Phrase::Text));
+        }
+    }
+
+    /// Whether a region was read, and nothing says what becomes of it.
+    pub(super) fn is_assignment(&self) -> bool {
+        self.has(Phrase::Reduces)
+    }
+
+    /// As in "expected …".
+    pub(super) fn words(&self) -> String {
+        let words: Vec<_> = self.phrases.iter().map(|phrase| phrase.words()).collect();
+        match words.as_slice() {
+            [] => "something else".to_string(),
+            [only] => only.to_string(),
+            [first @ .., last] => format!("{} or {last}", first.join(", ")),
+        }
+    }
+
+    /// What to do, given what was found after what.
+    pub(super) fn hint(&self, found: &str, so_far: &str) -> Option<&'static str> {
+        self.hint_for_found(found, so_far).or_else(|| self.hint_for_missing())
+    }
+
+    fn hint_for_found(&self, found: &str, so_far: &str) -> Option<&'static str> {
+        let after_comma = so_far.trim_end().ends_with(',');
+        Some(match found {
+            "==" if self.has(Phrase::Equals) => "`=` gives a value, `==` compares",
+            "=" if self.has(Phrase::In) => "write `for i in a..b`",
+            "=" => "`=` moves data, `==` compares",
+            ":" if self.has(Phrase::Block) => "a block stands in braces: `{ … }`",
+            ")" | "]" if after_comma => "remove the `,` before it",
+            "not" => "put `not …` in parentheses",
+            "if" if self.has(Phrase::Expression) => "put the inner `if` in parentheses",
+            "(" if so_far.contains('@') && !self.has(Phrase::Expression) => {
+                "after `@` stands a name, an integer or an expression in parentheses"
+            }
+            "+=" | "=>" => "a value has no effects",
+            _ if self.has(Phrase::Name) && is_keyword(found) => "choose another name",
+            _ => return None,
+        })
+    }
+
+    fn hint_for_missing(&self) -> Option<&'static str> {
+        Some(match self.phrases.first()? {
+            Phrase::Implements => "write which: `implements allreduce(chunks N)`",
+            Phrase::Clause => {
+                "the clauses are `in place`, `protocol NAME`, `instances k`, `bytes a..b` and \
+                 `threads t`"
+            }
+            Phrase::Hint => "for example `on channel c, send tb 0`",
+            Phrase::Else => "every `if … then …` has an `else`: it is a value",
+            Phrase::Equals => "`=` copies, `+=` reduces",
+            _ => return None,
+        })
+    }
+}
+
+impl Phrase {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Definition => "a definition",
+            Self::Statement => "a statement",
+            Self::Expression => "an expression",
+            Self::Name => "a name",
+            Self::Text => "a text in quotes",
+            Self::In => "`in` after the loop variable",
+            Self::Then => "`then` after the condition",
+            Self::Else => "`else`",
+            Self::Implements => "`implements` and a collective",
+            Self::Collective => "a collective",
+            Self::Clause => "a clause",
+            Self::Place => "`place`",
+            Self::Hint => "`channel`, `tb`, `send tb` or `receive tb`",
+            Self::Tb => "`tb`",
+            Self::Equals => "`=`",
+            Self::Reduces => "`+=`",
+            Self::Colon => "`:`",
+            Self::Range => "`..`",
+            Self::Parameters | Self::OpenParen => "`(`",
+            Self::OpenBracket => "`[`",
+            Self::Comma => "`,`",
+            Self::CloseParen => "`)`",
+            Self::CloseBracket => "`]`",
+            Self::CloseBrace => "`}`",
+            Self::Block => "`{`",
+            Self::Operator => "an operator",
+            Self::Import => "`import`",
+            Self::On => "`on`",
+            Self::If => "`if`",
+        }
+    }
+}
+
+/// The words for a rule of the grammar that did not match. A rule is told if it starts where the
+/// text fails and more than one of its parts could; hence both wholes and tokens appear here.
+fn phrase(rule: Rule) -> Option<Phrase> {
+    use Rule::*;
+    Some(match rule {
+        file | item | function | collective | algorithm | kw_fn | kw_collective | kw_algorithm
+        | bad_item | bad_item_run | EOI => Phrase::Definition,
+        import | kw_import => Phrase::Import,
+        params => Phrase::Parameters,
+        implements => Phrase::Collective,
+        kw_implements => Phrase::Implements,
+        clause | in_place | protocol | instances | bytes | threads | kw_in_clause_words!() => Phrase::Clause,
+        _ => return None,
+    })
+}

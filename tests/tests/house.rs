@@ -1,0 +1,112 @@
+//! The house stays in order: who may depend on whom, and habits that a reader counts on.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each room may see, in the order of the flow: a room sees only rooms above it.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("collective", &[]),
+    ("syntax", &[]),
+    ("ir", &["collective"]),
+    ("machine", &["collective", "ir"]),
+    ("compiler", &["collective", "syntax", "ir"]),
+    ("interchange", &["collective", "ir"]),
+    ("verify", &["collective", "ir", "machine"]),
+    ("simulate", &["collective", "ir", "machine"]),
+    ("plan", &["collective", "ir", "verify"]),
+    ("runtime", &["collective", "ir", "machine", "plan", "verify"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The rooms that `manifest` names between `[dependencies]` and the next section.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+    let section = section.split("\n[").next().unwrap();
+    let names = section.lines().filter_map(|line| line.strip_prefix("msccl-"));
+    names.map(|name| name.split(['.', ' ', '=']).next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn rooms_see_only_what_the_flow_allows() {
+    for (room, allowed) in ROOMS {
+        let manifest = root().join("crates").join(room).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).unwrap();
+        let allowed: BTreeSet<_> = allowed.iter().map(|name| (*name).to_owned()).collect();
+        let surplus: Vec<_> = dependencies(&manifest).difference(&allowed).cloned().collect();
+        assert!(surplus.is_empty(), "`{room}` must not depend on {surplus:?}");
+    }
+}
+
+#[test]
+fn every_room_is_listed() {
+    let listed: BTreeSet<_> = ROOMS.iter().map(|(room, _)| (*room).to_owned()).collect();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(name == "cli" || listed.contains(&name), "crates/{name} is not in ROOMS");
+    }
+}
+
+#[test]
+fn only_the_doors_read_the_environment_print_or_exit() {
+    let forbidden = ["std::env::", "env::var", "println!", "eprintln!", "process::exit", "std::fs"];
+    for (room, _) in ROOMS {
+        for file in rust_files(&root().join("crates").join(room).join("src")) {
+            let text = fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            for (number, line) in code.lines().enumerate() {
+                let code = line.split("//").next().unwrap();
+                let found = forbidden.iter().find(|word| code.contains(**word));
+                let place = format!("{}:{}", file.display(), number + 1);
+                assert!(found.is_none(), "{place}: {found:?} belongs to the doors");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_room_for_odds_and_ends() {
+    for file in rust_files(&root().join("crates")) {
+        let stem = file.file_stem().unwrap().to_str().unwrap();
+        let vague = ["utils", "util", "common", "helpers", "misc", "types"];
+        assert!(!vague.contains(&stem), "{}: name it for what it holds", file.display());
+    }
+}
+
+#[test]
+fn unsafe_stands_behind_named_doors() {
+    let doors = ["crates/runtime/src/host/memory.rs", "crates/runtime/src/host/shared.rs"];
+    for file in rust_files(&root().join("crates")) {
+        let relative = file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        let text = fs::read_to_string(&file).unwrap();
+        let opens = text.lines().any(|line| {
+            let code = line.split("//").next().unwrap();
+            code.contains("unsafe {") || code.contains("unsafe impl") || code.contains("unsafe fn")
+        });
+        assert!(!opens || doors.contains(&relative.as_str()), "{relative} is no door for `unsafe`");
+    }
+}
+
+#[test]
+fn files_stay_readable() {
+    for file in rust_files(&root().join("crates")) {
+        let lines = fs::read_to_string(&file).unwrap().lines().count();
+        assert!(lines <= 700, "{} has {lines} lines; split it by subject", file.display());
+    }
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && path.file_name().unwrap() != "target" {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
