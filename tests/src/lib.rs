@@ -1,1 +1,3 @@
-//! Nothing here: see `tests/`.
+//! What tests that cross rooms share.
+
+pub mod program;

@@ -9,9 +9,18 @@
 //!
 //! Absent from this crate: ranks, chunks, what a program means, files and paths of the machine.
 
+// pest is built without `std`, whose stack probes would need a C compiler; the parser it derives then
+// names this crate. `limits` bounds the stack instead.
+extern crate alloc;
+
 pub mod ast;
 mod diagnostic;
+mod grammar;
+pub mod limits;
+mod parse;
+mod scan;
 mod source;
 
 pub use diagnostic::{Diagnostic, Label, Severity};
+pub use parse::parse;
 pub use source::{FileId, LineColumn, SourceMap, Span};

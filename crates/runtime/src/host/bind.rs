@@ -181,9 +181,9 @@ fn join(programs: &[Program], blocks: &mut [Block]) -> Result<Vec<Ends>, String>
             let own = &mut blocks[sender];
             open.insert((own.rank, to, own.channel), links.len());
             own.outgoing.push((to, links.len()));
-            let largest_count = largest_count(own, to);
-            links.push(Ends { sender, receiver: sender, largest_count });
+            links.push(Ends { sender, receiver: sender, largest_count: 0 });
         }
+        measure(&blocks[sender], &mut links);
     }
     for (receiver, block) in code() {
         for &from in &block.receives {
@@ -201,9 +201,13 @@ fn join(programs: &[Program], blocks: &mut [Block]) -> Result<Vec<Ends>, String>
     }
 }
 
-fn largest_count(block: &Block, to: Rank) -> u32 {
-    let sending = block.steps.iter().filter(|bound| bound.step.sends().any(|peer| peer == to));
-    sending.map(|bound| bound.step.count).max().unwrap_or(0)
+/// Notes the largest counts that `sender` sends.
+fn measure(sender: &Block, links: &mut [Ends]) {
+    for BoundStep { step, .. } in &sender.steps {
+        for link in step.sends().filter_map(|peer| sender.link_to(peer)) {
+            links[link].largest_count = links[link].largest_count.max(step.count);
+        }
+    }
 }
 
 fn unpaired((from, to, channel): LinkKey) -> String {

@@ -4,6 +4,7 @@
 //! `for i in 0..4` an operator would do, but what is missing is `{`. So tokens come in two ranks, and
 //! those that merely could go on are told only if there is nothing else.
 
+use super::operation::binary;
 use super::recover::is_keyword;
 use crate::grammar::Rule;
 
@@ -19,6 +20,7 @@ enum Phrase {
     Definition,
     Statement,
     Expression,
+    Region,
     Name,
     Text,
     In,
@@ -33,17 +35,13 @@ enum Phrase {
     Equals,
     Reduces,
     Colon,
-    Range,
-    Parameters,
     OpenParen,
     OpenBracket,
     Comma,
     CloseParen,
     CloseBracket,
-    CloseBrace,
     Block,
     Operator,
-    Import,
     On,
     If,
 }
@@ -75,7 +73,7 @@ impl Expected {
             self.phrases.retain(|phrase| !weak(phrase));
         }
         if self.has(Phrase::Expression) {
-            self.phrases.retain(|phrase| !matches!(phrase, Phrase::Name | Phrase::Text));
+            self.phrases.retain(|phrase| !matches!(phrase, Phrase::Region | Phrase::Name | Phrase::Text));
         }
     }
 
@@ -139,6 +137,7 @@ impl Phrase {
             Self::Definition => "a definition",
             Self::Statement => "a statement",
             Self::Expression => "an expression",
+            Self::Region => "a region",
             Self::Name => "a name",
             Self::Text => "a text in quotes",
             Self::In => "`in` after the loop variable",
@@ -153,16 +152,13 @@ impl Phrase {
             Self::Equals => "`=`",
             Self::Reduces => "`+=`",
             Self::Colon => "`:`",
-            Self::Range => "`..`",
-            Self::Parameters | Self::OpenParen => "`(`",
+            Self::OpenParen => "`(`",
             Self::OpenBracket => "`[`",
             Self::Comma => "`,`",
             Self::CloseParen => "`)`",
             Self::CloseBracket => "`]`",
-            Self::CloseBrace => "`}`",
             Self::Block => "`{`",
             Self::Operator => "an operator",
-            Self::Import => "`import`",
             Self::On => "`on`",
             Self::If => "`if`",
         }
@@ -174,13 +170,41 @@ impl Phrase {
 fn phrase(rule: Rule) -> Option<Phrase> {
     use Rule::*;
     Some(match rule {
-        file | item | function | collective | algorithm | kw_fn | kw_collective | kw_algorithm
-        | bad_item | bad_item_run | EOI => Phrase::Definition,
-        import | kw_import => Phrase::Import,
-        params => Phrase::Parameters,
-        implements => Phrase::Collective,
+        import | function | collective | algorithm | kw_import | kw_fn | kw_collective
+        | kw_algorithm => Phrase::Definition,
+        binding | conditional | branch | loop_statement | placed | scratch | require | given
+        | promise | assignment | call_statement | kw_let | kw_for | kw_scratch | kw_require
+        | kw_given | kw_promise => Phrase::Statement,
+        expr | operation | bound | int | bool | sum | kw_sum | parenthesised | comprehension
+        | list | negate => Phrase::Expression,
+        name | param | labelled | pattern | binder | binders | word_ranks | word_per_node => {
+            Phrase::Name
+        }
+        place | buffer | call => Phrase::Region,
+        string => Phrase::Text,
+        kw_in => Phrase::In,
+        kw_then => Phrase::Then,
+        kw_else => Phrase::Else,
         kw_implements => Phrase::Implements,
-        clause | in_place | protocol | instances | bytes | threads | kw_in_clause_words!() => Phrase::Clause,
-        _ => return None,
+        implements => Phrase::Collective,
+        clause | in_place | protocol | instances | bytes | threads | word_protocol
+        | word_instances | word_bytes | word_threads => Phrase::Clause,
+        kw_place => Phrase::Place,
+        hint | on_channel | on_tb | on_send_tb | on_receive_tb | word_channel | word_send
+        | word_receive => Phrase::Hint,
+        word_tb => Phrase::Tb,
+        equals => Phrase::Equals,
+        reduces => Phrase::Reduces,
+        colon => Phrase::Colon,
+        params | open_paren => Phrase::OpenParen,
+        open_bracket => Phrase::OpenBracket,
+        comma => Phrase::Comma,
+        close_paren => Phrase::CloseParen,
+        close_bracket => Phrase::CloseBracket,
+        block | open_brace => Phrase::Block,
+        hints | kw_on => Phrase::On,
+        kw_if => Phrase::If,
+        index | at | open_call | open_index | at_sign | range | not => Phrase::Operator,
+        _ => return binary(rule).map(|_| Phrase::Operator),
     })
 }

@@ -133,6 +133,19 @@ impl<'a, const N: usize> Attributes<'a, N> {
         Ok(default)
     }
 
+    /// An index or a count that may be left out, though the interpreters demand it, and is 0 then.
+    pub(super) fn index_or_zero(
+        &self,
+        cursor: &mut Cursor<'a>,
+        at: usize,
+    ) -> Result<u32, ReadError> {
+        if self.has(at) {
+            return self.index(cursor, at);
+        }
+        cursor.notes.missing(self.element, self.table[at].name);
+        Ok(0)
+    }
+
     /// A number that fits an index, which must be there.
     pub(super) fn index(&self, cursor: &Cursor<'a>, at: usize) -> Result<u32, ReadError> {
         let number = self.integer(cursor, at)?;

@@ -1,16 +1,15 @@
-//! `<gpu>` with its thread blocks and steps.
+//! `<gpu>` with its thread blocks.
 
-use msccl_collective::{Buffer, Channel, Rank, Slot};
-use msccl_ir::{RankProgram, Step, ThreadBlock};
+use msccl_collective::Rank;
+use msccl_ir::RankProgram;
 
-use super::ReadError;
 use super::algo::Head;
 use super::attributes::Attributes;
 use super::cursor::{Cursor, Element};
-use super::notes::Notes;
-use crate::xml::row::{NOWHERE, Row, Type, wait};
-use crate::xml::vocabulary::{gpu, step, tb};
-use crate::xml::{Locus, hazard};
+use super::step::FileRow;
+use super::{ReadError, resolve};
+use crate::xml::Locus;
+use crate::xml::vocabulary::{gpu, tb};
 
 /// Most thread blocks of one rank, and most steps of one thread block: a hundred times what any
 /// runtime takes, and little enough memory.
@@ -27,21 +26,14 @@ pub(super) struct Gpu {
     pub channels: u32,
 }
 
-struct Block {
-    id: u32,
-    offset: usize,
-    channel: u32,
-    send: Option<Rank>,
-    receive: Option<Rank>,
-    rows: Vec<FileRow>,
-}
-
-/// A step with what the IR does not keep.
-struct FileRow {
-    row: Row,
-    /// `hasdep`, where it is stated.
-    signals: Option<bool>,
-    offset: usize,
+/// One `<tb>`.
+pub(super) struct Block {
+    pub id: u32,
+    pub offset: usize,
+    pub channel: u32,
+    pub send: Option<Rank>,
+    pub receive: Option<Rank>,
+    pub rows: Vec<FileRow>,
 }
 
 impl Gpu {
@@ -56,7 +48,7 @@ impl Gpu {
         cursor.locus.gpu = Some(id);
         let mut chunks = [0; 3];
         for (chunks, at) in chunks.iter_mut().zip([gpu::I_CHUNKS, gpu::O_CHUNKS, gpu::S_CHUNKS]) {
-            *chunks = values.integer_or(cursor, at, 0)? as u32;
+            *chunks = values.index_or_zero(cursor, at)?;
         }
         let mut blocks = Vec::new();
         while let Some(child) = cursor.next_child()? {
@@ -69,9 +61,7 @@ impl Gpu {
             cursor.locus = Locus { gpu: Some(id), ..Locus::default() };
         }
         let channels = blocks.iter().map(|block| block.channel + 1).max().unwrap_or(0);
-        let gpu = Locus { gpu: Some(id), ..Locus::default() };
-        let thread_blocks = assemble(blocks, gpu, chunks, &mut cursor.notes);
-        let program = RankProgram { scratch_chunks: chunks[2], thread_blocks };
+        let program = resolve::resolve(blocks, id, chunks, &mut cursor.notes);
         Ok(Self { id, offset: element.offset, chunks, program, channels })
     }
 }
@@ -101,13 +91,13 @@ impl Block {
         cursor.locus.tb = Some(id);
         let send = peer(cursor, &values, tb::SEND, gpu, head)?;
         let receive = peer(cursor, &values, tb::RECV, gpu, head)?;
-        let channel = values.integer_or(cursor, tb::CHAN, 0)? as u32;
+        let channel = values.index_or_zero(cursor, tb::CHAN)?;
         let mut rows = Vec::new();
         while let Some(child) = cursor.next_child()? {
             match child.name() {
                 b"step" => {
                     refuse_crowd(cursor, &child, rows.len(), "steps of one <tb>")?;
-                    cursor.locus.step = Some(rows.len() as u32);
+                    cursor.locus.step = u32::try_from(rows.len()).ok();
                     rows.push(FileRow::read(cursor, &child, rows.len())?);
                     cursor.skip()?;
                     cursor.locus.step = None;
@@ -144,37 +134,3 @@ fn peer<'a, const N: usize>(
     Ok(None)
 }
 
-impl FileRow {
-    fn read<'a>(
-        cursor: &mut Cursor<'a>,
-        element: &Element<'a>,
-        number: usize,
-    ) -> Result<Self, ReadError> {
-        let values = Attributes::gather(cursor, element, step::NAME, &step::TABLE)?;
-        let stated = values.index(cursor, step::S)?;
-        if stated as usize != number {
-            let message = format!(
-                "the step is numbered {stated} and stands at position {number}; the interpreters \
-                 count positions, so number the steps 0, 1, 2, …"
-            );
-            let offset = values.offset_of(cursor, step::S);
-            cursor.notes.contradiction(offset, cursor.locus, message);
-        }
-        let kind = kind(cursor, &values)?;
-        let (src, dst) = places(cursor, &values, kind)?;
-        let count = match kind {
-            Type::Nop => 0,
-            _ => values.index(cursor, step::CNT)?,
-        };
-        let wait = read_wait(cursor, &values)?;
-        let signals = match values.has(step::HASDEP) {
-            true => Some(values.integer(cursor, step::HASDEP)? == 1),
-            false => {
-                cursor.notes.missing(step::NAME, "hasdep");
-                None
-            }
-        };
-        let row = Row { kind, src, dst, count, wait, signals: false };
-        Ok(Self { row: row.at_rest(cursor), signals, offset: element.offset })
-    }
-}

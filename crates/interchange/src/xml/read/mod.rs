@@ -11,6 +11,8 @@ mod cursor;
 mod error;
 mod gpu;
 mod notes;
+mod resolve;
+mod step;
 
 pub use error::ReadError;
 pub use notes::Contradiction;

@@ -1,0 +1,309 @@
+//! The command line: what can be asked.
+//!
+//! Nothing here does anything. Options that several commands share stand in structs of their own:
+//! [`LaunchArgs`] says which instance of a program is meant, [`ReportArgs`] how to report.
+
+mod launch;
+mod values;
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+use msccl_collective::{DataType, Reduction};
+
+pub use launch::{LaunchArgs, Setting};
+pub use values::{DialectName, PlacementName, TargetName};
+
+use crate::size::{ByteSize, SizeSpan};
+
+const EXAMPLES: &str = "\
+Examples:
+  msccl run dsl-examples/allreduce/ring.msccl
+  msccl verify my.msccl --ranks 16
+  msccl verify theirs.xml
+  msccl compile my.msccl -D C=4 -o my.xml
+  msccl show my.msccl --stage timeline --size 1MiB
+
+Exit codes: 0 proved or in order, 1 refused or wrong, 2 bad usage or unreadable input.";
+
+/// Collective algorithms: write, prove, run.
+#[derive(Parser, Debug)]
+#[command(name = "msccl", version, about, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// When to use colors; the variable NO_COLOR is respected
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorChoice,
+    /// Say only what was asked for
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Compile a program, prove the result, and write it as XML, JSON or text
+    Compile(CompileArgs),
+    /// Prove an algorithm, or tell how it goes wrong
+    Verify(VerifyArgs),
+    /// Compile, prove, run on host threads, and check the result
+    Run(RunArgs),
+    /// Show a program after any stage of the compiler, as text or picture
+    Show(ShowArgs),
+    /// Lay programs out in the one canonical way
+    Fmt(FmtArgs),
+    /// Look for mistakes in programs, for editors
+    Check(CheckArgs),
+    /// List the examples and the modules of the standard library
+    List(ListArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+/// `msccl compile`
+#[derive(Args, Debug)]
+pub struct CompileArgs {
+    /// The program, or an algorithm in XML, JSON or text; `-` is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: String,
+    /// Where to write; standard output if not given
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<String>,
+    /// What to write; told by the extension of OUT if not given, otherwise xml
+    #[arg(long, value_name = "WHAT")]
+    pub emit: Option<Emit>,
+    /// Which runtime's XML to write
+    #[arg(long, default_value = "msccl")]
+    pub dialect: DialectName,
+    /// What will run it; for xml the dialect tells, otherwise native
+    #[arg(long)]
+    pub target: Option<TargetName>,
+    /// Write without a proof
+    #[arg(long)]
+    pub no_verify: bool,
+    /// Which instance of the program is meant.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+    /// How to report.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// What `compile` writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Emit {
+    /// MSCCL XML.
+    Xml,
+    /// The IR as JSON.
+    Json,
+    /// The IR as text.
+    Text,
+}
+
+/// `msccl verify`
+#[derive(Args, Debug)]
+pub struct VerifyArgs {
+    /// Programs, or algorithms in XML, JSON or text; `-` is standard input
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<String>,
+    /// What will run it; for XML msccl if not given, otherwise native
+    #[arg(long)]
+    pub target: Option<TargetName>,
+    /// Only calls of these sizes, such as ..8MiB or 64KiB..1MiB
+    #[arg(long, value_name = "RANGE")]
+    pub size: Option<SizeSpan>,
+    /// Which instance of the program is meant.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+    /// How to report.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// `msccl run`
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The program, or an algorithm in XML, JSON or text; `-` is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: String,
+    /// Size of the larger buffer; may be given several times [default: 1KiB, 64KiB and 4MiB]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+    pub size: Vec<ByteSize>,
+    /// Elements of one block instead of a size; may be given several times
+    #[arg(long, value_name = "ELEMENTS", value_delimiter = ',', conflicts_with = "size")]
+    pub count: Vec<u64>,
+    /// Type of the elements
+    #[arg(long = "type", value_name = "TYPE", default_value = "f32")]
+    pub data_type: DataType,
+    /// How contributions are combined
+    #[arg(long, value_name = "OP", default_value = "sum")]
+    pub op: Reduction,
+    /// Runs of each size
+    #[arg(short = 'n', long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub iterations: u32,
+    /// Seconds after which one run is given up
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
+    pub timeout: Duration,
+    /// Worker threads; as many as there are processors if not given
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// What it is compiled for
+    #[arg(long)]
+    pub target: Option<TargetName>,
+    /// Which instance of the program is meant.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+    /// How to report.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// `msccl show`
+#[derive(Args, Debug)]
+pub struct ShowArgs {
+    /// The program, or an algorithm in XML, JSON or text; `-` is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: String,
+    /// After which stage
+    #[arg(long, default_value = "schedule")]
+    pub stage: Stage,
+    /// As what; not every stage has every form
+    #[arg(long, default_value = "text")]
+    pub format: Picture,
+    /// Where to write; standard output if not given
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<String>,
+    /// Only these ranks
+    #[arg(long, value_name = "RANK", value_delimiter = ',')]
+    pub rank: Vec<u32>,
+    /// Size of the larger buffer, for the timeline
+    #[arg(long, value_name = "BYTES", default_value = "1MiB")]
+    pub size: ByteSize,
+    /// What will run it; for XML msccl if not given, otherwise native
+    #[arg(long)]
+    pub target: Option<TargetName>,
+    /// Which instance of the program is meant.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+}
+
+/// A stage of the compiler, or what became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Stage {
+    /// What moves where.
+    Chunk,
+    /// Who moves it.
+    Instruction,
+    /// Where, when, after what.
+    Schedule,
+    /// When every step runs on an ideal machine.
+    Timeline,
+}
+
+/// A form in which `show` shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Picture {
+    /// Lines of text.
+    Text,
+    /// A drawing.
+    Svg,
+    /// For programs.
+    Json,
+    /// For Graphviz.
+    Dot,
+}
+
+/// `msccl fmt`
+#[derive(Args, Debug)]
+pub struct FmtArgs {
+    /// Programs to lay out in place; `-` is standard input, written to standard output
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<String>,
+    /// Change nothing; fail if something would change
+    #[arg(long)]
+    pub check: bool,
+    /// How to report.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// `msccl check`
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// Programs; `-` is standard input
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<String>,
+    /// What will run them
+    #[arg(long, default_value = "native")]
+    pub target: TargetName,
+    /// Which instance of the program is meant.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+    /// How to report.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// `msccl list`
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// Where to look for programs
+    #[arg(long, value_name = "FOLDER", default_value = "dsl-examples", value_hint = ValueHint::DirPath)]
+    pub dir: String,
+    /// Only algorithms for this collective
+    #[arg(long, value_name = "NAME")]
+    pub collective: Option<String>,
+    /// How to report.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// `msccl completions`
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// How to report.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct ReportArgs {
+    /// For people or for programs
+    #[arg(long, default_value = "human")]
+    pub format: Format,
+}
+
+/// For whom a report is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Human,
+    /// For programs.
+    Json,
+}
+
+/// When to use colors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,84 @@
+//! Values of options that are names or numbers of ours.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use msccl_collective::Placement;
+use msccl_interchange::xml::Dialect;
+use msccl_ir::Target;
+
+/// What will run an algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum TargetName {
+    /// MSCCL XML as the first runtime reads it.
+    Msccl,
+    /// MSCCL XML as the executor reads it.
+    Executor,
+    /// Our own runtime.
+    Native,
+}
+
+impl TargetName {
+    /// Its limits.
+    pub fn target(self) -> Target {
+        match self {
+            TargetName::Msccl => Target::msccl(),
+            TargetName::Executor => Target::executor(),
+            TargetName::Native => Target::native(),
+        }
+    }
+}
+
+/// Which runtime's habits an XML file follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DialectName {
+    /// The first runtime and the public toolkit.
+    Msccl,
+    /// The executor and RCCL.
+    Executor,
+}
+
+impl DialectName {
+    /// The dialect.
+    pub fn dialect(self) -> Dialect {
+        match self {
+            DialectName::Msccl => Dialect::Msccl,
+            DialectName::Executor => Dialect::Executor,
+        }
+    }
+
+    /// The runtime that reads it.
+    pub fn target(self) -> TargetName {
+        match self {
+            DialectName::Msccl => TargetName::Msccl,
+            DialectName::Executor => TargetName::Executor,
+        }
+    }
+}
+
+/// Whether input and output share memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PlacementName {
+    /// They do.
+    In,
+    /// They do not.
+    Out,
+}
+
+impl PlacementName {
+    /// The placement.
+    pub fn placement(self) -> Placement {
+        match self {
+            PlacementName::In => Placement::InPlace,
+            PlacementName::Out => Placement::OutOfPlace,
+        }
+    }
+}
+
+/// A time span in seconds, whole or decimal, more than zero.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time span; write seconds, such as 10 or 0.5");
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    let span = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+    if span.is_zero() { Err(wrong()) } else { Ok(span) }
+}
