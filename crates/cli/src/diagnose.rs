@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use msccl_interchange::xml::Contradiction;
 use msccl_syntax::{Diagnostic, Severity, SourceMap, Span};
 use serde::Serialize;
+
+use crate::output::Paint;
 
 /// A diagnostic with its places resolved: what editors read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -69,6 +72,41 @@ impl Located {
     }
 }
 
+impl Located {
+    /// Something about a file as a whole.
+    pub fn of_file(file: &str, message: String) -> Self {
+        Self {
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            end_line: 1,
+            end_column: 1,
+            severity: "error",
+            message,
+            related: Vec::new(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// A contradiction in a file of XML.
+    pub fn of_xml(file: &str, contradiction: &Contradiction) -> Self {
+        let Contradiction { locus, line, column, message } = contradiction;
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (line, column) = (number(*line), number(*column));
+        Self {
+            file: file.to_owned(),
+            line,
+            column,
+            end_line: line,
+            end_column: column,
+            severity: "error",
+            message: format!("{locus}: {message}"),
+            related: Vec::new(),
+            hints: Vec::new(),
+        }
+    }
+}
+
 impl Related {
     fn of(sources: &SourceMap, label: &msccl_syntax::Label) -> Self {
         let (line, column) = bounds(sources, label.span).0;
@@ -91,8 +129,24 @@ impl fmt::Display for Located {
     }
 }
 
-/// The diagnostics with excerpts and carets, one after the other.
-pub fn render(sources: &SourceMap, diagnostics: &[Diagnostic]) -> String {
-    let rendered: Vec<_> = diagnostics.iter().map(|one| sources.render(one)).collect();
-    rendered.join("\n")
+/// Rendered diagnostics with their heads and carets painted.
+pub fn painted(rendered: &str, paint: impl Fn(Paint, &str) -> String) -> String {
+    let lines = rendered.lines().map(|line| {
+        let head = [("error:", Paint::Bad), ("warning:", Paint::Warn)].into_iter();
+        let head = head.filter_map(|(head, tone)| Some((head, line.strip_prefix(head)?, tone)));
+        match head.into_iter().next() {
+            Some((head, rest, tone)) => {
+                format!("{}{}", paint(tone, head), paint(Paint::Strong, rest))
+            }
+            None if is_caret_row(line) => paint(Paint::Bad, line),
+            None => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a line of a rendered diagnostic underlines the principal place.
+fn is_caret_row(line: &str) -> bool {
+    let row = line.trim_start().strip_prefix('|').map(str::trim_start);
+    row.is_some_and(|row| row.starts_with('^'))
 }

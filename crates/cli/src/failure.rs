@@ -5,7 +5,8 @@ use std::fmt;
 use msccl_syntax::Diagnostic;
 use serde::Serialize;
 
-use crate::diagnose::Located;
+use crate::diagnose::{self, Located};
+use crate::output::Output;
 
 /// Input that could not be read or understood, or options that do not fit it.
 #[derive(Debug)]
@@ -33,7 +34,19 @@ impl Failure {
     /// Diagnostics of a source text.
     pub fn diagnostics(sources: &msccl_syntax::SourceMap, diagnostics: &[Diagnostic]) -> Self {
         let located = diagnostics.iter().map(|it| Located::of(sources, it)).collect();
-        Failure::Diagnostics { rendered: crate::diagnose::render(sources, diagnostics), located }
+        Failure::Diagnostics { rendered: sources.render_all(diagnostics), located }
+    }
+
+    /// Tells it on standard error.
+    pub fn print(&self, output: &mut Output) {
+        match self {
+            Failure::Message(message) => output.error(message),
+            Failure::Diagnostics { rendered, located: _ } => {
+                output.complain(diagnose::painted(rendered, |tone, text| {
+                    output.paint_for_stderr(tone, text)
+                }));
+            }
+        }
     }
 
     /// The object that stands for it in JSON: `{"file": …, "error": …}`.

@@ -1,3 +1,62 @@
 //! The `msccl` command.
+//!
+//! Reading order: [`args`] is what can be asked; [`command`] has one file per subcommand; they share
+//! [`subject`] (a file becomes an algorithm), [`verdict`] (a proof or a refusal becomes a report) and
+//! [`draw`] (pictures). [`output`] alone writes to the terminal, [`input`] and [`loader`] alone read
+//! files.
+//!
+//! Absent from this crate: any step between a program and a running algorithm. All of that belongs to
+//! the libraries, which in turn know neither files, nor the environment, nor the terminal.
 
-fn main() {}
+mod args;
+mod artifact;
+mod collective;
+mod command;
+mod diagnose;
+mod draw;
+mod exit;
+mod failure;
+mod guard;
+mod input;
+mod loader;
+mod output;
+mod progress;
+mod size;
+mod subject;
+mod table;
+mod verdict;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use exit::Exit;
+use output::Output;
+
+fn main() -> ExitCode {
+    let Cli { command, color, quiet } = Cli::parse();
+    let mut output = Output::new(color, quiet);
+    let exit = guard::guard(|| dispatch(command, &mut output), guard::ask_for_report);
+    match output.finish() {
+        Ok(()) => exit.into(),
+        Err(error) => guard::cannot_write(&error).into(),
+    }
+}
+
+fn dispatch(command: Command, output: &mut Output) -> Exit {
+    let done = match command {
+        Command::Compile(args) => command::compile::compile(&args, output),
+        Command::Verify(args) => command::verify::verify(&args, output),
+        Command::Run(args) => command::run::run(&args, output),
+        Command::Show(args) => command::show::show(&args, output),
+        Command::Fmt(args) => command::fmt::fmt(&args, output),
+        Command::Check(args) => command::check::check(&args, output),
+        Command::List(args) => command::list::list(&args, output),
+        Command::Completions(args) => command::completions::completions(&args, output),
+    };
+    done.unwrap_or_else(|failure| {
+        failure.print(output);
+        Exit::Unusable
+    })
+}

@@ -17,6 +17,7 @@ pub struct Output {
     stdout_colored: bool,
     stderr_colored: bool,
     quiet: bool,
+    diverted: bool,
     failed: Option<io::Error>,
     pipe_closed: bool,
 }
@@ -67,28 +68,43 @@ impl Output {
             stderr_colored: colored(io::stderr().is_terminal()),
             stdout: BufWriter::with_capacity(1 << 16, io::stdout()),
             quiet,
+            diverted: false,
             failed: None,
             pipe_closed: false,
         }
     }
 
-    /// `text`, painted if standard output shows colors.
+    /// From now on reports go to standard error, because standard output holds what was made.
+    pub fn divert_reports(&mut self) {
+        self.diverted = true;
+    }
+
+    /// `text`, painted if reports show colors.
     pub fn paint(&self, paint: Paint, text: impl fmt::Display) -> String {
-        paint.on(self.stdout_colored, &text)
+        let colored = if self.diverted { self.stderr_colored } else { self.stdout_colored };
+        paint.on(colored, &text)
     }
 
-    /// Whether standard output shows colors.
-    pub fn is_colored(&self) -> bool {
-        self.stdout_colored
+    /// `text`, painted if standard error shows colors.
+    pub fn paint_for_stderr(&self, paint: Paint, text: &str) -> String {
+        paint.on(self.stderr_colored, &text)
     }
 
-    /// A line on standard output.
+    /// Whether to say only what was asked for.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// A line of a report.
     pub fn line(&mut self, text: impl fmt::Display) {
+        if self.diverted {
+            return self.complain(text);
+        }
         let written = writeln!(self.stdout, "{text}");
         self.note_failure(written);
     }
 
-    /// A line that `--quiet` leaves out.
+    /// A line of a report that `--quiet` leaves out.
     pub fn detail(&mut self, text: impl fmt::Display) {
         if !self.quiet {
             self.line(text);
@@ -107,11 +123,20 @@ impl Output {
         self.note_failure(written);
     }
 
-    /// `value` as indented JSON on standard output.
+    /// `value` as indented JSON: a report for programs.
     pub fn json(&mut self, value: &impl Serialize) {
-        let written = serde_json::to_writer_pretty(&mut self.stdout, value);
-        self.note_failure(written.map_err(io::Error::from));
-        self.line("");
+        match serde_json::to_string_pretty(value) {
+            Ok(text) => self.line(text),
+            Err(error) => self.note_failure(Err(error.into())),
+        }
+    }
+
+    /// One object as itself, several as an array.
+    pub fn json_one_or_many(&mut self, values: &[impl Serialize]) {
+        match values {
+            [only] => self.json(only),
+            many => self.json(&many),
+        }
     }
 
     /// A line on standard error that `--quiet` leaves out.
@@ -135,11 +160,10 @@ impl Output {
 
     /// A line on standard error, whatever happens.
     pub fn complain(&mut self, text: impl fmt::Display) {
-        // Lines meant to be read in order must appear in order. A closed standard error leaves
-        // nobody to tell.
+        // Lines meant to be read in order must appear in order.
         let flushed = self.stdout.flush();
         self.note_failure(flushed);
-        let _ = writeln!(io::stderr(), "{text}");
+        last_words(&text.to_string());
     }
 
     fn note_failure(&mut self, written: io::Result<()>) {
@@ -164,4 +188,9 @@ impl Output {
         }
         self.failed.map_or(Ok(()), Err)
     }
+}
+
+/// A line on standard error for when no [`Output`] is at hand. If that fails, nobody can be told.
+pub fn last_words(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }

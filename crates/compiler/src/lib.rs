@@ -9,6 +9,7 @@
 //! Absent from this crate: bytes, addresses, files, the verifier.
 
 pub mod chunk;
+pub mod evaluate;
 pub mod instruction;
 pub mod schedule;
 mod pipeline;

@@ -26,7 +26,7 @@ use crate::{Algorithm, StepRef, Target};
 pub const MOST_VIOLATIONS: usize = 64;
 
 /// Most slots that all buffers of all ranks may have together.
-pub const MOST_SLOTS: u64 = 1 << 27;
+pub const MOST_SLOTS: u64 = 1 << 26;
 
 /// Most chunks that all steps may read or write together.
 pub const MOST_CHUNK_MOVES: u64 = 1 << 29;

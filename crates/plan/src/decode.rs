@@ -7,7 +7,7 @@
 use std::fmt;
 
 use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepIndex, TbIndex};
-use msccl_ir::{StepKind, Wait};
+use msccl_ir::{Packing, StepKind, Wait};
 
 use crate::layout::{self, header, link, operand, step, tb};
 use crate::program::{Alias, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
@@ -113,7 +113,7 @@ fn corrupt(word: usize, message: String) -> Corrupt {
 fn decode_header(words: Words<'_>) -> Result<Program, Corrupt> {
     let get = |at: u32| words.get(at as usize);
     let ranks = words.positive(header::RANKS, "a number of ranks")?;
-    let threads = get(header::THREADS)?;
+    let wish = |at: u32| get(at).map(|word| (word != 0).then_some(word));
     Ok(Program {
         rank: Rank(words.below(header::RANK as usize, "a rank", ranks)?),
         ranks,
@@ -126,12 +126,15 @@ fn decode_header(words: Words<'_>) -> Result<Program, Corrupt> {
             output_chunks: get(header::OUTPUT_CHUNKS)?,
             scratch_chunks: get(header::SCRATCH_CHUNKS)?,
         },
-        threads: (threads != 0).then_some(threads),
+        threads: wish(header::THREADS)?,
         links: LinkLimits {
             depth: words.positive(header::LINK_DEPTH, "a link depth")?,
             message_bytes: words.positive(header::MESSAGE_BYTES, "a message size")?,
+            slice_bytes: words.positive(header::SLICE_BYTES, "a slice size")?,
+            packing: decode_packing(words)?,
             count_limit: words.positive(header::COUNT_LIMIT, "a count limit")?,
         },
+        average_of: wish(header::AVERAGE_OF)?,
         thread_blocks: Vec::new(),
     })
 }
@@ -154,6 +157,15 @@ fn decode_placement(words: Words<'_>) -> Result<Placement, Corrupt> {
         layout::PLACEMENT_OUT_OF_PLACE => Ok(Placement::OutOfPlace),
         BOTH => Ok(Placement::Both),
         found => Err(corrupt(at, format!("expected placement bits, found {found}"))),
+    }
+}
+
+fn decode_packing(words: Words<'_>) -> Result<Packing, Corrupt> {
+    let at = header::PACKING as usize;
+    match words.get(at)? {
+        layout::PACKING_FITTING => Ok(Packing::Fitting),
+        layout::PACKING_WHOLE => Ok(Packing::Whole),
+        found => Err(corrupt(at, format!("expected a packing, found {found}"))),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use msccl_collective::{Buffer, Placement, Protocol, Slot};
-use msccl_ir::Wait;
+use msccl_ir::{Packing, Wait};
 
 use crate::layout::{self, header, link, operand, step, tb};
 use crate::program::{
@@ -69,10 +69,20 @@ fn encode_header(
     first_step: usize,
     total: usize,
 ) -> Result<[u32; header::LENGTH], TooLarge> {
-    let Program { rank, ranks, protocol, placement, alias, geometry, threads, links, thread_blocks } =
-        program;
+    let Program {
+        rank,
+        ranks,
+        protocol,
+        placement,
+        alias,
+        geometry,
+        threads,
+        links,
+        average_of,
+        thread_blocks,
+    } = program;
     let Geometry { block_chunks, input_chunks, output_chunks, scratch_chunks } = *geometry;
-    let LinkLimits { depth, message_bytes, count_limit } = *links;
+    let LinkLimits { depth, message_bytes, slice_bytes, packing, count_limit } = *links;
     let link_table = header::LENGTH + thread_blocks.len() * tb::LENGTH;
 
     let mut words = [0; header::LENGTH];
@@ -93,12 +103,15 @@ fn encode_header(
     set(header::SIGNAL_STRIDE, program.signal_stride());
     set(header::LINK_DEPTH, depth);
     set(header::MESSAGE_BYTES, message_bytes);
+    set(header::SLICE_BYTES, slice_bytes);
+    set(header::PACKING, packing_value(packing));
     set(header::COUNT_LIMIT, count_limit);
     set(header::TB_COUNT, fit("thread blocks", thread_blocks.len())?);
     set(header::TB_TABLE, fit("thread block table", header::LENGTH)?);
     set(header::LINK_COUNT, fit("links", link_count)?);
     set(header::LINK_TABLE, fit("link table", link_table)?);
     set(header::STEPS, fit("steps", first_step)?);
+    set(header::AVERAGE_OF, average_of.unwrap_or(0));
     Ok(words)
 }
 
@@ -195,6 +208,13 @@ fn placement_bits(placement: Placement) -> u32 {
         Placement::InPlace => layout::PLACEMENT_IN_PLACE,
         Placement::OutOfPlace => layout::PLACEMENT_OUT_OF_PLACE,
         Placement::Both => layout::PLACEMENT_IN_PLACE | layout::PLACEMENT_OUT_OF_PLACE,
+    }
+}
+
+fn packing_value(packing: Packing) -> u32 {
+    match packing {
+        Packing::Fitting => layout::PACKING_FITTING,
+        Packing::Whole => layout::PACKING_WHOLE,
     }
 }
 

@@ -49,15 +49,19 @@ pub mod header {
             THREADS = 12, "threads per thread block that the author asked for; 0 is no wish";
             SIGNAL_STRIDE = 13, "what a signal counter advances by in one round";
             LINK_DEPTH = 14, "messages that a link holds, at least one";
-            MESSAGE_BYTES = 15, "largest message of a link, at least one";
-            COUNT_LIMIT = 16, "most chunks in one message, at least one";
-            TB_COUNT = 17, "thread blocks";
-            TB_TABLE = 18, "first word of the thread block table";
-            LINK_COUNT = 19, "link ends";
-            LINK_TABLE = 20, "first word of the link table";
-            STEPS = 21, "first word of the first step; steps run to the end of the plan";
-            RESERVED_0 = 22, "0";
-            RESERVED_1 = 23, "0";
+            MESSAGE_BYTES = 15, "what a message may hold, at least one";
+            SLICE_BYTES = 16, "the longest slice of a chunk in one round, at least one";
+            PACKING = 17, "a `PACKING_` value: how a counted step becomes messages";
+            COUNT_LIMIT = 18, "most chunks in one message, at least one";
+            TB_COUNT = 19, "thread blocks";
+            TB_TABLE = 20, "first word of the thread block table";
+            LINK_COUNT = 21, "link ends";
+            LINK_TABLE = 22, "first word of the link table";
+            STEPS = 23, "first word of the first step; steps run to the end of the plan";
+            AVERAGE_OF = 24, "contributions to every complete sum, by which `avg` divides; 0 where `avg` cannot be served";
+            RESERVED_0 = 25, "0";
+            RESERVED_1 = 26, "0";
+            RESERVED_2 = 27, "0";
         }
     }
 
@@ -171,6 +175,8 @@ entries! {
         PROTOCOL_LL128 = 2, "128-byte packets, eight bytes flag";
         PLACEMENT_IN_PLACE = 1, "calls in place are served";
         PLACEMENT_OUT_OF_PLACE = 2, "calls out of place are served";
+        PACKING_FITTING = 0, "as many whole slices of a step's chunks as fit share a message";
+        PACKING_WHOLE = 1, "every step is one message";
         ALIAS_NONE = 0, "in place, this rank's input and output are disjoint all the same";
         ALIAS_SAME = 1, "in place, input chunk c is output chunk c";
         ALIAS_INPUT_IN_OUTPUT = 2, "in place, the input is block `RANK` of the output";

@@ -21,7 +21,7 @@ mod shape;
 
 pub use decode::{Corrupt, decode};
 pub use encode::{TooLarge, encode};
-//pub use plan::Plan;
+pub use plan::Plan;
 pub use program::{
     Alias, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock,
 };

@@ -1,7 +1,7 @@
 //! From one rank of an algorithm to a [`Program`], one to one: no choice is made here.
 
 use msccl_collective::{Buffer, Collective, Kind, Rank, StepIndex, TbIndex};
-use msccl_ir::{Algorithm, Place, StepRef, Target};
+use msccl_ir::{Algorithm, LinkShape, Place, StepRef, Target};
 
 use crate::encode::TooLarge;
 use crate::program::{
@@ -9,11 +9,13 @@ use crate::program::{
 };
 use crate::shape;
 
-/// The program of `rank`. `completes` says where a reduction is complete.
+/// The program of `rank`. `completes` says where a reduction is complete, and `average_of` of how many
+/// contributions it then consists.
 pub(crate) fn lower(
     algorithm: &Algorithm,
     target: &Target,
     completes: impl Fn(StepRef) -> bool,
+    average_of: Option<u32>,
     rank: Rank,
 ) -> Result<Program, TooLarge> {
     let collective = &algorithm.collective;
@@ -33,6 +35,7 @@ pub(crate) fn lower(
         },
         threads: algorithm.threads,
         links: link_limits(algorithm, target)?,
+        average_of,
         thread_blocks: blocks
             .map(|(tb, block)| {
                 let at = |step| StepRef { rank, tb: TbIndex::from(tb), step };
@@ -97,10 +100,15 @@ fn mark_signals(program: &mut Program) {
 
 fn link_limits(algorithm: &Algorithm, target: &Target) -> Result<LinkLimits, TooLarge> {
     let shape = target.link(algorithm.protocol);
+    let LinkShape { depth, message_bytes, packing } = shape;
+    let steps = algorithm.thread_blocks().flat_map(|(_, _, block)| &block.steps);
+    let count_max = steps.map(|step| step.count).max().unwrap_or(0);
+    let word = |what, bytes| u32::try_from(bytes).map_err(|_| TooLarge::word(what, bytes));
     Ok(LinkLimits {
-        depth: shape.depth,
-        message_bytes: u32::try_from(shape.message_bytes)
-            .map_err(|_| TooLarge::word("message size in bytes", shape.message_bytes))?,
+        depth,
+        message_bytes: word("message size in bytes", message_bytes)?,
+        slice_bytes: word("slice size in bytes", shape.slice_bytes(count_max))?,
+        packing,
         count_limit: target.limits.count,
     })
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use msccl_collective::{Channel, Placement, Protocol, Rank, Slot, TbIndex};
-use msccl_ir::{LinkShape, StepKind, Wait};
+use msccl_ir::{LinkShape, Packing, StepKind, Wait};
 
 use crate::layout;
 
@@ -29,6 +29,9 @@ pub struct Program {
     pub threads: Option<u32>,
     /// The links for which the algorithm is proved.
     pub links: LinkLimits,
+    /// How many contributions every complete sum has, by which `avg` divides; `None` where `avg`
+    /// cannot be served.
+    pub average_of: Option<u32>,
     /// The thread blocks.
     pub thread_blocks: Vec<ThreadBlock>,
 }
@@ -51,8 +54,12 @@ pub struct Geometry {
 pub struct LinkLimits {
     /// Messages in flight before a sender waits; at least one.
     pub depth: u32,
-    /// Largest message, in bytes; at least one.
+    /// What a message may hold, in bytes; at least one.
     pub message_bytes: u32,
+    /// The longest slice of a chunk that one round handles, in bytes; at least one.
+    pub slice_bytes: u32,
+    /// How a counted step becomes messages.
+    pub packing: Packing,
     /// Most chunks in one message; at least one.
     pub count_limit: u32,
 }
@@ -176,8 +183,8 @@ impl Program {
 impl LinkLimits {
     /// How many chunks of a counted step one message carries when a chunk has `chunk_bytes` bytes.
     pub fn chunks_per_message(self, chunk_bytes: u64) -> u32 {
-        let LinkLimits { depth, message_bytes, count_limit } = self;
-        let shape = LinkShape { depth, message_bytes: u64::from(message_bytes) };
+        let LinkLimits { depth, message_bytes, slice_bytes: _, packing, count_limit } = self;
+        let shape = LinkShape { depth, message_bytes: u64::from(message_bytes), packing };
         shape.chunks_per_message(chunk_bytes, count_limit)
     }
 }

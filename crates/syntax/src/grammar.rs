@@ -63,6 +63,8 @@ fn is_punctuation(rule: Rule) -> bool {
             | comma
             | colon
             | at_sign
+            | equals
+            | up_to
             | EOI
     )
 }

@@ -9,15 +9,12 @@
 //!
 //! Absent from this crate: ranks, chunks, what a program means, files and paths of the machine.
 
-// pest is built without `std`, whose stack probes would need a C compiler; the parser it derives then
-// names this crate. `limits` bounds the stack instead.
-extern crate alloc;
-
 pub mod ast;
 mod diagnostic;
 mod grammar;
 pub mod limits;
 mod parse;
+mod render;
 mod scan;
 mod source;
 

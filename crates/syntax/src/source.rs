@@ -80,9 +80,10 @@ impl SourceMap {
         self.files.iter().position(|file| file.name == name).map(|index| FileId(index as u32))
     }
 
-    /// Where `span` starts, for people.
+    /// Where `span` starts, for people; a place outside of the text counts as its end.
     pub fn line_column(&self, span: Span) -> LineColumn {
-        let before = &self.text(span.file)[..span.start as usize];
+        let text = self.text(span.file);
+        let before = &text[..text.floor_char_boundary(span.start as usize)];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.bytes().filter(|&byte| byte == b'\n').count() as u32 + 1;
         let column = before[line_start..].chars().count() as u32 + 1;

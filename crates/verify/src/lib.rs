@@ -1,1 +1,103 @@
-//! The judge: proves an algorithm or tells the shortest story of its fault
+//! The judge: proves an algorithm, or tells the shortest story of its fault.
+//!
+//! [`verify`] reads an [`Algorithm`] and a [`Target`] and nothing else. It answers for every call
+//! that the algorithm serves (every message size of its range, in and out of place as it says) and
+//! for every interleaving of thread blocks. The argument why one run speaks for all stands in
+//! `docs/VERIFICATION.md`; the modules follow it in this order:
+//!
+//! | module | question | fault |
+//! |---|---|---|
+//! | `msccl_ir::validate` | is it well formed, and within the target's limits? | structure, limits |
+//! | `program` | does the k-th send of every link meet the k-th receive? | structure, deadlock |
+//! | `regime` | which message sizes differ? | |
+//! | `deadlock` | does it end, at which link depth, and up to which size? | deadlock, leftover |
+//! | `race` | are conflicting accesses ordered? | race |
+//! | `values` | what does every slot hold at the end? | uninitialised, wrong-result |
+//!
+//! # Guarantees
+//!
+//! Only this crate makes a [`Verified`]. No cached fact is trusted, and no answer rests on a hash: sums are
+//! compared contribution by contribution.
+//!
+//! # Not claimed
+//!
+//! Rounding (only whether all ranks round alike, [`Facts::same_on_every_rank`]); the memory model of
+//! the device, which must make a message, a signal and a credit publish what came before them;
+//! residency of all thread blocks; agreement of ranks about which algorithm runs.
+//!
+//! Absent from this crate: the compiler, files, printing.
+
+mod deadlock;
+mod facts;
+mod memory;
+mod program;
+mod race;
+mod refusal;
+mod regime;
+mod values;
+
+use msccl_ir::{Algorithm, Target};
+
+pub use facts::Facts;
+pub use refusal::{Event, Fault, FaultKind, Refusal};
+pub use values::Completion;
+
+/// An algorithm that has been proved for a target, with what the proof found out on the way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Verified {
+    algorithm: Algorithm,
+    target: Target,
+    facts: Facts,
+}
+
+impl Verified {
+    /// The algorithm.
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+
+    /// The target whose limits and link depths the proof is about.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// What the proof found out.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The algorithm, without its proof.
+    pub fn into_algorithm(self) -> Algorithm {
+        self.algorithm
+    }
+}
+
+/// Proves `algorithm` for `target`.
+///
+/// # Errors
+///
+/// The algorithm with its faults, the principal one first, if it is not proved.
+pub fn verify(algorithm: Algorithm, target: &Target) -> Result<Verified, Box<Refusal>> {
+    match judge(&algorithm, target) {
+        Ok(facts) => Ok(Verified { algorithm, target: target.clone(), facts }),
+        Err(faults) => Err(Box::new(Refusal { algorithm, faults })),
+    }
+}
+
+/// The proof, question by question; each may rely on the answers before it.
+fn judge(algorithm: &Algorithm, target: &Target) -> Result<Facts, Vec<Fault>> {
+    msccl_ir::validate(algorithm, target).map_err(refusal::of_violations)?;
+    let program = program::Program::new(algorithm).map_err(one)?;
+    let regimes = regime::Regimes::of(algorithm, target);
+    let ended = deadlock::check(&program, &regimes)?;
+    race::check(&program, &ended.order)?;
+    let values = values::check(&program, &ended.order)?;
+    if let Some(deadlock) = ended.deadlock_of_larger_calls {
+        return Err(one(deadlock));
+    }
+    Ok(facts::gather(&program, &regimes, ended.least_depth, values))
+}
+
+fn one(fault: Fault) -> Vec<Fault> {
+    vec![fault]
+}

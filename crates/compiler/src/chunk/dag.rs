@@ -77,7 +77,7 @@ impl fmt::Debug for At {
 pub struct HintsId(pub u32);
 
 /// Index into [`Dag::statements`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StatementId(pub u32);
 
 /// Where the author wants an op placed.

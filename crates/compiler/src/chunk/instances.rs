@@ -38,11 +38,11 @@ impl fmt::Display for TooManyChunks {
 impl std::error::Error for TooManyChunks {}
 
 /// `dag` in `k` instances; `k` of 0 counts as 1.
-pub fn instances(dag: &Dag, k: u32) -> Result<Dag, TooManyChunks> {
+pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
     if k <= 1 {
-        return Ok(dag.clone());
+        return Ok(dag);
     }
-    check_size(dag, k)?;
+    check_size(&dag, k)?;
     let (hints, numbers) = split_hints(&dag.hints, k);
     let mut ops = Vec::with_capacity(dag.ops.len() * k as usize);
     for op in &dag.ops {
@@ -53,7 +53,7 @@ pub fn instances(dag: &Dag, k: u32) -> Result<Dag, TooManyChunks> {
     }
     let scratch_chunks = dag.scratch_chunks.iter().map(|chunks| chunks * k).collect();
     Ok(Dag {
-        name: dag.name.clone(),
+        name: dag.name,
         collective: cut(&dag.collective, k),
         placement: dag.placement,
         protocol: dag.protocol,
@@ -63,7 +63,7 @@ pub fn instances(dag: &Dag, k: u32) -> Result<Dag, TooManyChunks> {
         scratch_chunks,
         ops,
         hints,
-        statements: dag.statements.clone(),
+        statements: dag.statements,
     })
 }
 

@@ -137,9 +137,9 @@ impl Memory {
         }
     }
 
-    /// How many ops there are so far.
-    pub fn op_count(&self) -> usize {
-        self.ops.len()
+    /// What the program computes.
+    pub fn collective(&self) -> &Collective {
+        self.layout.collective()
     }
 
     /// Appends `to = Σ sources`. A statement that stores a region over itself leaves no op.

@@ -54,11 +54,3 @@ pub(super) fn find(name: &str) -> Option<(Builtin, &'static [&'static str])> {
     let found = BUILTINS.iter().find(|&&(_, known, _)| known == name);
     found.map(|&(builtin, _, params)| (builtin, params))
 }
-
-impl Builtin {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        let found = BUILTINS.iter().find(|&&(builtin, _, _)| builtin == self);
-        found.map_or("", |&(_, name, _)| name)
-    }
-}

@@ -144,9 +144,14 @@ impl<'a> Interpreter<'a> {
 
     fn equal(&mut self, left: &'a Expr, right: &'a Expr, span: Span) -> Result<bool, Refused> {
         let (a, b) = (self.value(left)?, self.value(right)?);
-        match a.equals(&b) {
+        self.equal_values(&a, &b, span)
+    }
+
+    pub(super) fn equal_values(&mut self, a: &Value, b: &Value, span: Span) -> Result<bool, Refused> {
+        match a.equals(b, self.rounds_left()) {
             Some(equal) => Ok(equal),
             None => {
+                self.round(span)?;
                 let message = format!("{} cannot be equal to {}", a.kind(), b.kind());
                 Err(self.error(Diagnostic::error(span, message)))
             }

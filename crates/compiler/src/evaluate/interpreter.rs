@@ -7,7 +7,8 @@ use super::budget::{
     MAX_CALLS, MAX_DEPTH, MAX_LIST_ELEMENTS, MAX_ROUNDS, MAX_ROUNDS_AFTER_ERROR,
 };
 use super::contract::Conditions;
-use super::origins::Origins;
+use super::hints::HintTable;
+use super::origins::{Origins, Path};
 use super::report::{Refused, Report};
 use super::resolved::{Expr, Frame, Local, Program};
 use super::value::Value;
@@ -36,7 +37,11 @@ pub(super) struct Interpreter<'a> {
     pub(super) world: World,
     /// Known once the head is evaluated.
     pub(super) ranks: Option<Ranks>,
+    /// The hints in force.
     pub(super) hints: Hints,
+    pub(super) hint_table: HintTable,
+    /// The calls of blocks under way.
+    pub(super) path: Path,
     pub(super) origins: Origins<'a>,
     /// Names of the scratch buffers made so far.
     pub(super) scratch_names: Vec<std::rc::Rc<str>>,
@@ -69,6 +74,8 @@ impl<'a> Interpreter<'a> {
             world: World::Head,
             ranks: None,
             hints: Hints::default(),
+            hint_table: HintTable::default(),
+            path: Path::default(),
             origins: Origins::new(&program.sites, program.algorithm.name_span),
             scratch_names: Vec::new(),
             tainted: false,
@@ -131,6 +138,11 @@ impl<'a> Interpreter<'a> {
             Some(_) => Err(Refused),
             None => Err(self.out_of_rounds(span)),
         }
+    }
+
+    /// What is left to do of loops and the like.
+    pub(super) fn rounds_left(&mut self) -> &mut u64 {
+        &mut self.rounds_left
     }
 
     #[cold]

@@ -44,7 +44,6 @@ pub(super) struct Param {
 }
 
 pub(super) struct Function {
-    pub name: String,
     pub frame: Frame,
     pub body: Body,
 }
@@ -52,8 +51,6 @@ pub(super) struct Function {
 pub(super) enum Body {
     Value(Expr),
     Block(Block),
-    /// The definition had errors, which are reported.
-    Broken,
 }
 
 pub(super) struct Collective {

@@ -1,7 +1,15 @@
 //! The standard library: modules that every program can import by name.
 
 /// The modules: name and text.
-pub(super) const MODULES: &[(&str, &str)] = &[("ring", include_str!("../../std/ring.msccl"))];
+pub(super) const MODULES: &[(&str, &str)] = &[
+    ("blocks", include_str!("../../std/blocks.msccl")),
+    ("chain", include_str!("../../std/chain.msccl")),
+    ("groups", include_str!("../../std/groups.msccl")),
+    ("halving", include_str!("../../std/halving.msccl")),
+    ("pairs", include_str!("../../std/pairs.msccl")),
+    ("ring", include_str!("../../std/ring.msccl")),
+    ("tree", include_str!("../../std/tree.msccl")),
+];
 
 /// The text of a module.
 pub(super) fn module(name: &str) -> Option<&'static str> {

@@ -79,8 +79,9 @@ impl Value {
         }
     }
 
-    /// Whether two values are equal; `None` if they are of kinds that cannot be compared.
-    pub fn equals(&self, other: &Value) -> Option<bool> {
+    /// Whether two values are equal; `None` if they are of kinds that cannot be compared, or if that
+    /// takes more than `steps` comparisons of elements, which are counted down.
+    pub fn equals(&self, other: &Value, steps: &mut u64) -> Option<bool> {
         Some(match (self, other) {
             (Value::Int(a), Value::Int(b)) => a == b,
             (Value::Int(a), Value::EmptySum) | (Value::EmptySum, Value::Int(a)) => *a == 0,
@@ -94,19 +95,20 @@ impl Value {
                 range_len(*a, *b) == range_len(*c, *d) && (a == c || a >= b)
             }
             (Value::List(_) | Value::Range(..), Value::List(_) | Value::Range(..)) => {
-                return self.equals_list(other);
+                return self.equals_list(other, steps);
             }
             _ => return None,
         })
     }
 
-    fn equals_list(&self, other: &Value) -> Option<bool> {
+    fn equals_list(&self, other: &Value, steps: &mut u64) -> Option<bool> {
         let (length, others) = (self.len()?, other.len()?);
         if length != others {
             return Some(false);
         }
         for index in 0..length {
-            if !self.element(index).equals(&other.element(index))? {
+            *steps = steps.checked_sub(1)?;
+            if !self.element(index).equals(&other.element(index), steps)? {
                 return Some(false);
             }
         }
@@ -128,7 +130,7 @@ impl fmt::Display for Value {
             Value::Str(text) => write!(f, "\"{text}\""),
             Value::Range(from, to) => write!(f, "{from}..{to}"),
             Value::List(list) => {
-                let shown: Vec<_> = list.items.iter().take(8).map(Value::to_string).collect();
+                let shown: Vec<_> = list.items.iter().take(8).map(shown_within).collect();
                 let rest = if list.items.len() > shown.len() { ", …" } else { "" };
                 write!(f, "[{}{rest}]", shown.join(", "))
             }
@@ -137,4 +139,8 @@ impl fmt::Display for Value {
             Value::Poison => f.write_str("?"),
         }
     }
+}
+
+fn shown_within(value: &Value) -> String {
+    if let Value::List(_) = value { "[…]".to_owned() } else { value.to_string() }
 }

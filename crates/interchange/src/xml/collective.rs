@@ -1,8 +1,6 @@
 //! Collectives by name, and their sizes from and to `nchunksperloop`.
 
-use std::sync::Arc;
-
-use msccl_collective::{Collective, Custom, Kind, Rank};
+use msccl_collective::{Collective, Kind, Rank};
 
 use super::Dialect;
 
@@ -83,10 +81,4 @@ pub(super) fn multipliers(kind: &Kind, ranks: u32) -> (u64, u64) {
         | Kind::Scatter { .. }
         | Kind::Custom(_) => (1, 1),
     }
-}
-
-/// A custom collective without a contract.
-pub(super) fn custom(name: &str, ranks: u32, input_chunks: u32, output_chunks: u32) -> Collective {
-    let custom = Custom { name: name.to_owned(), input_chunks, output_chunks, contract: None };
-    Collective { kind: Kind::Custom(Arc::new(custom)), ranks, chunks: 1 }
 }

@@ -93,23 +93,21 @@ impl<W: io::Write> Markup<W> {
         self.pending.push(b'<');
         self.pending.extend_from_slice(name.as_bytes());
         for (attribute, value) in table.iter().zip(values) {
-            self.attribute(attribute.name, *value);
+            let opening = attribute.opening.as_bytes();
+            match *value {
+                Value::Absent => {}
+                Value::Integer(number) => {
+                    self.pending.extend_from_slice(opening);
+                    integer(&mut self.pending, number);
+                    self.pending.push(b'"');
+                }
+                Value::Text(text) => {
+                    self.pending.extend_from_slice(opening);
+                    self.pending.extend_from_slice(text.as_bytes());
+                    self.pending.push(b'"');
+                }
+            }
         }
-    }
-
-    fn attribute(&mut self, name: &str, value: Value<'_>) {
-        if value == Value::Absent {
-            return;
-        }
-        self.pending.push(b' ');
-        self.pending.extend_from_slice(name.as_bytes());
-        self.pending.extend_from_slice(b"=\"");
-        match value {
-            Value::Absent => {}
-            Value::Integer(number) => integer(&mut self.pending, number),
-            Value::Text(text) => self.pending.extend_from_slice(text.as_bytes()),
-        }
-        self.pending.push(b'"');
     }
 
     fn indent(&mut self, depth: usize) {
@@ -128,19 +126,20 @@ impl<W: io::Write> Markup<W> {
 }
 
 fn integer(out: &mut Vec<u8>, number: i64) {
+    if let 0..=9 = number {
+        return out.push(b'0' + number as u8);
+    }
     let mut digits = [0; 20];
     let mut start = digits.len();
     let mut rest = number.unsigned_abs();
-    loop {
+    while rest > 0 {
         start -= 1;
         digits[start] = b'0' + (rest % 10) as u8;
         rest /= 10;
-        if rest == 0 {
-            break;
-        }
     }
     if number < 0 {
-        out.push(b'-');
+        start -= 1;
+        digits[start] = b'-';
     }
     out.extend_from_slice(&digits[start..]);
 }

@@ -64,12 +64,6 @@ impl Type {
         Self::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// Whether it takes a message.
-    pub(super) fn receives(self) -> bool {
-        use Type::*;
-        matches!(self, Recv | RecvCopySend | RecvReduceCopy | RecvReduceSend | RecvReduceCopySend)
-    }
-
     /// Whether it sends a message.
     pub(super) fn sends(self) -> bool {
         matches!(
@@ -108,9 +102,10 @@ impl Row {
         let Step { waits, sources, destinations, count } = step;
         let (kind, src, dst) = shape(sources, destinations).ok_or(NO_SUCH_TYPE)?;
         match (kind, *count) {
-            (Type::Nop, 0) | (_, 1..) => {}
+            (Type::Nop, 0) => {}
             (Type::Nop, _) => return Err("a no-op moves nothing, yet its count is not 0"),
             (_, 0) => return Err("its count is 0, so it must have no sources or destinations"),
+            (_, _) => {}
         }
         if i64::from(*count.max(&src.index.max(dst.index))) > MOST {
             return Err("its count or one of its slots is beyond what can be read: 2^24");

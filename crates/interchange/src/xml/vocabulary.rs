@@ -7,6 +7,8 @@ use super::Dialect;
 pub(super) struct Attribute {
     /// Its name.
     pub name: &'static str,
+    /// What stands before its value: ` name="`.
+    pub opening: &'static str,
     /// Which values the reader takes.
     pub domain: Domain,
     /// Whether the first runtime demands it.
@@ -115,7 +117,13 @@ macro_rules! element {
 
             /// The attributes, in the order in which they are written.
             pub static TABLE: [Attribute; $count] = [
-                $(Attribute { name: $name, domain: $domain, msccl: $msccl, executor: $executor }),*
+                $(Attribute {
+                    name: $name,
+                    opening: concat!(" ", $name, "=\""),
+                    domain: $domain,
+                    msccl: $msccl,
+                    executor: $executor,
+                }),*
             ];
         }
     };

@@ -16,7 +16,7 @@ use msccl_ir::{Algorithm, Place, RankProgram, StepKind, StepRef, ThreadBlock, Wa
 use super::markup::{Markup, Value};
 use super::row::{Row, Type};
 use super::vocabulary::{MOST, algo, gpu, step, tb};
-use super::{Dialect, collective, contract, hazard};
+use super::{Dialect, contract, hazard};
 
 /// Why an algorithm was not written.
 #[derive(Debug)]
@@ -302,9 +302,10 @@ fn within(rank: Rank, what: &str, number: u32) -> Result<(), WriteError> {
 
 fn own_link(at: StepRef, place: Place, peers: &[Rank], verb: &str) -> Result<(), WriteError> {
     match place {
-        Place::Link(peer) if !peers.contains(&peer) => {
-            Err(WriteError::step(at, format!("{verb} {peer}, but its thread block has no such link")))
-        }
+        Place::Link(peer) if !peers.contains(&peer) => Err(WriteError::step(
+            at,
+            format!("{verb} {peer}, but its thread block has no such link"),
+        )),
         Place::Link(_) | Place::Local(_) => Ok(()),
     }
 }

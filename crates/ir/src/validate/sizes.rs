@@ -7,11 +7,10 @@ use crate::{Algorithm, Target};
 
 /// Checks everything that the size of an index or of a table depends on.
 pub(super) fn check(algorithm: &Algorithm, _target: &Target, report: &mut Report) {
-    let before = report.violations.len();
     ranks(algorithm, report);
     chunks(algorithm, report);
     byte_range(algorithm, report);
-    if report.violations.len() > before {
+    if !report.violations.is_empty() {
         return;
     }
     totals(algorithm, report);

@@ -112,9 +112,9 @@ impl<E: Element, O: Operator> Arithmetic for Typed<E, O> {
         }
         let tile_bytes = TILE * size_of::<E>();
         for (tile, into) in into.chunks_mut(tile_bytes).enumerate() {
-            let start = tile * tile_bytes;
-            let operand = |source: &'_ [u8]| &source[start..start + into.len()];
-            combine_tile::<E, O>(sources.chunks_exact(length).map(operand), divisor, into);
+            let range = tile * tile_bytes..tile * tile_bytes + into.len();
+            let operands = sources.chunks_exact(length).map(|operand| &operand[range.clone()]);
+            combine_tile::<E, O>(operands, divisor, into);
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use msccl_collective::{Buffer, Rank, Slot};
 use msccl_ir::{Place, StepRef, Wait};
 use msccl_machine::Reason;
-use msccl_plan::{Geometry, LinkLimits};
 
 use super::arithmetic::Arithmetic;
 use super::bind::{Block, Bound, BoundStep};
@@ -76,7 +75,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn new(
         bound: &'a Bound,
         slicing: Slicing,
-        limits: LinkLimits,
+        link_depth: u32,
         memory: Vec<RankMemory>,
         arithmetic: &'static dyn Arithmetic,
         contributions: u32,
@@ -84,7 +83,7 @@ impl<'a> Engine<'a> {
         let slice_bytes = if slicing.rounds() == 0 { 0 } else { slicing.slice_bytes(0) };
         let links = bound.links.iter().map(|ends| {
             let chunks = ends.largest_count.min(slicing.chunks_per_message) as usize;
-            Link::new(limits.depth, chunks.checked_mul(slice_bytes)?)
+            Link::new(link_depth, chunks.checked_mul(slice_bytes)?)
         });
         let links = links.collect::<Option<Vec<_>>>()?;
         let signals = bound.blocks.iter().map(|_| AtomicU64::new(0)).collect();
@@ -166,17 +165,18 @@ impl<'a> Engine<'a> {
     /// The first thing that the piece at `cursor` lacks: an awaited step, a message, or room for one.
     fn missing(&self, block: &Block, bound: &BoundStep, cursor: &Cursor) -> Option<Missing> {
         let step = &bound.step;
-        let waits = step.waits.iter().copied().filter(|_| cursor.chunk == 0);
-        let wait = waits.filter(|&wait| !self.has_ended(block, wait, cursor.round)).map(Missing::Step);
-        let empty = step
-            .receives()
-            .filter_map(|from| Some(Missing::Message(from, block.link_from(from)?)))
-            .filter(|missing| !self.links[missing.link()].has_message());
-        let full = step
-            .sends()
-            .filter_map(|to| Some(Missing::Room(to, block.link_to(to)?)))
-            .filter(|missing| !self.links[missing.link()].has_room());
-        wait.chain(empty).chain(full).next()
+        // Waits hold for a whole step, so later pieces need not look again.
+        let mut waits = step.waits.iter().copied().filter(|_| cursor.chunk == 0);
+        if let Some(wait) = waits.find(|&wait| !self.has_ended(block, wait, cursor.round)) {
+            return Some(Missing::Step(wait));
+        }
+        let mut incoming = step.receives().filter_map(|from| Some((from, block.link_from(from)?)));
+        if let Some((from, link)) = incoming.find(|&(_, link)| !self.links[link].has_message()) {
+            return Some(Missing::Message(from, link));
+        }
+        let mut outgoing = step.sends().filter_map(|to| Some((to, block.link_to(to)?)));
+        let (to, link) = outgoing.find(|&(_, link)| !self.links[link].has_room())?;
+        Some(Missing::Room(to, link))
     }
 
     fn has_ended(&self, block: &Block, wait: Wait, round: usize) -> bool {

@@ -5,6 +5,7 @@
 //! runs and none is ready is exactly a standstill: no timer is needed to see it.
 
 use std::collections::VecDeque;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -85,14 +86,14 @@ impl Pool {
     }
 
     /// Runs all tasks on `workers` threads (at least one, the caller's among them), each with a
-    /// state of its own from `worker`.
-    pub(crate) fn run<W>(
+    /// state of its own from `worker`; returns how the run ended, and those states.
+    pub(crate) fn run<W: Send>(
         &self,
         workers: usize,
         deadline: Option<Instant>,
         worker: impl Fn() -> W + Sync,
         turn: impl Fn(usize, &mut W) -> Turn + Sync,
-    ) -> End {
+    ) -> (End, Vec<W>) {
         let work = || {
             let _ended_by_panic = EndOnPanic(self);
             let mut own = worker();
@@ -101,14 +102,17 @@ impl Pool {
                 self.states[task].swap(state::RUNNING, Ordering::AcqRel);
                 self.finish_turn(task, turn(task, &mut own));
             }
+            own
         };
-        std::thread::scope(|scope| {
-            for _ in 1..workers {
-                scope.spawn(&work);
+        let states = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..workers).map(|_| scope.spawn(&work)).collect();
+            let mut states = vec![work()];
+            for other in others {
+                states.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             }
-            work();
+            states
         });
-        self.lock().end.unwrap_or(End::Standstill)
+        (self.lock().end.unwrap_or(End::Standstill), states)
     }
 
     /// Waits for a ready task; `None` when the run has ended.
@@ -212,7 +216,7 @@ mod tests {
     fn chain(tasks: usize, workers: usize) -> End {
         let pool = Pool::new(tasks);
         let finished: Vec<_> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
-        pool.run(workers, None, || (), |task, ()| {
+        let turn = |task: usize, (): &mut ()| {
             let waits_for = task + 1;
             if waits_for < tasks && finished[waits_for].load(Ordering::Acquire) == 0 {
                 return Turn::Blocked;
@@ -222,7 +226,8 @@ mod tests {
                 pool.wake(task - 1);
             }
             Turn::Finished
-        })
+        };
+        pool.run(workers, None, || (), turn).0
     }
 
     #[test]
@@ -237,7 +242,7 @@ mod tests {
     fn a_standstill_is_seen_at_once() {
         let pool = Pool::new(3);
         let turn = |task, (): &mut ()| if task == 1 { Turn::Finished } else { Turn::Blocked };
-        assert_eq!(pool.run(2, None, || (), turn), End::Standstill);
+        assert_eq!(pool.run(2, None, || (), turn).0, End::Standstill);
     }
 
     #[test]
@@ -245,6 +250,6 @@ mod tests {
         let pool = Pool::new(2);
         let deadline = Instant::now() + Duration::from_millis(5);
         let end = pool.run(2, Some(deadline), || (), |_, ()| Turn::Yielded);
-        assert_eq!(end, End::TimedOut);
+        assert_eq!(end.0, End::TimedOut);
     }
 }

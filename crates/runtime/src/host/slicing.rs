@@ -2,8 +2,8 @@
 //!
 //! A block of `E` elements is cut into `K` chunks of `L = ceil(E / K)` elements. The last chunks of a
 //! block may be shorter or empty: elements from `E` on do not exist. Scratch chunks and messages always
-//! have full length. A chunk larger than a message is processed in rounds: round `k` runs the program
-//! on slice `k` of every chunk.
+//! have full length. A chunk longer than a slice is processed in rounds: round `k` runs the program on
+//! slice `k` of every chunk.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ impl Slicing {
         let block_chunks = block_chunks.max(1) as usize;
         let chunk = block.div_ceil(block_chunks);
         let chunk_bytes = chunk.checked_mul(element_bytes)?;
-        let most = (links.message_bytes as usize / element_bytes).max(1);
+        let most = (links.slice_bytes as usize / element_bytes).max(1);
         Some(Self {
             element_bytes,
             block_chunks,
@@ -89,10 +89,14 @@ impl Slicing {
 
 #[cfg(test)]
 mod tests {
+    use msccl_ir::Packing;
+
     use super::*;
 
     fn slicing(block: usize, block_chunks: u32, message_bytes: u32) -> Slicing {
-        let links = LinkLimits { depth: 2, message_bytes, count_limit: 8 };
+        let slice_bytes = message_bytes;
+        let packing = Packing::Fitting;
+        let links = LinkLimits { depth: 2, message_bytes, slice_bytes, packing, count_limit: 8 };
         Slicing::new(block, 4, block_chunks, links).unwrap()
     }
 

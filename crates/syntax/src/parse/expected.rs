@@ -5,7 +5,6 @@
 //! those that merely could go on are told only if there is nothing else.
 
 use super::operation::binary;
-use super::recover::is_keyword;
 use crate::grammar::Rule;
 
 /// The tokens that would have matched.
@@ -16,12 +15,13 @@ pub(super) struct Expected {
 
 /// A word or two for some tokens, in the order in which they are told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phrase {
+pub(super) enum Phrase {
     Definition,
     Statement,
     Expression,
     Region,
     Name,
+    Integer,
     Text,
     In,
     Then,
@@ -35,6 +35,7 @@ enum Phrase {
     Equals,
     Reduces,
     Colon,
+    UpTo,
     OpenParen,
     OpenBracket,
     Comma,
@@ -57,7 +58,8 @@ impl Expected {
         expected
     }
 
-    fn has(&self, phrase: Phrase) -> bool {
+    /// Whether such tokens would have matched and are told.
+    pub(super) fn has(&self, phrase: Phrase) -> bool {
         self.phrases.contains(&phrase)
     }
 
@@ -73,8 +75,13 @@ impl Expected {
             self.phrases.retain(|phrase| !weak(phrase));
         }
         if self.has(Phrase::Expression) {
-            self.phrases.retain(|phrase| !matches!(phrase, Phrase::Region | Phrase::Name | Phrase::Text));
+            self.phrases.retain(|phrase| !phrase.begins_expression());
         }
+    }
+
+    /// The phrase that is told first.
+    pub(super) fn first(&self) -> Option<Phrase> {
+        self.phrases.first().copied()
     }
 
     /// Whether a region was read, and nothing says what becomes of it.
@@ -91,47 +98,15 @@ impl Expected {
             [first @ .., last] => format!("{} or {last}", first.join(", ")),
         }
     }
-
-    /// What to do, given what was found after what.
-    pub(super) fn hint(&self, found: &str, so_far: &str) -> Option<&'static str> {
-        self.hint_for_found(found, so_far).or_else(|| self.hint_for_missing())
-    }
-
-    fn hint_for_found(&self, found: &str, so_far: &str) -> Option<&'static str> {
-        let after_comma = so_far.trim_end().ends_with(',');
-        Some(match found {
-            "==" if self.has(Phrase::Equals) => "`=` gives a value, `==` compares",
-            "=" if self.has(Phrase::In) => "write `for i in a..b`",
-            "=" => "`=` moves data, `==` compares",
-            ":" if self.has(Phrase::Block) => "a block stands in braces: `{ … }`",
-            ")" | "]" if after_comma => "remove the `,` before it",
-            "not" => "put `not …` in parentheses",
-            "if" if self.has(Phrase::Expression) => "put the inner `if` in parentheses",
-            "(" if so_far.contains('@') && !self.has(Phrase::Expression) => {
-                "after `@` stands a name, an integer or an expression in parentheses"
-            }
-            "+=" | "=>" => "a value has no effects",
-            _ if self.has(Phrase::Name) && is_keyword(found) => "choose another name",
-            _ => return None,
-        })
-    }
-
-    fn hint_for_missing(&self) -> Option<&'static str> {
-        Some(match self.phrases.first()? {
-            Phrase::Implements => "write which: `implements allreduce(chunks N)`",
-            Phrase::Clause => {
-                "the clauses are `in place`, `protocol NAME`, `instances k`, `bytes a..b` and \
-                 `threads t`"
-            }
-            Phrase::Hint => "for example `on channel c, send tb 0`",
-            Phrase::Else => "every `if … then …` has an `else`: it is a value",
-            Phrase::Equals => "`=` copies, `+=` reduces",
-            _ => return None,
-        })
-    }
 }
 
 impl Phrase {
+    /// Whether it is told already by "an expression".
+    fn begins_expression(self) -> bool {
+        use Phrase::*;
+        matches!(self, Region | Name | Integer | Text | OpenParen | OpenBracket)
+    }
+
     fn words(self) -> &'static str {
         match self {
             Self::Definition => "a definition",
@@ -139,6 +114,7 @@ impl Phrase {
             Self::Expression => "an expression",
             Self::Region => "a region",
             Self::Name => "a name",
+            Self::Integer => "an integer",
             Self::Text => "a text in quotes",
             Self::In => "`in` after the loop variable",
             Self::Then => "`then` after the condition",
@@ -152,6 +128,7 @@ impl Phrase {
             Self::Equals => "`=`",
             Self::Reduces => "`+=`",
             Self::Colon => "`:`",
+            Self::UpTo => "`..`",
             Self::OpenParen => "`(`",
             Self::OpenBracket => "`[`",
             Self::Comma => "`,`",
@@ -175,7 +152,8 @@ fn phrase(rule: Rule) -> Option<Phrase> {
         binding | conditional | branch | loop_statement | placed | scratch | require | given
         | promise | assignment | call_statement | kw_let | kw_for | kw_scratch | kw_require
         | kw_given | kw_promise => Phrase::Statement,
-        expr | operation | bound | int | bool | sum | kw_sum | parenthesised | comprehension
+        int => Phrase::Integer,
+        expr | operation | bound | bool | sum | kw_sum | parenthesised | comprehension
         | list | negate => Phrase::Expression,
         name | param | labelled | pattern | binder | binders | word_ranks | word_per_node => {
             Phrase::Name
@@ -193,7 +171,8 @@ fn phrase(rule: Rule) -> Option<Phrase> {
         hint | on_channel | on_tb | on_send_tb | on_receive_tb | word_channel | word_send
         | word_receive => Phrase::Hint,
         word_tb => Phrase::Tb,
-        equals => Phrase::Equals,
+        equals | copies => Phrase::Equals,
+        up_to => Phrase::UpTo,
         reduces => Phrase::Reduces,
         colon => Phrase::Colon,
         params | open_paren => Phrase::OpenParen,

@@ -18,7 +18,7 @@ impl Builder<'_> {
         let mut file = File { imports: Vec::new(), items: Vec::new() };
         for part in self.parts(node).nodes {
             if let Err(diagnostic) = self.file_part(part, &mut file) {
-                self.diagnostics.push(diagnostic);
+                self.report(diagnostic);
             }
         }
         file
@@ -104,7 +104,6 @@ impl Builder<'_> {
             (None, None) => ParamRole::Plain,
         };
         let name = self.name(&parts.next()?);
-        parts.take(Rule::equals);
         let default = parts.take(Rule::expr).map(|value| self.expr(value, TOP)).transpose()?;
         Ok(Param { role, name, default, span })
     }
@@ -142,7 +141,6 @@ impl Builder<'_> {
 
     fn bytes(&self, mut parts: Parts<'_>) -> Result<ClauseKind> {
         let from = self.operation(parts.next()?, TOP)?;
-        parts.take(Rule::range);
         let to = parts.take(Rule::bound).map(|bound| self.operation(bound, TOP)).transpose()?;
         Ok(ClauseKind::Bytes(from, to))
     }

@@ -7,6 +7,7 @@
 
 mod expected;
 mod expression;
+mod hint;
 mod item;
 mod operation;
 mod recover;
@@ -48,9 +49,9 @@ pub(crate) fn build(
     scan: &Scan<'_>,
     root: Node<'_>,
 ) -> std::result::Result<ast::File, Vec<Diagnostic>> {
-    let mut builder = Builder { file, text: &scan.text, diagnostics: Vec::new() };
+    let mut builder = Builder { file, scan, diagnostics: Vec::new() };
     let tree = builder.file(root);
-    let mut diagnostics = recover::without_echoes(&scan.text, &scan.slips, builder.diagnostics);
+    let mut diagnostics = recover::without_echoes(scan, builder.diagnostics);
     if diagnostics.is_empty() {
         return Ok(tree);
     }
@@ -62,7 +63,7 @@ pub(crate) fn build(
 /// collect the diagnostics of their parts.
 struct Builder<'t> {
     file: FileId,
-    text: &'t str,
+    scan: &'t Scan<'t>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -85,6 +86,13 @@ impl Depth {
 }
 
 impl Builder<'_> {
+    /// Keeps a diagnostic, unless there are many already.
+    fn report(&mut self, diagnostic: Diagnostic) {
+        if self.diagnostics.len() < MAX_DIAGNOSTICS {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
     /// The span of a node, without the blanks and comments that pest may put at its end.
     fn span(&self, node: &Node<'_>) -> Span {
         let start = node.as_span().start();

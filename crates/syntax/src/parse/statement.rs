@@ -30,7 +30,7 @@ impl Builder<'_> {
             }
             match self.statement(part, within, depth) {
                 Ok(statement) => statements.push(statement),
-                Err(diagnostic) => self.diagnostics.push(diagnostic),
+                Err(diagnostic) => self.report(diagnostic),
             }
         }
         Ok(Block { statements, span })
@@ -76,7 +76,6 @@ impl Builder<'_> {
     fn binding(&self, node: Node<'_>, depth: Depth) -> Result<StatementKind> {
         let mut parts = self.parts(node);
         let name = self.name(&parts.next()?);
-        parts.take(Rule::equals);
         let value = self.expr(parts.next()?, depth)?;
         Ok(StatementKind::Let { name, value })
     }
@@ -146,7 +145,6 @@ impl Builder<'_> {
     fn promise(&self, node: Node<'_>, depth: Depth) -> Result<StatementKind> {
         let mut parts = self.parts(node);
         let place = self.operation(parts.next()?, depth)?;
-        parts.take(Rule::equals);
         let value = self.expr(parts.next()?, depth)?;
         Ok(StatementKind::Promise { place, value })
     }

@@ -1,17 +1,14 @@
-use super::*;
+use super::*; use std::println;
 #[test]
 fn scratchpad() {
-    let text = std::fs::read_to_string(std::env::var("F").unwrap()).unwrap();
+    let wrap = std::env::var("W").is_ok();
+    for line in std::fs::read_to_string(std::env::var("F").unwrap()).unwrap().lines() {
     let mut sources = SourceMap::new();
+    let text = if wrap { format!("algorithm a(ranks N) implements b() {{\n    {line}\n}}\n") } else { format!("{line}\n") };
     let file = sources.add("f", text);
-    let t = std::time::Instant::now();
-    let r = parse(&sources, file);
-    println!("took {:?}", t.elapsed());
-    match r {
-        Ok(file) => if std::env::var("Q").is_err() { println!("{file:#?}") },
-        Err(ds) => for d in ds {
-            let lc = sources.line_column(d.labels[0].span);
-            println!("{}:{}: {} {:?}", lc.line, lc.column, d.message, d.hints);
-        },
+    match parse(&sources, file) {
+        Ok(_) => println!("######## OK {line}\n"),
+        Err(ds) => println!("{}", sources.render_all(&ds)),
+    }
     }
 }

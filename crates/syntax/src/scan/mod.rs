@@ -30,6 +30,20 @@ pub(crate) struct Scan<'t> {
     pub slips: Vec<Diagnostic>,
 }
 
+impl Scan<'_> {
+    /// The end of the last token before a place: blanks and comments do not count.
+    pub(crate) fn code_before(&self, at: usize) -> usize {
+        let mut end = at;
+        loop {
+            end = self.text[..end].trim_end().len();
+            match self.comments.binary_search_by_key(&end, |comment| comment.end) {
+                Ok(comment) => end = self.comments[comment].start,
+                Err(_) => return end,
+            }
+        }
+    }
+}
+
 /// Looks over a text; an error means that parsing it would say nothing true.
 pub(crate) fn scan(file: FileId, text: &str) -> Result<Scan<'_>, Vec<Diagnostic>> {
     if text.len() > MAX_FILE_BYTES {
@@ -201,8 +215,11 @@ impl<'t> Scanner<'t> {
     }
 
     fn finish(mut self) -> Result<Scan<'t>, Vec<Diagnostic>> {
+        if self.slips.len() > MAX_SLIPS {
+            return Err(self.slips);
+        }
         self.fatal.extend(std::mem::take(&mut self.delimiters).finish());
-        if !self.fatal.is_empty() || self.slips.len() > MAX_SLIPS {
+        if !self.fatal.is_empty() {
             self.fatal.extend(self.slips);
             self.fatal.sort_by_key(|diagnostic| diagnostic.labels.first().map(|label| label.span));
             return Err(self.fatal);

@@ -3,7 +3,8 @@
 use msccl_syntax::{Diagnostic, Span, ast};
 
 use super::super::resolved::{Binder, Binders, Expr, ExprKind, Pattern};
-use super::{Resolver, builtin, scope};
+use super::super::builtin;
+use super::{Resolver, scope};
 
 impl<'a> Resolver<'a> {
     pub(super) fn expr(&mut self, expr: &'a ast::Expr) -> Expr {

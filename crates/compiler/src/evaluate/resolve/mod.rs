@@ -69,7 +69,7 @@ impl<'a> Resolver<'a> {
             ast::FunctionBody::Value(value) => Body::Value(self.expr(value)),
             ast::FunctionBody::Block(block) => Body::Block(self.block(block)),
         };
-        Function { name: item.name.text.clone(), frame: self.leave(params), body }
+        Function { frame: self.leave(params), body }
     }
 
     fn collective(&mut self, item: &'a ast::CollectiveItem) -> Collective {

@@ -4,7 +4,8 @@ use msccl_syntax::{Diagnostic, Span, ast};
 
 use super::super::resolved::{Block, Expr, ExprKind, FunctionId, Hint, Site, Statement, StatementKind};
 use super::super::standard;
-use super::{Context, Resolver, builtin, scope};
+use super::super::builtin;
+use super::{Context, Resolver, scope};
 
 impl<'a> Resolver<'a> {
     pub(super) fn block(&mut self, block: &'a ast::Block) -> Block {

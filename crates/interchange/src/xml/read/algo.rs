@@ -132,8 +132,9 @@ fn read_sizes<'a>(
     };
     let min = stated(algo::MIN_BYTES, 0)?;
     let max = match (dialect, values.has(algo::MAX_BYTES)) {
-        (Dialect::Executor, true) => Some(values.integer(cursor, algo::MAX_BYTES)?)
-            .filter(|&max| max != 0),
+        (Dialect::Executor, true) => {
+            Some(values.integer(cursor, algo::MAX_BYTES)?).filter(|&max| max != 0)
+        }
         (Dialect::Msccl, _) | (Dialect::Executor, false) => {
             let excluded = stated(algo::MAX_BYTES, DEFAULT_MAX_BYTES)?;
             Some(excluded - 1).filter(|_| excluded != i64::MAX)
@@ -149,7 +150,10 @@ fn read_sizes<'a>(
     Ok(SizeRange { min_bytes: u64::try_from(min).unwrap_or(0), max_bytes })
 }
 
-fn read_threads<'a>(cursor: &mut Cursor<'a>, values: &Values<'a>) -> Result<Option<u32>, ReadError> {
+fn read_threads<'a>(
+    cursor: &mut Cursor<'a>,
+    values: &Values<'a>,
+) -> Result<Option<u32>, ReadError> {
     if !values.has(algo::NTHREADS) {
         return Ok(None);
     }
@@ -174,7 +178,12 @@ fn read_channels<'a>(
 }
 
 /// The algorithm that a head, its gpus and its contract make.
-pub(super) fn assemble(notes: &mut Notes, head: Head, gpus: Vec<Gpu>, clauses: Clauses) -> Algorithm {
+pub(super) fn assemble(
+    notes: &mut Notes,
+    head: Head,
+    gpus: Vec<Gpu>,
+    clauses: Clauses,
+) -> Algorithm {
     let collective = head.collective(&gpus, clauses, notes);
     head.check_channels(&gpus, notes);
     head.check_chunks(&gpus, &collective.kind, notes);
@@ -207,7 +216,11 @@ impl Head {
             let Clauses { contract } = clauses;
             let name = self.collective.clone();
             let custom = Custom { name, input_chunks: most(0), output_chunks: most(1), contract };
-            return Collective { kind: Kind::Custom(Arc::new(custom)), ranks: self.ranks, chunks: 1 };
+            return Collective {
+                kind: Kind::Custom(Arc::new(custom)),
+                ranks: self.ranks,
+                chunks: 1,
+            };
         };
         let blocks = collective::loop_blocks(&kind, self.ranks);
         if self.loop_chunks == 0 || !self.loop_chunks.is_multiple_of(blocks) {
@@ -242,7 +255,8 @@ impl Head {
         let expected = u64::from(self.loop_chunks);
         for gpu in gpus {
             let [i_chunks, o_chunks, _] = gpu.chunks.map(u64::from);
-            for (name, chunks, times) in [("i_chunks", i_chunks, input), ("o_chunks", o_chunks, output)]
+            for (name, chunks, times) in
+                [("i_chunks", i_chunks, input), ("o_chunks", o_chunks, output)]
             {
                 if chunks > 0 && chunks * times != expected {
                     let message = format!(

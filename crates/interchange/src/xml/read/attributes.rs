@@ -93,7 +93,8 @@ impl<'a, const N: usize> Attributes<'a, N> {
 
     /// The number of an attribute that must be there.
     pub(super) fn integer(&self, cursor: &Cursor<'a>, at: usize) -> Result<i64, ReadError> {
-        if let (Some(value), Domain::Integer(least, most)) = (self.values[at], self.table[at].domain)
+        if let (Some(value), Domain::Integer(least, most)) =
+            (self.values[at], self.table[at].domain)
             && let Some(number) = plain_integer(value)
             && (least..=most).contains(&number)
         {
@@ -199,7 +200,11 @@ fn key_and_value<'a>(
 
 /// The position of the attribute called `key`. Most files have the attributes in the table's order,
 /// so `guess` is tried first.
-fn position<const N: usize>(table: &[vocabulary::Attribute; N], key: &[u8], guess: usize) -> Option<usize> {
+fn position<const N: usize>(
+    table: &[vocabulary::Attribute; N],
+    key: &[u8],
+    guess: usize,
+) -> Option<usize> {
     let is_key = |attribute: &vocabulary::Attribute| attribute.name.as_bytes() == key;
     match table.get(guess) {
         Some(attribute) if is_key(attribute) => Some(guess),

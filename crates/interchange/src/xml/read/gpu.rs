@@ -103,7 +103,8 @@ impl Block {
                     cursor.locus.step = None;
                 }
                 b"op" => {
-                    let advice = "no runtime reads <op>; write the file in the toolkit's old format";
+                    let advice =
+                        "no runtime reads <op>; write the file in the toolkit's old format";
                     return Err(cursor.error(child.offset, "<step>", "<op>", advice));
                 }
                 _ => cursor.ignore(&child)?,
@@ -123,7 +124,9 @@ fn peer<'a, const N: usize>(
 ) -> Result<Option<Rank>, ReadError> {
     let Ok(peer) = u32::try_from(values.integer_or(cursor, at, -1)?) else { return Ok(None) };
     let message = match peer {
-        peer if peer == gpu => "a thread block cannot be its own peer; use `cpy` or `re`".to_owned(),
+        peer if peer == gpu => {
+            "a thread block cannot be its own peer; use `cpy` or `re`".to_owned()
+        }
         peer if peer >= head.ranks => {
             format!("gpu {peer} is named as a peer, but there are {} gpus", head.ranks)
         }
@@ -133,4 +136,3 @@ fn peer<'a, const N: usize>(
     cursor.notes.contradiction(offset, cursor.locus, message);
     Ok(None)
 }
-

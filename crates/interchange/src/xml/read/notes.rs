@@ -71,7 +71,8 @@ impl Notes {
             Contradiction { locus, line, column, message }
         });
         let missing = missing.into_iter().map(|((element, attribute), times)| {
-            let message = format!("<{element}> has no `{attribute}`, which the interpreters demand");
+            let message =
+                format!("<{element}> has no `{attribute}`, which the interpreters demand");
             (message, times)
         });
         let warnings = missing.chain(warnings).map(|(message, times)| match times {

@@ -1,0 +1,59 @@
+//! Files that the command makes: whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Writes `path` by way of a file beside it, which takes its place once it is complete: whoever reads
+/// `path` sees the old content or the new. What is no regular file (a pipe, a device) is written
+/// directly. Returns the number of bytes.
+///
+/// # Errors
+///
+/// Of `write`, or of the file system.
+pub fn write(
+    path: &str,
+    write: impl FnOnce(&mut Counter<BufWriter<File>>) -> Result<(), String>,
+) -> Result<u64, String> {
+    let path = Path::new(path);
+    let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    let made = if is_special { path.to_owned() } else { beside(path) };
+    let file = File::create(&made).map_err(failed)?;
+    let mut out = Counter { inner: BufWriter::with_capacity(1 << 20, file), bytes: 0 };
+    let written = write(&mut out).and_then(|()| out.inner.flush().map_err(failed));
+    let placed = written.and_then(|()| match is_special {
+        true => Ok(()),
+        false => fs::rename(&made, path).map_err(failed),
+    });
+    if placed.is_err() && !is_special {
+        // It is of no use to anybody; that it cannot be removed either is not worth a second error.
+        let _ = fs::remove_file(&made);
+    }
+    placed.map(|()| out.bytes)
+}
+
+/// A name in the same folder that nobody else uses.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Counts what goes through.
+pub struct Counter<W> {
+    inner: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counter<W> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(data)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

@@ -1,0 +1,85 @@
+//! What `--collective` means for a file that does not say what it computes.
+
+use msccl_collective::{Collective, Kind, Rank};
+
+/// Collectives by name; roots are rank 0.
+const KINDS: [(&str, Kind); 8] = [
+    ("allreduce", Kind::AllReduce),
+    ("allgather", Kind::AllGather),
+    ("reducescatter", Kind::ReduceScatter),
+    ("alltoall", Kind::AllToAll),
+    ("broadcast", Kind::Broadcast { root: Rank(0) }),
+    ("reduce", Kind::Reduce { root: Rank(0) }),
+    ("gather", Kind::Gather { root: Rank(0) }),
+    ("scatter", Kind::Scatter { root: Rank(0) }),
+];
+
+/// Holds `collective` to what `name` promises: a custom collective without a contract becomes the
+/// standard one of that name. One that is already of that name stays as it is.
+///
+/// # Errors
+///
+/// There is no such collective, the file says that it computes another one, or its buffers have other
+/// sizes.
+pub fn claim(collective: &mut Collective, name: &str) -> Result<(), String> {
+    let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    if plain(collective.name()) == plain(name) {
+        return Ok(());
+    }
+    let Kind::Custom(custom) = &collective.kind else {
+        return Err(format!("this file computes {}, not {name}", collective.name()));
+    };
+    let known = KINDS.iter().find(|(known, _)| *known == plain(name));
+    let (_, kind) = known.ok_or_else(|| unknown(name))?;
+    let (inputs, outputs) = (custom.input_chunks, custom.output_chunks);
+    let claimed = [inputs, outputs].into_iter().flat_map(|chunks| {
+        [chunks, chunks / collective.ranks.max(1)]
+            .map(|chunks| Collective { kind: kind.clone(), ranks: collective.ranks, chunks })
+    });
+    let fits = |claimed: &Collective| {
+        let sizes = claimed.all_ranks();
+        let sizes = sizes.map(|rank| (claimed.input_chunks(rank), claimed.output_chunks(rank)));
+        let largest = sizes.fold((0, 0), |(i, o), (input, output)| (i.max(input), o.max(output)));
+        claimed.chunks > 0 && largest == (inputs, outputs)
+    };
+    *collective = claimed.into_iter().find(fits).ok_or_else(|| {
+        format!("its buffers of {inputs} and {outputs} chunks are not those of {name}")
+    })?;
+    Ok(())
+}
+
+fn unknown(name: &str) -> String {
+    let names = KINDS.map(|(known, _)| known).join(", ");
+    format!("there is no collective `{name}`; expected one of {names}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msccl_collective::Custom;
+
+    fn check(input_chunks: u32, output_chunks: u32, name: &str, expected: Result<u32, &str>) {
+        let name_of_file = "custom".to_owned();
+        let custom = Custom { name: name_of_file, input_chunks, output_chunks, contract: None };
+        let kind = Kind::Custom(std::sync::Arc::new(custom));
+        let mut collective = Collective { kind, ranks: 4, chunks: 1 };
+        match (claim(&mut collective, name), expected) {
+            (Ok(()), Ok(chunks)) => {
+                assert_eq!((collective.name(), collective.chunks), (name, chunks));
+            }
+            (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+            (found, expected) => panic!("expected {expected:?}, found {found:?}"),
+        }
+    }
+
+    #[test]
+    fn custom_files_can_be_held_to_a_standard_promise() {
+        check(8, 8, "allreduce", Ok(8));
+        check(2, 8, "allgather", Ok(2));
+        check(8, 2, "reducescatter", Ok(2));
+        check(8, 8, "alltoall", Ok(2));
+        check(3, 3, "broadcast", Ok(3));
+        check(3, 8, "allreduce", Err("not those of"));
+        check(1, 1, "allpeace", Err("expected one of"));
+    }
+}

@@ -1,0 +1,125 @@
+//! `msccl compile`: prove, then write.
+
+use std::io::Write;
+use std::path::Path;
+
+use msccl_interchange::{json, xml};
+use msccl_ir::{Algorithm, text};
+use serde::Serialize;
+
+use crate::args::{CompileArgs, Emit, Format, TargetName};
+use crate::artifact;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::input::Input;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::size::ByteSize;
+use crate::subject::{self, Loaded};
+use crate::verdict::{self, Verdict, VerdictJson};
+
+/// Writes the algorithm of the file, unless it is refused.
+pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
+    let emit = args.emit.unwrap_or_else(|| by_extension(args.output.as_deref()));
+    if args.output.is_none() {
+        output.divert_reports();
+    }
+    let progress = Progress::start(format!("compiling {}", args.file), output.is_quiet());
+    let loaded = load(args, emit, output)?;
+    if args.no_verify && let Ok(subject) = &loaded {
+        output.warn(format_args!("{} is written without a proof", subject.file));
+        let bytes = write(args, emit, &subject.algorithm, output)?;
+        drop(progress);
+        report(args, None, bytes, output);
+        return Ok(Exit::Success);
+    }
+    progress.now(format!("proving {}", args.file));
+    let verdict = verdict::judge(loaded);
+    let bytes = match &verdict {
+        Verdict::Refused(_) => None,
+        Verdict::Proved(proved) => {
+            progress.now(format!("writing {}", args.output.as_deref().unwrap_or("standard output")));
+            write(args, emit, proved.verified.algorithm(), output)?
+        }
+    };
+    drop(progress);
+    report(args, Some(&verdict), bytes, output);
+    Ok(verdict.exit())
+}
+
+/// What the name of a file asks for.
+fn by_extension(path: Option<&str>) -> Emit {
+    let extension = path.and_then(|path| Path::new(path).extension()?.to_str());
+    match extension {
+        Some("json") => Emit::Json,
+        Some("txt" | "text" | "ir") => Emit::Text,
+        _ => Emit::Xml,
+    }
+}
+
+fn load(args: &CompileArgs, emit: Emit, output: &mut Output) -> Result<Loaded> {
+    let for_dialect = || (emit == Emit::Xml).then(|| args.dialect.target());
+    let target: Option<TargetName> = args.target.or_else(for_dialect);
+    let mut warn = |warning| output.warn(warning);
+    subject::load(Input::read(&args.file)?, &args.launch, target, &mut warn)
+}
+
+/// Writes to the file asked for and returns its size, or to standard output.
+fn write(
+    args: &CompileArgs,
+    emit: Emit,
+    algorithm: &Algorithm,
+    output: &mut Output,
+) -> Result<Option<u64>> {
+    let Some(path) = &args.output else {
+        let mut written = Ok(());
+        output.stream(|out| {
+            written = emit_to(args, emit, algorithm, out);
+            Ok(())
+        });
+        return written.map(|()| None).map_err(Failure::new);
+    };
+    let written = artifact::write(path, |out| emit_to(args, emit, algorithm, out));
+    written.map(Some).map_err(Failure::new)
+}
+
+fn emit_to(
+    args: &CompileArgs,
+    emit: Emit,
+    algorithm: &Algorithm,
+    out: &mut impl Write,
+) -> std::result::Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("cannot write the algorithm: {error}");
+    match emit {
+        Emit::Xml => xml::write_to(algorithm, args.dialect.dialect(), out)
+            .map_err(|error| failed(&error)),
+        Emit::Json => json::write_to(algorithm, out).map_err(|error| failed(&error)),
+        Emit::Text => text::write_to(algorithm, out).map_err(|error| failed(&error)),
+    }
+}
+
+/// What was proved and written, for programs.
+#[derive(Serialize)]
+struct CompileJson<'a> {
+    #[serde(flatten)]
+    verdict: Option<VerdictJson<'a>>,
+    output: Option<&'a str>,
+    bytes: Option<u64>,
+}
+
+fn report(args: &CompileArgs, verdict: Option<&Verdict>, bytes: Option<u64>, output: &mut Output) {
+    let path = args.output.as_deref();
+    if args.report.format == Format::Json {
+        let verdict = verdict.map(Verdict::to_json);
+        return output.json(&CompileJson { verdict, output: path.filter(|_| bytes.is_some()), bytes });
+    }
+    match verdict {
+        // Whoever pipes the result has no use for praise.
+        Some(Verdict::Proved(_)) if path.is_none() => {}
+        Some(verdict) => verdict.print(output),
+        None => {}
+    }
+    if let (Some(path), Some(bytes)) = (path, bytes) {
+        output.detail(format_args!("written  {path}, {}", ByteSize(bytes)));
+    }
+}

@@ -1,0 +1,16 @@
+//! `msccl completions`: a script that teaches a shell the command line.
+
+use clap::CommandFactory;
+
+use crate::args::{Cli, CompletionsArgs};
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::output::Output;
+
+/// Prints the script.
+pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "msccl", &mut script);
+    output.stream(|out| out.write_all(&script));
+    Ok(Exit::Success)
+}

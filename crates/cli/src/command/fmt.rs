@@ -1,0 +1,101 @@
+//! `msccl fmt`: the one canonical layout.
+
+use std::fs;
+
+use msccl_syntax::SourceMap;
+use serde::Serialize;
+
+use crate::args::{FmtArgs, Format};
+use crate::exit::Exit;
+use crate::failure::{Failure, FailureJson, Result};
+use crate::input::{Input, STDIN};
+use crate::output::{Output, Paint};
+
+/// What became of one file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    /// It was canonical.
+    Kept,
+    /// It was not; without `--check`, it is now.
+    Changed,
+}
+
+/// Lays out every file; one with mistakes does not keep the others from it.
+pub fn fmt(args: &FmtArgs, output: &mut Output) -> Result<Exit> {
+    let mut outcomes = Vec::with_capacity(args.files.len());
+    for file in &args.files {
+        let outcome = lay_out(file, args.check, output);
+        if args.report.format == Format::Human {
+            print(file, &outcome, args.check, output);
+        }
+        outcomes.push((file, outcome));
+    }
+    if args.report.format == Format::Json {
+        let objects: Vec<_> = outcomes.iter().map(|(file, done)| Object::of(file, done)).collect();
+        // The layout of standard input is on standard output.
+        if !args.check && args.files.iter().any(|file| file == STDIN) {
+            output.divert_reports();
+        }
+        output.json_one_or_many(&objects);
+    }
+    let exits = outcomes.iter().map(|(_, outcome)| exit(outcome, args.check));
+    Ok(exits.fold(Exit::Success, Exit::and))
+}
+
+/// Lays out one file, in place unless it is standard input or only `check` is asked for.
+fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
+    let Input { name, text } = Input::read(file)?;
+    let mut sources = SourceMap::new();
+    let id = sources.add(name, text);
+    let formatted = msccl_syntax::format(&sources, id)
+        .map_err(|diagnostics| Failure::diagnostics(&sources, &diagnostics))?;
+    let layout = if formatted == sources.text(id) { Layout::Kept } else { Layout::Changed };
+    if check {
+        return Ok(layout);
+    }
+    if file == STDIN {
+        output.text(&formatted);
+    } else if layout == Layout::Changed {
+        fs::write(file, formatted)
+            .map_err(|error| Failure::new(format!("cannot write {file}: {error}")))?;
+    }
+    Ok(layout)
+}
+
+fn exit(outcome: &Result<Layout>, check: bool) -> Exit {
+    match outcome {
+        Ok(Layout::Changed) if check => Exit::Refused,
+        Ok(Layout::Changed | Layout::Kept) => Exit::Success,
+        Err(_) => Exit::Unusable,
+    }
+}
+
+fn print(file: &str, outcome: &Result<Layout>, check: bool, output: &mut Output) {
+    match outcome {
+        Err(failure) => failure.print(output),
+        Ok(Layout::Kept) => {}
+        Ok(Layout::Changed) if check => {
+            let answer = output.paint(Paint::Bad, "not laid out");
+            output.line(format_args!("{answer}  {file}: run `msccl fmt {file}`"));
+        }
+        Ok(Layout::Changed) if file == STDIN => {}
+        Ok(Layout::Changed) => output.detail(format_args!("laid out  {file}")),
+    }
+}
+
+/// What became of one file, for programs.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Object<'a> {
+    Done { file: &'a str, changed: bool },
+    Failure(FailureJson<'a>),
+}
+
+impl<'a> Object<'a> {
+    fn of(file: &'a str, outcome: &'a Result<Layout>) -> Self {
+        match outcome {
+            Ok(layout) => Object::Done { file, changed: *layout == Layout::Changed },
+            Err(failure) => Object::Failure(failure.to_json(file)),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The subcommands, one file each: from arguments to an [`Exit`](crate::exit::Exit).
+
+pub mod check;
+pub mod compile;
+pub mod completions;
+pub mod fmt;
+pub mod list;
+pub mod run;
+pub mod show;
+pub mod verify;

@@ -1,0 +1,163 @@
+//! Which calls to make, and what they gave.
+
+use std::time::Duration;
+
+use msccl_collective::{Collective, DataType, Reduction};
+use msccl_ir::Algorithm;
+use msccl_runtime::host::{self, Checked, Executor, Fault, Trial, Workers};
+
+use crate::args::RunArgs;
+use crate::size::ByteSize;
+
+/// Sizes run if none is asked for: one where latency rules, one in between, one where bandwidth does.
+const USUAL_SIZES: [ByteSize; 3] = [ByteSize(1 << 10), ByteSize(64 << 10), ByteSize(4 << 20)];
+
+/// The calls to make.
+pub struct Plan {
+    /// The calls.
+    pub calls: Vec<Call>,
+    /// The type of every element.
+    pub data_type: DataType,
+    /// How contributions combine.
+    pub reduction: Reduction,
+    /// Whether input and output share memory.
+    pub in_place: bool,
+    /// Runs of each call.
+    pub iterations: u32,
+    workers: Workers,
+    timeout: Duration,
+}
+
+/// One call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// Elements of one block.
+    pub count: u64,
+    /// Size of the larger buffer.
+    pub size: ByteSize,
+}
+
+/// A call, and what it gave.
+pub struct Row {
+    /// The call.
+    pub call: Call,
+    /// What it gave.
+    pub outcome: Result<Timing, Fault>,
+}
+
+/// What a call that went well gave.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Shortest run, in µs.
+    pub min_us: f64,
+    /// Median of the runs, in µs.
+    pub median_us: f64,
+    /// How often the program ran, each time on another slice of the chunks.
+    pub rounds: usize,
+    /// Messages over links.
+    pub messages: u64,
+    /// Threads that ran it.
+    pub workers: usize,
+    /// Output elements compared with the reference.
+    pub compared: usize,
+}
+
+impl Plan {
+    /// What `args` ask for.
+    ///
+    /// # Errors
+    ///
+    /// A call beyond the address space.
+    pub fn of(algorithm: &Algorithm, args: &RunArgs) -> Result<Self, String> {
+        let element_bytes = args.data_type.size_bytes() as u64;
+        let block_bytes = blocks(&algorithm.collective).saturating_mul(element_bytes).max(1);
+        let counts: Vec<u64> = match (args.count.as_slice(), args.size.as_slice()) {
+            ([], []) => usual_sizes(algorithm).map(|size| size.div_ceil(block_bytes)).collect(),
+            ([], sizes) => sizes.iter().map(|size| size.0.div_ceil(block_bytes)).collect(),
+            (counts, _) => counts.to_vec(),
+        };
+        let call = |count: u64| {
+            let bytes = count.checked_mul(block_bytes).filter(|&bytes| bytes < 1 << 40);
+            let size = bytes.map(ByteSize);
+            size.map(|size| Call { count, size })
+                .ok_or_else(|| format!("a call of {count} elements a block is more than 1 TiB"))
+        };
+        Ok(Self {
+            calls: counts.into_iter().map(call).collect::<Result<_, _>>()?,
+            data_type: args.data_type,
+            reduction: args.op,
+            in_place: algorithm.placement.serves_in_place(),
+            iterations: args.iterations,
+            workers: args.threads.map_or(Workers::Available, Workers::Exactly),
+            timeout: args.timeout,
+        })
+    }
+}
+
+/// Blocks in the larger buffer of a call.
+fn blocks(collective: &Collective) -> u64 {
+    u64::from(collective.loop_chunks() / collective.chunks.max(1))
+}
+
+/// [`USUAL_SIZES`] as far as the algorithm serves them, otherwise one that it does serve.
+fn usual_sizes(algorithm: &Algorithm) -> impl Iterator<Item = u64> + use<> {
+    let range = algorithm.sizes;
+    let served: Vec<u64> =
+        USUAL_SIZES.iter().map(|size| size.0).filter(|&size| range.contains(size)).collect();
+    let otherwise = served.is_empty().then(|| range.max_bytes.unwrap_or(range.min_bytes));
+    served.into_iter().chain(otherwise)
+}
+
+/// Makes one call as often as planned.
+pub fn measure(executor: &Executor, plan: &Plan, call: Call) -> Row {
+    let mut runs = Vec::with_capacity(plan.iterations as usize);
+    for iteration in 0..plan.iterations {
+        match host::check(executor, &trial(plan, call, iteration)) {
+            Ok(checked) => runs.push(checked),
+            Err(fault) => return Row { call, outcome: Err(fault) },
+        }
+    }
+    Row { call, outcome: Ok(Timing::of(runs)) }
+}
+
+fn trial(plan: &Plan, call: Call, iteration: u32) -> Trial {
+    Trial {
+        data_type: plan.data_type,
+        reduction: plan.reduction,
+        count: usize::try_from(call.count).unwrap_or(usize::MAX),
+        in_place: plan.in_place,
+        seed: u64::from(iteration),
+        workers: plan.workers,
+        timeout: Some(plan.timeout),
+    }
+}
+
+impl Timing {
+    /// The summary of at least one run.
+    fn of(runs: Vec<Checked>) -> Self {
+        let mut times: Vec<f64> = runs.iter().map(|run| run.report.elapsed_us).collect();
+        times.sort_by(f64::total_cmp);
+        let last = runs.last();
+        Self {
+            min_us: times.first().copied().unwrap_or(0.0),
+            median_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
+            rounds: last.map_or(0, |run| run.report.rounds),
+            messages: last.map_or(0, |run| run.report.messages),
+            workers: last.map_or(0, |run| run.report.workers),
+            compared: runs.iter().map(|run| run.compared).sum(),
+        }
+    }
+}
+
+impl Row {
+    /// Whether every run gave the right result.
+    pub fn is_right(&self) -> bool {
+        self.outcome.is_ok()
+    }
+
+    /// Algorithm bandwidth of the median run in GB/s: the size of the call by its time.
+    pub fn bandwidth_gb_s(&self) -> Option<f64> {
+        let timing = self.outcome.as_ref().ok()?;
+        (timing.median_us > 0.0).then(|| self.call.size.0 as f64 / timing.median_us / 1e3)
+    }
+}

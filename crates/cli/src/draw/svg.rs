@@ -1,0 +1,220 @@
+//! Drawings as SVG: a small writer, and the layers written with it.
+
+use std::fmt::{self, Write};
+
+use super::layers::{Arrow, Layers};
+
+/// An SVG document in the making; coordinates are in pixels.
+#[derive(Default)]
+pub struct Svg {
+    body: String,
+}
+
+/// Escapes what stands for itself only outside XML.
+pub struct Escaped<'a>(pub &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '&' => f.write_str("&amp;")?,
+                '"' => f.write_str("&quot;")?,
+                other => f.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A rectangle in pixels.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Area {
+    /// Left edge.
+    pub x: f64,
+    /// Upper edge.
+    pub y: f64,
+    /// To the right.
+    pub width: f64,
+    /// Downwards.
+    pub height: f64,
+}
+
+const STYLE: &str = "\
+text{font:11px ui-monospace,monospace;fill:#222}
+.title{font-weight:bold;font-size:13px}
+.row{fill:#555}
+rect{stroke:#8a8a8a;stroke-width:.6}
+.lane{fill:#fafafa;stroke:none}
+.data{stroke:#4a6fa5;stroke-width:1;fill:none;marker-end:url(#head)}
+.order{stroke:#b0b0b0;stroke-width:.8;stroke-dasharray:3 2;fill:none;marker-end:url(#head)}";
+
+const HEAD: &str = "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" \
+    markerWidth=\"5\" markerHeight=\"5\" orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" \
+    fill=\"#666\"/></marker></defs>";
+
+impl Svg {
+    fn push(&mut self, element: fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.body.write_fmt(element);
+        self.body.push('\n');
+    }
+
+    /// Text whose base line starts at (x, y).
+    pub fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
+        self.push(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>",
+            Escaped(text)
+        ));
+    }
+
+    /// A filled rectangle; `detail` shows on hovering.
+    pub fn area(&mut self, area: Area, fill: &str, detail: &str) {
+        let Area { x, y, width, height } = area;
+        self.push(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" \
+             fill=\"{fill}\"><title>{}</title></rect>",
+            Escaped(detail)
+        ));
+    }
+
+    /// A background for a row.
+    pub fn lane(&mut self, area: Area) {
+        let Area { x, y, width, height } = area;
+        self.push(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+             class=\"lane\"/>"
+        ));
+    }
+
+    /// A curve from one point to another.
+    pub fn arrow(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let (x1, y1) = from;
+        let (x2, y2) = to;
+        let bend = ((x2 - x1) / 2.0).max(12.0);
+        self.push(format_args!(
+            "<path class=\"{class}\" d=\"M{x1:.1} {y1:.1}C{:.1} {y1:.1} {:.1} {y2:.1} {x2:.1} \
+             {y2:.1}\"/>",
+            x1 + bend,
+            x2 - bend
+        ));
+    }
+
+    /// The whole document.
+    pub fn document(self, width: f64, height: f64) -> String {
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+             viewBox=\"0 0 {width:.0} {height:.0}\">\n<style>\n{STYLE}\n</style>\n{HEAD}\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"white\" stroke=\"none\"/>\n{}</svg>\n",
+            self.body
+        )
+    }
+}
+
+/// Width of one character of the font, in pixels.
+pub const CHARACTER: f64 = 6.7;
+/// Space around the picture.
+pub const MARGIN: f64 = 16.0;
+/// Height of the title.
+pub const TITLE: f64 = 28.0;
+
+const BOX_HEIGHT: f64 = 18.0;
+const BOX_GAP: f64 = 4.0;
+const COLUMN_GAP: f64 = 34.0;
+const ROW_GAP: f64 = 10.0;
+
+/// Where everything of a [`Layers`] lies.
+struct Layout {
+    left: f64,
+    box_width: f64,
+    tops: Vec<f64>,
+    width: f64,
+    height: f64,
+}
+
+impl Layout {
+    fn of(layers: &Layers) -> Self {
+        let longest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0) as f64;
+        let names = longest(&mut layers.rows.iter().map(|row| row.chars().count()));
+        let labels = longest(&mut layers.boxes.iter().map(|node| node.label.chars().count()));
+        let (left, box_width) = (MARGIN + names * CHARACTER + 12.0, labels * CHARACTER + 10.0);
+        let mut top = MARGIN + TITLE;
+        let mut tops = Vec::with_capacity(layers.rows.len() + 1);
+        for height in layers.row_heights() {
+            tops.push(top);
+            top += f64::from(height) * (BOX_HEIGHT + BOX_GAP) + ROW_GAP;
+        }
+        tops.push(top);
+        let width = left + f64::from(layers.columns()) * (box_width + COLUMN_GAP) + MARGIN;
+        Self { left, box_width, tops, width, height: top + MARGIN }
+    }
+
+    fn area(&self, column: u32, row: u32, place: u32) -> Area {
+        Area {
+            x: self.left + f64::from(column) * (self.box_width + COLUMN_GAP),
+            y: self.tops[row as usize] + f64::from(place) * (BOX_HEIGHT + BOX_GAP) + BOX_GAP / 2.0,
+            width: self.box_width,
+            height: BOX_HEIGHT,
+        }
+    }
+}
+
+/// The layers as an SVG document: columns to the right, rows downwards, arrows behind boxes.
+pub fn layers(layers: &Layers) -> String {
+    let layout = Layout::of(layers);
+    let mut svg = Svg::default();
+    svg.text(MARGIN, MARGIN + 12.0, "title", &layers.title);
+    for (name, edges) in layers.rows.iter().zip(layout.tops.windows(2)) {
+        let height = edges[1] - edges[0] - ROW_GAP / 2.0;
+        let width = layout.width - 2.0 * MARGIN;
+        svg.lane(Area { x: MARGIN, y: edges[0] - 2.0, width, height });
+        svg.text(MARGIN + 2.0, edges[0] + BOX_HEIGHT - 4.0, "row", name);
+    }
+    let placed = layers.boxes.iter().zip(layers.places());
+    let areas: Vec<Area> =
+        placed.map(|(node, place)| layout.area(node.column, node.row, place)).collect();
+    for arrow in &layers.arrows {
+        draw_arrow(&mut svg, &areas, arrow);
+    }
+    for (node, area) in layers.boxes.iter().zip(areas) {
+        svg.area(area, node.tone.color(), &node.detail);
+        svg.text(area.x + 5.0, area.y + 13.0, "", &node.label);
+    }
+    svg.document(layout.width, layout.height)
+}
+
+/// From the right edge of one box to the left edge of another.
+fn draw_arrow(svg: &mut Svg, areas: &[Area], arrow: &Arrow) {
+    let Arrow { from, to, carries_data } = *arrow;
+    let (Some(from), Some(to)) = (areas.get(from), areas.get(to)) else { return };
+    let start = (from.x + from.width, from.y + from.height / 2.0);
+    let end = (to.x, to.y + to.height / 2.0);
+    svg.arrow(start, end, if carries_data { "data" } else { "order" });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layers::{Node, Tone};
+    use super::*;
+
+    #[test]
+    fn boxes_arrows_and_text_are_well_formed() {
+        let node = |column, label: &str| Node {
+            column,
+            row: 0,
+            label: label.to_owned(),
+            detail: "a < b & \"c\"".to_owned(),
+            tone: Tone::Copy,
+        };
+        let picture = layers(&Layers {
+            title: "t".to_owned(),
+            rows: vec!["r0".to_owned()],
+            boxes: vec![node(0, "one"), node(1, "two"), node(1, "three")],
+            arrows: vec![Arrow { from: 0, to: 2, carries_data: true }],
+        });
+        assert_eq!(picture.matches("<title>a &lt; b &amp; &quot;c&quot;</title>").count(), 3);
+        assert_eq!(picture.matches("class=\"data\"").count(), 1);
+        assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+    }
+}

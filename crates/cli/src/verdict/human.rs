@@ -1,0 +1,169 @@
+//! Verdicts for people: one line with the answer, then what it rests on.
+
+use msccl_ir::{Algorithm, Target};
+use msccl_verify::Facts;
+
+use super::{Counts, Proved, Refused, Verdict};
+use crate::diagnose;
+use crate::exit::Exit;
+use crate::output::{Output, Paint};
+use crate::size::ByteSize;
+
+/// Further faults listed.
+const MOST_OTHERS: usize = 5;
+
+/// Lines of a story; a chain of waits over all ranks says no more after that.
+const MOST_STORY: usize = 24;
+
+impl Verdict {
+    /// What the command exits with.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Verdict::Proved(_) => Exit::Success,
+            Verdict::Refused(_) => Exit::Refused,
+        }
+    }
+
+    /// Prints it; `--quiet` leaves only the first line.
+    pub fn print(&self, output: &mut Output) {
+        let lines = self.lines(output);
+        let mut lines = lines.into_iter();
+        if let Some(answer) = lines.next() {
+            output.line(answer);
+        }
+        lines.for_each(|line| output.detail(line));
+    }
+
+    /// The lines to print, the answer first.
+    fn lines(&self, output: &Output) -> Vec<String> {
+        match self {
+            Verdict::Proved(proved) => proved.lines(output),
+            Verdict::Refused(refused) => refused.lines(output),
+        }
+    }
+}
+
+impl Proved {
+    fn lines(&self, output: &Output) -> Vec<String> {
+        let Proved { file, verified } = self;
+        let (algorithm, target) = (verified.algorithm(), verified.target());
+        let answer = output.paint(Paint::Good, "proved");
+        let mut lines = vec![format!("{answer}   {file}: {}", subject(algorithm))];
+        lines.push(format!("         {}", size(algorithm)));
+        lines.push(format!("         {}", depth(algorithm, target, verified.facts())));
+        lines.push(format!("         {}", scope(algorithm, verified.facts())));
+        lines
+    }
+}
+
+/// The algorithm and what it computes.
+pub fn subject(algorithm: &Algorithm) -> String {
+    let collective = &algorithm.collective;
+    match algorithm.name.as_str() {
+        "" => collective.to_string(),
+        name => format!("{name}, {collective}"),
+    }
+}
+
+/// `112 steps in 8 thread blocks over 8 links`.
+pub fn size(algorithm: &Algorithm) -> String {
+    let Counts { steps, thread_blocks, links, channels } = Counts::of(algorithm);
+    let blocks = counted(thread_blocks as u64, "thread block");
+    let links = counted(links as u64, "link");
+    let channels = counted(u64::from(channels), "channel");
+    let steps = counted(steps as u64, "step");
+    format!("{steps} in {blocks}, {links} on {channels}")
+}
+
+fn depth(algorithm: &Algorithm, target: &Target, facts: &Facts) -> String {
+    let shape = target.link(algorithm.protocol);
+    let protocol = algorithm.protocol;
+    let least = facts.least_link_depth;
+    let (depth, suffices) =
+        (shape.depth, if least < shape.depth { format!("; {least} would do") } else { String::new() });
+    format!("no deadlock on {target} {protocol} links of depth {depth}{suffices}")
+}
+
+/// For which calls it holds.
+fn scope(algorithm: &Algorithm, facts: &Facts) -> String {
+    let same = if facts.same_on_every_rank {
+        ", bit for bit the same on every rank"
+    } else {
+        ""
+    };
+    format!("right result for {}, {}{same}", sizes(algorithm), algorithm.placement)
+}
+
+fn sizes(algorithm: &Algorithm) -> String {
+    let range = algorithm.sizes;
+    match (range.min_bytes, range.max_bytes) {
+        (0, None) => "all sizes".to_owned(),
+        (0, Some(max)) => format!("sizes up to {}", ByteSize(max)),
+        (min, None) => format!("sizes from {}", ByteSize(min)),
+        (min, Some(max)) => format!("sizes from {} to {}", ByteSize(min), ByteSize(max)),
+    }
+}
+
+/// `1 step`, `2 steps`.
+pub fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
+impl Refused {
+    fn lines(&self, output: &Output) -> Vec<String> {
+        let Refused {
+            file,
+            target,
+            kind,
+            message,
+            at,
+            story,
+            excerpt,
+            diagnostics: _,
+            sound_up_to_bytes,
+            others,
+        } = self;
+        let answer = output.paint(Paint::Bad, "refused");
+        let kind = output.paint(Paint::Strong, kind);
+        let mut lines = vec![format!("{answer}  {file}: {kind} (target {target})")];
+        let place = at.first().and_then(|site| site.step).filter(|_| story.is_empty());
+        match (excerpt.is_empty(), place) {
+            (false, _) => {
+                let excerpt = diagnose::painted(excerpt, |tone, text| output.paint(tone, text));
+                lines.extend(excerpt.lines().map(str::to_owned));
+            }
+            (true, Some(step)) => lines.push(format!("  {step}: {message}")),
+            (true, None) => lines.push(format!("  {message}")),
+        }
+        lines.extend(shortened(story, MOST_STORY).map(|line| format!("    {line}")));
+        if let Some(bytes) = sound_up_to_bytes {
+            lines.push(format!("  calls of up to {} go well", ByteSize(*bytes)));
+        }
+        lines.extend(shortened(others, MOST_OTHERS).map(|other| format!("  also: {other}")));
+        lines
+    }
+}
+
+/// The first lines, and how many are missing.
+fn shortened(lines: &[String], most: usize) -> impl Iterator<Item = String> {
+    let kept = if lines.len() > most + 1 { most } else { lines.len() };
+    let missing = lines.len() - kept;
+    let rest = (missing > 0).then(|| format!("… and {missing} more"));
+    lines[..kept].iter().cloned().chain(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_end_with_a_count() {
+        let lines: Vec<String> = (0..5).map(|line| line.to_string()).collect();
+        let check = |most, expected: &[&str]| {
+            assert_eq!(shortened(&lines, most).collect::<Vec<_>>(), expected);
+        };
+        check(3, &["0", "1", "2", "… and 2 more"]);
+        check(4, &["0", "1", "2", "3", "4"]);
+    }
+}

@@ -1,0 +1,204 @@
+//! A proof or a refusal, and how to report it.
+
+pub mod human;
+mod json;
+
+use msccl_compiler::schedule::Origins;
+use msccl_ir::{Algorithm, StepRef, Target};
+use msccl_syntax::Diagnostic;
+use msccl_verify::{Fault, FaultKind, Refusal, Verified};
+
+use crate::diagnose::Located;
+use crate::subject::{Doubt, Evidence, Loaded, Provenance, Subject};
+
+pub use json::VerdictJson;
+
+/// What became of an algorithm.
+pub enum Verdict {
+    /// It does what it promises.
+    Proved(Box<Proved>),
+    /// It does not.
+    Refused(Box<Refused>),
+}
+
+/// A proof, and whose.
+pub struct Proved {
+    /// The file.
+    pub file: String,
+    /// The proof.
+    pub verified: Verified,
+}
+
+/// A refusal, for people and for programs.
+pub struct Refused {
+    /// The file.
+    pub file: String,
+    /// What would have run it.
+    pub target: Target,
+    /// Which kind of fault.
+    pub kind: FaultKind,
+    /// What was expected and what happens instead.
+    pub message: String,
+    /// Where: in steps, and in the source where there is one.
+    pub at: Vec<Site>,
+    /// How it comes about, line by line.
+    pub story: Vec<String>,
+    /// The source, with carets; empty if there is none.
+    pub excerpt: String,
+    /// The same for editors.
+    pub diagnostics: Vec<Located>,
+    /// The largest call that goes well, if the fault depends on the size.
+    pub sound_up_to_bytes: Option<u64>,
+    /// Further faults, one line each.
+    pub others: Vec<String>,
+}
+
+/// A place of a fault.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// The step, if it is one.
+    pub step: Option<StepRef>,
+    /// The place in a file, if it is known.
+    pub source: Option<(String, u32, u32)>,
+}
+
+/// Asks the verifier, unless the answer is known.
+pub fn judge(loaded: Loaded) -> Verdict {
+    match loaded {
+        Err(doubt) => Verdict::Refused(Box::new(of_doubt(doubt))),
+        Ok(Subject { file, algorithm, provenance, target }) => {
+            match msccl_verify::verify(algorithm, &target) {
+                Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified })),
+                Err(refusal) => {
+                    Verdict::Refused(Box::new(of_refusal(file, *refusal, &provenance, target)))
+                }
+            }
+        }
+    }
+}
+
+fn of_doubt(doubt: Doubt) -> Refused {
+    let Doubt { file, kind, evidence, target } = doubt;
+    let (diagnostics, excerpt) = match evidence {
+        Evidence::Program(sources, diagnostics) => {
+            let located = diagnostics.iter().map(|one| Located::of(&sources, one)).collect();
+            (located, sources.render_all(&diagnostics))
+        }
+        Evidence::Xml(contradictions) => {
+            let located = contradictions.iter().map(|one| Located::of_xml(&file, one));
+            (located.collect::<Vec<_>>(), String::new())
+        }
+    };
+    let mut told = diagnostics.iter().map(|one| match excerpt.is_empty() {
+        true => format!("line {}, column {}: {}", one.line, one.column, one.message),
+        false => one.message.clone(),
+    });
+    let message = told.next().unwrap_or_default();
+    let others = if excerpt.is_empty() { told.collect() } else { Vec::new() };
+    let at = diagnostics.iter().take(1);
+    let at = at.map(|one| site(None, &one.file, one.line, one.column)).collect();
+    Refused {
+        file,
+        target,
+        kind,
+        message,
+        at,
+        story: Vec::new(),
+        excerpt,
+        diagnostics,
+        sound_up_to_bytes: None,
+        others,
+    }
+}
+
+fn site(step: Option<StepRef>, file: &str, line: u32, column: u32) -> Site {
+    Site { step, source: Some((file.to_owned(), line, column)) }
+}
+
+fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: Target) -> Refused {
+    let Refusal { algorithm: _, faults } = refusal;
+    let mut faults = faults.into_iter();
+    // The verifier promises at least one; without any there would be nothing to say.
+    let principal = faults.next();
+    let others = faults.map(|fault| one_line(&fault)).collect();
+    let (kind, message, at, story, sound_up_to_bytes) = match principal {
+        Some(Fault { kind, message, at, story, sound_up_to_bytes }) => {
+            (kind, message, at, story, sound_up_to_bytes)
+        }
+        None => (FaultKind::Structure, String::new(), Vec::new(), Vec::new(), None),
+    };
+    let (excerpt, diagnostics) = match provenance {
+        Provenance::Program { sources, origins } => {
+            let diagnostic = blamed(origins, &message, &at);
+            let located = diagnostic.iter().map(|one| Located::of(sources, one)).collect();
+            (diagnostic.map_or_else(String::new, |one| sources.render(&one)), located)
+        }
+        Provenance::Steps => (String::new(), Vec::new()),
+    };
+    let at = at.into_iter().map(|step| located(step, provenance)).collect();
+    let story = story.iter().map(ToString::to_string).collect();
+    Refused { file, target, kind, message, at, story, excerpt, diagnostics, sound_up_to_bytes, others }
+}
+
+/// A further fault, without its story.
+fn one_line(fault: &Fault) -> String {
+    let Fault { kind, message, at, story: _, sound_up_to_bytes: _ } = fault;
+    match at.first() {
+        Some(at) => format!("{kind}: {at}: {message}"),
+        None => format!("{kind}: {message}"),
+    }
+}
+
+fn located(step: StepRef, provenance: &Provenance) -> Site {
+    let Provenance::Program { sources, origins } = provenance else {
+        return Site { step: Some(step), source: None };
+    };
+    let origin = origins.of(step);
+    let source = origin.map(|origin| {
+        let place = sources.line_column(origin.span);
+        (sources.name(origin.span.file).to_owned(), place.line, place.column)
+    });
+    Site { step: Some(step), source }
+}
+
+/// The statements behind the steps of a fault, the principal one with the message.
+fn blamed(origins: &Origins, message: &str, at: &[StepRef]) -> Option<Diagnostic> {
+    let mut places = at.iter().filter_map(|&step| Some((step, origins.of(step)?)));
+    let (step, origin) = places.next()?;
+    let mut diagnostic = Diagnostic::error(origin.span, message).saying(format!("became {step}"));
+    let mut shown = vec![origin.span];
+    for &call in &origin.called_from {
+        diagnostic = diagnostic.label(call, "called from here");
+    }
+    for (step, origin) in places {
+        if !shown.contains(&origin.span) {
+            shown.push(origin.span);
+            diagnostic = diagnostic.label(origin.span, format!("became {step}"));
+        }
+    }
+    Some(diagnostic)
+}
+
+/// Numbers about an algorithm that need no proof.
+pub struct Counts {
+    /// Steps of all thread blocks of all ranks.
+    pub steps: usize,
+    /// Thread blocks of all ranks.
+    pub thread_blocks: usize,
+    /// Links.
+    pub links: usize,
+    /// Channels.
+    pub channels: u32,
+}
+
+impl Counts {
+    /// The numbers of `algorithm`.
+    pub fn of(algorithm: &Algorithm) -> Self {
+        Self {
+            steps: algorithm.step_count(),
+            thread_blocks: algorithm.thread_blocks().count(),
+            links: algorithm.thread_blocks().map(|(_, _, block)| block.sends.len()).sum(),
+            channels: algorithm.channel_count(),
+        }
+    }
+}

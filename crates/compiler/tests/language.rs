@@ -1,0 +1,89 @@
+//! The programs in `docs/LANGUAGE.md`.
+//!
+//! | fence | what is checked |
+//! |---|---|
+//! | `msccl` | a file that evaluates with its defaults and keeps its collective's promise |
+//! | `msccl-fragment` | definitions, or statements, that parse |
+//! | `msccl-error` | a file that is refused, with exactly the errors that `// error: …` expects, each on its line |
+
+use std::path::Path;
+
+use msccl_compiler::chunk::check_promise;
+use msccl_compiler::evaluate::{Launch, NoFiles, evaluate};
+use msccl_syntax::{Diagnostic, SourceMap, parse};
+
+/// A fenced block of the document.
+struct Fence {
+    /// The line of the document on which its text starts.
+    line: usize,
+    language: String,
+    text: String,
+}
+
+fn fences(language: &str) -> Vec<Fence> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/LANGUAGE.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let mut fences = Vec::new();
+    let mut open: Option<Fence> = None;
+    for (number, line) in document.lines().enumerate() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(language), None) => {
+                let language = language.to_owned();
+                open = Some(Fence { line: number + 2, language, text: String::new() });
+            }
+            (Some(_), Some(_)) => fences.extend(open.take()),
+            (None, Some(fence)) => fence.text += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    fences.retain(|fence| fence.language == language);
+    assert!(!fences.is_empty(), "the document has no ```{language}");
+    fences
+}
+
+/// The errors of a file with its defaults, each with the line it stands on.
+fn errors(text: &str) -> Vec<(u32, String)> {
+    let mut sources = SourceMap::new();
+    let file = sources.add("example", text);
+    let checked = evaluate(&mut sources, file, &NoFiles, &Launch::default())
+        .and_then(|dag| check_promise(&dag));
+    let located = |one: Diagnostic| {
+        (one.labels.first().map_or(0, |label| sources.line_column(label.span).line), one.message)
+    };
+    checked.err().unwrap_or_default().into_iter().map(located).collect()
+}
+
+#[test]
+fn programs_keep_their_promise() {
+    for fence in fences("msccl") {
+        assert_eq!(errors(&fence.text), [], "the program at line {}", fence.line);
+    }
+}
+
+#[test]
+fn fragments_parse() {
+    for fence in fences("msccl-fragment") {
+        let as_body =
+            format!("algorithm a(ranks N) implements allreduce() {{\n{}}}\n", fence.text);
+        let parses = |text: &str| {
+            let mut sources = SourceMap::new();
+            let file = sources.add("fragment", text);
+            parse(&sources, file).is_ok()
+        };
+        let good = parses(&fence.text) || parses(&as_body);
+        assert!(good, "the fragment at line {} does not parse", fence.line);
+    }
+}
+
+#[test]
+fn errors_are_as_documented() {
+    for fence in fences("msccl-error") {
+        let mut found = errors(&fence.text);
+        found.sort();
+        let lines = (1..).zip(fence.text.lines());
+        let expected: Vec<(u32, String)> = lines
+            .filter_map(|(line, text)| Some((line, text.split_once("// error: ")?.1.to_owned())))
+            .collect();
+        assert_eq!(found, expected, "the errors at line {}", fence.line);
+    }
+}

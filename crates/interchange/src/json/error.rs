@@ -1,0 +1,70 @@
+//! Why a text is not an algorithm in JSON.
+
+use std::fmt;
+
+/// A complaint with its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReadError {
+    /// Line and column, counted from 1; `None` where the complaint concerns more than one place.
+    position: Option<(usize, usize)>,
+    /// The path to the value, like `ranks[3].thread_blocks[1].steps[4].count`; empty for the whole.
+    path: String,
+    message: String,
+}
+
+impl ReadError {
+    pub(super) fn at_path(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        Self { path, ..Self::at_end(error.into_inner()) }
+    }
+
+    pub(super) fn at_end(error: serde_json::Error) -> Self {
+        let position = (error.line() > 0).then(|| (error.line(), error.column()));
+        let mut message = error.to_string();
+        // serde_json repeats the position at the end of its message.
+        if let Some(end) = message.rfind(" at line ") {
+            message.truncate(end);
+        }
+        Self { position, path: String::new(), message }
+    }
+
+    pub(super) fn meaning((path, message): (String, String)) -> Self {
+        Self { position: None, path, message }
+    }
+
+    pub(super) fn too_large(found_bytes: usize, most_bytes: usize) -> Self {
+        let message = format!("expected at most {most_bytes} bytes, found {found_bytes}");
+        Self { position: None, path: String::new(), message }
+    }
+
+    /// The line, counted from 1, if the complaint concerns one place.
+    pub fn line(&self) -> Option<usize> {
+        self.position.map(|(line, _)| line)
+    }
+
+    /// The column, counted from 1, if the complaint concerns one place.
+    pub fn column(&self) -> Option<usize> {
+        self.position.map(|(_, column)| column)
+    }
+
+    /// The path to the value, like `ranks[3].thread_blocks[1].steps[4].count`; empty for the whole.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ReadError { position, path, message } = self;
+        if let Some((line, column)) = position {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        if !path.is_empty() {
+            write!(f, "{path}: ")?;
+        }
+        f.write_str(message)
+    }
+}
+
+impl std::error::Error for ReadError {}

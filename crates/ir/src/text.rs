@@ -1,1 +1,0 @@
-//! Readable text form. Written next.

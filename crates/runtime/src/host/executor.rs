@@ -1,0 +1,327 @@
+//! The executor: made once from a proved algorithm, run for any number of calls.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use msccl_collective::{Buffer, Collective, DataType, Placement, Rank, Reduction, SizeRange};
+use msccl_plan::{Alias, Geometry, Plan, Program, decode};
+use msccl_verify::Verified;
+
+use super::arithmetic::arithmetic;
+use super::bind::Bound;
+use super::engine::{Cursor, Engine, RankMemory, Worker};
+use super::memory::Shared;
+use super::pool::{End, Pool};
+use super::slicing::Slicing;
+use super::stall::{Stall, StallKind};
+
+/// A proved algorithm, ready to run on host threads.
+pub struct Executor {
+    collective: Collective,
+    placement: Placement,
+    sizes: SizeRange,
+    programs: Vec<Program>,
+    bound: Bound,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The type of every element.
+    pub data_type: DataType,
+    /// How contributions combine.
+    pub reduction: Reduction,
+    /// Elements of one block, as in the NCCL C API; see [`crate::host`].
+    pub count: usize,
+    /// Whether input and output share memory, in the way the collective defines.
+    pub in_place: bool,
+    /// The input of every rank.
+    pub inputs: Vec<Vec<u8>>,
+    /// Which threads run it.
+    pub workers: Workers,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// Which threads run a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Workers {
+    /// As many as the machine has cores for.
+    #[default]
+    Available,
+    /// That many; 0 counts as 1.
+    Exactly(usize),
+    /// One for every thread block.
+    OnePerBlock,
+}
+
+/// What a call gave.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// The output of every rank.
+    pub outputs: Vec<Vec<u8>>,
+    /// Time from the start of the first thread block to the end of the last, in µs.
+    pub elapsed_us: f64,
+    /// Messages that went over links.
+    pub messages: u64,
+    /// Bytes in those messages.
+    pub message_bytes: u64,
+    /// How often the program ran, each time on another slice of the chunks.
+    pub rounds: usize,
+    /// Threads that ran it.
+    pub workers: usize,
+}
+
+/// Why a call gave nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The call is not one that the algorithm serves.
+    Refused(String),
+    /// The call did not finish.
+    Stalled(Stall),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(reason) => f.write_str(reason),
+            Failure::Stalled(stall) => stall.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// An algorithm that cannot be made ready to run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unlinked {
+    message: String,
+}
+
+impl Unlinked {
+    fn from_error(error: impl fmt::Display) -> Self {
+        Self { message: error.to_string() }
+    }
+}
+
+impl fmt::Display for Unlinked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Unlinked {}
+
+impl Executor {
+    /// Makes the plans of all ranks, decodes their words and joins them.
+    ///
+    /// # Errors
+    ///
+    /// A number in the algorithm that a plan cannot hold.
+    pub fn new(verified: &Verified) -> Result<Self, Unlinked> {
+        let algorithm = verified.algorithm();
+        let program = |rank| {
+            let plan = Plan::of(verified, rank).map_err(Unlinked::from_error)?;
+            decode(plan.words()).map_err(Unlinked::from_error)
+        };
+        let programs = algorithm.collective.all_ranks().map(program).collect::<Result<_, _>>()?;
+        Self::join(&algorithm.collective, algorithm.placement, algorithm.sizes, programs)
+    }
+
+    /// The executor of `programs`, one per rank.
+    fn join(
+        collective: &Collective,
+        placement: Placement,
+        sizes: SizeRange,
+        programs: Vec<Program>,
+    ) -> Result<Self, Unlinked> {
+        let bound = Bound::new(&programs).map_err(|message| Unlinked { message })?;
+        Ok(Self { collective: collective.clone(), placement, sizes, programs, bound })
+    }
+
+    /// What the algorithm computes.
+    pub fn collective(&self) -> &Collective {
+        &self.collective
+    }
+
+    /// Which calls it serves.
+    pub fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    /// Whether buffers for a call on `count` elements fit the address space.
+    ///
+    /// # Errors
+    ///
+    /// They do not.
+    pub(crate) fn fits(&self, count: usize, data_type: DataType) -> Result<(), Failure> {
+        let bytes = self.slicing(count, data_type).and_then(|slicing| {
+            let ranks = self.programs.iter().map(|program| program.geometry);
+            let buffers = ranks.flat_map(|of| [of.input_chunks, of.output_chunks]);
+            buffers.map(|chunks| slicing.user_bytes(chunks)).try_fold(0, |sum: usize, bytes| sum.checked_add(bytes?))
+        });
+        let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
+        if fits { Ok(()) } else { Err(too_large(count)) }
+    }
+
+    /// Runs one call.
+    ///
+    /// # Errors
+    ///
+    /// The call is not served: its placement, its size or the length of an input is wrong. Or it did
+    /// not finish in time. A proved algorithm does not stall.
+    pub fn run(&self, job: &Job) -> Result<Report, Failure> {
+        let too_large = || too_large(job.count);
+        let slicing = self.slicing(job.count, job.data_type).ok_or_else(too_large)?;
+        self.admit(job, &slicing)?;
+        let memory = self.memory(job, &slicing).ok_or_else(too_large)?;
+        let arithmetic = arithmetic(job.data_type, job.reduction);
+        let engine = self.programs.first().and_then(|program| {
+            let contributions = program.average_of.unwrap_or(1);
+            Engine::new(&self.bound, slicing, program.links.depth, memory, arithmetic, contributions)
+        });
+        self.execute(job, &engine.ok_or_else(too_large)?)
+    }
+
+    /// Runs the thread blocks over `engine`.
+    fn execute(&self, job: &Job, engine: &Engine<'_>) -> Result<Report, Failure> {
+        let blocks = self.bound.blocks.len();
+        let cursors: Vec<_> = (0..blocks).map(|_| Mutex::new(Cursor::default())).collect();
+        let pool = Pool::new(blocks);
+        let turn = |block: usize, worker: &mut Worker| {
+            // Never contended: the pool gives a task to one worker at a time.
+            let mut cursor = cursors[block].lock().unwrap_or_else(PoisonError::into_inner);
+            engine.turn(block, &mut cursor, worker, &pool)
+        };
+        let start = Instant::now();
+        let deadline = job.timeout.and_then(|timeout| start.checked_add(timeout));
+        let (end, workers) =
+            pool.run(job.workers.count(blocks), deadline, Worker::default, turn);
+        let elapsed_us = start.elapsed().as_secs_f64() * 1e6;
+        let kind = match end {
+            End::Finished => {
+                return Ok(Report {
+                    outputs: self.outputs(engine),
+                    elapsed_us,
+                    messages: workers.iter().map(|worker| worker.messages).sum(),
+                    message_bytes: workers.iter().map(|worker| worker.bytes).sum(),
+                    rounds: engine.slicing.rounds(),
+                    workers: workers.len(),
+                });
+            }
+            End::Standstill => StallKind::Standstill,
+            End::TimedOut => StallKind::TimedOut,
+        };
+        let blocked = cursors.into_iter().enumerate().filter_map(|(block, cursor)| {
+            engine.blocked(block, &cursor.into_inner().unwrap_or_else(PoisonError::into_inner))
+        });
+        Err(Failure::Stalled(Stall { kind, blocked: blocked.collect() }))
+    }
+
+    fn slicing(&self, count: usize, data_type: DataType) -> Option<Slicing> {
+        let links = self.programs.first()?.links;
+        Slicing::new(count, data_type.size_bytes(), self.collective.chunks, links)
+    }
+
+    /// Checks that the algorithm serves the call, and that the inputs are as long as it needs.
+    fn admit(&self, job: &Job, slicing: &Slicing) -> Result<(), Failure> {
+        let refuse = |reason: String| Err(Failure::Refused(reason));
+        let served = match job.in_place {
+            true => self.placement.serves_in_place(),
+            false => self.placement.serves_out_of_place(),
+        };
+        if !served {
+            let way = if job.in_place { "in place" } else { "out of place" };
+            return refuse(format!("a call {way}: the algorithm runs {}", self.placement));
+        }
+        if job.reduction == Reduction::Avg && self.programs.iter().any(|of| of.average_of.is_none()) {
+            return refuse("avg: the sums of this algorithm are not complete at one set of steps".into());
+        }
+        let call_bytes = slicing.user_bytes(self.collective.loop_chunks()).unwrap_or(usize::MAX);
+        if !self.sizes.contains(call_bytes as u64) {
+            return refuse(format!("{call_bytes} bytes: the algorithm serves {}", self.sizes));
+        }
+        if job.inputs.len() != self.programs.len() {
+            let (expected, found) = (self.programs.len(), job.inputs.len());
+            return refuse(format!("expected the inputs of {expected} ranks, found {found}"));
+        }
+        for (program, input) in self.programs.iter().zip(&job.inputs) {
+            let expected = slicing.user_bytes(program.geometry.input_chunks);
+            if expected != Some(input.len()) {
+                let (rank, found) = (program.rank, input.len());
+                let expected = expected.unwrap_or(usize::MAX);
+                return refuse(format!("input of {rank}: expected {expected} bytes, found {found}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory of all ranks, with the inputs in place; `None` if it exceeds the address space.
+    fn memory(&self, job: &Job, slicing: &Slicing) -> Option<Vec<RankMemory>> {
+        let ranks = self.programs.iter().zip(&job.inputs);
+        ranks.map(|(program, input)| rank_memory(program, input, job.in_place, slicing)).collect()
+    }
+
+    /// The outputs of all ranks.
+    fn outputs(&self, engine: &Engine<'_>) -> Vec<Vec<u8>> {
+        let ranks = self.programs.iter().zip(&engine.memory);
+        let output = |(program, memory): (&Program, &RankMemory)| {
+            let (buffer, start) = memory.part(Buffer::Output);
+            let bytes = engine.slicing.user_bytes(program.geometry.output_chunks).unwrap_or(0);
+            buffer.to_vec(start..start + bytes)
+        };
+        ranks.map(output).collect()
+    }
+}
+
+fn too_large(count: usize) -> Failure {
+    Failure::Refused(format!("buffers for {count} elements exceed the address space"))
+}
+
+impl Workers {
+    /// How many threads run `blocks` thread blocks.
+    fn count(self, blocks: usize) -> usize {
+        let wanted = match self {
+            Workers::Available => available_parallelism().map_or(1, usize::from),
+            Workers::Exactly(workers) => workers,
+            Workers::OnePerBlock => blocks,
+        };
+        wanted.clamp(1, blocks.max(1))
+    }
+}
+
+/// The buffers of one rank, laid out as its plan's alias says, with `input` copied in.
+fn rank_memory(
+    program: &Program,
+    input: &[u8],
+    in_place: bool,
+    slicing: &Slicing,
+) -> Option<RankMemory> {
+    let Geometry { block_chunks: _, input_chunks, output_chunks, scratch_chunks } =
+        program.geometry;
+    let input_bytes = slicing.user_bytes(input_chunks)?;
+    let output_bytes = slicing.user_bytes(output_chunks)?;
+    let own_block = slicing.block_bytes()?.checked_mul(program.rank.index());
+    let alias = if in_place { program.alias } else { Alias::None };
+    // Lengths of the buffers before scratch, and where input and output lie in them.
+    let (mut lengths, input_at, output_at) = match alias {
+        Alias::None => (vec![input_bytes, output_bytes], (0, 0), (1, 0)),
+        Alias::Same => (vec![input_bytes.max(output_bytes)], (0, 0), (0, 0)),
+        Alias::InputInOutput => (vec![output_bytes], (0, own_block?), (0, 0)),
+        Alias::OutputInInput => (vec![input_bytes], (0, 0), (0, own_block?)),
+    };
+    lengths.push(slicing.scratch_bytes(scratch_chunks)?);
+    let fits = lengths.iter().all(|&length| isize::try_from(length).is_ok());
+    let parts = [input_at, output_at, (lengths.len() - 1, 0)];
+    // SAFETY: only thread blocks of one call share these buffers, and they run a proved algorithm
+    // (`Executor::new` takes nothing less): the proof says that any two accesses to one slot, one of
+    // them a write, are ordered by program order, links and waits, in every round and with this
+    // aliasing. Links and signals order memory by release and acquire.
+    let buffer = |length| unsafe { Shared::new(length) };
+    let memory = RankMemory::new(fits.then(|| lengths.into_iter().map(buffer).collect())?, parts);
+    let (buffer, start) = memory.part(Buffer::Input);
+    buffer.write(start, input);
+    Some(memory)
+}

@@ -1,0 +1,54 @@
+//! Measures the verifier: time and steps of some families of algorithms at growing sizes.
+//!
+//! `cargo run --release -p msccl-verify --example speed [FAMILY [RANKS]]`
+
+#![allow(clippy::print_stdout, reason = "a program for people")]
+
+#[path = "../tests/build/mod.rs"]
+mod build;
+
+use std::time::Instant;
+
+use msccl_ir::{Algorithm, Target};
+use msccl_verify::verify;
+
+/// A family's name, its generator, and the numbers of ranks measured.
+type Family = (&'static str, fn(u32) -> Algorithm, &'static [u32]);
+
+const FAMILIES: [Family; 5] = [
+    ("ring", |ranks| build::ring(ranks, 1), &[64, 256, 1024]),
+    ("ring_8_channels", |ranks| build::ring(ranks, 8), &[64, 256, 1024]),
+    ("split_ring", build::split_ring, &[64, 256, 1024]),
+    ("all_pairs", build::all_pairs, &[16, 64, 256]),
+    ("halving_doubling", build::halving_doubling, &[64, 256, 1024]),
+];
+
+fn main() {
+    let wanted: Vec<_> = std::env::args().skip(1).collect();
+    println!("{:18} {:>6} {:>9} {:>10} {:>10}  verdict", "family", "ranks", "steps", "ms", "ns/step");
+    for (name, generate, sizes) in FAMILIES {
+        if wanted.first().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        for &ranks in sizes {
+            if wanted.get(1).is_none_or(|wanted| *wanted == ranks.to_string()) {
+                measure(name, generate(ranks));
+            }
+        }
+    }
+}
+
+fn measure(name: &str, algorithm: Algorithm) {
+    let (ranks, steps) = (algorithm.ranks.len(), algorithm.step_count());
+    let target = Target { name: "speed", ..Target::native() };
+    let start = Instant::now();
+    let verdict = verify(algorithm, &target);
+    let elapsed = start.elapsed();
+    let per_step = elapsed.as_nanos() / steps.max(1) as u128;
+    let verdict = match verdict {
+        Ok(proved) => format!("proved, depth {}", proved.facts().least_link_depth),
+        Err(refusal) => refusal.to_string(),
+    };
+    let ms = elapsed.as_secs_f64() * 1e3;
+    println!("{name:18} {ranks:>6} {steps:>9} {ms:>10.1} {per_step:>10}  {verdict}");
+}

@@ -1,0 +1,120 @@
+//! Are conflicting accesses ordered?
+//!
+//! Two accesses of one memory cell by steps of different thread blocks conflict if one of them
+//! writes. They must be ordered by happens-before: program order, the end of a step before whatever
+//! waits for it, and every message from its send to its receive, through any rank. Room on a link
+//! is not used as order, so the proof holds at any depth. A message may be taken while it is still
+//! being written, chunk by chunk, so its chunks are ordered one by one: that is the weakest order that
+//! any number of chunks per message gives.
+//!
+//! The accesses of every rank are scanned in a linear extension of happens-before ([`scan`]). It is
+//! enough to compare each access with the last write and each write with the reads since, because
+//! order is transitive. Most pairs are ordered by waits on the rank itself ([`clocks`]); what those
+//! cannot order is decided exactly over all ranks ([`global`]).
+
+mod clocks;
+mod global;
+mod scan;
+
+use msccl_collective::{Rank, Slot};
+use rustc_hash::FxHashSet;
+
+use crate::memory::Call;
+use crate::program::{At, Program};
+use crate::refusal::{Event, Fault, FaultKind, MOST_FAULTS};
+
+/// One access of a cell: which step, which chunk of it, and whether it writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Access {
+    at: At,
+    offset: u32,
+    writes: bool,
+}
+
+/// Two accesses of one cell, one of them a write, in the order in which one run made them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Conflict {
+    earlier: Access,
+    later: Access,
+    /// What the later access calls the cell.
+    slot: Slot,
+}
+
+impl Conflict {
+    /// Whether `other` is ordered if this one is: the same two steps, and in both the earlier access
+    /// is of no later chunk than the later one.
+    fn speaks_for(&self, other: &Conflict) -> bool {
+        let in_order = |conflict: &Conflict| conflict.earlier.offset <= conflict.later.offset;
+        self.earlier.at == other.earlier.at
+            && self.later.at == other.later.at
+            && in_order(self)
+            && in_order(other)
+    }
+}
+
+/// Looks for races. In-place aliasing only adds conflicts, so a call in place speaks for one out of
+/// place.
+///
+/// # Errors
+///
+/// Races, in the order in which one run meets them.
+pub(crate) fn check(program: &Program<'_>, order: &[At]) -> Result<(), Vec<Fault>> {
+    let Some(call) = Call::served(program.algorithm()).next() else { return Ok(()) };
+    let conflicts = scan::not_ordered_locally(program, order, call);
+    let races = global::not_ordered(program, order, &conflicts);
+    if races.is_empty() { Ok(()) } else { Err(faults(program, &races, call)) }
+}
+
+/// One fault for every pair of steps.
+fn faults(program: &Program<'_>, races: &[Conflict], call: Call) -> Vec<Fault> {
+    let mut seen = FxHashSet::default();
+    let steps = |race: &Conflict| (program.id(race.earlier.at), program.id(race.later.at));
+    let fresh = races.iter().filter(|race| seen.insert(steps(race)));
+    fresh.take(MOST_FAULTS).map(|race| fault(program, race, call)).collect()
+}
+
+fn fault(program: &Program<'_>, race: &Conflict, call: Call) -> Fault {
+    let Conflict { earlier, later, slot } = *race;
+    let (first, second) = (program.step_ref(earlier.at), program.step_ref(later.at));
+    let rank = second.rank;
+    let message = format!(
+        "{second} {} {slot} of {rank} and {first} {} it, in no order ({})",
+        verb(later),
+        verb(earlier),
+        call.name(),
+    );
+    let shape = |access: Access| {
+        let kind = program.step(access.at).kind().abbreviation();
+        format!("({kind}) {} {}", verb(access), own_name(program, access, rank, slot, call))
+    };
+    let order = Event {
+        at: None,
+        text: "no wait and no chain of messages leads from one to the other".to_owned(),
+    };
+    Fault::new(FaultKind::Race, message).at([second, first]).told([
+        Event::new(first, shape(earlier)),
+        Event::new(second, shape(later)),
+        order,
+    ])
+}
+
+fn verb(access: Access) -> &'static str {
+    if access.writes { "writes" } else { "reads" }
+}
+
+/// What the step itself calls the cell: in place, two names may mean one memory.
+fn own_name(program: &Program<'_>, access: Access, rank: Rank, slot: Slot, call: Call) -> Slot {
+    let step = program.step(access.at);
+    let collective = &program.algorithm().collective;
+    let memory = |slot: Slot| match call {
+        Call::InPlace => collective.in_place(rank, slot),
+        Call::OutOfPlace => slot,
+    };
+    let own: Vec<_> = if access.writes {
+        step.writes().collect()
+    } else {
+        step.reads().collect()
+    };
+    let mut names = own.into_iter().map(|region| region.start.offset(access.offset));
+    names.find(|&name| memory(name) == memory(slot)).unwrap_or(slot)
+}

@@ -1,0 +1,88 @@
+//! What does every slot hold at the end?
+//!
+//! The run's steps are executed once more, in the order in which they ended, over symbols: a value
+//! is a contribution or a sum of values ([`expression`]). Without races every run computes the
+//! same values, so this one speaks for all. At the end every output slot must hold exactly the
+//! promised multiset ([`promise`]); what is wrong is told from the trace of the run ([`story`]).
+
+mod completion;
+mod expression;
+mod promise;
+mod story;
+mod symbols;
+
+use crate::memory::{Call, Memory};
+use crate::program::{At, Program};
+use crate::refusal::Fault;
+
+pub use completion::Completion;
+
+/// What is known of the values of an algorithm with a right result.
+pub(crate) struct Values {
+    /// Equal outputs are equal expressions on all ranks, in every call served.
+    pub(crate) same_on_every_rank: bool,
+    /// A call in place changes input slots that are not output slots.
+    pub(crate) overwrites_input: bool,
+    /// Whether the collective promises a result at all.
+    pub(crate) result_promised: bool,
+    /// The steps that complete a sum, if some set of steps does so alone, in every call served.
+    pub(crate) completion: Option<Completion>,
+}
+
+/// Checks reads and results for every placement that the algorithm serves.
+///
+/// # Errors
+///
+/// Reads of what nobody has written, else wrong results.
+pub(crate) fn check(program: &Program<'_>, order: &[At]) -> Result<Values, Vec<Fault>> {
+    let mut all: Option<Values> = None;
+    for call in Call::served(program.algorithm()) {
+        let values = check_call(program, order, call)?;
+        all = Some(match all {
+            Some(first) => first.and(values),
+            None => values,
+        });
+    }
+    Ok(all.unwrap_or_else(Values::of_nothing))
+}
+
+impl Values {
+    fn of_nothing() -> Self {
+        Self {
+            same_on_every_rank: true,
+            overwrites_input: false,
+            result_promised: false,
+            completion: None,
+        }
+    }
+
+    /// What holds in both calls.
+    fn and(self, other: Values) -> Self {
+        Self {
+            same_on_every_rank: self.same_on_every_rank && other.same_on_every_rank,
+            overwrites_input: self.overwrites_input || other.overwrites_input,
+            result_promised: self.result_promised && other.result_promised,
+            completion: self.completion.filter(|first| other.completion.as_ref() == Some(first)),
+        }
+    }
+}
+
+fn check_call(program: &Program<'_>, order: &[At], call: Call) -> Result<Values, Vec<Fault>> {
+    let memory = Memory::new(program.algorithm(), call);
+    let mut end = symbols::run(program, order, &memory, symbols::Record::Completions);
+    if !end.unwritten.is_empty() {
+        return Err(story::unwritten(program, order, &memory, &end.unwritten));
+    }
+    let verdict = promise::check(program.algorithm(), &memory, &end);
+    if !verdict.wrong.is_empty() {
+        end = symbols::run(program, order, &memory, symbols::Record::Everything);
+        let story = story::Story::new(program, order, &memory, &end);
+        return Err(verdict.wrong.iter().map(|wrong| story.tell(wrong)).collect());
+    }
+    Ok(Values {
+        same_on_every_rank: verdict.same_on_every_rank,
+        overwrites_input: verdict.overwrites_input,
+        result_promised: verdict.promises > 0,
+        completion: completion::of(program, &end, &verdict),
+    })
+}

@@ -1,0 +1,201 @@
+//! Algorithms by hand, for tests and measurements.
+
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use msccl_collective::{
+    Buffer, Channel, Collective, Kind, Placement, Protocol, Rank, SizeRange, Slot, StepIndex,
+    TbIndex,
+};
+use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock, Wait};
+
+/// Input slot `index`.
+pub fn i(index: u32) -> Place {
+    Place::Local(Slot::new(Buffer::Input, index))
+}
+
+/// Output slot `index`.
+pub fn o(index: u32) -> Place {
+    Place::Local(Slot::new(Buffer::Output, index))
+}
+
+/// Scratch slot `index`.
+pub fn t(index: u32) -> Place {
+    Place::Local(Slot::new(Buffer::Scratch, index))
+}
+
+/// The link from or to `rank`.
+pub fn r(rank: u32) -> Place {
+    Place::Link(Rank(rank))
+}
+
+/// One chunk: Σ sources → destinations.
+pub fn step(sources: &[Place], destinations: &[Place]) -> Step {
+    Step {
+        sources: sources.iter().copied().collect(),
+        destinations: destinations.iter().copied().collect(),
+        count: 1,
+        ..Step::default()
+    }
+}
+
+/// A step that only waits.
+pub fn nop(tb: u32, step: u32) -> Step {
+    Step::default().after(tb, step)
+}
+
+/// Changes to a step.
+pub trait StepExt {
+    /// Over `count` chunks.
+    fn times(self, count: u32) -> Self;
+    /// After the end of that step of the same rank.
+    fn after(self, tb: u32, step: u32) -> Self;
+}
+
+impl StepExt for Step {
+    fn times(mut self, count: u32) -> Self {
+        self.count = count;
+        self
+    }
+
+    fn after(mut self, tb: u32, step: u32) -> Self {
+        self.waits.push(Wait { tb: TbIndex(tb), step: StepIndex(step) });
+        self
+    }
+}
+
+/// A thread block that owns the links its steps use.
+pub fn tb(channel: u32, steps: Vec<Step>) -> ThreadBlock {
+    let sends = peers(steps.iter().flat_map(|step| step.sends().collect::<Vec<_>>()));
+    let receives = peers(steps.iter().flat_map(|step| step.receives().collect::<Vec<_>>()));
+    ThreadBlock { channel: Channel(channel), sends, receives, steps }
+}
+
+fn peers(ranks: impl Iterator<Item = Rank>) -> Vec<Rank> {
+    let mut ranks: Vec<_> = ranks.collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
+}
+
+/// An algorithm from the thread blocks of every rank: in place, protocol Simple, all sizes, with as
+/// much scratch as the steps touch.
+pub fn algorithm(kind: Kind, chunks: u32, ranks: Vec<Vec<ThreadBlock>>) -> Algorithm {
+    let ranks: Vec<_> = ranks
+        .into_iter()
+        .map(|thread_blocks| RankProgram {
+            scratch_chunks: scratch_touched(&thread_blocks),
+            thread_blocks,
+        })
+        .collect();
+    Algorithm {
+        name: "by_hand".to_owned(),
+        collective: Collective { kind, ranks: ranks.len() as u32, chunks },
+        placement: Placement::InPlace,
+        protocol: Protocol::Simple,
+        sizes: SizeRange::ALL,
+        threads: None,
+        ranks,
+    }
+}
+
+fn scratch_touched(blocks: &[ThreadBlock]) -> u32 {
+    let steps = blocks.iter().flat_map(|block| &block.steps);
+    let regions = steps.flat_map(|step| step.reads().chain(step.writes()).collect::<Vec<_>>());
+    let scratch = regions.filter(|region| region.start.buffer == Buffer::Scratch);
+    scratch.map(|region| region.start.index + region.count).max().unwrap_or(0)
+}
+
+/// In-place ring all-reduce: chunk `c` of `ranks` starts at rank `c` and goes round twice, on
+/// channel `c % channels`.
+pub fn ring(ranks: u32, channels: u32) -> Algorithm {
+    let programs = (0..ranks).map(|rank| {
+        let blocks = (0..channels).map(|channel| ring_block(ranks, channels, rank, channel));
+        blocks.collect()
+    });
+    algorithm(Kind::AllReduce, ranks, programs.collect())
+}
+
+fn ring_block(ranks: u32, channels: u32, rank: u32, channel: u32) -> ThreadBlock {
+    let (next, before) = (r((rank + 1) % ranks), r((rank + ranks - 1) % ranks));
+    let mut steps = Vec::new();
+    for round in 0..2 * ranks - 1 {
+        let chunk = (rank + 2 * ranks - round) % ranks;
+        if chunk % channels != channel {
+            continue;
+        }
+        let here = i(chunk);
+        steps.push(match round {
+            0 => step(&[here], &[next]),
+            _ if round < ranks - 1 => step(&[before, here], &[next]),
+            _ if round == ranks - 1 => step(&[before, here], &[here, next]),
+            _ if round < 2 * ranks - 2 => step(&[before], &[here, next]),
+            _ => step(&[before], &[here]),
+        });
+    }
+    tb(channel, steps)
+}
+
+/// Out-of-place all-pairs all-to-all: one thread block for every peer, and one for the own block.
+pub fn all_pairs(ranks: u32) -> Algorithm {
+    let programs = (0..ranks).map(|rank| {
+        let peers = (0..ranks).filter(|&peer| peer != rank);
+        let exchange = |peer| {
+            tb(0, vec![step(&[i(peer)], &[r(peer)]), step(&[r(peer)], &[o(peer)])])
+        };
+        let own = tb(0, vec![step(&[i(rank)], &[o(rank)])]);
+        peers.map(exchange).chain([own]).collect()
+    });
+    let algorithm = algorithm(Kind::AllToAll, 1, programs.collect());
+    Algorithm { placement: Placement::OutOfPlace, ..algorithm }
+}
+
+/// In-place recursive halving and doubling: one thread block for every distance, each waiting for
+/// the one before.
+pub fn halving_doubling(ranks: u32) -> Algorithm {
+    let levels = ranks.ilog2();
+    let programs = (0..ranks).map(|rank| {
+        (0..levels).map(|level| halving_doubling_block(ranks, rank, level)).collect()
+    });
+    algorithm(Kind::AllReduce, ranks, programs.collect())
+}
+
+/// The exchange with the rank at distance `ranks >> (level + 1)`, down and up.
+fn halving_doubling_block(ranks: u32, rank: u32, level: u32) -> ThreadBlock {
+    let half = ranks >> (level + 1);
+    let peer = rank ^ half;
+    let (mine, theirs) = (rank & !(half - 1), peer & !(half - 1));
+    let mut down = step(&[i(theirs)], &[r(peer)]).times(half);
+    let mut up = step(&[i(mine)], &[r(peer)]).times(half);
+    if level > 0 {
+        down = down.after(level - 1, 1);
+    }
+    if half > 1 {
+        up = up.after(level + 1, 3);
+    }
+    let sum = step(&[r(peer), i(mine)], &[i(mine)]).times(half);
+    let take = step(&[r(peer)], &[i(theirs)]).times(half);
+    tb(0, vec![down, sum, up, take])
+}
+
+/// A ring whose sends and receives stand in different thread blocks, so that every order between
+/// the two needs a wait: the receiving block signals, the sending block waits.
+pub fn split_ring(ranks: u32) -> Algorithm {
+    let programs = (0..ranks).map(|rank| {
+        let (next, before) = (r((rank + 1) % ranks), r((rank + ranks - 1) % ranks));
+        let chunk = |round: u32| i((rank + 2 * ranks - round) % ranks);
+        let sends = (0..2 * ranks - 2).map(|round| {
+            let send = step(&[chunk(round)], &[next]);
+            if round == 0 { send } else { send.after(1, round - 1) }
+        });
+        let receives = (1..2 * ranks - 1).map(|round| {
+            let here = chunk(round);
+            if round < ranks {
+                step(&[before, here], &[here])
+            } else {
+                step(&[before], &[here]).after(0, round - ranks)
+            }
+        });
+        vec![tb(0, sends.collect()), tb(0, receives.collect())]
+    });
+    algorithm(Kind::AllReduce, ranks, programs.collect())
+}
