@@ -85,7 +85,7 @@ fn case((example, target, ranks, params, _): &(&str, &str, u32, &str, usize)) {
     let proved = start.elapsed();
     let dialect =
         if target.name == "executor" { xml::Dialect::Executor } else { xml::Dialect::Msccl };
-    xml::write_to(&mut sink(), verified.algorithm(), dialect).unwrap();
+    xml::write_to(verified.algorithm(), dialect, &mut sink()).unwrap();
     let total = start.elapsed();
     let mut row = String::new();
     write!(row, "{example:<30} {ranks:>5} {steps:>9}").unwrap();

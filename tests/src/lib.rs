@@ -1,3 +1,5 @@
 //! What tests that cross rooms share.
 
+pub mod example;
 pub mod program;
+pub mod witness;

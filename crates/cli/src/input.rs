@@ -58,7 +58,7 @@ impl Input {
     }
 
     /// What the text holds. Its first character other than white space tells: `<` begins XML, `{`
-    /// JSON; the IR's text form begins with its own head, and anything else is taken for a program,
+    /// JSON; the IR's text form begins with a name in quotes, and anything else is taken for a program,
     /// whose parser gives the best messages.
     pub fn content(&self) -> Content {
         match self.text.trim_start().as_bytes().first() {
@@ -118,10 +118,13 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Failure {
     ))
 }
 
-/// Whether a text that is neither XML nor JSON is the IR's text form.
+/// Whether a text that is neither XML nor JSON is the IR's text form, which names its algorithm in
+/// quotes.
 fn is_ir_text(text: &str) -> bool {
-    let head = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("//"));
-    head.is_some_and(|head| head.starts_with("msccl-ir"))
+    let mut lines = text.lines().map(str::trim);
+    let head = lines.find(|line| !line.is_empty() && !line.starts_with("//"));
+    let named = head.and_then(|head| head.strip_prefix("algorithm"));
+    named.is_some_and(|name| name.trim_start().starts_with('"'))
 }
 
 #[cfg(test)]
@@ -138,6 +141,7 @@ mod tests {
         assert_eq!(content("\u{feff} \n<algo/>"), Content::Xml);
         assert_eq!(content("\n{}"), Content::Json);
         assert_eq!(content("// a ring\nalgorithm"), Content::Program);
+        assert_eq!(content("// a ring\n algorithm \"ring\""), Content::Text);
         assert_eq!(content(""), Content::Program);
     }
 

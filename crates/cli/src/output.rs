@@ -13,13 +13,17 @@ use crate::args::ColorChoice;
 
 /// Both streams, and how to write to them.
 pub struct Output {
-    stdout: BufWriter<Stdout>,
+    stdout: Sink,
     stdout_colored: bool,
     stderr_colored: bool,
     quiet: bool,
     diverted: bool,
+}
+
+/// Standard output. Writing to it succeeds always; once it has really failed, it does nothing.
+struct Sink {
+    stdout: BufWriter<Stdout>,
     failed: Option<io::Error>,
-    pipe_closed: bool,
 }
 
 /// What a piece of text is, for those who see colors.
@@ -66,11 +70,9 @@ impl Output {
         Self {
             stdout_colored: colored(io::stdout().is_terminal()),
             stderr_colored: colored(io::stderr().is_terminal()),
-            stdout: BufWriter::with_capacity(1 << 16, io::stdout()),
+            stdout: Sink { stdout: BufWriter::with_capacity(1 << 16, io::stdout()), failed: None },
             quiet,
             diverted: false,
-            failed: None,
-            pipe_closed: false,
         }
     }
 
@@ -100,8 +102,7 @@ impl Output {
         if self.diverted {
             return self.complain(text);
         }
-        let written = writeln!(self.stdout, "{text}");
-        self.note_failure(written);
+        let _ = writeln!(self.stdout, "{text}");
     }
 
     /// A line of a report that `--quiet` leaves out.
@@ -111,23 +112,16 @@ impl Output {
         }
     }
 
-    /// `text` as it is on standard output.
-    pub fn text(&mut self, text: &str) {
-        let written = self.stdout.write_all(text.as_bytes());
-        self.note_failure(written);
-    }
-
-    /// Whatever `write` writes to standard output.
-    pub fn stream(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
-        let written = write(&mut self.stdout);
-        self.note_failure(written);
+    /// Standard output, for what was made. Failures are told at the end, by [`Output::finish`].
+    pub fn made(&mut self) -> &mut impl Write {
+        &mut self.stdout
     }
 
     /// `value` as indented JSON: a report for programs.
     pub fn json(&mut self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.line(text),
-            Err(error) => self.note_failure(Err(error.into())),
+            Err(error) => self.error(error),
         }
     }
 
@@ -161,17 +155,8 @@ impl Output {
     /// A line on standard error, whatever happens.
     pub fn complain(&mut self, text: impl fmt::Display) {
         // Lines meant to be read in order must appear in order.
-        let flushed = self.stdout.flush();
-        self.note_failure(flushed);
+        let _ = self.stdout.flush();
         last_words(&text.to_string());
-    }
-
-    fn note_failure(&mut self, written: io::Result<()>) {
-        match written {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.pipe_closed = true,
-            Err(error) => self.failed = self.failed.take().or(Some(error)),
-        }
     }
 
     /// Empties the buffer.
@@ -180,13 +165,32 @@ impl Output {
     ///
     /// The first failure to write, unless it is that nobody reads any more.
     pub fn finish(mut self) -> io::Result<()> {
-        let flushed = self.stdout.flush();
-        self.note_failure(flushed);
-        if self.pipe_closed {
-            // What is still buffered would be tried once more on drop.
-            let _ = self.stdout.into_parts();
+        let _ = self.stdout.flush();
+        let Sink { stdout, failed } = self.stdout;
+        let Some(error) = failed else { return Ok(()) };
+        // What is still buffered would be tried once more on drop.
+        let _ = stdout.into_parts();
+        if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
+    }
+}
+
+impl Sink {
+    fn attempt(&mut self, write: impl FnOnce(&mut BufWriter<Stdout>) -> io::Result<()>) {
+        if self.failed.is_none() {
+            self.failed = write(&mut self.stdout).err();
         }
-        self.failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.attempt(|stdout| stdout.write_all(data));
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.attempt(BufWriter::flush);
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use msccl_collective::{Placement, SizeRange};
 use msccl_compiler::chunk::{self, check_promise};
 use msccl_compiler::evaluate::{Launch, algorithms, evaluate};
 use msccl_compiler::schedule::Origins;
-use msccl_compiler::{Compiled, compile_chunks};
+use msccl_compiler::{Compiled, compile_chunks, instruction};
 use msccl_interchange::xml::Contradiction;
 use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
@@ -117,7 +117,7 @@ pub fn load(
         Content::Program => {
             let target = target.unwrap_or(TargetName::Native).target();
             let program = evaluated(input, launch)?;
-            Ok(compiled(program, target).map(|(subject, _, _)| subject))
+            Ok(compiled(program, target))
         }
         Content::Xml => from_xml(input, launch, target, warn),
         Content::Json => {
@@ -125,7 +125,7 @@ pub fn load(
             from_steps(input.name, algorithm, launch, target.unwrap_or(TargetName::Native))
         }
         Content::Text => {
-            let algorithm = text::read(&input.text).map_err(|error| misread(&input, &error))?;
+            let algorithm = text::parse(&input.text).map_err(|error| misread(&input, &error))?;
             from_steps(input.name, algorithm, launch, target.unwrap_or(TargetName::Native))
         }
     }
@@ -194,29 +194,49 @@ fn implementing(sources: &SourceMap, file: FileId, collective: &str) -> Result<S
     })
 }
 
-/// Compiles what was evaluated; also gives the stages before the algorithm.
-pub fn compiled(
-    program: Program,
-    target: Target,
-) -> std::result::Result<(Subject, chunk::Dag, msccl_compiler::instruction::Dag), Doubt> {
-    let Program { file, sources, chunks } = program;
-    let doubt = |file, kind, sources, diagnostics, target| Doubt {
-        file,
-        kind,
-        evidence: Evidence::Program(sources, diagnostics),
-        target,
-    };
-    if let Err(diagnostics) = check_promise(&chunks) {
-        return Err(doubt(file, FaultKind::WrongResult, sources, diagnostics, target));
+/// Compiles what was evaluated, unless it breaks its collective's promise already.
+fn compiled(program: Program, target: Target) -> Loaded {
+    if let Err(diagnostics) = check_promise(&program.chunks) {
+        return Err(doubt(program.file, FaultKind::WrongResult, program.sources, diagnostics, target));
     }
+    stages(program, target).map(|stages| stages.subject)
+}
+
+/// Every stage of a program.
+pub struct Stages {
+    /// What moves where.
+    pub chunks: chunk::Dag,
+    /// Who moves it.
+    pub instructions: instruction::Dag,
+    /// Where, when, after what.
+    pub subject: Subject,
+}
+
+/// Compiles what was evaluated, whatever it promises.
+///
+/// # Errors
+///
+/// It does not fit the target.
+pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, Doubt> {
+    let Program { file, sources, chunks } = program;
     match compile_chunks(chunks, &target) {
         Ok(Compiled { chunks, instructions, schedule }) => {
             let provenance = Provenance::Program { sources, origins: schedule.origins };
             let subject = Subject { file, algorithm: schedule.algorithm, provenance, target };
-            Ok((subject, chunks, instructions))
+            Ok(Stages { chunks, instructions, subject })
         }
         Err(diagnostics) => Err(doubt(file, FaultKind::Limits, sources, diagnostics, target)),
     }
+}
+
+fn doubt(
+    file: String,
+    kind: FaultKind,
+    sources: SourceMap,
+    diagnostics: Vec<Diagnostic>,
+    target: Target,
+) -> Doubt {
+    Doubt { file, kind, evidence: Evidence::Program(sources, diagnostics), target }
 }
 
 fn from_xml(

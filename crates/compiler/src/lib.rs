@@ -11,7 +11,7 @@
 pub mod chunk;
 pub mod evaluate;
 pub mod instruction;
-pub mod schedule;
 mod pipeline;
+pub mod schedule;
 
 pub use pipeline::{Compiled, compile, compile_chunks};

@@ -63,8 +63,7 @@ fn programs_keep_their_promise() {
 #[test]
 fn fragments_parse() {
     for fence in fences("msccl-fragment") {
-        let as_body =
-            format!("algorithm a(ranks N) implements allreduce() {{\n{}}}\n", fence.text);
+        let as_body = format!("algorithm a(ranks N) implements allreduce() {{\n{}}}\n", fence.text);
         let parses = |text: &str| {
             let mut sources = SourceMap::new();
             let file = sources.add("fragment", text);

@@ -13,6 +13,9 @@ pub struct Target {
     pub form: StepForm,
     /// Sizes that must not be exceeded.
     pub limits: Limits,
+    /// Where scratch is set aside for the largest call that a schedule serves: the largest call of a
+    /// schedule with scratch that names none, in bytes.
+    pub scratch_call_bytes_max: Option<u64>,
     /// Links under [`Protocol::Simple`].
     pub simple: LinkShape,
     /// Links under [`Protocol::Ll`].
@@ -89,6 +92,7 @@ impl Target {
                 waitable_tbs: 128,
                 slots: 1 << 15,
             },
+            scratch_call_bytes_max: Some((128 << 20) - 1),
             simple: LinkShape { depth: 2, message_bytes: 2 << 20, packing: Packing::Fitting },
             ll: LinkShape { depth: 8, message_bytes: 32 << 10, packing: Packing::Fitting },
             ll128: LinkShape { depth: 8, message_bytes: 576_000, packing: Packing::Fitting },
@@ -99,7 +103,7 @@ impl Target {
     pub fn executor() -> Self {
         let msccl = Self::msccl();
         let limits = Limits { steps_per_tb: 64, tbs_per_rank: 1024, ..msccl.limits };
-        Self { name: "executor", limits, ..msccl }
+        Self { name: "executor", limits, scratch_call_bytes_max: None, ..msccl }
     }
 
     /// Our own runtime.
@@ -116,6 +120,7 @@ impl Target {
                 waitable_tbs: 1 << 12,
                 slots: 1 << 28,
             },
+            scratch_call_bytes_max: None,
             simple: LinkShape { depth: 4, message_bytes: 512 << 10, packing: Packing::Whole },
             ll: LinkShape { depth: 8, message_bytes: 16 << 10, packing: Packing::Whole },
             ll128: LinkShape { depth: 8, message_bytes: 120 << 10, packing: Packing::Whole },

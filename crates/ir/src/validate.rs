@@ -29,7 +29,7 @@ pub const MOST_VIOLATIONS: usize = 64;
 pub const MOST_SLOTS: u64 = 1 << 26;
 
 /// Most chunks that all steps may read or write together.
-pub const MOST_CHUNK_MOVES: u64 = 1 << 29;
+pub const MOST_CHUNK_MOVES: u64 = 1 << 28;
 
 /// Something that keeps an algorithm from having a meaning, or from fitting a target.
 #[derive(Clone, PartialEq, Eq, Debug)]

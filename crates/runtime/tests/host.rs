@@ -82,7 +82,7 @@ fn thread_counts_do_not_matter() {
 
 #[test]
 fn a_ring_sends_what_its_steps_say() {
-    let executor = executor(ring(4, 2), &narrow(2, 64, Packing::Whole));
+    let executor = executor(ring(4, 2), &narrow(4, 64, Packing::Whole));
     let checked = host::check(&executor, &trial(DataType::F32, Reduction::Sum, 256, true));
     let report = checked.unwrap().report;
     // Chunks of 32 elements, 128 bytes, in slices of 32 bytes: two chunks share a message of 64.

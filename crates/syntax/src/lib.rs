@@ -11,6 +11,7 @@
 
 pub mod ast;
 mod diagnostic;
+mod format;
 mod grammar;
 pub mod limits;
 mod parse;
@@ -19,5 +20,6 @@ mod scan;
 mod source;
 
 pub use diagnostic::{Diagnostic, Label, Severity};
+pub use format::format;
 pub use parse::parse;
 pub use source::{FileId, LineColumn, SourceMap, Span};

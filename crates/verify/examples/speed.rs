@@ -4,8 +4,10 @@
 
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
-#[path = "../tests/build/mod.rs"]
+#[path = "../../ir/tests/build/mod.rs"]
 mod build;
+#[path = "../tests/families/mod.rs"]
+mod families;
 
 use std::time::Instant;
 
@@ -16,11 +18,11 @@ use msccl_verify::verify;
 type Family = (&'static str, fn(u32) -> Algorithm, &'static [u32]);
 
 const FAMILIES: [Family; 5] = [
-    ("ring", |ranks| build::ring(ranks, 1), &[64, 256, 1024]),
-    ("ring_8_channels", |ranks| build::ring(ranks, 8), &[64, 256, 1024]),
-    ("split_ring", build::split_ring, &[64, 256, 1024]),
-    ("all_pairs", build::all_pairs, &[16, 64, 256]),
-    ("halving_doubling", build::halving_doubling, &[64, 256, 1024]),
+    ("ring", |ranks| families::ring(ranks, 1), &[64, 256, 1024]),
+    ("ring_8_channels", |ranks| families::ring(ranks, 8), &[64, 256, 1024]),
+    ("split_ring", families::split_ring, &[64, 256, 1024]),
+    ("all_pairs", families::all_pairs, &[16, 64, 256]),
+    ("halving_doubling", families::halving_doubling, &[64, 256, 1024]),
 ];
 
 fn main() {

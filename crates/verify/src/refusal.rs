@@ -21,7 +21,7 @@ pub struct Refusal {
 pub struct Fault {
     /// Which kind.
     pub kind: FaultKind,
-    /// What was expected and what happens instead, in one sentence.
+    /// What was expected and what happens instead, in one sentence that names steps and slots.
     pub message: String,
     /// The steps concerned, the principal one first; empty if it concerns no step.
     pub at: Vec<StepRef>,
@@ -116,7 +116,9 @@ impl Event {
 pub(crate) fn of_violations(violations: Vec<Violation>) -> Vec<Fault> {
     let faults = violations.into_iter().take(MOST_FAULTS);
     faults
-        .map(|Violation { class, at, message }| {
+        .map(|violation| {
+            let message = violation.to_string();
+            let Violation { class, at, message: _ } = violation;
             let kind = match class {
                 ViolationClass::Structure => FaultKind::Structure,
                 ViolationClass::Limits => FaultKind::Limits,
@@ -144,12 +146,8 @@ impl fmt::Display for Event {
 impl fmt::Display for Fault {
     /// The kind, the sentence, and the story, one line each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fault { kind, message, at, story, sound_up_to_bytes } = self;
-        write!(f, "{kind}: ")?;
-        if let (Some(at), true) = (at.first(), story.is_empty()) {
-            write!(f, "{at}: ")?;
-        }
-        f.write_str(message)?;
+        let Fault { kind, message, at: _, story, sound_up_to_bytes } = self;
+        write!(f, "{kind}: {message}")?;
         if let Some(bytes) = sound_up_to_bytes {
             write!(f, " (sound up to {bytes} bytes)")?;
         }

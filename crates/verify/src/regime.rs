@@ -32,7 +32,7 @@ impl Regimes {
             shape.chunks_per_message(bytes.div_ceil(loop_chunks), target.limits.count)
         };
         let sizes = algorithm.sizes;
-        let finest = sizes.max_bytes.map_or(1, at).min(largest_count);
+        let finest = at(sizes.max_bytes.unwrap_or(u64::MAX)).min(largest_count);
         let coarsest = at(sizes.min_bytes).min(largest_count).max(finest);
         Self { coarsest, finest, depth, message_bytes, loop_chunks }
     }

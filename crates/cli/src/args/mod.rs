@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
-pub use launch::{LaunchArgs, Setting};
+pub use launch::LaunchArgs;
 pub use values::{DialectName, PlacementName, TargetName};
 
 use crate::size::{ByteSize, SizeSpan};

@@ -72,11 +72,7 @@ fn write(
     output: &mut Output,
 ) -> Result<Option<u64>> {
     let Some(path) = &args.output else {
-        let mut written = Ok(());
-        output.stream(|out| {
-            written = emit_to(args, emit, algorithm, out);
-            Ok(())
-        });
+        let written = emit_to(args, emit, algorithm, output.made());
         return written.map(|()| None).map_err(Failure::new);
     };
     let written = artifact::write(path, |out| emit_to(args, emit, algorithm, out));
@@ -94,7 +90,9 @@ fn emit_to(
         Emit::Xml => xml::write_to(algorithm, args.dialect.dialect(), out)
             .map_err(|error| failed(&error)),
         Emit::Json => json::write_to(algorithm, out).map_err(|error| failed(&error)),
-        Emit::Text => text::write_to(algorithm, out).map_err(|error| failed(&error)),
+        Emit::Text => {
+            out.write_all(text::print(algorithm).as_bytes()).map_err(|error| failed(&error))
+        }
     }
 }
 

@@ -9,8 +9,6 @@ use crate::output::Output;
 
 /// Prints the script.
 pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Result<Exit> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "msccl", &mut script);
-    output.stream(|out| out.write_all(&script));
+    clap_complete::generate(args.shell, &mut Cli::command(), "msccl", output.made());
     Ok(Exit::Success)
 }

@@ -1,6 +1,7 @@
 //! `msccl fmt`: the one canonical layout.
 
 use std::fs;
+use std::io::Write;
 
 use msccl_syntax::SourceMap;
 use serde::Serialize;
@@ -47,14 +48,15 @@ fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
     let Input { name, text } = Input::read(file)?;
     let mut sources = SourceMap::new();
     let id = sources.add(name, text);
-    let formatted = msccl_syntax::format(&sources, id)
+    let formatted = msccl_syntax::format(sources.text(id))
         .map_err(|diagnostics| Failure::diagnostics(&sources, &diagnostics))?;
     let layout = if formatted == sources.text(id) { Layout::Kept } else { Layout::Changed };
     if check {
         return Ok(layout);
     }
     if file == STDIN {
-        output.text(&formatted);
+        // A failure is told at the end, by the output itself.
+        let _ = output.made().write_all(formatted.as_bytes());
     } else if layout == Layout::Changed {
         fs::write(file, formatted)
             .map_err(|error| Failure::new(format!("cannot write {file}: {error}")))?;

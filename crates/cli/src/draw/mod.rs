@@ -7,6 +7,7 @@
 pub mod chunks;
 pub mod dot;
 pub mod instructions;
+pub mod json;
 pub mod layers;
 pub mod levels;
 pub mod schedule;

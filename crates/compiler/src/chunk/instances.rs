@@ -48,7 +48,9 @@ pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
     for op in &dag.ops {
         for chunk in 0..op.count {
             let copies = 0..k;
-            ops.extend(copies.map(|i| part(op, chunk, i, k, numbers[op.hints.0 as usize][i as usize])));
+            ops.extend(
+                copies.map(|i| part(op, chunk, i, k, numbers[op.hints.0 as usize][i as usize])),
+            );
         }
     }
     let scratch_chunks = dag.scratch_chunks.iter().map(|chunks| chunks * k).collect();

@@ -373,7 +373,9 @@ fn push_copy(ops: &mut Vec<Op>, first_op: usize, from: At, to: At, statement: St
 
 impl Cells {
     fn is(self, other: Cells) -> bool {
-        self.start == other.start && self.rank == other.rank && self.buffer_key() == other.buffer_key()
+        self.start == other.start
+            && self.rank == other.rank
+            && self.buffer_key() == other.buffer_key()
     }
 
     fn overlaps(self, other: Cells) -> bool {

@@ -36,9 +36,8 @@ pub fn check_promise(dag: &Dag) -> Result<(), Vec<Diagnostic>> {
         return Ok(());
     }
     let by_statement = last_writers(dag, &slots, &wrong);
-    let explain = |(statement, of_it): (StatementId, Vec<At>)| {
-        explain(dag, &slots, statement, &of_it)
-    };
+    let explain =
+        |(statement, of_it): (StatementId, Vec<At>)| explain(dag, &slots, statement, &of_it);
     Err(by_statement.into_iter().take(MAX_REPORTS).map(explain).collect())
 }
 
@@ -168,8 +167,9 @@ fn mix(key: u64) -> u64 {
 
 // --- Saying what is wrong --------------------------------------------------------------------------
 
-/// The wrong slots by the statement that wrote them last; those never written by the head.
-fn last_writers(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> BTreeMap<StatementId, Vec<At>> {
+/// The wrong slots by the statement that wrote them last, in program order; those that none wrote
+/// come last, under the head.
+fn last_writers(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<(StatementId, Vec<At>)> {
     let number = |at: &At| slots.number(slots.memory(at.rank, at.slot));
     let mut open: FxHashMap<usize, At> =
         wrong.iter().filter_map(|at| Some((number(at)?, *at))).collect();
@@ -182,10 +182,13 @@ fn last_writers(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> BTreeMap<Statemen
             }
         }
     }
-    if !open.is_empty() {
-        found.entry(StatementId(0)).or_default().extend(open.into_values());
+    let mut untouched = found.remove(&StatementId(0)).unwrap_or_default();
+    untouched.extend(open.into_values());
+    let mut found: Vec<_> = found.into_iter().collect();
+    if !untouched.is_empty() {
+        found.push((StatementId(0), untouched));
     }
-    found.values_mut().for_each(|slots| slots.sort_unstable());
+    found.iter_mut().for_each(|(_, slots)| slots.sort_unstable());
     found
 }
 
@@ -257,7 +260,11 @@ fn describe(dag: &Dag, at: At, value: &BTreeMap<Contribution, u64>) -> String {
     let missing = names(list(&|wanted, held| held < wanted));
     let extra = names(list(&|wanted, held| wanted > 0 && held > wanted));
     let foreign = names(list(&|wanted, held| wanted == 0 && held > 0));
-    let faults = [("lacks", missing, ""), ("counts", extra, " more than once"), ("holds", foreign, ", which does not belong there")];
+    let faults = [
+        ("lacks", missing, ""),
+        ("counts", extra, " more than once"),
+        ("holds", foreign, ", which does not belong there"),
+    ];
     let faults: Vec<_> = faults
         .iter()
         .filter(|(_, names, _)| !names.is_empty())

@@ -43,6 +43,9 @@ impl<'a> Interpreter<'a> {
         let conditions = std::mem::replace(&mut self.world, world);
         result?;
         let World::Conditions(conditions) = conditions else { return Err(Refused) };
+        if !self.report.is_empty() {
+            return Err(Refused);
+        }
         self.check_given(&conditions)?;
         self.close(custom, conditions, implements.span, ranks)
     }
@@ -169,7 +172,9 @@ impl<'a> Interpreter<'a> {
         let message = match buffer {
             BufferId::INPUT if region.buffer != buffer => "only chunks of `input` are given",
             _ if region.buffer != buffer => "only chunks of `output` can be promised",
-            _ if region.count == OPEN => "say which chunks: a collective's conditions decide its size",
+            _ if region.count == OPEN => {
+                "say which chunks: a collective's conditions decide its size"
+            }
             _ => return Ok(()),
         };
         Err(self.error(Diagnostic::error(span, message)))
@@ -182,7 +187,8 @@ impl<'a> Interpreter<'a> {
             return Ok(());
         }
         let millions = MAX_CONTRACT_ENTRIES >> 20;
-        let message = format!("the conditions of this collective name more than {millions} million chunks");
+        let message =
+            format!("the conditions of this collective name more than {millions} million chunks");
         Err(self.stop(Diagnostic::error(span, message)))
     }
 

@@ -147,7 +147,12 @@ impl<'a> Interpreter<'a> {
         self.equal_values(&a, &b, span)
     }
 
-    pub(super) fn equal_values(&mut self, a: &Value, b: &Value, span: Span) -> Result<bool, Refused> {
+    pub(super) fn equal_values(
+        &mut self,
+        a: &Value,
+        b: &Value,
+        span: Span,
+    ) -> Result<bool, Refused> {
         match a.equals(b, self.rounds_left()) {
             Some(equal) => Ok(equal),
             None => {
@@ -244,12 +249,7 @@ impl<'a> Interpreter<'a> {
         Ok((0..length).map(|index| list.element(index)).collect())
     }
 
-    fn sum(
-        &mut self,
-        binders: &'a Binders,
-        term: &'a Expr,
-        span: Span,
-    ) -> Result<Value, Refused> {
+    fn sum(&mut self, binders: &'a Binders, term: &'a Expr, span: Span) -> Result<Value, Refused> {
         let mut total = Total::Nothing;
         self.each(binders, span, &mut |this| {
             let value = this.value(term)?;

@@ -70,10 +70,8 @@ impl<'a> Interpreter<'a> {
 
     fn check_names(&mut self, algorithm: &'a Algorithm, launch: &Launch) -> Result<(), Refused> {
         let params = &algorithm.frame.params;
-        let unknown = launch
-            .params
-            .iter()
-            .find(|(name, _)| !params.iter().any(|param| param.name == *name));
+        let unknown =
+            launch.params.iter().find(|(name, _)| !params.iter().any(|param| param.name == *name));
         let Some((name, _)) = unknown else { return Ok(()) };
         let known: Vec<_> = params.iter().map(|param| format!("`{}`", param.name)).collect();
         let message = format!("`{}` has no parameter `{name}`", algorithm.name);
@@ -120,8 +118,7 @@ impl<'a> Interpreter<'a> {
         let named = named.map(|&(_, value)| value);
         match (fact, named, &param.default) {
             (Some(fact), Some(named), _) if fact != named => {
-                let message =
-                    format!("`{}` is asked to be {fact} and {named} at once", param.name);
+                let message = format!("`{}` is asked to be {fact} and {named} at once", param.name);
                 Err(self.error(Diagnostic::error(param.span, message)))
             }
             (Some(value), _, _) | (None, Some(value), _) => Ok(Value::Int(value)),

@@ -3,9 +3,7 @@
 use msccl_collective::Rank;
 use msccl_syntax::{Diagnostic, Span};
 
-use super::budget::{
-    MAX_CALLS, MAX_DEPTH, MAX_LIST_ELEMENTS, MAX_ROUNDS, MAX_ROUNDS_AFTER_ERROR,
-};
+use super::budget::{MAX_CALLS, MAX_DEPTH, MAX_LIST_ELEMENTS, MAX_ROUNDS, MAX_ROUNDS_AFTER_ERROR};
 use super::contract::Conditions;
 use super::hints::HintTable;
 use super::origins::{Origins, Path};
@@ -210,11 +208,7 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Makes a frame of fresh variables for the time of `body`.
-    pub(super) fn in_frame<T>(
-        &mut self,
-        frame: &Frame,
-        body: impl FnOnce(&mut Self) -> T,
-    ) -> T {
+    pub(super) fn in_frame<T>(&mut self, frame: &Frame, body: impl FnOnce(&mut Self) -> T) -> T {
         let (base, length) = (self.base, self.stack.len());
         self.base = length;
         self.stack.resize(length + frame.locals as usize, Value::Poison);

@@ -67,7 +67,11 @@ impl Loading<'_> {
     }
 
     /// The file that an import names, if it is still to be read.
-    fn import(&mut self, importer: FileId, import: &ast::Import) -> Result<Option<FileId>, Refused> {
+    fn import(
+        &mut self,
+        importer: FileId,
+        import: &ast::Import,
+    ) -> Result<Option<FileId>, Refused> {
         if self.open.len() >= MAX_CHAIN {
             let message = format!("this is the end of a chain of {MAX_CHAIN} imports");
             return Err(self.report.error(Diagnostic::error(import.span, message)));
@@ -115,6 +119,8 @@ impl Loading<'_> {
 
 fn unknown_module(module: &str, span: Span) -> Diagnostic {
     let known: Vec<_> = standard::MODULES.iter().map(|&(name, _)| name).collect();
-    Diagnostic::error(span, format!("the standard library has no module `{module}`"))
-        .hint(format!("its modules are {}; a file is imported as `import \"{module}.msccl\"`", known.join(", ")))
+    Diagnostic::error(span, format!("the standard library has no module `{module}`")).hint(format!(
+        "its modules are {}; a file is imported as `import \"{module}.msccl\"`",
+        known.join(", ")
+    ))
 }

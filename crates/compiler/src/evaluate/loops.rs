@@ -64,7 +64,8 @@ impl<'a> Interpreter<'a> {
         };
         if value.len() != Some(names.len() as u64) {
             let count = names.len();
-            let message = format!("expected lists of {count} elements, to name each, found {value}");
+            let message =
+                format!("expected lists of {count} elements, to name each, found {value}");
             return Err(self.error(Diagnostic::error(binder.span, message)));
         }
         for (index, local) in names.iter().enumerate() {

@@ -52,12 +52,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn ask_one(
-        &mut self,
-        builtin: Builtin,
-        arg: &'a Expr,
-        span: Span,
-    ) -> Result<Value, Refused> {
+    fn ask_one(&mut self, builtin: Builtin, arg: &'a Expr, span: Span) -> Result<Value, Refused> {
         match builtin {
             Builtin::Len => self.length(arg),
             Builtin::Reverse => self.reverse(arg, span),
@@ -114,9 +109,7 @@ impl<'a> Interpreter<'a> {
     ) -> Result<Value, Refused> {
         let n = self.int(arg)?;
         Ok(match builtin {
-            Builtin::Abs => {
-                Value::Int(self.fits(n.checked_abs().ok_or(Fault::Overflow), span)?)
-            }
+            Builtin::Abs => Value::Int(self.fits(n.checked_abs().ok_or(Fault::Overflow), span)?),
             Builtin::IsPowerOfTwo => Value::Bool(n > 0 && n & (n - 1) == 0),
             _ if n < 1 => {
                 let message = format!("there is no logarithm of {n}");
@@ -191,12 +184,7 @@ impl<'a> Interpreter<'a> {
 
     // --- Ranks on nodes --------------------------------------------------------------------------
 
-    fn ask_rank(
-        &mut self,
-        builtin: Builtin,
-        arg: &'a Expr,
-        span: Span,
-    ) -> Result<Value, Refused> {
+    fn ask_rank(&mut self, builtin: Builtin, arg: &'a Expr, span: Span) -> Result<Value, Refused> {
         let rank = self.rank(arg)?.0;
         let per_node = self.ranks(span)?.per_node;
         let node = rank / per_node;
@@ -212,12 +200,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn rank_at(
-        &mut self,
-        node: &'a Expr,
-        local: &'a Expr,
-        span: Span,
-    ) -> Result<Value, Refused> {
+    fn rank_at(&mut self, node: &'a Expr, local: &'a Expr, span: Span) -> Result<Value, Refused> {
         let ranks = self.ranks(span)?;
         let nodes = i64::from(ranks.all / ranks.per_node);
         let per_node = i64::from(ranks.per_node);

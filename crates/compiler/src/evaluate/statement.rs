@@ -8,9 +8,7 @@ use msccl_syntax::{Diagnostic, Span};
 use super::budget::MAX_HINT;
 use super::interpreter::{Interpreter, Terms, World};
 use super::report::Refused;
-use super::resolved::{
-    Block, Body, Expr, FunctionId, Hint, Local, Site, Statement, StatementKind,
-};
+use super::resolved::{Block, Body, Expr, FunctionId, Hint, Local, Site, Statement, StatementKind};
 use super::value::Value;
 use crate::chunk::{Hints, MAX_CHUNKS, Refusal, Region};
 
@@ -75,12 +73,7 @@ impl<'a> Interpreter<'a> {
     }
 
     /// A fresh scratch buffer.
-    fn scratch(
-        &mut self,
-        local: Local,
-        name: &Rc<str>,
-        chunks: &'a Expr,
-    ) -> Result<(), Refused> {
+    fn scratch(&mut self, local: Local, name: &Rc<str>, chunks: &'a Expr) -> Result<(), Refused> {
         self.bind(local, Value::Poison);
         self.round(chunks.span)?;
         let count = self.int(chunks)?;
@@ -140,7 +133,8 @@ impl<'a> Interpreter<'a> {
             let place = match u32::try_from(value) {
                 Ok(place) if value <= MAX_HINT => Some(place),
                 _ => {
-                    let message = format!("channels and thread blocks are 0 to {MAX_HINT}, not {value}");
+                    let message =
+                        format!("channels and thread blocks are 0 to {MAX_HINT}, not {value}");
                     return Err(self.error(Diagnostic::error(hint.value.span, message)));
                 }
             };
@@ -174,9 +168,9 @@ impl<'a> Interpreter<'a> {
             terms.regions.push(to);
             terms.spans.push(place.span);
         }
-        let result = self.terms(value, &mut terms).and_then(|()| {
-            self.move_data(site, to, &terms, (value.span, span))
-        });
+        let result = self
+            .terms(value, &mut terms)
+            .and_then(|()| self.move_data(site, to, &terms, (value.span, span)));
         self.terms = terms;
         result
     }
@@ -213,7 +207,8 @@ impl<'a> Interpreter<'a> {
             Refusal::Size { source } => {
                 let (wanted, found) = (chunks(to.count), chunks(terms.regions[source].count));
                 let message = format!("{found} cannot go where {wanted} are wanted");
-                let message = if to.count == 1 { message.replace(" are ", " is ") } else { message };
+                let message =
+                    if to.count == 1 { message.replace(" are ", " is ") } else { message };
                 Diagnostic::error(terms.spans[source], message)
                     .saying(name(self, source))
                     .hint(format!("the destination is {target}"))

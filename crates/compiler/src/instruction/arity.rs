@@ -135,10 +135,7 @@ mod tests {
     #[test]
     fn sums_become_pairs_for_msccl() {
         let sources = [at(1, 0), at(0, 0), at(2, 0)];
-        let expected = [
-            "r0.i[0] = [r0.i[0], r1.i[0]] x1",
-            "r0.i[0] = [r0.i[0], r2.i[0]] x1",
-        ];
+        let expected = ["r0.i[0] = [r0.i[0], r1.i[0]] x1", "r0.i[0] = [r0.i[0], r2.i[0]] x1"];
         check(Target::msccl(), &sources, 1, &expected);
         check(Target::native(), &sources, 1, &["r0.i[0] = [r1.i[0], r0.i[0], r2.i[0]] x1"]);
     }
@@ -151,17 +148,13 @@ mod tests {
 
     #[test]
     fn one_message_per_link() {
-        let expected =
-            ["r0.i[0] = [r1.i[4], r2.i[4]] x1", "r0.i[0] = [r0.i[0], r1.i[8]] x1"];
+        let expected = ["r0.i[0] = [r1.i[4], r2.i[4]] x1", "r0.i[0] = [r0.i[0], r1.i[8]] x1"];
         check(Target::native(), &[at(1, 4), at(1, 8), at(2, 4)], 1, &expected);
     }
 
     #[test]
     fn long_runs_are_cut() {
-        let expected = [
-            "r0.i[0] = [r1.i[0]] x50",
-            "r0.i[50] = [r1.i[50]] x50",
-        ];
+        let expected = ["r0.i[0] = [r1.i[0]] x50", "r0.i[50] = [r1.i[50]] x50"];
         check(Target::msccl(), &[at(1, 0)], 100, &expected);
     }
 }

@@ -19,8 +19,9 @@
 //!    last written by *k*.
 //! 2. *No delay*: *j* is in the wave right after *k*'s. So nothing else that *j* waits for (the
 //!    receiver's slots, its link) is later than *k* itself.
-//! 3. *It fits*: the messages of one step fit into an empty link, so that passing on never waits for
-//!    a receiver that waits for the passing step ([`fits_link`]).
+//! 3. *It fits*: a step that takes and sends waits for room before it takes. Round a ring, every link
+//!    may still hold the step before; so a link must hold the messages of two such steps
+//!    ([`fits_busy_link`]), or all might wait for one another.
 //! 4. *Same place*: both ask for the same channel and, on q, for the same thread block.
 //! 5. *The target has the step*: MSCCL's steps take one message and send one; the native target's
 //!    take and send any number.
@@ -37,12 +38,22 @@ use super::dag::{Instruction, Operand, Phase};
 use crate::chunk::Hints;
 use msccl_collective::Region;
 
-/// Rule 3: whether an empty link holds all messages of one step over `count` chunks, whatever the
-/// size of the call.
-pub fn fits_link(link: LinkShape, count: u32) -> bool {
+/// Whether an empty link holds all messages of one step over `count` chunks, whatever the size of the
+/// call.
+pub fn fits_empty_link(link: LinkShape, count: u32) -> bool {
+    messages_max(link, count) <= u64::from(link.depth)
+}
+
+/// Rule 3: whether a link that still holds one such step holds another.
+pub fn fits_busy_link(link: LinkShape, count: u32) -> bool {
+    2 * messages_max(link, count) <= u64::from(link.depth)
+}
+
+/// Most messages that a step over `count` chunks becomes.
+fn messages_max(link: LinkShape, count: u32) -> u64 {
     match link.packing {
-        Packing::Whole => true,
-        Packing::Fitting => count <= link.depth,
+        Packing::Whole => 1,
+        Packing::Fitting => u64::from(count),
     }
 }
 
@@ -61,8 +72,7 @@ pub fn may_pass_on(form: StepForm, k: &Instruction, k_hints: &Hints, j: &Candida
     let writes = Operand::Local(j.region.start);
     let same_chunks = k.count == j.region.count && k.destinations.first() == Some(&writes);
     let no_delay = j.wave == k.wave + 1;
-    let same_place =
-        k_hints.line() == j.hints.line() && k_hints.receive_tb == j.hints.send_tb;
+    let same_place = k_hints.line() == j.hints.line() && k_hints.receive_tb == j.hints.send_tb;
     let has_step = match form {
         StepForm::Msccl => k.phase == Phase::Receive,
         StepForm::Native => true,

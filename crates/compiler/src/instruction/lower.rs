@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::arity::for_each_lowered;
 use super::dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
-use super::fuse::{Candidate, fits_link, may_drop_write, may_pass_on};
+use super::fuse::{Candidate, fits_busy_link, may_drop_write, may_pass_on};
 use super::slots::SlotTable;
 use super::waves::{LinkNumber, LinkWaves};
 use crate::chunk::{self, At, Hints, Line, Op};
@@ -201,7 +201,7 @@ impl<'a> Lowering<'a> {
         let passer = states.next()?.writer?;
         let k = self.dag.instruction(passer);
         let k_hints = &self.program.hints[k.hints.0 as usize];
-        let fuses = fits_link(self.link, count)
+        let fuses = fits_busy_link(self.link, count)
             && may_pass_on(self.form, k, k_hints, candidate)
             && states.all(|state| state.writer == Some(passer));
         fuses.then_some(passer)
@@ -209,13 +209,7 @@ impl<'a> Lowering<'a> {
 
     /// A send of its own, or one of the same chunks in the same wave if the target sends to many.
     fn plain_send(&mut self, from: At, op: &Op, wave: u32, hints: &Hints) -> InstructionId {
-        let key = SendKey {
-            from,
-            count: op.count,
-            wave,
-            line: hints.line(),
-            tb: hints.send_tb,
-        };
+        let key = SendKey { from, count: op.count, wave, line: hints.line(), tb: hints.send_tb };
         if let Some(&send) = self.sends.get(&key) {
             return send;
         }

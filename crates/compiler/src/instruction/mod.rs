@@ -26,6 +26,6 @@ mod tests;
 mod waves;
 
 pub use dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
-pub use fuse::fits_link;
+pub use fuse::fits_empty_link;
 pub use lower::lower;
 pub use slots::SlotTable;

@@ -19,7 +19,7 @@ use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
 use crate::chunk::{self, Line};
-use crate::instruction::{self, Message, MessageId, fits_link};
+use crate::instruction::{self, Message, MessageId, fits_empty_link};
 
 /// The channel of every message and the link ends it uses.
 #[derive(Debug)]
@@ -225,17 +225,20 @@ impl<'a> Assigner<'a> {
             Line::Asked { channel } => (channel, true),
             Line::Open { instance } => (self.choose(&uses, instance, flow[0])?, false),
         };
-        let ids: Vec<EndId> =
-            uses.iter().map(|end| self.take(end, channel, asked)).collect();
+        let ids: Vec<EndId> = uses.iter().map(|end| self.take(end, channel, asked)).collect();
         for (&message, ends) in flow.iter().zip(ids.chunks_exact(2)) {
-            self.routes[message.0 as usize] =
-                Route { channel, sender: ends[0], receiver: ends[1] };
+            self.routes[message.0 as usize] = Route { channel, sender: ends[0], receiver: ends[1] };
         }
         Ok(())
     }
 
     /// The lowest channel of `instance` that admits all `uses`.
-    fn choose(&self, uses: &[Use], instance: u32, first: MessageId) -> Result<u32, Vec<Diagnostic>> {
+    fn choose(
+        &self,
+        uses: &[Use],
+        instance: u32,
+        first: MessageId,
+    ) -> Result<u32, Vec<Diagnostic>> {
         let channels = instance..self.target.limits.channels;
         channels
             .step_by(self.program.instances.max(1) as usize)
@@ -250,7 +253,7 @@ impl<'a> Assigner<'a> {
         let receiver = self.dag.instruction(receiver);
         let came_from = sender.receives().next().map(|message| self.dag.message(message).from);
         let goes_to = receiver.sends().next().map(|message| self.dag.message(message).to);
-        let long = !fits_link(self.link, receiver.count);
+        let long = !fits_empty_link(self.link, receiver.count);
         [
             Use { rank: from, peer: to, direction: Direction::Send, partner: came_from, long },
             Use { rank: to, peer: from, direction: Direction::Receive, partner: goes_to, long },
@@ -278,15 +281,11 @@ impl<'a> Assigner<'a> {
     /// Whether the end that `end` is to be paired with has no other partner.
     fn partner_admits(&self, end: &Use, channel: u32) -> bool {
         let Some(partner) = end.partner else { return true };
-        let key = EndKey {
-            rank: end.rank,
-            peer: partner,
-            direction: end.direction.other(),
-            channel,
-        };
-        self.ends.get(&key).is_none_or(|taken| {
-            taken.partner.is_none_or(|peer| peer == end.peer) && !taken.long
-        })
+        let key =
+            EndKey { rank: end.rank, peer: partner, direction: end.direction.other(), channel };
+        self.ends
+            .get(&key)
+            .is_none_or(|taken| taken.partner.is_none_or(|peer| peer == end.peer) && !taken.long)
     }
 
     fn take(&mut self, end: &Use, channel: u32, asked: bool) -> EndId {

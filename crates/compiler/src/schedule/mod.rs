@@ -14,12 +14,11 @@
 //! Every thread block keeps the order (wave, phase). Take the unfinished step that is first in that
 //! order. Everything it waits for is earlier, hence done. If it receives, its message was sent
 //! earlier. If it sends in its own wave, the link is empty, since a link carries one message per wave
-//! and the receiver of the previous one is earlier; the step's messages fit into an empty link, or
-//! its thread block and the receiver's hold nothing of that wave but this link's two ends
-//! (`channels`, rule 4), so that the receiver runs at once. If it passes a result on, its messages
-//! fit into an empty link (rule 3 of `instruction::fuse`), and the link empties because the step
-//! that takes the previous message is no later than this one and takes before it sends. So some
-//! step can always go on.
+//! and the receiver of the previous one is earlier; then either the step's messages fit into an empty
+//! link, or the thread blocks at both ends hold nothing of that wave but this link's two ends
+//! (`channels`, rule 4), so that the receiver runs at once. If it passes a result on, the link holds
+//! at most the messages of one earlier step, which another passing step of the same wave is about to
+//! take; it has room for both (rule 3 of `instruction::fuse`). So some step can always go on.
 //!
 //! Absent from this stage: what moves, which instruction sends what, bytes.
 
@@ -29,6 +28,7 @@ mod emit;
 mod memory;
 mod waits;
 
+use msccl_collective::SizeRange;
 use msccl_ir::{Algorithm, StepRef, Target};
 use msccl_syntax::Diagnostic;
 
@@ -92,10 +92,18 @@ pub fn schedule(
         collective: program.collective.clone(),
         placement: program.placement,
         protocol: program.protocol,
-        sizes: program.sizes,
+        sizes: served_sizes(program, target),
         threads: program.threads,
         ranks,
     };
     let origins = Origins { statements, table: program.statements.clone() };
     Ok(Schedule { algorithm, origins })
+}
+
+/// The sizes asked for. A target that sets scratch aside for the largest call of all needs a largest
+/// call, so a program with scratch that names none gets the target's.
+fn served_sizes(program: &chunk::Dag, target: &Target) -> SizeRange {
+    let has_scratch = program.scratch_chunks.iter().any(|&chunks| chunks > 0);
+    let default = target.scratch_call_bytes_max.filter(|_| has_scratch);
+    SizeRange { max_bytes: program.sizes.max_bytes.or(default), ..program.sizes }
 }

@@ -3,6 +3,7 @@
 use msccl_collective::{Collective, Kind, Rank};
 
 use super::Dialect;
+use super::vocabulary::collectives;
 
 /// The kind that both dialects' names stand for; `None` for `custom` and names that mean no
 /// collective of ours.
@@ -40,7 +41,7 @@ pub(super) fn name_in(dialect: Dialect, kind: &Kind) -> Option<&'static str> {
 
 /// Whether a name belongs to the executor only.
 pub(super) fn is_executors(name: &str) -> bool {
-    matches!(name, "reducescatter" | "gather" | "scatter" | "send" | "recv" | "alltoallv")
+    collectives(Dialect::Executor).contains(&name) && !collectives(Dialect::Msccl).contains(&name)
 }
 
 /// How many blocks `nchunksperloop` counts: the interpreters divide the size of a call by it, and

@@ -18,10 +18,12 @@ mod read;
 mod row;
 mod vocabulary;
 mod write;
+mod xsd;
 
 pub use locus::Locus;
 pub use read::{Contradiction, Read, ReadError, read, read_bytes};
 pub use write::{WriteError, write, write_to};
+pub use xsd::schema;
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,8 @@
 //! The elements' attributes, once: reader, writer and XSD all take names, order and domains from
 //! these tables, so that they cannot drift apart.
+//!
+//! The domains are what the reader takes. They are wider than the limits of any runtime, which are a
+//! target's affair and checked where an algorithm is validated.
 
 use super::Dialect;
 
@@ -37,7 +40,7 @@ pub(super) enum Domain {
     Integer(i64, i64),
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// The name of a collective: [`COLLECTIVES`] or [`EXECUTOR_COLLECTIVES`].
+    /// The name of a collective: one of [`collectives`].
     Collective,
 }
 
@@ -67,24 +70,33 @@ pub(super) const MOST: i64 = 1 << 24;
 /// The largest number of ranks that a file may claim.
 pub(super) const MOST_RANKS: i64 = 1 << 16;
 
-/// What the first runtime and the toolkit call the collectives.
-pub(super) const COLLECTIVES: &[&str] =
-    &["allreduce", "allgather", "reduce", "broadcast", "alltoall", "reduce_scatter", "custom"];
-
-/// What the executor calls the collectives.
-pub(super) const EXECUTOR_COLLECTIVES: &[&str] = &[
-    "reduce",
-    "broadcast",
-    "allreduce",
-    "reducescatter",
-    "allgather",
-    "send",
-    "recv",
-    "gather",
-    "scatter",
-    "alltoall",
-    "alltoallv",
-];
+/// The collectives that the interpreters of a dialect know.
+pub(super) fn collectives(dialect: Dialect) -> &'static [&'static str] {
+    match dialect {
+        Dialect::Msccl => &[
+            "allreduce",
+            "allgather",
+            "reduce",
+            "broadcast",
+            "alltoall",
+            "reduce_scatter",
+            "custom",
+        ],
+        Dialect::Executor => &[
+            "reduce",
+            "broadcast",
+            "allreduce",
+            "reducescatter",
+            "allgather",
+            "send",
+            "recv",
+            "gather",
+            "scatter",
+            "alltoall",
+            "alltoallv",
+        ],
+    }
+}
 
 const FLAG: Domain = Domain::Integer(0, 1);
 const COUNT: Domain = Domain::Integer(0, MOST);

@@ -263,9 +263,11 @@ impl Room<'_> {
 /// Adds waits for steps of other thread blocks, the second and later ones in no-ops.
 fn add_waits(tape: &mut Tape, blocks: &mut [ThreadBlock]) {
     // No-ops shift the positions of later steps, so plan the positions first.
+    let busy = blocks.iter().filter(|block| !block.steps.is_empty()).count();
     let plan: Vec<Vec<u32>> = blocks
         .iter()
         .map(|block| block.steps.iter().map(|_| tape.below(6).saturating_sub(3)).collect())
+        .map(|waits: Vec<u32>| if busy > 1 { waits } else { vec![0; waits.len()] })
         .collect();
     let mut targets = Vec::new();
     for (tb, waits) in plan.iter().enumerate() {
@@ -280,11 +282,13 @@ fn add_waits(tape: &mut Tape, blocks: &mut [ThreadBlock]) {
         let steps = std::mem::take(&mut block.steps);
         for (mut step, &waits) in steps.into_iter().zip(&plan[tb]) {
             for last in (0..waits).rev() {
-                let wait = others.get(tape.below(others.len() as u32) as usize).copied();
-                let waits = wait.unwrap_or(Wait { tb: TbIndex::from(tb), step: StepIndex(0) });
+                let wait = tape.pick(&others);
                 match last {
-                    0 => step.waits.push(waits),
-                    _ => block.steps.push(Step { waits: [waits].into_iter().collect(), ..Step::default() }),
+                    0 => step.waits.push(wait),
+                    _ => {
+                        let waits = [wait].into_iter().collect();
+                        block.steps.push(Step { waits, ..Step::default() });
+                    }
                 }
             }
             block.steps.push(step);

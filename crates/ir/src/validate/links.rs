@@ -104,13 +104,7 @@ fn one_owner(ends: &[End], side: fn(Link) -> Rank, name: &str, report: &mut Repo
 }
 
 /// Every end in `ends` needs one of the same link in `others`; both are sorted.
-fn partners(
-    ends: &[End],
-    others: &[End],
-    side: fn(Link) -> Rank,
-    lack: &str,
-    report: &mut Report,
-) {
+fn partners(ends: &[End], others: &[End], side: fn(Link) -> Rank, lack: &str, report: &mut Report) {
     for end in ends {
         if others.binary_search_by_key(&end.link, |other| other.link).is_ok() {
             continue;

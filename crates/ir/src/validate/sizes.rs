@@ -117,7 +117,9 @@ fn contract(ranks: u32, custom: &Custom, report: &mut Report) {
         let missing = sum.iter().find(|contribution: &&Contribution| !given.contains(contribution));
         if let Some(missing) = missing {
             structure(report, || {
-                format!("the contract promises {missing} in {rank}.{slot}[{index}], but it is not given")
+                format!(
+                    "the contract promises {missing} in {rank}.{slot}[{index}], but it is not given"
+                )
             });
         }
     }

@@ -95,7 +95,9 @@ impl Scope<'_> {
         }
         let Some(block) = self.program.thread_blocks.get(tb.index()) else {
             let blocks = self.program.thread_blocks.len();
-            at.structure(|| format!("waits for {wait}, but {rank} has only {blocks} thread blocks"));
+            at.structure(|| {
+                format!("waits for {wait}, but {rank} has only {blocks} thread blocks")
+            });
             return;
         };
         if step.index() >= block.steps.len() {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use msccl_collective::{Buffer, Collective, DataType, Placement, Rank, Reduction, SizeRange};
+use msccl_collective::{Buffer, Collective, DataType, Placement, Reduction, SizeRange};
 use msccl_plan::{Alias, Geometry, Plan, Program, decode};
 use msccl_verify::Verified;
 
@@ -324,4 +324,121 @@ fn rank_memory(
     let (buffer, start) = memory.part(Buffer::Input);
     buffer.write(start, input);
     Some(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::{Channel, Kind, Protocol, Rank, Slot};
+    use msccl_ir::{Packing, StepKind};
+    use msccl_plan::{LinkLimits, Operand, Step, ThreadBlock};
+
+    use super::*;
+
+    /// Two ranks that exchange their input chunks through one thread block each; `steps` are indices
+    /// into: receive from the peer, send to the peer. No step runs beside another on the same memory.
+    fn exchange(steps: &[usize], depth: u32) -> Executor {
+        let program = |rank: u32| Program {
+            rank: Rank(rank),
+            ranks: 2,
+            protocol: Protocol::Simple,
+            placement: Placement::Both,
+            alias: Alias::Same,
+            geometry: Geometry {
+                block_chunks: 2,
+                input_chunks: 2,
+                output_chunks: 2,
+                scratch_chunks: 0,
+            },
+            threads: None,
+            links: LinkLimits {
+                depth,
+                message_bytes: 4,
+                slice_bytes: 4,
+                packing: Packing::Fitting,
+                count_limit: 8,
+            },
+            average_of: None,
+            thread_blocks: vec![ThreadBlock {
+                channel: Channel(0),
+                receives: vec![Rank(1 - rank)],
+                sends: vec![Rank(1 - rank)],
+                steps: steps.iter().map(|&step| exchange_step(step)).collect(),
+            }],
+        };
+        let collective = Collective { kind: Kind::AllReduce, ranks: 2, chunks: 2 };
+        let programs = vec![program(0), program(1)];
+        Executor::join(&collective, Placement::Both, SizeRange::ALL, programs).unwrap()
+    }
+
+    fn exchange_step(step: usize) -> Step {
+        let local = |buffer| Operand::Local(Slot::new(buffer, 0));
+        let (kind, source, destination) = match step {
+            0 => (StepKind::Recv, Operand::Link(0), local(Buffer::Output)),
+            _ => (StepKind::Send, local(Buffer::Input), Operand::Link(1)),
+        };
+        let (sources, destinations) = (vec![source], vec![destination]);
+        let (completes, signals, waits, count) = (false, false, Vec::new(), 2);
+        Step { kind, completes, signals, waits, sources, destinations, count }
+    }
+
+    fn run(executor: &Executor, timeout: Option<Duration>) -> Result<Report, Failure> {
+        executor.run(&Job {
+            data_type: DataType::I32,
+            reduction: Reduction::Sum,
+            count: 4,
+            in_place: false,
+            inputs: vec![(0..16).collect(), (16..32).collect()],
+            workers: Workers::Exactly(2),
+            timeout,
+        })
+    }
+
+    fn stall(executor: &Executor) -> String {
+        match run(executor, None) {
+            Err(Failure::Stalled(stall)) => stall.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_exchange_exchanges() {
+        // Two rounds of two messages each; the first round's are taken before the second's are sent.
+        let report = run(&exchange(&[1, 0], 2), None).unwrap();
+        assert_eq!(report.outputs, [(16..32).collect::<Vec<u8>>(), (0..16).collect()]);
+        assert_eq!((report.rounds, report.messages, report.message_bytes), (2, 8, 32));
+    }
+
+    #[test]
+    fn receiving_first_stalls_and_names_the_senders() {
+        let expected = "no thread block can go on:\n  \
+             r0 tb0 s0 waits for a message from r1 on ch0 (message 0, round 0)\n  \
+             r1 tb0 s0 waits for a message from r0 on ch0 (message 0, round 0)";
+        assert_eq!(stall(&exchange(&[0, 1], 2)), expected);
+    }
+
+    #[test]
+    fn a_link_too_shallow_stalls_and_names_the_receivers() {
+        let stall = stall(&exchange(&[1, 0], 1));
+        let first = "r0 tb0 s0 waits for room on its link to r1 on ch0";
+        assert!(stall.contains(first), "{stall}");
+        assert!(stall.contains("(message 1, round 0)"), "{stall}");
+    }
+
+    #[test]
+    fn a_run_beyond_its_time_says_so() {
+        let Err(Failure::Stalled(stall)) = run(&exchange(&[1, 0], 2), Some(Duration::ZERO)) else {
+            panic!("the run finished in no time")
+        };
+        assert_eq!(stall.kind, StallKind::TimedOut);
+    }
+
+    #[test]
+    fn an_average_without_a_completing_step_is_refused() {
+        let executor = exchange(&[1, 0], 2);
+        let (data_type, reduction, workers) = (DataType::I8, Reduction::Avg, Workers::Available);
+        let inputs = vec![vec![0; 4]; 2];
+        let (in_place, count, timeout) = (false, 4, None);
+        let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout };
+        assert!(matches!(executor.run(&job), Err(Failure::Refused(reason)) if reason.starts_with("avg")));
+    }
 }

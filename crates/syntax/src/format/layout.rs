@@ -141,13 +141,16 @@ impl<'t> Layout<'t> {
             Gap::Line | Gap::Blank => self.indent * INDENT,
         } + usize::from(is_filling);
         let mut depth = usize::from(!is_filling);
+        let mut is_past = false;
         for piece in &self.pieces[from..] {
             match piece {
                 Piece::Text(text) => column += text.chars().count(),
                 Piece::Open => depth += 1,
-                Piece::Close if depth == 0 => return true,
-                Piece::Close => depth -= 1,
-                Piece::Soft | Piece::SoftSpace | Piece::Fill if depth == 0 => return true,
+                Piece::Close => {
+                    depth = depth.saturating_sub(1);
+                    is_past |= depth == 0;
+                }
+                Piece::Soft | Piece::SoftSpace | Piece::Fill if is_past || depth == 0 => return true,
                 Piece::Space | Piece::SoftSpace | Piece::Fill => column += 1,
                 Piece::Soft | Piece::Indent | Piece::Dedent => {}
                 Piece::Line | Piece::Blank | Piece::Trailing(_) | Piece::OwnLine(_) => {

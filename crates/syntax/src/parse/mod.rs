@@ -15,6 +15,8 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use operation::binary;
+
 use pest::Parser;
 
 use crate::grammar::{Grammar, Node, Rule, is_mark};

@@ -15,7 +15,8 @@ const MOST_SNAPSHOT_ENTRIES: usize = 1 << 26;
 pub(super) struct Clocks {
     first_tb: u32,
     width: usize,
-    /// Row by row: entry `(b, a)` is how many steps of block `a` have ended for block `b`.
+    /// Row by row: entry `(b, a)` is how many steps of block `a` have ended for block `b`. Empty if
+    /// no step of the rank waits.
     now: Vec<u32>,
     /// Whether a block's row has any entry at all.
     joined: Vec<bool>,
@@ -52,7 +53,7 @@ impl Clocks {
         let mut clocks = Self {
             first_tb: tbs.start,
             width,
-            now: vec![0; width * width],
+            now: Vec::new(),
             joined: vec![false; width],
             kept: vec![Kept::No; first_step[width] as usize],
             first_step,
@@ -63,6 +64,7 @@ impl Clocks {
             for wait in program.wiring.block(tb).steps.iter().flat_map(|step| &step.waits) {
                 let awaited = clocks.first_step[wait.tb.index()] + wait.step.0;
                 clocks.kept[awaited as usize] = Kept::Awaited;
+                clocks.now.resize(width * width, 0);
             }
         }
         clocks
@@ -98,7 +100,7 @@ impl Clocks {
     /// Whether `earlier` has ended for what thread block `tb` does now.
     pub(super) fn ordered(&self, earlier: At, tb: TbId) -> bool {
         let entry = self.local(tb) * self.width + self.local(earlier.tb);
-        earlier.tb == tb || self.now[entry] > earlier.step
+        earlier.tb == tb || self.now.get(entry).is_some_and(|&ended| ended > earlier.step)
     }
 
     fn join(&mut self, row: usize, snapshot: u32) {

@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
         let columns: FxHashMap<_, _> =
             columns.iter().enumerate().map(|(column, &tb)| (tb, column)).collect();
         let mut questions: FxHashMap<_, Vec<At>> = FxHashMap::default();
-        for Conflict { earlier, later, slot: _ } in conflicts {
+        for Conflict { earlier, later } in conflicts {
             if columns.contains_key(&earlier.at.tb) {
                 let asked = questions.entry(program.id(later.at)).or_default();
                 if asked.last() != Some(&earlier.at) {
@@ -150,7 +150,7 @@ struct Streams<'a> {
 
 impl Streams<'_> {
     fn order(&mut self, conflict: &Conflict) -> bool {
-        let Conflict { earlier, later, slot: _ } = conflict;
+        let Conflict { earlier, later } = conflict;
         let in_order = earlier.offset <= later.offset;
         if !in_order || !streams(self.program, later.at) {
             return false;

@@ -16,7 +16,7 @@ mod clocks;
 mod global;
 mod scan;
 
-use msccl_collective::{Rank, Slot};
+use msccl_collective::Slot;
 use rustc_hash::FxHashSet;
 
 use crate::memory::Call;
@@ -27,6 +27,8 @@ use crate::refusal::{Event, Fault, FaultKind, MOST_FAULTS};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Access {
     at: At,
+    /// What the step calls the cell: in place, two names may mean one memory.
+    slot: Slot,
     offset: u32,
     writes: bool,
 }
@@ -36,8 +38,6 @@ struct Access {
 struct Conflict {
     earlier: Access,
     later: Access,
-    /// What the later access calls the cell.
-    slot: Slot,
 }
 
 impl Conflict {
@@ -74,22 +74,24 @@ fn faults(program: &Program<'_>, races: &[Conflict], call: Call) -> Vec<Fault> {
 }
 
 fn fault(program: &Program<'_>, race: &Conflict, call: Call) -> Fault {
-    let Conflict { earlier, later, slot } = *race;
+    let Conflict { earlier, later } = *race;
     let (first, second) = (program.step_ref(earlier.at), program.step_ref(later.at));
     let rank = second.rank;
     let message = format!(
-        "{second} {} {slot} of {rank} and {first} {} it, in no order ({})",
+        "{second} {} {} of {rank} and {first} {} {}, in no order ({})",
         verb(later),
+        later.slot,
         verb(earlier),
+        if earlier.slot == later.slot { "it" } else { "the same memory" },
         call.name(),
     );
     let shape = |access: Access| {
         let kind = program.step(access.at).kind().abbreviation();
-        format!("({kind}) {} {}", verb(access), own_name(program, access, rank, slot, call))
+        format!("({kind}) {} {}", verb(access), access.slot)
     };
     let order = Event {
         at: None,
-        text: "no wait and no chain of messages leads from one to the other".to_owned(),
+        text: "no wait and no chain of messages makes one end before the other begins".to_owned(),
     };
     Fault::new(FaultKind::Race, message).at([second, first]).told([
         Event::new(first, shape(earlier)),
@@ -100,21 +102,4 @@ fn fault(program: &Program<'_>, race: &Conflict, call: Call) -> Fault {
 
 fn verb(access: Access) -> &'static str {
     if access.writes { "writes" } else { "reads" }
-}
-
-/// What the step itself calls the cell: in place, two names may mean one memory.
-fn own_name(program: &Program<'_>, access: Access, rank: Rank, slot: Slot, call: Call) -> Slot {
-    let step = program.step(access.at);
-    let collective = &program.algorithm().collective;
-    let memory = |slot: Slot| match call {
-        Call::InPlace => collective.in_place(rank, slot),
-        Call::OutOfPlace => slot,
-    };
-    let own: Vec<_> = if access.writes {
-        step.writes().collect()
-    } else {
-        step.reads().collect()
-    };
-    let mut names = own.into_iter().map(|region| region.start.offset(access.offset));
-    names.find(|&name| memory(name) == memory(slot)).unwrap_or(slot)
 }

@@ -63,19 +63,19 @@ impl Scan<'_> {
 
     fn region(&mut self, at: At, region: Region, writes: bool, cell_of: impl Fn(Slot) -> usize) {
         for (offset, slot) in (0..).zip(region.slots()) {
-            let access = Access { at, offset, writes };
+            let access = Access { at, slot, offset, writes };
             let cell = cell_of(slot);
             if writes {
-                self.write(cell, access, slot);
+                self.write(cell, access);
             } else {
-                self.read(cell, access, slot);
+                self.read(cell, access);
             }
         }
     }
 
-    fn read(&mut self, cell: usize, access: Access, slot: Slot) {
+    fn read(&mut self, cell: usize, access: Access) {
         if let Some(writer) = self.cells.writer[cell] {
-            self.compare(writer, access, slot);
+            self.compare(writer, access);
         }
         let readers = &mut self.cells.readers[cell];
         // Program order makes the later of two reads of one block stand for both.
@@ -85,19 +85,19 @@ impl Scan<'_> {
         }
     }
 
-    fn write(&mut self, cell: usize, access: Access, slot: Slot) {
+    fn write(&mut self, cell: usize, access: Access) {
         let writer = self.cells.writer[cell].replace(access);
         let readers = std::mem::take(&mut self.cells.readers[cell]);
         for earlier in writer.into_iter().chain(readers) {
-            self.compare(earlier, access, slot);
+            self.compare(earlier, access);
         }
     }
 
-    fn compare(&mut self, earlier: Access, later: Access, slot: Slot) {
+    fn compare(&mut self, earlier: Access, later: Access) {
         if self.clocks.ordered(earlier.at, later.at.tb) {
             return;
         }
-        let conflict = Conflict { earlier, later, slot };
+        let conflict = Conflict { earlier, later };
         if !self.conflicts.last().is_some_and(|last| last.speaks_for(&conflict)) {
             self.conflicts.push(conflict);
         }

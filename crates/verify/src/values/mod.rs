@@ -49,7 +49,7 @@ pub(crate) fn check(program: &Program<'_>, order: &[At]) -> Result<Values, Vec<F
 impl Values {
     fn of_nothing() -> Self {
         Self {
-            same_on_every_rank: true,
+            same_on_every_rank: false,
             overwrites_input: false,
             result_promised: false,
             completion: None,
@@ -80,7 +80,7 @@ fn check_call(program: &Program<'_>, order: &[At], call: Call) -> Result<Values,
         return Err(verdict.wrong.iter().map(|wrong| story.tell(wrong)).collect());
     }
     Ok(Values {
-        same_on_every_rank: verdict.same_on_every_rank,
+        same_on_every_rank: verdict.promises > 0 && verdict.same_on_every_rank,
         overwrites_input: verdict.overwrites_input,
         result_promised: verdict.promises > 0,
         completion: completion::of(program, &end, &verdict),

@@ -2,8 +2,8 @@
 
 use msccl_syntax::{Diagnostic, Span, ast};
 
-use super::super::resolved::{Binder, Binders, Expr, ExprKind, Pattern};
 use super::super::builtin;
+use super::super::resolved::{Binder, Binders, Expr, ExprKind, Pattern};
 use super::{Resolver, scope};
 
 impl<'a> Resolver<'a> {
@@ -35,9 +35,7 @@ impl<'a> Resolver<'a> {
                     ast::UnaryOp::Not => ExprKind::Not(operand),
                 }
             }
-            ast::ExprKind::Binary(op, left, right) => {
-                ExprKind::Binary(*op, self.pair(left, right))
-            }
+            ast::ExprKind::Binary(op, left, right) => ExprKind::Binary(*op, self.pair(left, right)),
             ast::ExprKind::If { condition, then, otherwise } => {
                 let condition = self.expr(condition);
                 let then = self.expr(then);
@@ -74,11 +72,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Something said for each round of binders: a list's element, a sum's term.
-    fn over(
-        &mut self,
-        binders: &'a ast::Binders,
-        body: &'a ast::Expr,
-    ) -> Box<(Binders, Expr)> {
+    fn over(&mut self, binders: &'a ast::Binders, body: &'a ast::Expr) -> Box<(Binders, Expr)> {
         let mark = self.scope.mark();
         let binders = self.binders(binders);
         let body = self.expr(body);

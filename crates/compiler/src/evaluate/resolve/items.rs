@@ -33,7 +33,9 @@ impl<'a> Items<'a> {
                 match item {
                     ast::Item::Function(function) => items.add_function(function, report),
                     ast::Item::Collective(item) => items.add_collective(item, report),
-                    ast::Item::Algorithm(item) if position == 0 => items.add_algorithm(item, report),
+                    ast::Item::Algorithm(item) if position == 0 => {
+                        items.add_algorithm(item, report)
+                    }
                     ast::Item::Algorithm(_) => {}
                 }
             }
@@ -98,8 +100,9 @@ impl<'a> Items<'a> {
     ) -> Result<&'a ast::AlgorithmItem, Diagnostic> {
         let Some(last) = self.algorithms.last() else {
             let start = Span { end: whole.start, ..whole };
-            return Err(Diagnostic::error(start, "this file defines no algorithm")
-                .hint("an algorithm begins `algorithm name(ranks N) implements allreduce(…) { … }`"));
+            return Err(Diagnostic::error(start, "this file defines no algorithm").hint(
+                "an algorithm begins `algorithm name(ranks N) implements allreduce(…) { … }`",
+            ));
         };
         let Some(wanted) = wanted else { return Ok(last) };
         let found = self.algorithms.iter().find(|item| item.name.text == wanted);

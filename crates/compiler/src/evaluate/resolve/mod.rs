@@ -80,7 +80,7 @@ impl<'a> Resolver<'a> {
 
     fn algorithm(&mut self, item: &'a ast::AlgorithmItem) -> Algorithm {
         let params = self.enter(Context::Algorithm, &item.params);
-        self.check_ranks(item);
+        self.check_per_node(item);
         let implements = self.implements(&item.implements);
         let clauses = item.clauses.iter().map(|clause| self.clause(clause)).collect();
         self.check_clauses(&item.clauses);
@@ -107,14 +107,9 @@ impl<'a> Resolver<'a> {
             let message = format!("there are two parameters called `{}`", name.text);
             self.error(Diagnostic::error(name.span, message));
         }
-        let allowed = match self.context {
-            Context::Algorithm => true,
-            Context::Collective => *role != ast::ParamRole::PerNode,
-            Context::Function => *role == ast::ParamRole::Plain,
-        };
-        if !allowed {
-            let message = "only an algorithm's parameter can stand for this fact about the launch";
-            let hint = "leave the first word out and pass the value when calling";
+        if *role == ast::ParamRole::PerNode && self.context != Context::Algorithm {
+            let message = "only an algorithm's parameter can say how many ranks a node has";
+            let hint = "leave the word `per_node` out, and use `per_node()` for its value";
             self.error(Diagnostic::error(*span, message).hint(hint));
         }
         let default = default.as_ref().map(|default| self.expr(default));
@@ -122,21 +117,13 @@ impl<'a> Resolver<'a> {
         Param { role: *role, name: name.text.clone(), default, span: *span }
     }
 
-    fn check_ranks(&mut self, item: &ast::AlgorithmItem) {
-        for role in [ast::ParamRole::Ranks, ast::ParamRole::PerNode] {
-            let mut of_role = item.params.iter().filter(|param| param.role == role);
-            let first = of_role.next();
-            if let (Some(first), Some(second)) = (first, of_role.next()) {
-                let diagnostic = Diagnostic::error(second.span, "this role has a parameter already")
-                    .label(first.span, "here");
-                self.error(diagnostic);
-            }
-            if first.is_none() && role == ast::ParamRole::Ranks {
-                let name = &item.name;
-                let message = format!("`{}` does not say how many ranks take part", name.text);
-                let hint = format!("write `algorithm {}(ranks N = 8)`", name.text);
-                self.error(Diagnostic::error(name.span, message).hint(hint));
-            }
+    fn check_per_node(&mut self, item: &ast::AlgorithmItem) {
+        let mut per_node = item.params.iter().filter(|p| p.role == ast::ParamRole::PerNode);
+        if let (Some(first), Some(second)) = (per_node.next(), per_node.next()) {
+            let message = format!("`{}` is a second number of ranks of a node", second.name.text);
+            let diagnostic =
+                Diagnostic::error(second.span, message).label(first.span, "this is the first");
+            self.error(diagnostic);
         }
     }
 
@@ -167,8 +154,9 @@ impl<'a> Resolver<'a> {
     fn check_clauses(&mut self, clauses: &[ast::Clause]) {
         for (position, clause) in clauses.iter().enumerate() {
             let kind = std::mem::discriminant(&clause.kind);
-            let earlier =
-                clauses[..position].iter().find(|other| std::mem::discriminant(&other.kind) == kind);
+            let earlier = clauses[..position]
+                .iter()
+                .find(|other| std::mem::discriminant(&other.kind) == kind);
             if let Some(earlier) = earlier {
                 let diagnostic = Diagnostic::error(clause.span, "this clause is given twice")
                     .label(earlier.span, "first here");

@@ -2,9 +2,11 @@
 
 use msccl_syntax::{Diagnostic, Span, ast};
 
-use super::super::resolved::{Block, Expr, ExprKind, FunctionId, Hint, Site, Statement, StatementKind};
-use super::super::standard;
 use super::super::builtin;
+use super::super::resolved::{
+    Block, Expr, ExprKind, FunctionId, Hint, Site, Statement, StatementKind,
+};
+use super::super::standard;
 use super::{Context, Resolver, scope};
 
 impl<'a> Resolver<'a> {
@@ -56,10 +58,9 @@ impl<'a> Resolver<'a> {
             ast::StatementKind::Call { name, args, hints } => {
                 return self.call_statement(statement.span, name, args, hints);
             }
-            ast::StatementKind::Require { condition, message } => StatementKind::Require {
-                condition: self.expr(condition),
-                message: message.clone(),
-            },
+            ast::StatementKind::Require { condition, message } => {
+                StatementKind::Require { condition: self.expr(condition), message: message.clone() }
+            }
             ast::StatementKind::Given { region } => {
                 StatementKind::Given { region: self.expr(region) }
             }
@@ -74,31 +75,27 @@ impl<'a> Resolver<'a> {
         Site(self.sites.len() as u32 - 1)
     }
 
-    /// Statements that move data stand in algorithms and functions, conditions in collectives.
+    /// Statements that move data stand in algorithms and functions; that conditions stand only in
+    /// collectives is the grammar's affair.
     fn check_context(&mut self, statement: &ast::Statement) {
-        let in_collective = self.context == Context::Collective;
-        let message = match &statement.kind {
-            ast::StatementKind::Given { .. } | ast::StatementKind::Promise { .. } => {
-                if in_collective {
-                    return;
-                }
-                "`given` and `promise` stand only in a `collective`"
-            }
+        match &statement.kind {
             ast::StatementKind::Assign { .. }
             | ast::StatementKind::Call { .. }
             | ast::StatementKind::Scratch { .. }
             | ast::StatementKind::On { .. } => {
-                if !in_collective {
-                    return;
+                if self.context == Context::Collective {
+                    let message = "a collective moves no data; it says what is `given` and what \
+                                   it must `promise`";
+                    self.error(Diagnostic::error(statement.span, message));
                 }
-                "a `collective` moves no data: it says what is `given` and what it must `promise`"
             }
-            ast::StatementKind::Let { .. }
+            ast::StatementKind::Given { .. }
+            | ast::StatementKind::Promise { .. }
+            | ast::StatementKind::Let { .. }
             | ast::StatementKind::If { .. }
             | ast::StatementKind::For { .. }
-            | ast::StatementKind::Require { .. } => return,
-        };
-        self.error(Diagnostic::error(statement.span, message));
+            | ast::StatementKind::Require { .. } => {}
+        }
     }
 
     pub(super) fn hints(&mut self, hints: &'a [ast::Hint]) -> Vec<Hint> {
@@ -170,10 +167,12 @@ impl<'a> Resolver<'a> {
     }
 
     fn unknown_function(&self, name: &ast::Name) -> Diagnostic {
-        let diagnostic = Diagnostic::error(name.span, format!("there is no function `{}`", name.text));
+        let diagnostic =
+            Diagnostic::error(name.span, format!("there is no function `{}`", name.text));
         let builtins = builtin::BUILTINS.iter().map(|&(_, known, _)| known);
         if let Some(module) = standard::module_that_defines(&name.text) {
-            return diagnostic.hint(format!("`import {module}` at the top of the file brings it in"));
+            return diagnostic
+                .hint(format!("`import {module}` at the top of the file brings it in"));
         }
         match scope::nearest(&name.text, self.items.function_names().chain(builtins)) {
             Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),

@@ -1,0 +1,217 @@
+//! `msccl list`: what is there to run, and to build upon.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use msccl_compiler::evaluate::{
+    AlgorithmSummary, Launch, NoFiles, ParamSummary, algorithms, evaluate,
+};
+use msccl_syntax::SourceMap;
+use msccl_syntax::ast::ParamRole;
+use serde::Serialize;
+
+use crate::args::{Format, ListArgs};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::input::Input;
+use crate::output::{Output, Paint};
+use crate::table::{Align, Table};
+
+/// How deep folders are searched.
+const DEEPEST: usize = 8;
+
+/// What there is.
+#[derive(Serialize)]
+struct Offer {
+    algorithms: Vec<Entry>,
+    modules: Vec<Module>,
+}
+
+/// An algorithm of a file.
+#[derive(Serialize)]
+struct Entry {
+    file: String,
+    name: String,
+    collective: String,
+    parameters: Vec<Parameter>,
+    summary: String,
+}
+
+/// A parameter of an algorithm.
+#[derive(Serialize)]
+struct Parameter {
+    name: String,
+    role: &'static str,
+    default: Option<String>,
+}
+
+/// A module of the standard library.
+#[derive(Serialize)]
+struct Module {
+    name: &'static str,
+    functions: Vec<String>,
+    summary: String,
+}
+
+/// Lists the algorithms below the folder and the modules of the standard library.
+pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
+    let files = programs_below(Path::new(&args.dir))?;
+    let mut entries = Vec::new();
+    for file in files {
+        match entries_of(&file) {
+            Ok(found) => entries.extend(found),
+            Err(failure) => failure.print(output),
+        }
+    }
+    if let Some(wanted) = &args.collective {
+        entries.retain(|entry| entry.collective == *wanted);
+    }
+    let offer = Offer { algorithms: entries, modules: modules() };
+    match args.report.format {
+        Format::Json => output.json(&offer),
+        Format::Human => print(&offer, output),
+    }
+    Ok(Exit::Success)
+}
+
+/// Every `.msccl` file below `folder`, in the order of their names.
+fn programs_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    search(folder, DEEPEST, &mut found).map_err(|error| {
+        let folder = folder.display();
+        Failure::new(format!("cannot list {folder}: {error}; name another folder with --dir"))
+    })?;
+    found.sort();
+    Ok(found)
+}
+
+fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && depth > 0 {
+            search(&path, depth - 1, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "msccl") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn entries_of(file: &Path) -> Result<Vec<Entry>> {
+    let Input { name, text } = Input::read(&file.to_string_lossy())?;
+    let mut sources = SourceMap::new();
+    let id = sources.add(name.clone(), text);
+    let found = algorithms(&sources, id)
+        .map_err(|diagnostics| Failure::diagnostics(&sources, &diagnostics))?;
+    let head = first_comment(sources.text(id));
+    Ok(found.into_iter().map(|summary| Entry::of(&name, summary, &head)).collect())
+}
+
+impl Entry {
+    fn of(file: &str, summary: AlgorithmSummary, head: &str) -> Self {
+        let AlgorithmSummary { name, collective, params, doc, span: _ } = summary;
+        let own = doc.lines().next().filter(|line| !line.is_empty());
+        Self {
+            file: file.to_owned(),
+            name,
+            collective,
+            parameters: params.into_iter().map(Parameter::of).collect(),
+            summary: own.unwrap_or(head).to_owned(),
+        }
+    }
+
+    /// `ranks N = 8, C = 1`, as its author wrote it.
+    fn signature(&self) -> String {
+        let one = |parameter: &Parameter| {
+            let Parameter { name, role, default } = parameter;
+            let role = if role.is_empty() { String::new() } else { format!("{role} ") };
+            let default = default.as_ref().map(|value| format!(" = {value}"));
+            format!("{role}{name}{}", default.unwrap_or_default())
+        };
+        self.parameters.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Parameter {
+    fn of(param: ParamSummary) -> Self {
+        let ParamSummary { name, role, default } = param;
+        let role = match role {
+            ParamRole::Ranks => "ranks",
+            ParamRole::PerNode => "per_node",
+            ParamRole::Plain => "",
+        };
+        Self { name, role, default }
+    }
+}
+
+/// The first comment line of a file.
+fn first_comment(text: &str) -> String {
+    let comment = text.lines().find_map(|line| line.trim().strip_prefix("//"));
+    comment.unwrap_or("").trim().to_owned()
+}
+
+/// The modules of the standard library, by name.
+const MODULES: [&str; 7] = ["blocks", "chain", "groups", "halving", "pairs", "ring", "tree"];
+
+fn modules() -> Vec<Module> {
+    MODULES.iter().filter_map(|name| Module::of(name)).collect()
+}
+
+impl Module {
+    /// The module of that name, as the compiler has it.
+    fn of(name: &'static str) -> Option<Self> {
+        let mut sources = SourceMap::new();
+        let file = sources.add("list", format!("import {name}"));
+        // Without an algorithm nothing can be evaluated; the imports are read all the same.
+        let _ = evaluate(&mut sources, file, &NoFiles, &Launch::default());
+        let text = sources.text(sources.find(&format!("std/{name}.msccl"))?);
+        let heads = text.lines().filter_map(|line| line.strip_prefix("fn "));
+        let functions = heads.filter_map(|line| Some(format!("{})", line.split_once(')')?.0)));
+        Some(Self { name, functions: functions.collect(), summary: first_comment(text) })
+    }
+}
+
+fn print(offer: &Offer, output: &mut Output) {
+    let Offer { algorithms, modules } = offer;
+    let mut table = Table::new(&[
+        ("collective", Align::Left),
+        ("algorithm", Align::Left),
+        ("parameters", Align::Left),
+        ("file", Align::Left),
+        ("", Align::Left),
+    ]);
+    for entry in algorithms {
+        let Entry { file, name, collective, parameters: _, summary } = entry;
+        let cells = [collective, name, &entry.signature(), file, summary];
+        table.row(cells.map(String::clone));
+    }
+    print_table(&table, output);
+    output.line("");
+    let mut table = Table::new(&[("module", Align::Left), ("", Align::Left)]);
+    for Module { name, functions: _, summary } in modules {
+        table.row([format!("import {name}"), summary.clone()]);
+    }
+    print_table(&table, output);
+}
+
+fn print_table(table: &Table, output: &mut Output) {
+    for (index, line) in table.lines().into_iter().enumerate() {
+        let line = if index == 0 { output.paint(Paint::Dim, line) } else { line };
+        output.line(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_module_of_the_library_is_listed() {
+        let mut sources = SourceMap::new();
+        let file = sources.add("list", "import nothing");
+        let diagnostics = evaluate(&mut sources, file, &NoFiles, &Launch::default()).unwrap_err();
+        let hints = diagnostics[0].hints.join(" ");
+        assert!(hints.contains(&MODULES.join(", ")), "{hints}");
+        assert_eq!(modules().len(), MODULES.len());
+    }
+}

@@ -1,0 +1,118 @@
+//! Imports: files, modules of the standard library, cycles, lists of algorithms.
+
+use super::{lines, show};
+use msccl_compiler::chunk::Dag;
+use msccl_compiler::evaluate::{Launch, Loader, algorithms, evaluate};
+use msccl_syntax::{Diagnostic, SourceMap};
+
+/// Files by name.
+struct Files(&'static [(&'static str, &'static str)]);
+
+impl Loader for Files {
+    fn load(&self, _importer: &str, path: &str) -> Result<(String, String), String> {
+        let found = self.0.iter().find(|(name, _)| *name == path);
+        found
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .ok_or_else(|| "no such file".to_owned())
+    }
+}
+
+/// Evaluates the first file.
+fn run(
+    files: &'static [(&'static str, &'static str)],
+) -> (SourceMap, Result<Dag, Vec<Diagnostic>>) {
+    let mut sources = SourceMap::new();
+    let (name, text) = files[0];
+    let file = sources.add(name, text);
+    let result = evaluate(&mut sources, file, &Files(files), &Launch::default());
+    (sources, result)
+}
+
+fn check_errors(files: &'static [(&'static str, &'static str)], expected: &str) {
+    let (sources, result) = run(files);
+    let errors = result.map(|dag| super::ops(&dag)).expect_err("bad imports");
+    assert_eq!(show(&sources, &errors), lines(expected));
+}
+
+const MAIN: &str = "import \"a\"\nimport \"b\"
+    algorithm main(ranks N = 2) implements broadcast() in place { copy(0, 1) }";
+
+#[test]
+fn a_file_imported_twice_is_read_once() {
+    let (_, result) = run(&[
+        ("main", MAIN),
+        ("a", "import \"b\"\nfn copy(from, to) { output@to[0] = put(from) }"),
+        ("b", "fn put(r) = output@r[0]\nalgorithm other(ranks N = 2) implements reduce() {}"),
+    ]);
+    assert_eq!(
+        result.map(|dag| (dag.name.clone(), super::ops(&dag))).unwrap().1,
+        ["r1.o[0] = r0.o[0]"]
+    );
+}
+
+#[test]
+fn cycles_missing_files_and_doubles_are_reported() {
+    check_errors(
+        &[("main", MAIN), ("a", "import \"b\""), ("b", "import \"a\"")],
+        "1:1 this import closes a cycle",
+    );
+    check_errors(
+        &[("main", MAIN), ("b", "import nothing")],
+        "1:1 cannot import \"a\": no such file
+         1:1 the standard library has no module `nothing`",
+    );
+    check_errors(
+        &[("main", MAIN), ("a", "fn copy(a, b) {}"), ("b", "fn copy(a, b) {}")],
+        "1:4 the function `copy` is defined twice",
+    );
+}
+
+#[test]
+fn errors_of_several_files_come_together() {
+    check_errors(
+        &[("main", MAIN), ("a", "fn copy(a, b) { let x = y }"), ("b", "fn f() = z")],
+        "1:25 nothing here is called `y`
+         1:10 nothing here is called `z`",
+    );
+}
+
+#[test]
+fn the_standard_library_is_at_hand() {
+    let (sources, result) = run(&[(
+        "main",
+        "import ring
+         algorithm main(ranks N = 3) implements allreduce(chunks N) in place {
+             ring_allreduce(0..N, input, 0..N)
+         }",
+    )]);
+    let dag = result.unwrap_or_else(|errors| panic!("{:?}", show(&sources, &errors)));
+    assert_eq!(dag.ops.len(), 12);
+    assert_eq!(msccl_compiler::chunk::check_promise(&dag), Ok(()));
+}
+
+#[test]
+fn algorithms_are_listed_with_parameters_and_comment() {
+    let mut sources = SourceMap::new();
+    let text = "// Not about it.\n\n// The first.\n//  Indented.\nalgorithm a(ranks N = 2 * 4, C) \
+                implements reduce(root N - 1) {}\nfn f() = 1\nalgorithm b(ranks N) implements c() {}";
+    let file = sources.add("main", text);
+    let list = algorithms(&sources, file).unwrap();
+    let shown: Vec<_> = list
+        .iter()
+        .map(|item| {
+            let params: Vec<_> = item
+                .params
+                .iter()
+                .map(|param| format!("{} {:?} {:?}", param.name, param.role, param.default))
+                .collect();
+            format!("{} {} {:?} {:?}", item.name, item.collective, params.join(", "), item.doc)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            r#"a reduce "N Ranks Some(\"2 * 4\"), C Plain None" "The first.\n Indented.""#,
+            r#"b c "N Ranks None" """#
+        ]
+    );
+}

@@ -1,0 +1,108 @@
+//! Programs that ask for too much are stopped, at the place that does, and do not take the thread
+//! down with them.
+
+use super::{check_errors, two_ranks};
+
+#[test]
+fn loops_that_run_away() {
+    check_errors(
+        &two_ranks("for i in 0..1_000_000_000_000 { let x = i }"),
+        "2:1 the program's loops have run 64 million rounds by here",
+    );
+    check_errors(
+        &two_ranks("let x = sum(i in 0..1_000_000, j in 0..1_000_000: i)"),
+        "2:9 the program's loops have run 64 million rounds by here",
+    );
+}
+
+#[test]
+fn a_loop_of_errors_ends_soon() {
+    check_errors(
+        &two_ranks("for i in 0..1_000_000_000_000 { output@i[0] = input@0[0] }"),
+        "2:40 there is no rank 2",
+    );
+}
+
+#[test]
+fn lists_that_fill_memory() {
+    check_errors(
+        &two_ranks("let x = [i in 0..100_000_000: i]"),
+        "2:9 the program's lists hold more than 16 million elements",
+    );
+    check_errors(
+        "fn twice(l, n) = if n == 0 then l else twice(l + l, n - 1)
+         algorithm a(ranks N = 2) implements allreduce() { let x = twice([1], 60) }",
+        "1:46 the program's lists hold more than 16 million elements",
+    );
+}
+
+#[test]
+fn recursion_without_end() {
+    check_errors(
+        "fn f(n) = f(n + 1)\nalgorithm a(ranks N = 2) implements allreduce() { let x = f(0) }",
+        "1:11 functions call one another more than 256 deep here",
+    );
+    check_errors(
+        "fn f(n) { f(n + 1) }\nalgorithm a(ranks N = 2) implements allreduce() { f(0) }",
+        "1:11 functions call one another more than 256 deep here",
+    );
+    let brackets = |n: usize| format!("{}f(n){}", "[".repeat(n), "]".repeat(n));
+    let text = format!(
+        "fn f(n) = {}\nalgorithm a(ranks N = 2) implements allreduce() {{ let x = f(0) }}",
+        brackets(50)
+    );
+    check_errors(&text, "1:21 calls and expressions nest more than 2000 deep here");
+}
+
+#[test]
+fn recursion_through_all_kinds_of_nesting_fits_the_stack() {
+    let text = "fn f(n) { if true { for i in 0..1 { on tb 1 { if true { for [j] in [[i]] { f(n + 1) } } } } } }
+         algorithm a(ranks N = 2) implements allreduce() { f(0) }";
+    let (_, result) = super::evaluate_text(text, &Default::default());
+    assert!(result.is_err());
+    let text =
+        "fn f(n) = sum(i in 0..1: [j in 0..1: min(f(n) + 1, (if true then f(n + 1) else 2))][0])
+         algorithm a(ranks N = 2) implements allreduce() { let x = f(0) }";
+    let (_, result) = super::evaluate_text(text, &Default::default());
+    assert!(result.is_err());
+}
+
+#[test]
+fn recursion_that_ends_is_fine() {
+    super::check(
+        "fn halve(n, r) { output@r[0] = input@r[0]  if n > 1 { halve(n / 2, r + 1) } }
+         algorithm a(ranks N = 8) implements allreduce() { halve(N, 0) }",
+        "r0.o[0] = r0.i[0]
+         r1.o[0] = r1.i[0]
+         r2.o[0] = r2.i[0]
+         r3.o[0] = r3.i[0]",
+    );
+}
+
+#[test]
+fn regions_that_are_touched_too_often() {
+    check_errors(
+        "algorithm a(ranks N = 2) implements broadcast(chunks 10_000_000) {
+             for i in 0..100 { output@1 = input@0 }
+         }",
+        "2:32 with this statement the program touches more than 2^28 chunks",
+    );
+    check_errors(
+        "algorithm a(ranks N = 2) implements broadcast() in place {
+             for i in 0..100 { scratch t[100_000_000]  t@1[i] = output@0[0] }
+         }",
+        "2:56 with this statement the program uses more than 2^28 chunks of scratch",
+    );
+}
+
+#[test]
+fn comparing_lists_of_lists_is_bounded() {
+    let text = "fn grow(l, n) = if n == 0 then l else grow([l, l], n - 1)
+         algorithm a(ranks N = 2) implements allreduce() {
+             require grow([1], 60) == grow([1], 60)
+         }";
+    check_errors(text, "3:22 the program's loops have run 64 million rounds by here");
+    let text = "fn grow(l, n) = if n == 0 then l else grow([l], n - 1)
+         algorithm a(ranks N = 2) implements allreduce() { let x = grow([], 100) }";
+    check_errors(text, "1:44 lists nest more than 64 deep here");
+}

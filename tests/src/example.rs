@@ -1,0 +1,88 @@
+//! The programs in `dsl-examples/` and the launches they ask to be tested with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use msccl_compiler::evaluate::{Launch, NoFiles, algorithms};
+use msccl_compiler::{Compiled, compile};
+use msccl_ir::Target;
+use msccl_syntax::SourceMap;
+
+/// One file of `dsl-examples/`.
+pub struct Example {
+    /// Its path below `dsl-examples/`, without the extension.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// One for every algorithm in it and every size its `// test:` lines name.
+    pub launches: Vec<Launch>,
+}
+
+impl Example {
+    fn read(folder: &Path, path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap();
+        let name = path.strip_prefix(folder).unwrap().with_extension("").display().to_string();
+        let mut example = Self { name, text, launches: Vec::new() };
+        for algorithm in example.algorithms() {
+            let tests = example.text.lines().filter_map(|line| line.strip_prefix("// test: "));
+            let launches = tests.flat_map(|test| launches(test, &example.name));
+            let named =
+                launches.map(|launch| Launch { algorithm: Some(algorithm.clone()), ..launch });
+            example.launches.extend(named.collect::<Vec<_>>());
+        }
+        example
+    }
+
+    /// The names of the algorithms in the file.
+    pub fn algorithms(&self) -> Vec<String> {
+        let mut sources = SourceMap::new();
+        let file = sources.add(self.name.clone(), self.text.clone());
+        let found = algorithms(&sources, file).unwrap();
+        found.into_iter().map(|algorithm| algorithm.name).collect()
+    }
+
+    /// Whether the file says that it does not serve in-place calls.
+    pub fn is_out_of_place_only(&self) -> bool {
+        self.text.contains("\n// out of place only: ")
+    }
+
+    /// What the compiler makes of it, or its diagnostics as a person reads them.
+    pub fn compile(&self, launch: &Launch, target: &Target) -> Result<Compiled, String> {
+        let mut sources = SourceMap::new();
+        let file = sources.add(self.name.clone(), self.text.clone());
+        compile(&mut sources, file, &NoFiles, launch, target)
+            .map_err(|diagnostics| sources.render_all(&diagnostics))
+    }
+}
+
+/// The launches of `ranks 2 4 8, per_node 2, C 1`: one for each number of ranks.
+fn launches(test: &str, name: &str) -> Vec<Launch> {
+    let malformed = || panic!("{name}: cannot read `// test: {test}`");
+    let mut settings = test.split(", ");
+    let Some(ranks) = settings.next().and_then(|first| first.strip_prefix("ranks ")) else {
+        malformed()
+    };
+    let mut rest = Launch::default();
+    for setting in settings {
+        match setting.split_once(' ') {
+            Some(("per_node", value)) => rest.per_node = Some(value.parse().unwrap()),
+            Some((name, value)) => rest.params.push((name.to_owned(), value.parse().unwrap())),
+            None => malformed(),
+        }
+    }
+    let ranks = ranks.split(' ').map(|count| Some(count.parse().unwrap()));
+    ranks.map(|ranks| Launch { ranks, ..rest.clone() }).collect()
+}
+
+/// Every example, in the order of their paths.
+pub fn examples() -> Vec<Example> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dsl-examples");
+    let files_of = |folder: &Path| -> Vec<PathBuf> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let folders = files_of(&root).into_iter().filter(|path| path.is_dir());
+    let mut paths: Vec<_> = folders.flat_map(|folder| files_of(&folder)).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "msccl"));
+    paths.sort();
+    paths.iter().map(|path| Example::read(&root, path)).collect()
+}
