@@ -33,8 +33,11 @@ pub fn claim(collective: &mut Collective, name: &str) -> Result<(), String> {
     let (_, kind) = known.ok_or_else(|| unknown(name))?;
     let (inputs, outputs) = (custom.input_chunks, custom.output_chunks);
     let claimed = [inputs, outputs].into_iter().flat_map(|chunks| {
-        [chunks, chunks / collective.ranks.max(1)]
-            .map(|chunks| Collective { kind: kind.clone(), ranks: collective.ranks, chunks })
+        [chunks, chunks / collective.ranks.max(1)].map(|chunks| Collective {
+            kind: kind.clone(),
+            ranks: collective.ranks,
+            chunks,
+        })
     });
     let fits = |claimed: &Collective| {
         let sizes = claimed.all_ranks();

@@ -41,7 +41,8 @@ impl Input {
             let bytes = read_bytes("standard input", io::stdin().lock())?;
             return Self::decode("<stdin>", bytes);
         }
-        let file = open(path).map_err(|reason| Failure::new(format!("cannot read {path}: {reason}")))?;
+        let file =
+            open(path).map_err(|reason| Failure::new(format!("cannot read {path}: {reason}")))?;
         Self::decode(path, read_bytes(path, file)?)
     }
 

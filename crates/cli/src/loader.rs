@@ -19,7 +19,8 @@ impl Loader for FileSystem {
         }
         let folder = Path::new(importer).parent().unwrap_or(Path::new(""));
         let joined = folder.join(path);
-        let input = Input::read(&joined.to_string_lossy()).map_err(|failure| failure.to_string())?;
+        let input =
+            Input::read(&joined.to_string_lossy()).map_err(|failure| failure.to_string())?;
         Ok((canonical_name(&joined), input.text))
     }
 }

@@ -31,9 +31,9 @@ fn shift_of(unit: &str) -> Option<u32> {
     if unit.is_empty() || unit.eq_ignore_ascii_case("b") {
         return Some(0);
     }
-    let named = UNITS.iter().find(|(name, _)| {
-        name.eq_ignore_ascii_case(unit) || name[..1].eq_ignore_ascii_case(unit)
-    });
+    let named = UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit) || name[..1].eq_ignore_ascii_case(unit));
     named.map(|&(_, shift)| shift)
 }
 

@@ -18,6 +18,7 @@ use msccl_syntax::{Diagnostic, FileId, SourceMap};
 use msccl_verify::FaultKind;
 
 use crate::args::{LaunchArgs, PlacementName, TargetName};
+use crate::diagnose::condensed;
 use crate::failure::{Failure, Result};
 use crate::input::{Content, Input};
 use crate::loader::{FileSystem, canonical_name};
@@ -43,10 +44,8 @@ impl Subject {
     pub fn narrow(&mut self, asked: SizeRange) -> Result<()> {
         let served = self.algorithm.sizes;
         let ends = [served.max_bytes, asked.max_bytes].into_iter().flatten();
-        let narrowed = SizeRange {
-            min_bytes: served.min_bytes.max(asked.min_bytes),
-            max_bytes: ends.min(),
-        };
+        let narrowed =
+            SizeRange { min_bytes: served.min_bytes.max(asked.min_bytes), max_bytes: ends.min() };
         if narrowed.max_bytes.is_some_and(|max| max < narrowed.min_bytes) {
             let message = format!("{}: asked about {asked}, but it serves {served}", self.file);
             return Err(Failure::new(message));
@@ -158,8 +157,16 @@ pub fn evaluated(input: Input, launch: &LaunchArgs) -> Result<Program> {
 ///
 /// `--collective` names one that no algorithm of the file implements.
 fn requested(sources: &SourceMap, file: FileId, args: &LaunchArgs) -> Result<Launch> {
-    let LaunchArgs { define, ranks, per_node, algorithm, collective, instances, protocol, placement } =
-        args;
+    let LaunchArgs {
+        define,
+        ranks,
+        per_node,
+        algorithm,
+        collective,
+        instances,
+        protocol,
+        placement,
+    } = args;
     let algorithm = match (algorithm, collective) {
         (None, Some(collective)) => Some(implementing(sources, file, collective)?),
         (named, _) => named.clone(),
@@ -197,7 +204,13 @@ fn implementing(sources: &SourceMap, file: FileId, collective: &str) -> Result<S
 /// Compiles what was evaluated, unless it breaks its collective's promise already.
 fn compiled(program: Program, target: Target) -> Loaded {
     if let Err(diagnostics) = check_promise(&program.chunks) {
-        return Err(doubt(program.file, FaultKind::WrongResult, program.sources, diagnostics, target));
+        return Err(doubt(
+            program.file,
+            FaultKind::WrongResult,
+            program.sources,
+            diagnostics,
+            target,
+        ));
     }
     stages(program, target).map(|stages| stages.subject)
 }
@@ -236,7 +249,8 @@ fn doubt(
     diagnostics: Vec<Diagnostic>,
     target: Target,
 ) -> Doubt {
-    Doubt { file, kind, evidence: Evidence::Program(sources, diagnostics), target }
+    let evidence = Evidence::Program(sources, condensed(diagnostics));
+    Doubt { file, kind, evidence, target }
 }
 
 fn from_xml(
@@ -275,8 +289,16 @@ fn from_steps(
 
 /// Applies the options that make sense for an algorithm that is already scheduled.
 fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<(), String> {
-    let LaunchArgs { define, ranks, per_node, algorithm: name, collective, instances, protocol, placement } =
-        launch;
+    let LaunchArgs {
+        define,
+        ranks,
+        per_node,
+        algorithm: name,
+        collective,
+        instances,
+        protocol,
+        placement,
+    } = launch;
     let for_programs = [
         ("--define", !define.is_empty()),
         ("--ranks", ranks.is_some_and(|ranks| ranks != algorithm.collective.ranks)),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use msccl_collective::Placement;
 use msccl_compiler::chunk::check_promise;
 use msccl_compiler::evaluate::{Launch, NoFiles, algorithms, evaluate};
-use msccl_syntax::{Diagnostic, SourceMap};
+use msccl_syntax::{Diagnostic, SourceMap, format};
 
 /// One program and the launches it asks to be tested with.
 struct Example {
@@ -70,12 +70,15 @@ fn launches(test: &str, path: &Path) -> Vec<Launch> {
     ranks.map(|ranks| Launch { ranks, ..rest.clone() }).collect()
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dsl-examples")
+}
+
 fn examples() -> Vec<Example> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dsl-examples");
     let files_of = |folder: &Path| -> Vec<PathBuf> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     };
-    let folders = files_of(&root).into_iter().filter(|path| path.is_dir());
+    let folders = files_of(&root()).into_iter().filter(|path| path.is_dir());
     let mut paths: Vec<_> = folders.flat_map(|folder| files_of(&folder)).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "msccl"));
     paths.sort();
@@ -136,5 +139,22 @@ fn every_example_teaches() {
         }
         let long = example.text.lines().find(|line| line.chars().count() > 100);
         assert_eq!(long, None, "{path} has a line of more than 100 characters");
+    }
+}
+
+#[test]
+fn the_index_lists_every_example() {
+    let index = fs::read_to_string(root().join("README.md")).unwrap();
+    for example in examples() {
+        let place = example.path.strip_prefix(root()).unwrap().display().to_string();
+        assert!(index.contains(&format!("({place})")), "dsl-examples/README.md lacks {place}");
+    }
+}
+
+#[test]
+fn formatting_twice_changes_nothing_more() {
+    for example in examples() {
+        let once = format(&example.text).unwrap();
+        assert_eq!(format(&once).unwrap(), once, "{}", example.path.display());
     }
 }

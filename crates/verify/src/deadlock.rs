@@ -133,9 +133,9 @@ fn left_behind(program: &Program<'_>, link: msccl_machine::LinkId, held: u32) ->
     let steps = &wiring.block(sender).steps;
     let last = steps.iter().rposition(|step| step.sends().any(|peer| peer == to));
     let at = last.map(|step| wiring.step_ref(sender, step as u32));
-    let plural = if held == 1 { "" } else { "s" };
+    let (messages, are) = if held == 1 { ("message", "is") } else { ("messages", "are") };
     let message = format!(
-        "{held} message{plural} from {from} to {to} on {channel} are never received by {to} {}",
+        "{held} {messages} from {from} to {to} on {channel} {are} never received by {to} {}",
         wiring.tb_index(receiver)
     );
     let sends = at.map(|at| Event::new(at, format!("sends to {to}, the last time")));

@@ -51,9 +51,9 @@ impl FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or_else(|| format!("expected NAME=VALUE, found `{text}`; write for instance C=4"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            format!("expected NAME=VALUE, found `{text}`; write for instance C=4")
+        })?;
         let name = name.trim().to_owned();
         if name.is_empty() {
             return Err(format!("`{text}` names no parameter; write for instance C=4"));

@@ -26,7 +26,9 @@ pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
     }
     let progress = Progress::start(format!("compiling {}", args.file), output.is_quiet());
     let loaded = load(args, emit, output)?;
-    if args.no_verify && let Ok(subject) = &loaded {
+    if args.no_verify
+        && let Ok(subject) = &loaded
+    {
         output.warn(format_args!("{} is written without a proof", subject.file));
         let bytes = write(args, emit, &subject.algorithm, output)?;
         drop(progress);
@@ -38,7 +40,8 @@ pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
     let bytes = match &verdict {
         Verdict::Refused(_) => None,
         Verdict::Proved(proved) => {
-            progress.now(format!("writing {}", args.output.as_deref().unwrap_or("standard output")));
+            progress
+                .now(format!("writing {}", args.output.as_deref().unwrap_or("standard output")));
             write(args, emit, proved.verified.algorithm(), output)?
         }
     };
@@ -87,8 +90,9 @@ fn emit_to(
 ) -> std::result::Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot write the algorithm: {error}");
     match emit {
-        Emit::Xml => xml::write_to(algorithm, args.dialect.dialect(), out)
-            .map_err(|error| failed(&error)),
+        Emit::Xml => {
+            xml::write_to(algorithm, args.dialect.dialect(), out).map_err(|error| failed(&error))
+        }
         Emit::Json => json::write_to(algorithm, out).map_err(|error| failed(&error)),
         Emit::Text => {
             out.write_all(text::print(algorithm).as_bytes()).map_err(|error| failed(&error))
@@ -109,7 +113,11 @@ fn report(args: &CompileArgs, verdict: Option<&Verdict>, bytes: Option<u64>, out
     let path = args.output.as_deref();
     if args.report.format == Format::Json {
         let verdict = verdict.map(Verdict::to_json);
-        return output.json(&CompileJson { verdict, output: path.filter(|_| bytes.is_some()), bytes });
+        return output.json(&CompileJson {
+            verdict,
+            output: path.filter(|_| bytes.is_some()),
+            bytes,
+        });
     }
     match verdict {
         // Whoever pipes the result has no use for praise.

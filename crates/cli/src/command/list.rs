@@ -144,10 +144,16 @@ impl Parameter {
     }
 }
 
-/// The first comment line of a file.
+/// The first sentence of the comment that a file begins with.
 fn first_comment(text: &str) -> String {
-    let comment = text.lines().find_map(|line| line.trim().strip_prefix("//"));
-    comment.unwrap_or("").trim().to_owned()
+    let lines = text.lines().map(str::trim).skip_while(|line| line.is_empty());
+    let comment = lines.map_while(|line| line.strip_prefix("//")).map(str::trim);
+    let paragraph: Vec<_> = comment.take_while(|line| !line.is_empty()).collect();
+    let paragraph = paragraph.join(" ");
+    match paragraph.split_once(". ") {
+        Some((sentence, _)) => format!("{sentence}."),
+        None => paragraph,
+    }
 }
 
 /// The modules of the standard library, by name.
@@ -177,12 +183,12 @@ fn print(offer: &Offer, output: &mut Output) {
         ("collective", Align::Left),
         ("algorithm", Align::Left),
         ("parameters", Align::Left),
-        ("file", Align::Left),
         ("", Align::Left),
+        ("file", Align::Left),
     ]);
     for entry in algorithms {
         let Entry { file, name, collective, parameters: _, summary } = entry;
-        let cells = [collective, name, &entry.signature(), file, summary];
+        let cells = [collective, name, &entry.signature(), summary, file];
         table.row(cells.map(String::clone));
     }
     print_table(&table, output);
@@ -204,6 +210,14 @@ fn print_table(table: &Table, output: &mut Output) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn summaries_are_first_sentences() {
+        let check = |text: &str, expected: &str| assert_eq!(first_comment(text), expected);
+        check("\n// Rings: each to\n// the next. More.\n", "Rings: each to the next.");
+        check("// A ring.\n//\n// Details", "A ring.");
+        check("algorithm", "");
+    }
 
     #[test]
     fn every_module_of_the_library_is_listed() {

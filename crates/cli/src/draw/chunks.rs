@@ -36,7 +36,8 @@ pub fn layers(dag: &Dag, filter: &RankFilter) -> Layers {
 fn node(op: &Op, column: u32, row: u32) -> Node {
     let Op { to, sources, count, hints: _, statement: _ } = op;
     let reduces = sources.len() > 1;
-    let from: Vec<_> = sources.iter().filter(|source| *source != to).map(|at| place(at, to)).collect();
+    let from: Vec<_> =
+        sources.iter().filter(|source| *source != to).map(|at| place(at, to)).collect();
     let sign = if sources.contains(to) { "+=" } else { "=" };
     Node {
         column,

@@ -12,7 +12,6 @@ pub mod layers;
 pub mod levels;
 pub mod schedule;
 pub mod svg;
-pub mod timeline;
 
 /// The ranks to show: all, or those named.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use crate::output::{Output, Paint};
 use crate::size::ByteSize;
 
 /// Further faults listed.
-const MOST_OTHERS: usize = 5;
+const MOST_OTHERS: usize = 3;
 
 /// Lines of a story; a chain of waits over all ranks says no more after that.
 const MOST_STORY: usize = 24;
@@ -79,28 +79,40 @@ fn depth(algorithm: &Algorithm, target: &Target, facts: &Facts) -> String {
     let shape = target.link(algorithm.protocol);
     let protocol = algorithm.protocol;
     let least = facts.least_link_depth;
-    let (depth, suffices) =
-        (shape.depth, if least < shape.depth { format!("; {least} would do") } else { String::new() });
-    format!("no deadlock on {target} {protocol} links of depth {depth}{suffices}")
+    let depth = shape.depth;
+    let enough = if least < depth { format!("; {least} would do") } else { String::new() };
+    format!("no race, no deadlock on {target} {protocol} links of depth {depth}{enough}")
 }
 
 /// For which calls it holds.
 fn scope(algorithm: &Algorithm, facts: &Facts) -> String {
-    let same = if facts.same_on_every_rank {
-        ", bit for bit the same on every rank"
-    } else {
-        ""
+    let calls = format!("{}, {}", sizes(algorithm), algorithm.placement);
+    if !facts.result_promised {
+        return format!("nothing is promised about the result; everything else holds for {calls}");
+    }
+    let same = match facts.same_on_every_rank && algorithm.collective.reduces() {
+        true => ", bit for bit the same on every rank",
+        false => "",
     };
-    format!("right result for {}, {}{same}", sizes(algorithm), algorithm.placement)
+    format!("right result for {calls}{same}")
 }
 
 fn sizes(algorithm: &Algorithm) -> String {
     let range = algorithm.sizes;
     match (range.min_bytes, range.max_bytes) {
         (0, None) => "all sizes".to_owned(),
-        (0, Some(max)) => format!("sizes up to {}", ByteSize(max)),
+        (0, Some(max)) => format!("sizes {}", up_to(max)),
         (min, None) => format!("sizes from {}", ByteSize(min)),
-        (min, Some(max)) => format!("sizes from {} to {}", ByteSize(min), ByteSize(max)),
+        (min, Some(max)) if min == max => format!("calls of {}", ByteSize(max)),
+        (min, Some(max)) => format!("sizes from {} {}", ByteSize(min), up_to(max)),
+    }
+}
+
+/// The upper end of a range: files mostly name the first size that is too large.
+fn up_to(max: u64) -> String {
+    match max.checked_add(1) {
+        Some(end) if end % 1024 == 0 => format!("below {}", ByteSize(end)),
+        _ => format!("up to {}", ByteSize(max)),
     }
 }
 

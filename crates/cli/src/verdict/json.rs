@@ -56,7 +56,10 @@ struct FactsJson<'a> {
     channels: u32,
     link_depth: u32,
     least_link_depth: u32,
+    messages: u64,
+    result_promised: bool,
     same_on_every_rank: bool,
+    overwrites_input: bool,
 }
 
 impl Verdict {
@@ -100,7 +103,10 @@ impl Proved {
                 channels,
                 link_depth: target.link(algorithm.protocol).depth,
                 least_link_depth: facts.least_link_depth,
+                messages: facts.messages,
+                result_promised: facts.result_promised,
                 same_on_every_rank: facts.same_on_every_rank,
+                overwrites_input: facts.overwrites_input,
             }),
         }
     }

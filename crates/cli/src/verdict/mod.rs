@@ -137,7 +137,18 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
     };
     let at = at.into_iter().map(|step| located(step, provenance)).collect();
     let story = story.iter().map(ToString::to_string).collect();
-    Refused { file, target, kind, message, at, story, excerpt, diagnostics, sound_up_to_bytes, others }
+    Refused {
+        file,
+        target,
+        kind,
+        message,
+        at,
+        story,
+        excerpt,
+        diagnostics,
+        sound_up_to_bytes,
+        others,
+    }
 }
 
 /// A further fault, without its story.

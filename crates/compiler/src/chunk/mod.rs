@@ -9,8 +9,10 @@
 mod dag;
 mod dump;
 
-mod bits;
 mod memory;
+
+mod bits;
+mod cells;
 mod placement;
 mod scratch;
 

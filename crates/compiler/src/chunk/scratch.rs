@@ -8,15 +8,16 @@ use msccl_collective::Rank;
 use rustc_hash::FxHashMap;
 
 use super::bits::Bits;
+use super::memory::BufferId;
 
 /// The scratch blocks of all ranks.
 #[derive(Default)]
 pub(super) struct Scratch {
     blocks: Vec<Block>,
     by_rank: Vec<Vec<u32>>,
-    places: FxHashMap<(u32, Rank), u32>,
+    places: FxHashMap<(BufferId, Rank), u32>,
     /// The last look-up: programs tend to use one buffer many times.
-    latest: Option<((u32, Rank), u32)>,
+    latest: Option<((BufferId, Rank), u32)>,
     chunks: u64,
 }
 
@@ -47,7 +48,7 @@ impl Scratch {
     }
 
     /// The block of `buffer` (of `chunks` chunks) on `rank`.
-    pub fn block(&mut self, buffer: u32, rank: Rank, chunks: u32) -> BlockId {
+    pub fn block(&mut self, buffer: BufferId, rank: Rank, chunks: u32) -> BlockId {
         let key = (buffer, rank);
         if let Some((latest, block)) = self.latest
             && latest == key
@@ -62,7 +63,7 @@ impl Scratch {
         BlockId(block)
     }
 
-    fn touch(&mut self, key: (u32, Rank), chunks: u32) -> u32 {
+    fn touch(&mut self, key: (BufferId, Rank), chunks: u32) -> u32 {
         let (_, rank) = key;
         let id = self.blocks.len() as u32;
         let ids = &mut self.by_rank[rank.index()];

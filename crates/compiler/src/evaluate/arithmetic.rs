@@ -27,6 +27,17 @@ impl Fault {
     }
 }
 
+/// Whether the operator takes integers to an integer.
+#[inline]
+pub(super) fn makes_integer(op: BinaryOp) -> bool {
+    use BinaryOp::*;
+    match op {
+        Add | Subtract | Multiply | Divide | Remainder | Power | ShiftLeft | ShiftRight | BitOr
+        | BitXor | BitAnd => true,
+        Or | And | Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual => false,
+    }
+}
+
 /// `a op b` for the operators from integers to an integer; `None` for the others.
 #[inline]
 pub(super) fn integer(op: BinaryOp, a: i64, b: i64) -> Option<Result<i64, Fault>> {

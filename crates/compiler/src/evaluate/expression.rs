@@ -71,13 +71,11 @@ impl<'a> Interpreter<'a> {
                     return Ok(*value);
                 }
             }
-            ExprKind::Binary(op, pair) => {
-                if arithmetic::integer(*op, 0, 1).is_some() {
-                    return self.deeper(expr.span, |this| {
-                        let (a, b) = (this.int(&pair.0)?, this.int(&pair.1)?);
-                        this.arithmetic(*op, a, b, expr.span)
-                    });
-                }
+            ExprKind::Binary(op, pair) if arithmetic::makes_integer(*op) => {
+                return self.deeper(expr.span, |this| {
+                    let (a, b) = (this.int(&pair.0)?, this.int(&pair.1)?);
+                    this.arithmetic(*op, a, b, expr.span)
+                });
             }
             _ => {}
         }

@@ -23,8 +23,9 @@
 //!    may still hold the step before; so a link must hold the messages of two such steps
 //!    ([`fits_busy_link`]), or all might wait for one another.
 //! 4. *Same place*: both ask for the same channel and, on q, for the same thread block.
-//! 5. *The target has the step*: MSCCL's steps take one message and send one; the native target's
-//!    take and send any number.
+//! 5. *The target has the step*: MSCCL's steps take one message and send one, and among messages that
+//!    will be on one channel each peer taken from has one peer sent to (`Partners`); the native
+//!    target's steps take and send any number.
 //!
 //! # The exact condition of dropping the local write
 //!

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use msccl_collective::{Buffer, Slot};
+use msccl_collective::{Buffer, Rank, Slot};
 use msccl_ir::{LinkShape, StepForm, Target};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::arity::for_each_lowered;
 use super::dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
 use super::fuse::{Candidate, fits_busy_link, may_drop_write, may_pass_on};
+use super::partners::{Joint, Partners};
 use super::slots::SlotTable;
 use super::waves::{LinkNumber, LinkWaves};
 use crate::chunk::{self, At, Hints, Line, Op};
@@ -40,6 +41,7 @@ struct Lowering<'a> {
     slots: SlotTable,
     states: Vec<SlotState>,
     links: LinkWaves,
+    partners: Partners,
     /// Plain sends that may take a further destination (native form only).
     sends: FxHashMap<SendKey, InstructionId>,
     /// By instruction: whether its local write is used by anything but what it passes on.
@@ -79,6 +81,7 @@ impl<'a> Lowering<'a> {
             states: vec![pristine; slots.len()],
             slots,
             links: LinkWaves::default(),
+            partners: Partners::default(),
             sends: FxHashMap::default(),
             used: Vec::new(),
             dag: Dag::default(),
@@ -176,8 +179,12 @@ impl<'a> Lowering<'a> {
         let message = MessageId(self.dag.messages.len() as u32);
         let region = source.slot.run(op.count);
         let candidate = Candidate { region, wave, hints };
-        let sender = match self.passer(source, &candidate) {
+        let sender = match self.passer(source, op.to.rank, &candidate) {
             Some(passer) => {
+                match self.joint(passer, op.to.rank) {
+                    Some(joint) => self.partners.join(self.form, hints.line(), joint),
+                    None => self.partners.start(self.form),
+                }
                 self.dag.instructions[passer.0 as usize].phase = Phase::Pass;
                 for state in self.states_of_mut(source, op.count) {
                     state.writable = state.writable.max(wave + 1);
@@ -185,6 +192,7 @@ impl<'a> Lowering<'a> {
                 passer
             }
             None => {
+                self.partners.start(self.form);
                 self.read(source, op.count, wave);
                 self.plain_send(source, op, wave, hints)
             }
@@ -195,7 +203,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The instruction that may pass the region at `source` on, by the rules of [`super::fuse`].
-    fn passer(&self, source: At, candidate: &Candidate<'_>) -> Option<InstructionId> {
+    fn passer(&self, source: At, to: Rank, candidate: &Candidate<'_>) -> Option<InstructionId> {
         let count = candidate.region.count;
         let mut states = self.states_of(source, count);
         let passer = states.next()?.writer?;
@@ -203,8 +211,19 @@ impl<'a> Lowering<'a> {
         let k_hints = &self.program.hints[k.hints.0 as usize];
         let fuses = fits_busy_link(self.link, count)
             && may_pass_on(self.form, k, k_hints, candidate)
-            && states.all(|state| state.writer == Some(passer));
+            && states.all(|state| state.writer == Some(passer))
+            && self
+                .joint(passer, to)
+                .is_none_or(|joint| self.partners.admit(self.form, candidate.hints.line(), joint));
         fuses.then_some(passer)
+    }
+
+    /// What instruction `id` would join if it sent to `to`, if it takes a message.
+    fn joint(&self, id: InstructionId, to: Rank) -> Option<Joint> {
+        let instruction = self.dag.instruction(id);
+        let taken = instruction.receives().next()?;
+        let from = self.dag.message(taken).from;
+        Some(Joint { rank: instruction.rank, taken, from, to })
     }
 
     /// A send of its own, or one of the same chunks in the same wave if the target sends to many.

@@ -20,6 +20,7 @@ mod dag;
 mod dump;
 mod fuse;
 mod lower;
+mod partners;
 mod slots;
 #[cfg(test)]
 mod tests;

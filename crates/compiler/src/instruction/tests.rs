@@ -292,6 +292,48 @@ fn msccl_passes_on_to_one_receiver_only() {
 }
 
 #[test]
+fn a_peer_on_a_channel_asked_for_has_one_partner() {
+    // The second chunk would need a thread block that takes from r0 and sends to r3 on the channel
+    // on which another takes from r0 and sends to r2.
+    let crossing = "
+        r1.o[0] = r0.o[0] ch0
+        r2.o[0] = r1.o[0] ch0
+        r1.o[1] = r0.o[1] ch0
+        r3.o[1] = r1.o[1] ch0";
+    check(
+        Target::msccl(),
+        crossing,
+        "w0  r0  o[0] → r1
+         w0  r1  r0 → o[0], r2
+         w1  r0  o[1] → r1
+         w1  r1  r0 → o[1]
+         w1  r2  r1 → o[0]
+         w2  r1  o[1] → r3
+         w2  r3  r1 → o[1]",
+    );
+}
+
+#[test]
+fn a_chain_that_comes_by_twice_keeps_its_partners() {
+    // r1 takes from r0 and sends to r2; later in the same chain it takes from r3 and would send to r2.
+    check(
+        Target::msccl(),
+        "r1.o[0] = r0.o[0]
+         r2.o[0] = r1.o[0]
+         r3.o[0] = r2.o[0]
+         r1.o[1] = r3.o[0]
+         r2.o[1] = r1.o[1]",
+        "w0  r0  o[0] → r1
+         w0  r1  r0 → o[0], r2
+         w1  r2  r1 → o[0], r3
+         w2  r3  r2 → o[0], r1
+         w3  r1  r3 → o[1]
+         w4  r1  o[1] → r2
+         w4  r2  r1 → o[1]",
+    );
+}
+
+#[test]
 fn sums_and_fan_outs_are_single_steps_on_the_native_target() {
     check(
         Target::native(),

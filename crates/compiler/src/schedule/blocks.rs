@@ -2,11 +2,14 @@
 //!
 //! An instruction with messages belongs to the thread block that owns the link ends they use. A
 //! local instruction joins the block that last wrote what it needs, if that block only receives, so
-//! that it need not wait; otherwise the block for local work. A hint overrides all of this.
+//! that it need not wait; otherwise the block for local work. Half of a block's steps is left for what
+//! must stand in it, no-op steps among them; then another block is opened. A hint overrides all of
+//! this.
 
 use std::collections::BTreeSet;
 
 use msccl_collective::{Channel, Slot, TbIndex};
+use msccl_ir::Target;
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
@@ -27,6 +30,8 @@ pub struct Blocks<'a> {
     by_hint: FxHashMap<u32, TbIndex>,
     /// The block for local work of each instance.
     local: FxHashMap<u32, TbIndex>,
+    /// Local instructions go to blocks with fewer steps than this.
+    local_steps_max: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +39,8 @@ struct Block {
     /// Known as soon as the block owns a link.
     channel: Option<Channel>,
     sends: bool,
+    /// Instructions so far.
+    steps: u32,
 }
 
 impl<'a> Blocks<'a> {
@@ -48,6 +55,7 @@ impl<'a> Blocks<'a> {
         routes: &'a Routes,
         dag: &instruction::Dag,
         ids: &[InstructionId],
+        target: &Target,
     ) -> Result<Self, Vec<Diagnostic>> {
         let mut blocks = Self {
             program,
@@ -56,6 +64,7 @@ impl<'a> Blocks<'a> {
             by_owner: FxHashMap::default(),
             by_hint: FxHashMap::default(),
             local: FxHashMap::default(),
+            local_steps_max: target.limits.steps_per_tb / 2,
         };
         let instructions = || ids.iter().map(|&id| dag.instruction(id));
         let asked: BTreeSet<u32> =
@@ -72,15 +81,14 @@ impl<'a> Blocks<'a> {
 
     /// The block that runs `instruction`; every earlier instruction of the rank has one.
     pub fn of(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
-        if let Some(block) = self.hinted(instruction) {
-            return block;
-        }
-        let block = match self.owner(instruction) {
+        let tb = self.hinted(instruction).unwrap_or_else(|| match self.owner(instruction) {
             Some((owner, channel)) => self.owned(owner, channel),
             None => self.for_local(instruction, memory),
-        };
-        self.blocks[block.index()].sends |= instruction.sends().next().is_some();
-        block
+        });
+        let block = &mut self.blocks[tb.index()];
+        block.sends |= instruction.sends().next().is_some();
+        block.steps += 1;
+        tb
     }
 
     /// The channel of every block.
@@ -101,7 +109,7 @@ impl<'a> Blocks<'a> {
     }
 
     fn open(&mut self, channel: Option<Channel>) -> TbIndex {
-        self.blocks.push(Block { channel, sends: false });
+        self.blocks.push(Block { channel, sends: false, steps: 0 });
         TbIndex::from(self.blocks.len() - 1)
     }
 
@@ -128,8 +136,13 @@ impl<'a> Blocks<'a> {
         let touched = instruction.sources.iter().chain(&instruction.destinations);
         let writers = touched.filter_map(local).filter_map(|slot| memory.writer(slot));
         let receiving = writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);
+        let roomy = |tb: &TbIndex| self.blocks[tb.index()].steps < self.local_steps_max;
         let instance = self.program.hints[instruction.hints.0 as usize].instance;
-        receiving.last().or(self.local.get(&instance).copied()).unwrap_or_else(|| {
+        let known = receiving.last().filter(roomy).or_else(|| {
+            let local = self.local.get(&instance).copied();
+            local.filter(roomy)
+        });
+        known.unwrap_or_else(|| {
             let block = self.open(None);
             self.local.insert(instance, block);
             block

@@ -1,7 +1,7 @@
 //! Writes the steps of one rank, in the order of waves and phases.
 
 use msccl_collective::{Rank, Slot, StepIndex, TbIndex};
-use msccl_ir::{Place, RankProgram, Step, StepForm, ThreadBlock, Wait, Waits};
+use msccl_ir::{Place, RankProgram, Step, StepForm, Target, ThreadBlock, Wait, Waits};
 use msccl_syntax::Diagnostic;
 use smallvec::SmallVec;
 
@@ -40,7 +40,7 @@ pub fn rank(
 ) -> Result<RankSteps, Vec<Diagnostic>> {
     let mut emitter = Emitter {
         context,
-        blocks: Blocks::new(context.program, context.routes, context.dag, ids)?,
+        blocks: Blocks::new(context.program, context.routes, context.dag, ids, context.target)?,
         memory: Memory::new(context.slots, rank),
         clocks: Clocks::default(),
         built: Vec::new(),
@@ -76,8 +76,8 @@ pub struct Context<'a> {
     pub routes: &'a Routes,
     /// Numbers of memory slots.
     pub slots: &'a SlotTable,
-    /// Which steps exist.
-    pub form: StepForm,
+    /// Which steps exist, and how many fit.
+    pub target: &'a Target,
 }
 
 struct Emitter<'a> {
@@ -108,7 +108,7 @@ impl Emitter<'_> {
         self.find_needed(instruction);
         let next = self.built[tb.index()].steps.len() as u32;
         let mut waits = self.clocks.wait(tb, next, &mut self.needed);
-        if self.context.form == StepForm::Msccl {
+        if self.context.target.form == StepForm::Msccl {
             self.wait_in_nops(tb, &mut waits, instruction.statement);
         }
         let step = self.step(instruction, waits);

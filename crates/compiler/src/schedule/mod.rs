@@ -73,13 +73,8 @@ pub fn schedule(
 ) -> Result<Schedule, Vec<Diagnostic>> {
     let routes = channels::assign(program, instructions, target)?;
     let slots = SlotTable::new(&program.collective, &program.scratch_chunks);
-    let context = emit::Context {
-        program,
-        dag: instructions,
-        routes: &routes,
-        slots: &slots,
-        form: target.form,
-    };
+    let context =
+        emit::Context { program, dag: instructions, routes: &routes, slots: &slots, target };
     let mut ranks = Vec::with_capacity(program.scratch_chunks.len());
     let mut statements = Vec::with_capacity(program.scratch_chunks.len());
     for (rank, ids) in emit::by_rank(program, instructions) {

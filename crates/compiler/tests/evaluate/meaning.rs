@@ -59,7 +59,9 @@ fn random_programs_keep_their_meaning() {
 fn check(collective: &str, declared: bool, placement: Placement, seed: u64) {
     let clause = if declared { "in place" } else { "" };
     let program = |body: &str| {
-        format!("{CUSTOM}\nalgorithm a(ranks N = 3) implements {collective} {clause} {{\n{body}\n}}")
+        format!(
+            "{CUSTOM}\nalgorithm a(ranks N = 3) implements {collective} {clause} {{\n{body}\n}}"
+        )
     };
     let launch = Launch { placement: Some(placement), ..Launch::default() };
     let one_memory = declared || placement == Placement::InPlace;
@@ -67,7 +69,7 @@ fn check(collective: &str, declared: bool, placement: Placement, seed: u64) {
     let body = reference.random_body(seed);
     let text = program(&body);
     let dag = dag_for(&text, &launch);
-    let call = run(&dag);
+    let call = run(&dag, &text);
     for rank in dag.collective.all_ranks() {
         for index in 0..dag.collective.output_chunks(rank) {
             let slot = Slot::new(Buffer::Output, index);
@@ -82,7 +84,7 @@ fn check(collective: &str, declared: bool, placement: Placement, seed: u64) {
 
 /// A value for a contribution; sums wrap.
 fn value(rank: Rank, index: u32) -> u64 {
-    (u64::from(rank.0) << 32 | u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    ((u64::from(rank.0) << 32) + u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 // --- The reference ---------------------------------------------------------------------------------
@@ -134,7 +136,8 @@ impl Reference {
         let count = 1 + random.below(CHUNKS);
         let to = self.random_region(random, count)?;
         let terms = 1 + random.below(2);
-        let terms: Option<Vec<At>> = (0..terms).map(|_| self.random_region(random, count)).collect();
+        let terms: Option<Vec<At>> =
+            (0..terms).map(|_| self.random_region(random, count)).collect();
         let terms = terms?;
         let reduces = random.below(2) == 1;
         let sources: Vec<At> = terms.iter().copied().chain(reduces.then_some(to)).collect();
@@ -158,9 +161,8 @@ impl Reference {
         let to = self.cell(to);
         let cells = sources.iter().map(|&source| self.cell(source));
         let (same, others): (Vec<At>, Vec<At>) = cells.partition(|&cell| cell == to);
-        let apart = |cell: &At| {
-            cell.rank != to.rank || !cell.slot.run(count).overlaps(to.slot.run(count))
-        };
+        let apart =
+            |cell: &At| cell.rank != to.rank || !cell.slot.run(count).overlaps(to.slot.run(count));
         same.len() <= 1 && others.iter().all(apart)
     }
 
@@ -189,7 +191,7 @@ fn write(at: At, count: u32) -> String {
 // --- The call --------------------------------------------------------------------------------------
 
 /// What the call's memory holds after the ops. Checks on the way that the input stays as it is.
-fn run(dag: &Dag) -> HashMap<At, u64> {
+fn run(dag: &Dag, text: &str) -> HashMap<At, u64> {
     let mut values = HashMap::new();
     for rank in dag.collective.all_ranks() {
         for index in 0..dag.collective.input_chunks(rank) {
@@ -201,9 +203,11 @@ fn run(dag: &Dag) -> HashMap<At, u64> {
     }
     for op in &dag.ops {
         for chunk in 0..op.count {
-            let held = |source: &At| values.get(&memory(dag, after(*source, chunk))).copied();
-            let sum = op.sources.iter().map(|source| held(source).expect("unwritten"));
-            let sum = sum.fold(0, u64::wrapping_add);
+            let held = |source: &At| {
+                let held = values.get(&memory(dag, after(*source, chunk))).copied();
+                held.unwrap_or_else(|| panic!("{op} reads nothing:\n{text}\n{dag}"))
+            };
+            let sum = op.sources.iter().map(held).fold(0, u64::wrapping_add);
             let to = after(op.to, chunk);
             assert!(may_write(dag, to), "{op} writes the caller's input:\n{dag}");
             values.insert(memory(dag, to), sum);

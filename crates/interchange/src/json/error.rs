@@ -14,13 +14,14 @@ pub struct ReadError {
 
 impl ReadError {
     pub(super) fn at_path(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
+        // `.` is the whole, `?` a place that the parser could not tell.
         let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
+        let path = if path == "." || path == "?" { String::new() } else { path };
         Self { path, ..Self::at_end(error.into_inner()) }
     }
 
     pub(super) fn at_end(error: serde_json::Error) -> Self {
-        let position = (error.line() > 0).then(|| (error.line(), error.column()));
+        let position = (error.line() > 0).then(|| (error.line(), error.column().max(1)));
         let mut message = error.to_string();
         // serde_json repeats the position at the end of its message.
         if let Some(end) = message.rfind(" at line ") {

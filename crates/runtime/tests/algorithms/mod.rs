@@ -1,5 +1,7 @@
 //! Algorithms written out by hand, small enough to be seen to be right.
 
+#![allow(dead_code)] // Not every test that shares this file uses all of it.
+
 use std::sync::Arc;
 
 use msccl_collective::{

@@ -23,7 +23,7 @@ pub fn text(timeline: &Timeline) -> String {
     }
     let _ = writeln!(text, "{:<width$} 0{:>COLUMNS$.1} µs", "", total_us);
     text.push_str("s send  r receive  c copy  + reduce  f receive, copy, send  ");
-    text.push_str("a receive, reduce (and copy, send)  . wait\n");
+    text.push_str("a receive, reduce (and copy, send)  * any other  . wait\n");
     text
 }
 

@@ -17,8 +17,6 @@ mod expression;
 mod item;
 mod layout;
 mod statement;
-#[cfg(test)]
-mod tests;
 
 use std::ops::Range;
 

@@ -116,16 +116,18 @@ impl Emitter<'_> {
         }
     }
 
-    /// A statement without a block.
+    /// A statement without a block. What moves data may break after `=`.
     fn simple(&mut self, node: Node<'_>) {
+        let moves = matches!(node.as_rule(), Rule::assignment | Rule::promise);
         let is_scratch = node.as_rule() == Rule::scratch;
         for (index, part) in node.into_inner().enumerate() {
             match part.as_rule() {
                 Rule::comma => self.token(&part),
-                Rule::string | Rule::hints => self.continued(|emitter| match part.as_rule() {
-                    Rule::hints => emitter.hints(part),
-                    _ => emitter.token(&part),
-                }),
+                Rule::string => self.continued(|emitter| emitter.token(&part)),
+                Rule::hints => self.continued(|emitter| emitter.hints(part)),
+                Rule::expr if moves => {
+                    self.group(|emitter| emitter.continued(|emitter| emitter.expr(part)));
+                }
                 rule => {
                     let hugs = is_scratch && !matches!(rule, Rule::kw_scratch | Rule::name);
                     if index > 0 && !hugs {

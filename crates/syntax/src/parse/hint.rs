@@ -60,7 +60,7 @@ impl Slip<'_> {
         if before.ends_with('@') || (*found == "(" && so_far.contains('@')) {
             return Some("after `@` stands a name, an integer or an expression in parentheses");
         }
-        if so_far.starts_with("algorithm") && expected.has(Phrase::Expression) {
+        if so_far.contains("implements") && expected.has(Phrase::Expression) {
             return Some("arguments are labelled: `allreduce(chunks N)`, `broadcast(root 0)`");
         }
         if so_far.starts_with("fn") && *found == "{" {
@@ -100,6 +100,7 @@ impl Slip<'_> {
                 "the clauses are `in place`, `protocol NAME`, `instances k`, `bytes a..b` and \
                  `threads t`"
             }
+            Phrase::UpTo => "message sizes are given as `bytes a..b` or `bytes a..`",
             Phrase::Hint => "for example `on channel c, send tb 0`",
             Phrase::Else => "every `if … then …` has an `else`: it is a value",
             _ => return None,

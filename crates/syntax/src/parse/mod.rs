@@ -12,8 +12,6 @@ mod item;
 mod operation;
 mod recover;
 mod statement;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use operation::binary;
 

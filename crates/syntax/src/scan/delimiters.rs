@@ -52,8 +52,7 @@ impl Delimiters {
     /// A closing bracket; `indent` if it is the first thing on its line.
     pub(super) fn close(&mut self, bracket: char, at: usize, indent: Option<usize>) {
         let Some(depth) = self.open.iter().rposition(|open| partner(open.bracket) == bracket) else {
-            let message = format!("`{bracket}` closes nothing");
-            return self.diagnostics.push(Diagnostic::error(self.span(at), message));
+            return self.closes_nothing(bracket, at);
         };
         for inner in self.open.split_off(depth + 1) {
             self.mismatched(inner, bracket, at);
@@ -62,6 +61,17 @@ impl Delimiters {
             && indent.is_some_and(|indent| indent != open.indent)
         {
             self.suspect.get_or_insert((open, at));
+        }
+    }
+
+    /// Taken for a slip of the inner bracket, if one is open; else there is nothing to close.
+    fn closes_nothing(&mut self, bracket: char, at: usize) {
+        match self.open.pop_if(|open| open.bracket != '{') {
+            Some(inner) => self.mismatched(inner, bracket, at),
+            None => {
+                let message = format!("`{bracket}` closes nothing");
+                self.diagnostics.push(Diagnostic::error(self.span(at), message));
+            }
         }
     }
 

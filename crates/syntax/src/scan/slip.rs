@@ -89,7 +89,7 @@ fn foreign_quote(text: &str) -> Option<Found> {
     let line = text.split('\n').next().unwrap_or_default();
     let end = line[quote.len_utf8()..].find(closing);
     let bytes = end.map_or(quote.len_utf8(), |end| quote.len_utf8() + end + closing.len_utf8());
-    let message = format!("unexpected quote {quote}");
+    let message = format!("unexpected `{quote}`");
     let hint = Some("texts stand in double quotes: \"text\"");
     Some(Found { bytes, wrong: Some((Mend::Blank, Wrong { message, hint })) })
 }

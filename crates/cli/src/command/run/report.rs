@@ -11,7 +11,11 @@ use crate::verdict::{Proved, Verdict, VerdictJson};
 /// Prints what ran, and the table.
 pub fn print(proved: &Proved, plan: &Plan, rows: &[Row], output: &mut Output) {
     let done = rows.iter().all(Row::is_right);
-    let answer = if done { output.paint(Paint::Good, "correct") } else { output.paint(Paint::Bad, "wrong  ") };
+    let answer = if done {
+        output.paint(Paint::Good, "correct")
+    } else {
+        output.paint(Paint::Bad, "wrong  ")
+    };
     output.line(format_args!("{answer}  {}", setting(proved, plan, rows)));
     output.detail("");
     let mut table = Table::new(&[
@@ -36,7 +40,6 @@ pub fn print(proved: &Proved, plan: &Plan, rows: &[Row], output: &mut Output) {
 fn setting(proved: &Proved, plan: &Plan, rows: &[Row]) -> String {
     let Plan { calls: _, data_type, reduction, in_place, iterations, .. } = plan;
     let algorithm = proved.verified.algorithm();
-    let ranks = counted(u64::from(algorithm.collective.ranks), "rank");
     let timings = || rows.iter().filter_map(|row| row.outcome.as_ref().ok());
     let workers = timings().map(|timing| timing.workers).max().unwrap_or(0);
     let workers = counted(workers as u64, "host thread");
@@ -45,10 +48,9 @@ fn setting(proved: &Proved, plan: &Plan, rows: &[Row]) -> String {
         if algorithm.collective.reduces() { format!("{reduction} of ") } else { String::new() };
     let runs = counted(u64::from(*iterations), "run");
     let compared = timings().map(|timing| timing.compared as u64).sum();
+    let compared = counted(compared, "output element");
     format!(
-        "{ranks} on {workers}, {operation}{data_type}, {placement}, {runs} of each size, {} \
-         compared with the reference",
-        counted(compared, "element")
+        "{operation}{data_type}, {placement}, on {workers}; {runs} of each size, {compared} compared"
     )
 }
 
@@ -150,6 +152,9 @@ mod tests {
 
     #[test]
     fn durations_choose_their_unit() {
-        assert_eq!([0.25, 999.0, 1500.0, 2.5e6].map(duration), ["0.2 µs", "999.0 µs", "1.50 ms", "2.50 s"]);
+        assert_eq!(
+            [0.25, 999.0, 1500.0, 2.5e6].map(duration),
+            ["0.2 µs", "999.0 µs", "1.50 ms", "2.50 s"]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! `msccl show`: a program after any stage, as text or picture.
 
 mod text;
+mod timeline;
 
 use std::io::Write;
 
@@ -69,11 +70,7 @@ fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Show
     Ok(loaded.map(|subject| Shown::Finished(Box::new(subject))))
 }
 
-fn of_program(
-    program: Program,
-    stage: Stage,
-    target: Target,
-) -> std::result::Result<Shown, Doubt> {
+fn of_program(program: Program, stage: Stage, target: Target) -> std::result::Result<Shown, Doubt> {
     match stage {
         Stage::Chunk => Ok(Shown::Chunks(program.chunks)),
         Stage::Instruction | Stage::Schedule | Stage::Timeline => {
@@ -111,8 +108,8 @@ fn render(shown: &Shown, args: &ShowArgs, filter: &RankFilter) -> Result<String>
         }
         (Stage::Schedule, Shown::Stages(stages)) => schedule(&stages.subject, args, filter),
         (Stage::Schedule, Shown::Finished(subject)) => schedule(subject, args, filter),
-        (Stage::Timeline, Shown::Stages(stages)) => timeline(&stages.subject, args, filter),
-        (Stage::Timeline, Shown::Finished(subject)) => timeline(subject, args, filter),
+        (Stage::Timeline, Shown::Stages(stages)) => at_times(&stages.subject, args, filter),
+        (Stage::Timeline, Shown::Finished(subject)) => at_times(subject, args, filter),
         _ => Err(Failure::new(format!(
             "{}: this file holds a finished algorithm, which has no such stage; show its schedule \
              or timeline, or give the program",
@@ -135,8 +132,8 @@ fn schedule(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<S
     }
 }
 
-fn timeline(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
-    draw::timeline::timeline(subject, args.size, args.format, filter).map_err(Failure::new)
+fn at_times(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
+    timeline::render(subject, args.size, args.format, filter).map_err(Failure::new)
 }
 
 /// A picture of `boxes` boxes before filtering.

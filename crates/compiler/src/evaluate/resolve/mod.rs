@@ -1,8 +1,9 @@
 //! Name resolution: from syntax trees to [`resolved`](super::resolved).
 //!
 //! Guarantees: every variable of the result is bound where it is used, every function called
-//! exists and gets as many arguments as it takes, and stands where its kind may stand. What is
-//! refused is reported and left out, and the rest is still looked at.
+//! exists, gets as many arguments as it takes, and stands where its kind may stand. What is refused
+//! is reported and left out, and the rest is still looked at. Which statements may stand in a
+//! collective and which outside is the grammar's affair.
 //!
 //! All files share one space of names for functions and one for collectives.
 
@@ -28,13 +29,8 @@ pub(super) fn resolve(
     report: &mut Report,
 ) -> Result<Program, Refused> {
     let items = Items::collect(files, report);
-    let mut resolver = Resolver {
-        items: &items,
-        report,
-        scope: Scope::default(),
-        sites: Vec::new(),
-        context: Context::Function,
-    };
+    let mut resolver =
+        Resolver { items: &items, report, scope: Scope::default(), sites: Vec::new() };
     let functions = items.functions.iter().map(|item| resolver.function(item)).collect();
     let collectives = items.collectives.iter().map(|item| resolver.collective(item)).collect();
     let algorithm = items.algorithm(whole, wanted).map_err(|error| resolver.report.error(error))?;
@@ -42,20 +38,11 @@ pub(super) fn resolve(
     Ok(Program { functions, collectives, algorithm, sites: resolver.sites })
 }
 
-/// What the statements at hand belong to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Context {
-    Algorithm,
-    Function,
-    Collective,
-}
-
 struct Resolver<'a> {
     items: &'a Items<'a>,
     report: &'a mut Report,
     scope: Scope<'a>,
     sites: Vec<Span>,
-    context: Context,
 }
 
 impl<'a> Resolver<'a> {
@@ -64,7 +51,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn function(&mut self, item: &'a ast::Function) -> Function {
-        let params = self.enter(Context::Function, &item.params);
+        let params = self.enter(&item.params);
         let body = match &item.body {
             ast::FunctionBody::Value(value) => Body::Value(self.expr(value)),
             ast::FunctionBody::Block(block) => Body::Block(self.block(block)),
@@ -73,13 +60,18 @@ impl<'a> Resolver<'a> {
     }
 
     fn collective(&mut self, item: &'a ast::CollectiveItem) -> Collective {
-        let params = self.enter(Context::Collective, &item.params);
+        if let Some(param) = item.params.iter().find(|p| p.role == ast::ParamRole::PerNode) {
+            let message = "only an algorithm's parameter can say how many ranks a node has";
+            let hint = "leave the word `per_node` out, and use `per_node()` for its value";
+            self.error(Diagnostic::error(param.span, message).hint(hint));
+        }
+        let params = self.enter(&item.params);
         let body = self.block(&item.body);
         Collective { name: item.name.text.clone(), frame: self.leave(params), body }
     }
 
     fn algorithm(&mut self, item: &'a ast::AlgorithmItem) -> Algorithm {
-        let params = self.enter(Context::Algorithm, &item.params);
+        let params = self.enter(&item.params);
         self.check_per_node(item);
         let implements = self.implements(&item.implements);
         let clauses = item.clauses.iter().map(|clause| self.clause(clause)).collect();
@@ -91,8 +83,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Starts a frame. Defaults see the parameters before them.
-    fn enter(&mut self, context: Context, params: &'a [ast::Param]) -> Vec<Param> {
-        self.context = context;
+    fn enter(&mut self, params: &'a [ast::Param]) -> Vec<Param> {
         self.scope = Scope::default();
         params.iter().map(|param| self.param(param)).collect()
     }
@@ -106,11 +97,6 @@ impl<'a> Resolver<'a> {
         if self.scope.find(&name.text).is_some() {
             let message = format!("there are two parameters called `{}`", name.text);
             self.error(Diagnostic::error(name.span, message));
-        }
-        if *role == ast::ParamRole::PerNode && self.context != Context::Algorithm {
-            let message = "only an algorithm's parameter can say how many ranks a node has";
-            let hint = "leave the word `per_node` out, and use `per_node()` for its value";
-            self.error(Diagnostic::error(*span, message).hint(hint));
         }
         let default = default.as_ref().map(|default| self.expr(default));
         self.scope.bind(&name.text);

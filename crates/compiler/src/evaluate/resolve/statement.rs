@@ -7,7 +7,7 @@ use super::super::resolved::{
     Block, Expr, ExprKind, FunctionId, Hint, Site, Statement, StatementKind,
 };
 use super::super::standard;
-use super::{Context, Resolver, scope};
+use super::{Resolver, scope};
 
 impl<'a> Resolver<'a> {
     pub(super) fn block(&mut self, block: &'a ast::Block) -> Block {
@@ -22,7 +22,6 @@ impl<'a> Resolver<'a> {
     }
 
     fn statement(&mut self, statement: &'a ast::Statement) -> Option<StatementKind> {
-        self.check_context(statement);
         Some(match &statement.kind {
             ast::StatementKind::Let { name, value } => {
                 let value = self.expr(value);
@@ -73,29 +72,6 @@ impl<'a> Resolver<'a> {
     fn site(&mut self, span: Span) -> Site {
         self.sites.push(span);
         Site(self.sites.len() as u32 - 1)
-    }
-
-    /// Statements that move data stand in algorithms and functions; that conditions stand only in
-    /// collectives is the grammar's affair.
-    fn check_context(&mut self, statement: &ast::Statement) {
-        match &statement.kind {
-            ast::StatementKind::Assign { .. }
-            | ast::StatementKind::Call { .. }
-            | ast::StatementKind::Scratch { .. }
-            | ast::StatementKind::On { .. } => {
-                if self.context == Context::Collective {
-                    let message = "a collective moves no data; it says what is `given` and what \
-                                   it must `promise`";
-                    self.error(Diagnostic::error(statement.span, message));
-                }
-            }
-            ast::StatementKind::Given { .. }
-            | ast::StatementKind::Promise { .. }
-            | ast::StatementKind::Let { .. }
-            | ast::StatementKind::If { .. }
-            | ast::StatementKind::For { .. }
-            | ast::StatementKind::Require { .. } => {}
-        }
     }
 
     pub(super) fn hints(&mut self, hints: &'a [ast::Hint]) -> Vec<Hint> {

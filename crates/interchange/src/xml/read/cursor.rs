@@ -162,7 +162,11 @@ impl<'a> Cursor<'a> {
                 Ok(Event::Comment(_) | Event::PI(_)) => {}
                 Ok(Event::Decl(prolog)) => self.check_encoding(offset, &prolog)?,
                 Ok(Event::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => {}
-                Ok(Event::Text(_) | Event::CData(_) | Event::GeneralRef(_)) => {
+                Ok(Event::Text(text)) => {
+                    let space = text.len() - text.trim_ascii_start().len();
+                    return Err(self.error(offset + space, "elements only", "text", "remove it"));
+                }
+                Ok(Event::CData(_) | Event::GeneralRef(_)) => {
                     return Err(self.error(offset, "elements only", "text", "remove it"));
                 }
                 Ok(Event::DocType(_)) => {
@@ -191,7 +195,12 @@ impl<'a> Cursor<'a> {
         let start = self.offset_of(tag, offset + 1);
         let content = self.text.get(start..start + tag.len()).unwrap_or_default();
         let name_bytes = tag.name().into_inner().len().min(content.len());
-        Ok(Item::Open(Element { content, name_bytes, offset }))
+        let element = Element { content, name_bytes, offset };
+        if element.name().iter().copied().all(is_name_byte) {
+            return Ok(Item::Open(element));
+        }
+        let found = format!("{:?}", clip(&String::from_utf8_lossy(element.name())));
+        Err(self.error(offset, "an element's name", found, ""))
     }
 
     fn check_encoding(
@@ -223,13 +232,17 @@ impl<'a> Cursor<'a> {
     }
 }
 
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte >= 0x80 || b"_-.:".contains(&byte)
+}
+
 const ALGO: &str = "<algo>";
 const END: &str = "the end of the file after </algo>";
 const NOT_MSCCL: &str = "this is not an MSCCL algorithm";
 
 /// A piece of someone's file, short enough for a message.
 pub(super) fn clip(text: &str) -> String {
-    const MOST_CHARS: usize = 60;
+    const MOST_CHARS: usize = 120;
     match text.char_indices().nth(MOST_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),

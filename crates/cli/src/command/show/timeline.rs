@@ -1,0 +1,58 @@
+//! When every step runs on an ideal host, as the simulator estimates it.
+
+use msccl_simulate::timeline::{CostModel, Row, Span, Timeline, svg, text, timeline};
+use serde_json::json;
+
+use crate::args::Picture;
+use crate::draw::RankFilter;
+use crate::size::ByteSize;
+use crate::subject::Subject;
+
+/// The timeline of a call of `size` on one host whose ranks share a switch.
+///
+/// # Errors
+///
+/// The algorithm never ends, or the form is not one for timelines.
+pub fn render(
+    subject: &Subject,
+    size: ByteSize,
+    picture: Picture,
+    filter: &RankFilter,
+) -> Result<String, String> {
+    let Subject { file, algorithm, provenance: _, target } = subject;
+    let cost = CostModel::nvswitch(algorithm.protocol);
+    let estimate = timeline(algorithm, target, &cost, size.0);
+    let mut estimate = estimate.map_err(|error| format!("{file}: {error}"))?;
+    estimate.rows.retain(|row| filter.shows(row.rank));
+    match picture {
+        Picture::Text => Ok(text(&estimate)),
+        Picture::Svg => Ok(svg(&estimate)),
+        Picture::Json => Ok(to_json(&estimate)),
+        Picture::Dot => {
+            Err("a timeline is no graph; choose --format text, svg or json".to_owned())
+        }
+    }
+}
+
+fn to_json(estimate: &Timeline) -> String {
+    let Timeline { name, bytes, rows, rounds, total_us } = estimate;
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|Row { rank, tb, channel, spans }| {
+            let spans: Vec<_> = spans.iter().map(span).collect();
+            json!({ "rank": rank.0, "tb": tb.0, "channel": channel.0, "spans": spans })
+        })
+        .collect();
+    let all = json!({
+        "name": name, "bytes": bytes, "rounds": rounds, "total_us": total_us, "rows": rows,
+    });
+    format!("{all:#}\n")
+}
+
+fn span(span: &Span) -> serde_json::Value {
+    let Span { at, round, kind, start_us, end_us } = span;
+    json!({
+        "step": at.step.0, "round": round, "kind": kind.abbreviation(),
+        "start_us": start_us, "end_us": end_us,
+    })
+}

@@ -1,0 +1,85 @@
+//! Which ends of links one thread block joins.
+
+use msccl_collective::Rank;
+use msccl_ir::StepForm;
+use rustc_hash::FxHashMap;
+
+use super::dag::MessageId;
+use crate::chunk::Line;
+
+/// The pairs of link ends that passing on has joined so far.
+///
+/// A thread block of the MSCCL form takes from one peer and sends to one, on one channel. So among
+/// messages that will be on one channel, an end that is joined with one peer's cannot be joined with
+/// another's: among all on a channel that the author asked for, and among those that pass one chain of
+/// messages on.
+#[derive(Debug, Default)]
+pub struct Partners {
+    joined: FxHashMap<(Scope, Rank, End), Rank>,
+    /// By message: the first message of its chain.
+    chains: Vec<MessageId>,
+}
+
+/// Messages that will be on one channel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Scope {
+    Channel(u32),
+    Chain(MessageId),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum End {
+    From(Rank),
+    To(Rank),
+}
+
+/// A step that would take from one rank and send to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Joint {
+    /// Whose step.
+    pub rank: Rank,
+    /// The message that it takes.
+    pub taken: MessageId,
+    /// Where that message comes from.
+    pub from: Rank,
+    /// Where it would send to.
+    pub to: Rank,
+}
+
+impl Partners {
+    /// Whether one thread block may take and send as `joint` says, on `line`.
+    pub fn admit(&self, form: StepForm, line: Line, joint: Joint) -> bool {
+        if form == StepForm::Native {
+            return true;
+        }
+        let scope = self.scope(line, joint.taken);
+        let partner = |end| self.joined.get(&(scope, joint.rank, end)).copied();
+        partner(End::From(joint.from)).is_none_or(|peer| peer == joint.to)
+            && partner(End::To(joint.to)).is_none_or(|peer| peer == joint.from)
+    }
+
+    /// Notes that it does. The next message belongs to the chain of the one taken.
+    pub fn join(&mut self, form: StepForm, line: Line, joint: Joint) {
+        if form == StepForm::Native {
+            return;
+        }
+        let scope = self.scope(line, joint.taken);
+        self.joined.insert((scope, joint.rank, End::From(joint.from)), joint.to);
+        self.joined.insert((scope, joint.rank, End::To(joint.to)), joint.from);
+        self.chains.push(self.chains[joint.taken.0 as usize]);
+    }
+
+    /// Notes that the next message starts a chain.
+    pub fn start(&mut self, form: StepForm) {
+        if form == StepForm::Msccl {
+            self.chains.push(MessageId(self.chains.len() as u32));
+        }
+    }
+
+    fn scope(&self, line: Line, taken: MessageId) -> Scope {
+        match line {
+            Line::Asked { channel } => Scope::Channel(channel),
+            Line::Open { .. } => Scope::Chain(self.chains[taken.0 as usize]),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The syntax crate through its public door: trees, messages, bounds, layout.
+
+mod bounded;
+mod formatted;
+mod generated;
+mod malformed;
+mod parsed;
+mod rendered;
+mod repository;
+mod tree;
