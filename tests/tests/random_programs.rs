@@ -37,6 +37,6 @@ proptest! {
     fn in_instances(program in programs(20), k in 2u32..4) {
         let program = instances(program, k).unwrap();
         check(program.clone(), &Target::native())?;
-        check(program, &Target::executor())?;
+        check(program, &Target::msccl())?;
     }
 }

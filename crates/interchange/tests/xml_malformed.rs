@@ -35,7 +35,7 @@ fn other_encodings_are_named() {
     check_bytes(b"<algo name=\"caf\xe9\"/>", "line 1, column 16 (algo): expected UTF-8");
     check_bytes(b"\x7fELF\x02\x01\x01\0\0", "this is not an MSCCL algorithm");
     check_bytes(b"", "expected <algo>, found the end of the file");
-    check_bytes("{\"format\": \"msccl-ir\"}".as_bytes(), "expected elements only, found text");
+    check_bytes("{\"format\": \"msccl-ir\"}".as_bytes(), "expected <algo>, found text");
 }
 
 #[test]

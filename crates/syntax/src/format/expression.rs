@@ -31,7 +31,9 @@ impl Emitter<'_> {
     fn split(&mut self, parts: &[Node<'_>]) {
         let weakest = parts.iter().filter_map(|part| Strength::of(part.as_rule())).min();
         let weakest = match weakest {
-            None | Some(Strength::Range) => return parts.iter().for_each(|part| self.tight_part(part)),
+            None | Some(Strength::Range | Strength::Power) => {
+                return parts.iter().for_each(|part| self.tight_part(part));
+            }
             Some(weakest) => weakest,
         };
         let is_break = |part: &Node<'_>| Strength::of(part.as_rule()) == Some(weakest);
@@ -48,7 +50,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// A row without blanks round its operators: a range, or one operand.
+    /// A row without blanks round its operators: a range, a power, or one operand.
     pub(super) fn tight(&mut self, node: Node<'_>) {
         node.into_inner().for_each(|part| self.tight_part(&part));
     }

@@ -7,15 +7,16 @@ use crate::grammar::{Node, Rule};
 impl Emitter<'_> {
     /// The whole file.
     pub(super) fn file(&mut self, root: Node<'_>) {
-        let mut previous_has_block = None;
+        let mut previous = None;
         for item in root.into_inner() {
             let has_block = child(&item, Rule::block).is_some();
             let before = self.pieces.len();
-            self.line(item.as_span().start(), previous_has_block.is_none() && self.end == 0);
-            if previous_has_block.is_some_and(|previous| previous || has_block) {
+            self.line(item.as_span().start(), self.end == 0);
+            let stands_apart = previous.is_some_and(|previous| previous || has_block);
+            if stands_apart && item.as_rule() != Rule::EOI {
                 self.separate(before);
             }
-            previous_has_block = Some(has_block);
+            previous = Some(has_block);
             self.item(item);
         }
     }

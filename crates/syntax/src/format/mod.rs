@@ -1,8 +1,8 @@
 //! The one canonical layout.
 //!
 //! Four blanks per level, one statement per line, lines of at most 100 columns where a break can
-//! achieve that. Binary operators stand between spaces, except `..` and the arithmetic in its
-//! operands (`0..2*N-1`); brackets hug what they hold. What does not fit is broken at its weakest
+//! achieve that. Binary operators stand between spaces, except `**`, and `..` with the arithmetic
+//! in its operands (`0..2*N-1`); brackets hug what they hold. What does not fit is broken at its weakest
 //! place: before operators, after the commas of a list, before `implements`, `on` and clauses.
 //!
 //! The author decides three things. Comments stay where they are: at the end of the line of the token
@@ -126,7 +126,7 @@ impl<'t> Emitter<'t> {
         while let Some(comment) = self.comments.first().cloned()
             && comment.start < place
         {
-            if self.newlines_before(comment.start) > 0 {
+            if self.newlines_before(comment.start) > 0 || self.end == 0 {
                 self.line_break(comment.start, is_first);
                 is_first = false;
             }

@@ -8,3 +8,4 @@ mod parsed;
 mod rendered;
 mod repository;
 mod tree;
+mod zz;

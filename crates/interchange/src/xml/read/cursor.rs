@@ -15,6 +15,8 @@ const MOST_DEPTH: usize = 16;
 pub(super) struct Cursor<'a> {
     text: &'a str,
     reader: Reader<&'a [u8]>,
+    /// Whether the root element has been seen.
+    started: bool,
     /// Open elements.
     depth: usize,
     /// Whether the element returned last was `<x/>`, which is open and has no children.
@@ -58,7 +60,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let reader = Reader::from_str(text);
         let (locus, notes) = (Locus::default(), Notes::default());
-        Self { text, reader, depth: 0, self_closed: false, locus, notes }
+        Self { text, reader, started: false, depth: 0, self_closed: false, locus, notes }
     }
 
     /// The root element, which must be `<algo>`.
@@ -164,10 +166,10 @@ impl<'a> Cursor<'a> {
                 Ok(Event::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => {}
                 Ok(Event::Text(text)) => {
                     let space = text.len() - text.trim_ascii_start().len();
-                    return Err(self.error(offset + space, "elements only", "text", "remove it"));
+                    return Err(self.unexpected_text(offset + space));
                 }
                 Ok(Event::CData(_) | Event::GeneralRef(_)) => {
-                    return Err(self.error(offset, "elements only", "text", "remove it"));
+                    return Err(self.unexpected_text(offset));
                 }
                 Ok(Event::DocType(_)) => {
                     let advice = "remove it: entities and external files are not read";
@@ -175,6 +177,13 @@ impl<'a> Cursor<'a> {
                 }
                 Err(error) => return Err(self.malformed(&error)),
             }
+        }
+    }
+
+    fn unexpected_text(&self, offset: usize) -> ReadError {
+        match self.started {
+            true => self.error(offset, "elements only", "text", "remove it"),
+            false => self.error(offset, ALGO, "text", NOT_MSCCL),
         }
     }
 
@@ -190,6 +199,7 @@ impl<'a> Cursor<'a> {
             let expected = format!("at most {MOST_DEPTH} elements inside one another");
             return Err(self.error(offset, expected, found, advice));
         }
+        self.started = true;
         self.depth += 1;
         self.self_closed = self_closed;
         let start = self.offset_of(tag, offset + 1);
