@@ -29,7 +29,7 @@ enum : unsigned {
     MSCCL_PLAN_HEADER_LINK_COUNT         = 21,  // link ends
     MSCCL_PLAN_HEADER_LINK_TABLE         = 22,  // first word of the link table
     MSCCL_PLAN_HEADER_STEPS              = 23,  // first word of the first step; steps run to the end of the plan
-    MSCCL_PLAN_HEADER_AVERAGE_OF         = 24,  // contributions to every complete sum, by which `avg` divides; 0 where `avg` cannot be served
+    MSCCL_PLAN_HEADER_AVERAGE_OF         = 24,  // contributions to a complete sum; 0 where `avg` cannot be served
     MSCCL_PLAN_HEADER_RESERVED_0         = 25,  // 0
     MSCCL_PLAN_HEADER_RESERVED_1         = 26,  // 0
     MSCCL_PLAN_HEADER_RESERVED_2         = 27,  // 0

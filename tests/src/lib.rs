@@ -1,5 +1,6 @@
 //! What tests that cross rooms share.
 
 pub mod example;
+pub mod mutant;
 pub mod program;
 pub mod witness;

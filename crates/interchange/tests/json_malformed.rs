@@ -22,7 +22,8 @@ fn the_file_that_is_spoilt_is_good() {
 #[test]
 fn deep_nesting_is_refused() {
     let good = include_str!("malformed/good.json");
-    let deep = good.replacen("\"name\": \"next\"", &format!("\"name\": {}", "[".repeat(100_000)), 1);
+    let deep =
+        good.replacen("\"name\": \"next\"", &format!("\"name\": {}", "[".repeat(100_000)), 1);
     json::read(&deep).unwrap_err();
     let deep = good.replacen("\"version\": 1", &format!("\"x\": {}", "[".repeat(100_000)), 1);
     json::read(&deep).unwrap_err();
@@ -45,6 +46,8 @@ fn every_cut_of_a_good_file_is_refused() {
 }
 
 proptest! {
+    #![proptest_config(generator::config())]
+
     /// The reader ends, and does not panic, on files with random damage.
     #[test]
     fn damage_is_survived(

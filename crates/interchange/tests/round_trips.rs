@@ -5,10 +5,12 @@ mod generator;
 use msccl_collective::{
     Buffer, Channel, Collective, Kind, Placement, Protocol, Rank, SizeRange, Slot,
 };
-use msccl_interchange::xml::{self, Dialect};
 use msccl_interchange::json;
+use msccl_interchange::xml::{self, Dialect};
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock, text};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 use generator::{anything, expressible, tapes};
 
@@ -34,6 +36,8 @@ fn through_text(algorithm: &Algorithm) {
 }
 
 proptest! {
+    #![proptest_config(generator::config())]
+
     #[test]
     fn anything_through_text_and_json(mut tape in tapes()) {
         let algorithm = anything(&mut tape);
@@ -52,6 +56,26 @@ proptest! {
     #[test]
     fn executor_through_xml(mut tape in tapes()) {
         through_xml(&expressible(&mut tape, Dialect::Executor), Dialect::Executor);
+    }
+}
+
+/// A test of random algorithms is worth what its generator reaches.
+#[test]
+fn the_generator_reaches_every_shape() {
+    let mut runner = TestRunner::deterministic();
+    let mut reached = std::collections::BTreeSet::new();
+    for _ in 0..400 {
+        let mut tape = tapes().new_tree(&mut runner).unwrap().current();
+        let algorithm = expressible(&mut tape, Dialect::Msccl);
+        reached.insert(algorithm.collective.name().to_owned());
+        for (_, _, block) in algorithm.thread_blocks() {
+            reached.extend(block.steps.iter().map(|step| step.kind().abbreviation().to_owned()));
+        }
+    }
+    let shapes = ["nop", "s", "r", "cpy", "re", "rcs", "rrc", "rrs", "rrcs"];
+    for shape in shapes.iter().chain(&["allreduce", "alltoall", "reducescatter", "reduce", "next"])
+    {
+        assert!(reached.contains(*shape), "{shape} is not among {reached:?}");
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! `MSCCL_BLESS=1 cargo test -p msccl-interchange --test schemas` rewrites the committed files.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // Also in the tests' own functions.
+
 mod generator;
 mod malformed;
 
@@ -9,8 +11,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use msccl_interchange::xml::{self, Dialect};
 use msccl_interchange::json;
+use msccl_interchange::xml::{self, Dialect};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

@@ -29,7 +29,8 @@ fn check_bytes(bytes: &[u8], expected: &str) {
 
 #[test]
 fn other_encodings_are_named() {
-    let utf_16 = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let utf_16 =
+        |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
     check_bytes(&[b"\xff\xfe", &*utf_16("<algo/>")].concat(), "found UTF-16");
     check_bytes(b"\xfe\xff\0<\0a", "found UTF-16");
     check_bytes(b"<algo name=\"caf\xe9\"/>", "line 1, column 16 (algo): expected UTF-8");
@@ -70,7 +71,9 @@ fn complaints_of_one_kind_are_counted_not_repeated() {
     let read = xml::read(&good.replacen("</tb>", &format!("{nops}</tb>"), 1)).unwrap();
     assert!(read.contradictions.len() <= 64, "{}", read.contradictions.len());
     assert!(read.warnings.len() <= 8, "{:?}", read.warnings);
-    assert!(read.warnings.iter().any(|warning| warning.contains("`colour` is ignored (10000 times)")));
+    assert!(
+        read.warnings.iter().any(|warning| warning.contains("`colour` is ignored (10000 times)"))
+    );
     assert!(xml::read(&good.replacen("<step", &format!("{steps}<step"), 1)).is_err());
 }
 
@@ -83,6 +86,8 @@ fn every_cut_of_a_good_file_is_refused() {
 }
 
 proptest! {
+    #![proptest_config(generator::config())]
+
     /// The reader ends, and does not panic, on files with random damage.
     #[test]
     fn damage_is_survived(

@@ -1,18 +1,18 @@
 //! From words to a [`Program`]: every word is checked, and none can cause a panic.
 //!
-//! The encoding is canonical: the words that decode are exactly those that [`encode`] gives. Decoding
-//! therefore reads what it needs, checks what a reader of the program relies on (indices in bounds,
-//! shapes that fit opcodes), and compares all words with the encoding of what it read.
+//! The encoding is canonical: the words that decode are exactly those that [`encode`] gives.
+//! Decoding therefore reads what it needs, checks what a reader of the program relies on (indices
+//! in bounds, shapes that fit opcodes), and compares all words with the encoding of what it read.
 
 use std::fmt;
 
 use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Packing, StepKind, Wait};
 
+use crate::encode;
 use crate::layout::{self, header, link, operand, step, tb};
 use crate::program::{Alias, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
 use crate::shape;
-use crate::encode;
 
 /// Words that no program encodes to.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,4 +1,5 @@
-//! The numbers of the plan ABI: word positions, bit fields, opcodes. They stand here and nowhere else.
+//! The numbers of the plan ABI: word positions, bit fields, opcodes. They stand here and nowhere
+//! else.
 //!
 //! `kernels/include/msccl_plan.h` and the tables of `docs/PLAN.md` are generated from this file
 //! ([`crate::abi`]); a test keeps them fresh.
@@ -58,7 +59,7 @@ pub mod header {
             LINK_COUNT = 21, "link ends";
             LINK_TABLE = 22, "first word of the link table";
             STEPS = 23, "first word of the first step; steps run to the end of the plan";
-            AVERAGE_OF = 24, "contributions to every complete sum, by which `avg` divides; 0 where `avg` cannot be served";
+            AVERAGE_OF = 24, "contributions to a complete sum; 0 where `avg` cannot be served";
             RESERVED_0 = 25, "0";
             RESERVED_1 = 26, "0";
             RESERVED_2 = 27, "0";
@@ -185,7 +186,8 @@ entries! {
 }
 
 entries! {
-    /// Symbols: what binding resolves to an address. Link `k` of the link table is `SYMBOL_LINKS + k`.
+    /// Symbols: what binding resolves to an address. Link `k` of the link table is `SYMBOL_LINKS +
+    /// k`.
     SYMBOLS {
         SYMBOL_INPUT = 0, "the input buffer";
         SYMBOL_OUTPUT = 1, "the output buffer";

@@ -1,50 +1,80 @@
 //! From one rank of an algorithm to a [`Program`], one to one: no choice is made here.
 
+use std::collections::BTreeSet;
+
 use msccl_collective::{Buffer, Collective, Kind, Rank, StepIndex, TbIndex};
 use msccl_ir::{Algorithm, LinkShape, Place, StepRef, Target};
+use msccl_verify::{Completion, Verified};
 
 use crate::encode::TooLarge;
-use crate::program::{
-    Alias, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock,
-};
+use crate::program::{Alias, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
 use crate::shape;
 
-/// The program of `rank`. `completes` says where a reduction is complete, and `average_of` of how many
-/// contributions it then consists.
-pub(crate) fn lower(
-    algorithm: &Algorithm,
-    target: &Target,
-    completes: impl Fn(StepRef) -> bool,
+/// What the programs of all ranks have in common.
+pub(crate) struct Lowering<'a> {
+    algorithm: &'a Algorithm,
+    links: LinkLimits,
+    completion: Option<&'a Completion>,
     average_of: Option<u32>,
-    rank: Rank,
-) -> Result<Program, TooLarge> {
-    let collective = &algorithm.collective;
-    let source = &algorithm.ranks[rank.index()];
-    let blocks = source.thread_blocks.iter().enumerate();
-    let mut program = Program {
-        rank,
-        ranks: collective.ranks,
-        protocol: algorithm.protocol,
-        placement: algorithm.placement,
-        alias: alias(collective, rank),
-        geometry: Geometry {
-            block_chunks: collective.chunks,
-            input_chunks: collective.buffer_chunks(rank, Buffer::Input),
-            output_chunks: collective.buffer_chunks(rank, Buffer::Output),
-            scratch_chunks: source.scratch_chunks,
-        },
-        threads: algorithm.threads,
-        links: link_limits(algorithm, target)?,
-        average_of,
-        thread_blocks: blocks
-            .map(|(tb, block)| {
-                let at = |step| StepRef { rank, tb: TbIndex::from(tb), step };
-                lower_block(block, |step| completes(at(step)))
-            })
-            .collect(),
+}
+
+impl<'a> Lowering<'a> {
+    /// Reads what concerns all ranks.
+    pub(crate) fn of(verified: &'a Verified) -> Result<Self, TooLarge> {
+        let algorithm = verified.algorithm();
+        let completion = verified.facts().completion.as_ref();
+        Ok(Self {
+            algorithm,
+            links: link_limits(algorithm, verified.target())?,
+            completion,
+            average_of: completion.and_then(|_| sum_size(&algorithm.collective)),
+        })
+    }
+
+    /// The program of `rank`, which must be a rank of the algorithm.
+    pub(crate) fn program(&self, rank: Rank) -> Program {
+        let Self { algorithm, links, completion, average_of } = *self;
+        let collective = &algorithm.collective;
+        let source = &algorithm.ranks[rank.index()];
+        let completes = |at| completion.is_some_and(|steps| steps.contains(at));
+        let blocks = source.thread_blocks.iter().enumerate().map(|(tb, block)| {
+            let tb = TbIndex::from(tb);
+            lower_block(block, |step| completes(StepRef { rank, tb, step }))
+        });
+        let mut program = Program {
+            rank,
+            ranks: collective.ranks,
+            protocol: algorithm.protocol,
+            placement: algorithm.placement,
+            alias: alias(collective, rank),
+            geometry: Geometry {
+                block_chunks: collective.chunks,
+                input_chunks: collective.buffer_chunks(rank, Buffer::Input),
+                output_chunks: collective.buffer_chunks(rank, Buffer::Output),
+                scratch_chunks: source.scratch_chunks,
+            },
+            threads: algorithm.threads,
+            links,
+            average_of,
+            thread_blocks: blocks.collect(),
+        };
+        mark_signals(&mut program);
+        program
+    }
+}
+
+/// How many contributions every sum that `collective` promises has; `None` if they differ.
+fn sum_size(collective: &Collective) -> Option<u32> {
+    let Kind::Custom(custom) = &collective.kind else {
+        return Some(collective.ranks);
     };
-    mark_signals(&mut program);
-    Ok(program)
+    let sums = custom.contract.iter().flat_map(|contract| contract.promised.values());
+    let sizes: BTreeSet<_> = sums.map(Vec::len).filter(|&size| size > 1).collect();
+    match sizes.len() {
+        0 => Some(1),
+        1 => sizes.first().and_then(|&size| u32::try_from(size).ok()),
+        _ => None,
+    }
 }
 
 fn lower_block(
@@ -57,7 +87,9 @@ fn lower_block(
         channel: *channel,
         receives: receives.clone(),
         sends: sends.clone(),
-        steps: steps.map(|(at, step)| lower_step(step, block, completes(StepIndex::from(at)))).collect(),
+        steps: steps
+            .map(|(at, step)| lower_step(step, block, completes(StepIndex::from(at))))
+            .collect(),
     }
 }
 
@@ -113,7 +145,8 @@ fn link_limits(algorithm: &Algorithm, target: &Target) -> Result<LinkLimits, Too
     })
 }
 
-/// How input and output lie on one another in an in-place call: [`Collective::in_place`] in one word.
+/// How input and output lie on one another in an in-place call: [`Collective::in_place`] in one
+/// word.
 fn alias(collective: &Collective, rank: Rank) -> Alias {
     match &collective.kind {
         Kind::AllReduce

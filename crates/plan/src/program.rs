@@ -1,7 +1,7 @@
 //! A plan, taken apart: what its words say, with names.
 //!
-//! A [`Program`] carries no proof. It is what [`crate::decode`] gives, for people, tests and the host
-//! executor; only a [`crate::Plan`] stands for a proved algorithm.
+//! A [`Program`] carries no proof. It is what [`crate::decode`] gives, for people, tests and the
+//! host executor; only a [`crate::Plan`] stands for a proved algorithm.
 
 use std::fmt;
 
@@ -171,9 +171,9 @@ impl Program {
             .chain(self.link_ends().map(Symbol::Link))
     }
 
-    /// What a signal counter advances by in one round: the end of step `s` in round `k` brings it to
-    /// `k * stride + s + 1`. All thread blocks of the rank share it, so that a waiter need not know how
-    /// many steps the other one has.
+    /// What a signal counter advances by in one round: the end of step `s` in round `k` brings it
+    /// to `k * stride + s + 1`. All thread blocks of the rank share it, so that a waiter need not
+    /// know how many steps the other one has.
     pub fn signal_stride(&self) -> u32 {
         let longest = self.thread_blocks.iter().map(|block| block.steps.len()).max();
         u32::try_from(longest.unwrap_or(0)).unwrap_or(u32::MAX)

@@ -2,6 +2,8 @@
 //!
 //! `MSCCL_BLESS=1 cargo test -p msccl-plan` rewrites them.
 
+#![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

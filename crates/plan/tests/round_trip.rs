@@ -1,5 +1,7 @@
 //! `decode(encode(p)) == p`, and what decoding says of words that no program encodes to.
 
+#![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
+
 use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Packing, StepKind, Wait};
 use msccl_plan::layout::{self, header};
@@ -44,12 +46,8 @@ fn program() -> Program {
     let many = step(StepKind::Many, &[own, from, Operand::Link(1)], &[other, Operand::Link(2)]);
     let mut nop = step(StepKind::Nop, &[], &[]);
     nop.signals = true;
-    let ring = ThreadBlock {
-        channel: Channel(0),
-        receives: vec![Rank(2)],
-        sends: vec![Rank(1)],
-        steps,
-    };
+    let ring =
+        ThreadBlock { channel: Channel(0), receives: vec![Rank(2)], sends: vec![Rank(1)], steps };
     let star = ThreadBlock {
         channel: Channel(3),
         receives: vec![Rank(1), Rank(2)],

@@ -1,7 +1,7 @@
 //! Executes plans on host threads, and knows what their results must be.
 //!
 //! * [`host`] runs a proved algorithm: one call after another, on threads of this process.
-//! * [`reference`] says what a call must give, the plain way.
+//! * [`mod@reference`] says what a call must give, the plain way.
 //!
 //! Absent from this crate: file formats, the front end, printing, the environment.
 

@@ -72,8 +72,8 @@ impl Number {
         }
     }
 
-    /// A sum of `contributions` elements of `data_type` divided by their number: integers after they
-    /// have wrapped, toward zero; floats in the type that sums of `data_type` are formed in.
+    /// A sum of `contributions` elements of `data_type` divided by their number: integers after
+    /// they have wrapped, toward zero; floats in the type that sums of `data_type` are formed in.
     pub(crate) fn average(self, data_type: DataType, contributions: usize) -> Self {
         match self {
             Number::Float(sum) if data_type == DataType::F64 => {

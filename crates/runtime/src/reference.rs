@@ -1,10 +1,12 @@
 //! What a call must give, computed the plain way: element by element from the collective's promise.
 //!
-//! The reference shares no code with the executors. It combines contributions exactly and rounds once;
-//! an algorithm may combine them in any order and round after every step. The two agree bit for bit
-//! wherever every partial result is exact, and [`inputs`] are such that it is.
+//! The reference shares no code with the executors. It combines contributions exactly and rounds
+//! once; an algorithm may combine them in any order and round after every step. The two agree bit
+//! for bit wherever every partial result is exact, and [`inputs`] are such that it is.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use msccl_collective::{Collective, Contribution, DataType, Kind, Promise, Rank, Reduction};
 
@@ -18,7 +20,7 @@ pub struct Promised {
     /// The first element of the part.
     pub start: usize,
     /// The elements.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
 }
 
 /// The elements of chunk `index` of an input or output, for blocks of `count` elements.
@@ -38,20 +40,30 @@ pub fn expected(
     count: usize,
     inputs: &[Vec<u8>],
 ) -> Vec<Promised> {
+    let sum = |promise| {
+        let sources: Vec<_> = contributions(collective, promise)
+            .into_iter()
+            .map(|Contribution { rank, index }| {
+                let range = elements(collective, index, count);
+                &inputs[rank.index()][bytes_of(range, data_type)]
+            })
+            .collect();
+        combined(&sources, data_type, reduction).into()
+    };
+    // All ranks may share one sum, which need not be formed for each.
+    let mut of_every_rank = BTreeMap::<u32, Arc<[u8]>>::new();
     let mut all = Vec::new();
     for rank in collective.all_ranks() {
         for index in 0..collective.output_chunks(rank) {
             let Some(promise) = collective.promised(rank, index) else { continue };
-            let sources: Vec<_> = contributions(collective, promise)
-                .into_iter()
-                .map(|Contribution { rank, index }| {
-                    let range = elements(collective, index, count);
-                    &inputs[rank.index()][bytes_of(range, data_type)]
-                })
-                .collect();
-            let range = elements(collective, index, count);
-            let bytes = combined(&sources, range.len(), data_type, reduction);
-            all.push(Promised { rank, start: range.start, bytes });
+            let bytes = match promise {
+                Promise::EveryRank { index } => {
+                    of_every_rank.entry(index).or_insert_with(|| sum(promise)).clone()
+                }
+                Promise::One(_) | Promise::Sum(_) => sum(promise),
+            };
+            let start = elements(collective, index, count).start;
+            all.push(Promised { rank, start, bytes });
         }
     }
     all
@@ -72,18 +84,15 @@ fn contributions(collective: &Collective, promise: Promise) -> Vec<Contribution>
     }
 }
 
-fn combined(
-    sources: &[&[u8]],
-    length: usize,
-    data_type: DataType,
-    reduction: Reduction,
-) -> Vec<u8> {
-    if let [only] = sources {
-        return only.to_vec();
-    }
-    let size = data_type.size_bytes();
-    let mut bytes = Vec::with_capacity(length * size);
-    for element in 0..length {
+/// The sources, all of the same length, combined element by element.
+fn combined(sources: &[&[u8]], data_type: DataType, reduction: Reduction) -> Vec<u8> {
+    let first = match sources {
+        [] => return Vec::new(),
+        [only] => return only.to_vec(),
+        [first, ..] => first,
+    };
+    let mut bytes = Vec::with_capacity(first.len());
+    for element in 0..first.len() / data_type.size_bytes() {
         let at = bytes_of(element..element + 1, data_type);
         let numbers = sources.iter().map(|source| Number::load(data_type, &source[at.clone()]));
         let result = numbers.reduce(|a, b| a.combine(reduction, b)).unwrap_or(Number::Float(0.0));
@@ -174,7 +183,13 @@ impl Source {
                 sign * between(random >> 1, (limit / self.ids).min(100))
             }
             // Too many terms for that: only as many as the limit allows are not zero.
-            Reduction::Sum | Reduction::Avg => if turn < limit { sign } else { 0.0 },
+            Reduction::Sum | Reduction::Avg => {
+                if turn < limit {
+                    sign
+                } else {
+                    0.0
+                }
+            }
         })
     }
 }
@@ -199,7 +214,9 @@ mod tests {
     #[test]
     fn every_order_of_combination_agrees() {
         let reductions = [Reduction::Sum, Reduction::Prod];
-        for (ranks, data_type) in [2, 8, 300].into_iter().flat_map(|n| DataType::ALL.map(|t| (n, t))) {
+        for (ranks, data_type) in
+            [2, 8, 300].into_iter().flat_map(|n| DataType::ALL.map(|t| (n, t)))
+        {
             let collective = Collective { kind: Kind::AllReduce, ranks, chunks: 1 };
             for reduction in reductions {
                 let inputs = inputs(&collective, data_type, reduction, 40, 1);
@@ -207,7 +224,7 @@ mod tests {
                 let backward = rounded_fold(inputs.iter().rev(), data_type, reduction);
                 assert_eq!(forward, backward, "{data_type} {reduction} over {ranks}");
                 let expected = expected(&collective, data_type, reduction, 40, &inputs);
-                assert_eq!(expected[0].bytes, forward, "{data_type} {reduction} over {ranks}");
+                assert_eq!(*expected[0].bytes, *forward, "{data_type} {reduction} over {ranks}");
             }
         }
     }
@@ -218,7 +235,7 @@ mod tests {
         data_type: DataType,
         reduction: Reduction,
     ) -> Vec<u8> {
-        let pairwise = |a: Vec<u8>, b: Vec<u8>| combined(&[&a, &b], 40, data_type, reduction);
+        let pairwise = |a: Vec<u8>, b: Vec<u8>| combined(&[&a, &b], data_type, reduction);
         inputs.cloned().reduce(pairwise).unwrap()
     }
 
@@ -235,7 +252,7 @@ mod tests {
         let inputs = inputs(&collective, DataType::F16, Reduction::Sum, 5, 7);
         let expected = expected(&collective, DataType::F16, Reduction::Sum, 5, &inputs);
         let of_last = expected.iter().filter(|part| part.rank == Rank(2));
-        let bytes: Vec<u8> = of_last.flat_map(|part| part.bytes.clone()).collect();
+        let bytes: Vec<u8> = of_last.flat_map(|part| part.bytes.to_vec()).collect();
         assert_eq!(bytes, inputs.concat());
     }
 }

@@ -35,8 +35,8 @@ pub enum Ending {
     Wrong(Wrong),
     /// It ended with a right result, and this many messages are left.
     Leftover(u32),
-    /// It came to a standstill. Blocks and steps are those of the unrolled program: round `k` has the
-    /// steps from `k` times their number on.
+    /// It came to a standstill. Blocks and steps are those of the unrolled program: round `k` has
+    /// the steps from `k` times their number on.
     Stalled(Stall),
 }
 
@@ -90,7 +90,8 @@ pub fn random_run(
         world.fire(&wiring, &layout, (tb, round), code, chunks);
         Ok(())
     };
-    let messages = Messages { chunks_per_message: setting.chunks_per_message, depth: setting.depth };
+    let messages =
+        Messages { chunks_per_message: setting.chunks_per_message, depth: setting.depth };
     let outcome = match msccl_machine::run(&wiring, messages, pick, fired) {
         Ok(outcome) => outcome,
         Err(never) => match never {},
@@ -239,9 +240,13 @@ impl Search<'_> {
         let full = self.setting.depth as usize;
         let links = &state.world.links;
         ended
-            && step.receives().filter_map(|from| wiring.link_from(tb, from))
+            && step
+                .receives()
+                .filter_map(|from| wiring.link_from(tb, from))
                 .all(|link| !links[link.index()].is_empty())
-            && step.sends().filter_map(|to| wiring.link_to(tb, to))
+            && step
+                .sends()
+                .filter_map(|to| wiring.link_to(tb, to))
                 .all(|link| links[link.index()].len() < full)
     }
 }

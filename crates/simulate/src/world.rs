@@ -1,7 +1,7 @@
 //! The state of a run over symbols: what every slot and every message holds.
 //!
-//! A value is a multiset of contributions, or undefined: a slot that nobody has written, and whatever
-//! was computed from one.
+//! A value is a multiset of contributions, or undefined: a slot that nobody has written, and
+//! whatever was computed from one.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -98,8 +98,8 @@ impl World {
         Self { slots, links: vec![VecDeque::new(); wiring.links().len()] }
     }
 
-    /// Executes the chunks `chunks` of `step` of thread block `tb` in round `round`: takes a message
-    /// from every link it receives on, and sends one on every link it sends on.
+    /// Executes the chunks `chunks` of `step` of thread block `tb` in round `round`: takes a
+    /// message from every link it receives on, and sends one on every link it sends on.
     pub(crate) fn fire(
         &mut self,
         wiring: &Wiring<'_>,
@@ -140,7 +140,12 @@ impl World {
                 let expected = promised(layout.collective, rank, index)?;
                 let at = layout.position(rank, Slot::new(Buffer::Output, index), round);
                 let found = self.slots[at].as_ref().map(|value| value.to_vec());
-                (found.as_ref() != Some(&expected)).then(|| Wrong { rank, index, expected, found })
+                (found.as_ref() != Some(&expected)).then_some(Wrong {
+                    rank,
+                    index,
+                    expected,
+                    found,
+                })
             },
         )
     }

@@ -1,5 +1,7 @@
 //! Timelines: what must hold of the times, and the two pictures.
 
+#![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
+
 #[path = "../../runtime/tests/algorithms/mod.rs"]
 mod algorithms;
 
@@ -84,7 +86,9 @@ r2 tb0 |                                            rrrrrrrrr         rrrrrrrrrr
 fn the_picture_has_a_rectangle_for_each_step() {
     let timeline = of(&algorithms::ring(4, 1), 1 << 20);
     let svg = timeline::svg(&timeline);
-    assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"));
+    assert!(
+        svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n")
+    );
     let steps = timeline.rows.iter().map(|row| row.spans.len()).sum();
     assert_eq!(svg.matches("<title>").count(), steps);
     assert!(svg.contains("<title>r0 tb0 s0 s, round 0: 2.50 to"));

@@ -1,5 +1,7 @@
 //! Witnesses on good algorithms, on spoiled ones, and against the verifier.
 
+#![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
+
 #[path = "../../runtime/tests/algorithms/mod.rs"]
 mod algorithms;
 

@@ -208,6 +208,9 @@ fn explain(dag: &Dag, slots: &Slots<'_>, statement: StatementId, wrong: &[At]) -
     for caller in origin.called_from.iter().take(3) {
         diagnostic = diagnostic.label(*caller, "called from here");
     }
+    if dag.placement == Placement::InPlace {
+        diagnostic = diagnostic.hint("in place, input and output are one memory");
+    }
     match others {
         0 => diagnostic,
         1 => diagnostic.hint("one more chunk is wrong for the same reason"),

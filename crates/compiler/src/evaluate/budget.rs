@@ -13,10 +13,11 @@ pub(super) const MAX_LIST_ELEMENTS: u64 = 16 << 20;
 pub(super) const MAX_LIST_NESTING: u16 = 64;
 
 /// How deep functions may call one another.
-pub(super) const MAX_CALLS: u32 = 256;
+pub(super) const MAX_CALLS: usize = 256;
 
-/// How deep statements and expressions may nest, through all calls under way.
-pub(super) const MAX_DEPTH: u32 = 2000;
+/// How deep statements and expressions may nest, through all calls under way. A level takes at most
+/// about 2 KiB of stack in a build without optimisation, so that all fit a thread of 2 MiB.
+pub(super) const MAX_DEPTH: usize = 800;
 
 /// Most ranks.
 pub(super) const MAX_RANKS: i64 = 1 << 16;

@@ -52,7 +52,7 @@ pub(super) struct Interpreter<'a> {
     stack: Vec<Value>,
     base: usize,
     callers: Vec<Span>,
-    depth: u32,
+    depth: usize,
     rounds_left: u64,
     elements_left: u64,
 }
@@ -179,12 +179,24 @@ impl<'a> Interpreter<'a> {
         span: Span,
         body: impl FnOnce(&mut Self) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        if self.depth >= MAX_DEPTH {
+        self.deeper_by(1, span, body)
+    }
+
+    /// Goes several levels deeper for the time of `body`.
+    #[inline]
+    pub(super) fn deeper_by<T>(
+        &mut self,
+        levels: usize,
+        span: Span,
+        body: impl FnOnce(&mut Self) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let depth = self.depth;
+        if depth + levels > MAX_DEPTH {
             return Err(self.too_deep(span));
         }
-        self.depth += 1;
+        self.depth = depth + levels;
         let result = body(self);
-        self.depth -= 1;
+        self.depth = depth;
         result
     }
 
@@ -227,7 +239,7 @@ impl<'a> Interpreter<'a> {
         body: impl FnOnce(&mut Self) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         self.round(span)?;
-        if self.callers.len() >= MAX_CALLS as usize {
+        if self.callers.len() >= MAX_CALLS {
             let message = format!("functions call one another more than {MAX_CALLS} deep here");
             let hint = "does the recursion end?";
             return Err(self.stop(Diagnostic::error(span, message).hint(hint)));

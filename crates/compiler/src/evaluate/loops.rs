@@ -18,7 +18,10 @@ impl<'a> Interpreter<'a> {
         span: Span,
         body: &mut Round<'_, 'a>,
     ) -> Result<(), Refused> {
-        self.nest(&binders.list, binders.filter.as_ref(), span, body)
+        let levels = binders.list.len();
+        self.deeper_by(levels, span, |this| {
+            this.nest(&binders.list, binders.filter.as_ref(), span, body)
+        })
     }
 
     fn nest(

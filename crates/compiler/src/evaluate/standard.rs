@@ -23,3 +23,26 @@ pub(super) fn module_that_defines(name: &str) -> Option<&'static str> {
     };
     MODULES.iter().find(|&&(_, text)| defines(text)).map(|&(module, _)| module)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_a_module() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/std");
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let modules: Vec<_> = MODULES.iter().map(|(name, _)| format!("{name}.msccl")).collect();
+        assert_eq!(modules, files);
+    }
+
+    #[test]
+    fn functions_are_found_by_module() {
+        assert_eq!(module_that_defines("ring_allreduce"), Some("ring"));
+        assert_eq!(module_that_defines("ring_allred"), None);
+    }
+}

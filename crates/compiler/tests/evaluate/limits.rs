@@ -1,6 +1,8 @@
 //! Programs that ask for too much are stopped, at the place that does, and do not take the thread
 //! down with them.
 
+use msccl_compiler::evaluate::Launch;
+
 use super::{check_errors, two_ranks};
 
 #[test]
@@ -51,20 +53,29 @@ fn recursion_without_end() {
         "fn f(n) = {}\nalgorithm a(ranks N = 2) implements allreduce() {{ let x = f(0) }}",
         brackets(50)
     );
-    check_errors(&text, "1:21 calls and expressions nest more than 2000 deep here");
+    check_errors(&text, "1:45 calls and expressions nest more than 800 deep here");
 }
 
+/// Nesting of every kind, within functions that never end: refused before the stack is used up.
 #[test]
 fn recursion_through_all_kinds_of_nesting_fits_the_stack() {
-    let text = "fn f(n) { if true { for i in 0..1 { on tb 1 { if true { for [j] in [[i]] { f(n + 1) } } } } } }
-         algorithm a(ranks N = 2) implements allreduce() { f(0) }";
-    let (_, result) = super::evaluate_text(text, &Default::default());
-    assert!(result.is_err());
-    let text =
-        "fn f(n) = sum(i in 0..1: [j in 0..1: min(f(n) + 1, (if true then f(n + 1) else 2))][0])
-         algorithm a(ranks N = 2) implements allreduce() { let x = f(0) }";
-    let (_, result) = super::evaluate_text(text, &Default::default());
-    assert!(result.is_err());
+    let binders: Vec<_> = (0..200).map(|i| format!("i{i} in 0..1")).collect();
+    let functions = [
+        "fn f(n) { if true { for i in 0..1 { on tb 1 { if true { for [j] in [[i]] { f(n) } } } } } }"
+            .to_owned(),
+        format!("fn f(n) {{ for {} {{ f(n + 1) }} }}", binders.join(", ")),
+        "fn f(n) { output@0[g(n)] = sum(i in 0..1: sum(j in 0..1: g(n) + g(n))) }
+         fn g(n) = sum(i in 0..1: [j in 0..1: min(g(n) + 1, (if true then g(n + 1) else 2))][0])"
+            .to_owned(),
+    ];
+    for function in functions {
+        let text =
+            format!("{function}\nalgorithm a(ranks N = 2) implements allreduce() {{ f(0) }}");
+        let (sources, result) = super::evaluate_text(&text, &Launch::default());
+        let errors = result.map(|dag| super::ops(&dag)).expect_err("endless");
+        let shown = super::show(&sources, &errors);
+        assert!(shown[0].ends_with("deep here"), "{shown:?}");
+    }
 }
 
 #[test]

@@ -64,6 +64,18 @@ impl Type {
         Self::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
     }
 
+    /// Whether it takes a message.
+    pub(super) fn receives(self) -> bool {
+        matches!(
+            self,
+            Type::Recv
+                | Type::RecvCopySend
+                | Type::RecvReduceCopy
+                | Type::RecvReduceSend
+                | Type::RecvReduceCopySend
+        )
+    }
+
     /// Whether it sends a message.
     pub(super) fn sends(self) -> bool {
         matches!(

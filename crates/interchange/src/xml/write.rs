@@ -77,7 +77,7 @@ pub fn write(algorithm: &Algorithm, dialect: Dialect) -> Result<String, WriteErr
 ///
 /// # Errors
 ///
-/// As [`write`], and [`WriteError::Io`] where `out` fails.
+/// As [`write()`], and [`WriteError::Io`] where `out` fails.
 pub fn write_to(
     algorithm: &Algorithm,
     dialect: Dialect,

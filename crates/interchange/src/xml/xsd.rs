@@ -81,14 +81,17 @@ impl Schema {
         self.line(2, &format!("<xs:attribute name=\"{name}\" use=\"{usage}\">"));
         self.line(3, "<xs:simpleType>");
         match attribute.domain {
-            Domain::Integer(least, most) => self.restriction("xs:long", &[
-                ("minInclusive", least.to_string()),
-                ("maxInclusive", most.to_string()),
-            ]),
-            Domain::Name => self.restriction("xs:string", &[
-                ("maxLength", NAME_BYTES.to_string()),
-                ("pattern", "[^&quot;'&lt;&gt;&amp;]*".to_owned()),
-            ]),
+            Domain::Integer(least, most) => self.restriction(
+                "xs:long",
+                &[("minInclusive", least.to_string()), ("maxInclusive", most.to_string())],
+            ),
+            Domain::Name => self.restriction(
+                "xs:string",
+                &[
+                    ("maxLength", NAME_BYTES.to_string()),
+                    ("pattern", "[^&quot;'&lt;&gt;&amp;]*".to_owned()),
+                ],
+            ),
             Domain::OneOf(words) => self.words(words),
             Domain::Collective => self.words(collectives(self.dialect)),
         }

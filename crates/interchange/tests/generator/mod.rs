@@ -15,6 +15,11 @@ use msccl_interchange::xml::Dialect;
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock, Wait};
 use proptest::prelude::*;
 
+/// Enough cases to matter; a failing one is printed, not kept in a file.
+pub fn config() -> ProptestConfig {
+    ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 /// Tapes of numbers.
 pub fn tapes() -> impl Strategy<Value = Tape> {
     prop::collection::vec(any::<u32>(), 0..600).prop_map(|numbers| Tape { numbers, at: 0 })

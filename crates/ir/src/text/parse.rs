@@ -139,8 +139,11 @@ fn in_order(line: &mut Line<'_>, prefix: &str, expected: impl Display) -> Scan<(
     Err(start.error(format!("`{expected}`, the next in order")))
 }
 
-/// The collectives with a name of their own, by what they make of a root.
-const KINDS: &[(&str, fn(Rank) -> Kind)] = &[
+/// What a name makes of a root; collectives without a root pass over it.
+type MakeKind = fn(Rank) -> Kind;
+
+/// The collectives with a name of their own.
+const KINDS: &[(&str, MakeKind)] = &[
     ("allreduce", |_| Kind::AllReduce),
     ("allgather", |_| Kind::AllGather),
     ("reducescatter", |_| Kind::ReduceScatter),

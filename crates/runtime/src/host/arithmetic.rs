@@ -147,7 +147,11 @@ mod tests {
     fn check(reduction: Reduction, sources: [f32; 3], divisor: Option<u32>, expected: f32) {
         let bytes = sources.map(|x| f16::from_f32(x).to_ne_bytes().repeat(TILE + 1)).concat();
         let mut into = vec![0; 2 * (TILE + 1)];
-        arithmetic(DataType::F16, reduction).combine(&bytes, divisor.and_then(NonZeroU32::new), &mut into);
+        arithmetic(DataType::F16, reduction).combine(
+            &bytes,
+            divisor.and_then(NonZeroU32::new),
+            &mut into,
+        );
         assert_eq!(into, f16::from_f32(expected).to_ne_bytes().repeat(TILE + 1), "{reduction}");
     }
 

@@ -1,10 +1,11 @@
 //! Linking: the plans of all ranks joined into one executable whole.
 //!
-//! A plan names its links by number; here both ends of each link get the same queue, and every thread
-//! block learns whom to wake. Steps become [`msccl_ir::Step`]s again, since [`msccl_machine`] says what
-//! those mean.
+//! A plan names its links by number; here both ends of each link get the same queue, and every
+//! thread block learns whom to wake. Steps become [`msccl_ir::Step`]s again, since
+//! [`msccl_machine`] says what those mean.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use msccl_collective::{Channel, Rank, TbIndex};
 use msccl_ir::{Place, Step};
@@ -62,6 +63,27 @@ pub(crate) struct Ends {
     pub(crate) largest_count: u32,
 }
 
+/// An algorithm that cannot be made ready to run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unlinked {
+    message: String,
+}
+
+impl Unlinked {
+    /// The algorithm cannot be linked because of `error`.
+    pub(crate) fn because(error: impl fmt::Display) -> Self {
+        Self { message: error.to_string() }
+    }
+}
+
+impl fmt::Display for Unlinked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Unlinked {}
+
 /// What tells links apart: from whom, to whom, on which channel.
 type LinkKey = (Rank, Rank, Channel);
 
@@ -71,7 +93,7 @@ impl Bound {
     /// # Errors
     ///
     /// The first link that lacks an end. Plans of one verified algorithm have none.
-    pub(crate) fn new(programs: &[Program]) -> Result<Self, String> {
+    pub(crate) fn new(programs: &[Program]) -> Result<Self, Unlinked> {
         let mut blocks = Vec::new();
         for program in programs {
             let first_of_rank = blocks.len();
@@ -172,7 +194,7 @@ fn note_waiters(of_rank: &mut [Block], first_of_rank: usize) {
 }
 
 /// Numbers the links and tells both ends.
-fn join(programs: &[Program], blocks: &mut [Block]) -> Result<Vec<Ends>, String> {
+fn join(programs: &[Program], blocks: &mut [Block]) -> Result<Vec<Ends>, Unlinked> {
     let mut links = Vec::new();
     let mut open: BTreeMap<LinkKey, usize> = BTreeMap::new();
     let code = || programs.iter().flat_map(|program| &program.thread_blocks).enumerate();
@@ -210,6 +232,7 @@ fn measure(sender: &Block, links: &mut [Ends]) {
     }
 }
 
-fn unpaired((from, to, channel): LinkKey) -> String {
-    format!("the link from {from} to {to} on {channel} does not have one end on each rank")
+fn unpaired((from, to, channel): LinkKey) -> Unlinked {
+    let link = format!("the link from {from} to {to} on {channel}");
+    Unlinked::because(format!("{link} does not have one end on each rank"))
 }

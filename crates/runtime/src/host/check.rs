@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use msccl_collective::{DataType, Rank, Reduction};
 
-use super::executor::{Executor, Failure, Job, Report, Workers};
+use super::executor::Executor;
+use super::job::{Failure, Job, Report, Workers};
 use crate::number::Number;
 use crate::reference;
 
@@ -97,11 +98,7 @@ pub fn check(executor: &Executor, trial: &Trial) -> Result<Checked, Fault> {
     Ok(Checked { report, compared: bytes / data_type.size_bytes() })
 }
 
-fn compare(
-    part: &reference::Promised,
-    output: &[u8],
-    data_type: DataType,
-) -> Result<(), Mismatch> {
+fn compare(part: &reference::Promised, output: &[u8], data_type: DataType) -> Result<(), Mismatch> {
     let size = data_type.size_bytes();
     let found = output[part.start * size..].chunks_exact(size);
     let mut pairs = part.bytes.chunks_exact(size).zip(found).enumerate();

@@ -9,9 +9,9 @@
 //! | `f8e4m3 f8e5m2` | `f32` | round to nearest, ties to even; overflow and infinities saturate to the largest finite value (OCP's saturating mode, NVIDIA's `SATFINITE`); a NaN stays one |
 //! | `f32 f64` | itself | exact |
 //!
-//! Minimum and maximum ignore a NaN unless every operand is one, and order `-0` before `+0`; both are
-//! therefore independent of the order of operands (up to the payload of a NaN). `avg` divides the
-//! wide sum; on integers it rounds toward zero.
+//! Minimum and maximum ignore a NaN unless every operand is one, and order `-0` before `+0`; both
+//! are therefore independent of the order of operands (up to the payload of a NaN). `avg` divides
+//! the wide sum; on integers it rounds toward zero.
 
 use std::num::NonZeroU32;
 
@@ -239,8 +239,8 @@ float!(f32, f64);
 mod tests {
     use super::*;
 
-    /// The finite values of a fp8 type, with their bits, found by the format's definition and not by
-    /// the library: `(-1)^s · 2^(e - bias) · 1.m`, and subnormals for `e == 0`.
+    /// The finite values of a fp8 type, with their bits, found by the format's definition and not
+    /// by the library: `(-1)^s · 2^(e - bias) · 1.m`, and subnormals for `e == 0`.
     fn finite(exponent_bits: u32, largest: u8) -> Vec<(f64, u8)> {
         let mantissa_bits = 7 - exponent_bits;
         let bias = (1 << (exponent_bits - 1)) - 1;
@@ -258,7 +258,8 @@ mod tests {
     /// The bits to which `x >= 0` must round.
     fn nearest(table: &[(f64, u8)], x: f64) -> u8 {
         let distance = |&(value, bits): &(f64, u8)| ((value - x).abs(), bits & 1);
-        let closer = |a: &&(f64, u8), b: &&(f64, u8)| distance(a).partial_cmp(&distance(b)).unwrap();
+        let closer =
+            |a: &&(f64, u8), b: &&(f64, u8)| distance(a).partial_cmp(&distance(b)).unwrap();
         table.iter().min_by(closer).unwrap().1
     }
 

@@ -12,6 +12,7 @@ use super::lane::{Lane, Staging};
 use super::link::Link;
 use super::memory::Shared;
 use super::pool::{Pool, Turn};
+use super::rank_memory::RankMemory;
 use super::slicing::Slicing;
 use super::stall::Blocked;
 
@@ -30,27 +31,6 @@ pub(crate) struct Engine<'a> {
     links: Vec<Link>,
     /// By thread block; the end of step `s` in round `k` brings one to `k * stride + s + 1`.
     signals: Vec<AtomicU64>,
-}
-
-/// The buffers of one rank. In place, input and output are parts of one buffer.
-pub(crate) struct RankMemory {
-    buffers: Vec<Shared>,
-    /// For [`Buffer::Input`], [`Buffer::Output`] and [`Buffer::Scratch`]: which buffer, and from
-    /// which byte on.
-    parts: [(usize, usize); 3],
-}
-
-impl RankMemory {
-    /// `buffers`, and where in them input, output and scratch lie.
-    pub(crate) fn new(buffers: Vec<Shared>, parts: [(usize, usize); 3]) -> Self {
-        Self { buffers, parts }
-    }
-
-    /// The memory of `buffer`, and the byte at which it starts there.
-    pub(crate) fn part(&self, buffer: Buffer) -> (&Shared, usize) {
-        let (index, start) = self.parts[buffer as usize];
-        (&self.buffers[index], start)
-    }
 }
 
 /// How far a thread block has come.
@@ -162,7 +142,8 @@ impl<'a> Engine<'a> {
         (round * block.signal_stride + step + 1) as u64
     }
 
-    /// The first thing that the piece at `cursor` lacks: an awaited step, a message, or room for one.
+    /// The first thing that the piece at `cursor` lacks: an awaited step, a message, or room for
+    /// one.
     fn missing(&self, block: &Block, bound: &BoundStep, cursor: &Cursor) -> Option<Missing> {
         let step = &bound.step;
         // Waits hold for a whole step, so later pieces need not look again.

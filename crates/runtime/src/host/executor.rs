@@ -1,19 +1,18 @@
 //! The executor: made once from a proved algorithm, run for any number of calls.
 
-use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use msccl_collective::{Buffer, Collective, DataType, Placement, Reduction, SizeRange};
-use msccl_plan::{Alias, Geometry, Plan, Program, decode};
+use msccl_plan::{Plan, Program, decode};
 use msccl_verify::Verified;
 
 use super::arithmetic::arithmetic;
-use super::bind::Bound;
-use super::engine::{Cursor, Engine, RankMemory, Worker};
-use super::memory::Shared;
+use super::bind::{Bound, Unlinked};
+use super::engine::{Cursor, Engine, Worker};
+use super::job::{Failure, Job, Report};
 use super::pool::{End, Pool};
+use super::rank_memory::RankMemory;
 use super::slicing::Slicing;
 use super::stall::{Stall, StallKind};
 
@@ -26,94 +25,6 @@ pub struct Executor {
     bound: Bound,
 }
 
-/// One call.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// The type of every element.
-    pub data_type: DataType,
-    /// How contributions combine.
-    pub reduction: Reduction,
-    /// Elements of one block, as in the NCCL C API; see [`crate::host`].
-    pub count: usize,
-    /// Whether input and output share memory, in the way the collective defines.
-    pub in_place: bool,
-    /// The input of every rank.
-    pub inputs: Vec<Vec<u8>>,
-    /// Which threads run it.
-    pub workers: Workers,
-    /// How long it may take.
-    pub timeout: Option<Duration>,
-}
-
-/// Which threads run a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Workers {
-    /// As many as the machine has cores for.
-    #[default]
-    Available,
-    /// That many; 0 counts as 1.
-    Exactly(usize),
-    /// One for every thread block.
-    OnePerBlock,
-}
-
-/// What a call gave.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Report {
-    /// The output of every rank.
-    pub outputs: Vec<Vec<u8>>,
-    /// Time from the start of the first thread block to the end of the last, in µs.
-    pub elapsed_us: f64,
-    /// Messages that went over links.
-    pub messages: u64,
-    /// Bytes in those messages.
-    pub message_bytes: u64,
-    /// How often the program ran, each time on another slice of the chunks.
-    pub rounds: usize,
-    /// Threads that ran it.
-    pub workers: usize,
-}
-
-/// Why a call gave nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// The call is not one that the algorithm serves.
-    Refused(String),
-    /// The call did not finish.
-    Stalled(Stall),
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Refused(reason) => f.write_str(reason),
-            Failure::Stalled(stall) => stall.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-/// An algorithm that cannot be made ready to run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unlinked {
-    message: String,
-}
-
-impl Unlinked {
-    fn from_error(error: impl fmt::Display) -> Self {
-        Self { message: error.to_string() }
-    }
-}
-
-impl fmt::Display for Unlinked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Unlinked {}
-
 impl Executor {
     /// Makes the plans of all ranks, decodes their words and joins them.
     ///
@@ -122,11 +33,9 @@ impl Executor {
     /// A number in the algorithm that a plan cannot hold.
     pub fn new(verified: &Verified) -> Result<Self, Unlinked> {
         let algorithm = verified.algorithm();
-        let program = |rank| {
-            let plan = Plan::of(verified, rank).map_err(Unlinked::from_error)?;
-            decode(plan.words()).map_err(Unlinked::from_error)
-        };
-        let programs = algorithm.collective.all_ranks().map(program).collect::<Result<_, _>>()?;
+        let plans = Plan::all(verified).map_err(Unlinked::because)?;
+        let decoded = plans.iter().map(|plan| decode(plan.words()).map_err(Unlinked::because));
+        let programs = decoded.collect::<Result<_, _>>()?;
         Self::join(&algorithm.collective, algorithm.placement, algorithm.sizes, programs)
     }
 
@@ -137,7 +46,7 @@ impl Executor {
         sizes: SizeRange,
         programs: Vec<Program>,
     ) -> Result<Self, Unlinked> {
-        let bound = Bound::new(&programs).map_err(|message| Unlinked { message })?;
+        let bound = Bound::new(&programs)?;
         Ok(Self { collective: collective.clone(), placement, sizes, programs, bound })
     }
 
@@ -151,18 +60,18 @@ impl Executor {
         self.placement
     }
 
-    /// Whether buffers for a call on `count` elements fit the address space.
+    /// Whether there is memory for the inputs and outputs of a call on `count` elements.
     ///
     /// # Errors
     ///
-    /// They do not.
+    /// There is not.
     pub(crate) fn fits(&self, count: usize, data_type: DataType) -> Result<(), Failure> {
         let bytes = self.slicing(count, data_type).and_then(|slicing| {
             let ranks = self.programs.iter().map(|program| program.geometry);
-            let buffers = ranks.flat_map(|of| [of.input_chunks, of.output_chunks]);
-            buffers.map(|chunks| slicing.user_bytes(chunks)).try_fold(0, |sum: usize, bytes| sum.checked_add(bytes?))
+            let mut buffers = ranks.flat_map(|of| [of.input_chunks, of.output_chunks]);
+            buffers.try_fold(0_usize, |sum, chunks| sum.checked_add(slicing.user_bytes(chunks)?))
         });
-        let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
+        let fits = bytes.is_some_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
         if fits { Ok(()) } else { Err(too_large(count)) }
     }
 
@@ -170,8 +79,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// The call is not served: its placement, its size or the length of an input is wrong. Or it did
-    /// not finish in time. A proved algorithm does not stall.
+    /// The call is not served: its placement, its size or the length of an input is wrong. Or it
+    /// did not finish in time. A proved algorithm does not stall.
     pub fn run(&self, job: &Job) -> Result<Report, Failure> {
         let too_large = || too_large(job.count);
         let slicing = self.slicing(job.count, job.data_type).ok_or_else(too_large)?;
@@ -180,7 +89,14 @@ impl Executor {
         let arithmetic = arithmetic(job.data_type, job.reduction);
         let engine = self.programs.first().and_then(|program| {
             let contributions = program.average_of.unwrap_or(1);
-            Engine::new(&self.bound, slicing, program.links.depth, memory, arithmetic, contributions)
+            Engine::new(
+                &self.bound,
+                slicing,
+                program.links.depth,
+                memory,
+                arithmetic,
+                contributions,
+            )
         });
         self.execute(job, &engine.ok_or_else(too_large)?)
     }
@@ -197,8 +113,7 @@ impl Executor {
         };
         let start = Instant::now();
         let deadline = job.timeout.and_then(|timeout| start.checked_add(timeout));
-        let (end, workers) =
-            pool.run(job.workers.count(blocks), deadline, Worker::default, turn);
+        let (end, workers) = pool.run(job.workers.count(blocks), deadline, Worker::default, turn);
         let elapsed_us = start.elapsed().as_secs_f64() * 1e6;
         let kind = match end {
             End::Finished => {
@@ -236,8 +151,11 @@ impl Executor {
             let way = if job.in_place { "in place" } else { "out of place" };
             return refuse(format!("a call {way}: the algorithm runs {}", self.placement));
         }
-        if job.reduction == Reduction::Avg && self.programs.iter().any(|of| of.average_of.is_none()) {
-            return refuse("avg: the sums of this algorithm are not complete at one set of steps".into());
+        if job.reduction == Reduction::Avg && self.programs.iter().any(|of| of.average_of.is_none())
+        {
+            return refuse(
+                "avg: the sums of this algorithm are not complete at one set of steps".into(),
+            );
         }
         let call_bytes = slicing.user_bytes(self.collective.loop_chunks()).unwrap_or(usize::MAX);
         if !self.sizes.contains(call_bytes as u64) {
@@ -252,7 +170,9 @@ impl Executor {
             if expected != Some(input.len()) {
                 let (rank, found) = (program.rank, input.len());
                 let expected = expected.unwrap_or(usize::MAX);
-                return refuse(format!("input of {rank}: expected {expected} bytes, found {found}"));
+                return refuse(format!(
+                    "input of {rank}: expected {expected} bytes, found {found}"
+                ));
             }
         }
         Ok(())
@@ -261,7 +181,9 @@ impl Executor {
     /// The memory of all ranks, with the inputs in place; `None` if it exceeds the address space.
     fn memory(&self, job: &Job, slicing: &Slicing) -> Option<Vec<RankMemory>> {
         let ranks = self.programs.iter().zip(&job.inputs);
-        ranks.map(|(program, input)| rank_memory(program, input, job.in_place, slicing)).collect()
+        ranks
+            .map(|(program, input)| RankMemory::new(program, input, job.in_place, slicing))
+            .collect()
     }
 
     /// The outputs of all ranks.
@@ -277,65 +199,23 @@ impl Executor {
 }
 
 fn too_large(count: usize) -> Failure {
-    Failure::Refused(format!("buffers for {count} elements exceed the address space"))
-}
-
-impl Workers {
-    /// How many threads run `blocks` thread blocks.
-    fn count(self, blocks: usize) -> usize {
-        let wanted = match self {
-            Workers::Available => available_parallelism().map_or(1, usize::from),
-            Workers::Exactly(workers) => workers,
-            Workers::OnePerBlock => blocks,
-        };
-        wanted.clamp(1, blocks.max(1))
-    }
-}
-
-/// The buffers of one rank, laid out as its plan's alias says, with `input` copied in.
-fn rank_memory(
-    program: &Program,
-    input: &[u8],
-    in_place: bool,
-    slicing: &Slicing,
-) -> Option<RankMemory> {
-    let Geometry { block_chunks: _, input_chunks, output_chunks, scratch_chunks } =
-        program.geometry;
-    let input_bytes = slicing.user_bytes(input_chunks)?;
-    let output_bytes = slicing.user_bytes(output_chunks)?;
-    let own_block = slicing.block_bytes()?.checked_mul(program.rank.index());
-    let alias = if in_place { program.alias } else { Alias::None };
-    // Lengths of the buffers before scratch, and where input and output lie in them.
-    let (mut lengths, input_at, output_at) = match alias {
-        Alias::None => (vec![input_bytes, output_bytes], (0, 0), (1, 0)),
-        Alias::Same => (vec![input_bytes.max(output_bytes)], (0, 0), (0, 0)),
-        Alias::InputInOutput => (vec![output_bytes], (0, own_block?), (0, 0)),
-        Alias::OutputInInput => (vec![input_bytes], (0, 0), (0, own_block?)),
-    };
-    lengths.push(slicing.scratch_bytes(scratch_chunks)?);
-    let fits = lengths.iter().all(|&length| isize::try_from(length).is_ok());
-    let parts = [input_at, output_at, (lengths.len() - 1, 0)];
-    // SAFETY: only thread blocks of one call share these buffers, and they run a proved algorithm
-    // (`Executor::new` takes nothing less): the proof says that any two accesses to one slot, one of
-    // them a write, are ordered by program order, links and waits, in every round and with this
-    // aliasing. Links and signals order memory by release and acquire.
-    let buffer = |length| unsafe { Shared::new(length) };
-    let memory = RankMemory::new(fits.then(|| lengths.into_iter().map(buffer).collect())?, parts);
-    let (buffer, start) = memory.part(Buffer::Input);
-    buffer.write(start, input);
-    Some(memory)
+    Failure::Refused(format!("buffers for {count} elements exceed the memory"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use msccl_collective::{Channel, Kind, Protocol, Rank, Slot};
     use msccl_ir::{Packing, StepKind};
-    use msccl_plan::{LinkLimits, Operand, Step, ThreadBlock};
+    use msccl_plan::{Alias, Geometry, LinkLimits, Operand, Step, ThreadBlock};
 
     use super::*;
+    use crate::host::Workers;
 
-    /// Two ranks that exchange their input chunks through one thread block each; `steps` are indices
-    /// into: receive from the peer, send to the peer. No step runs beside another on the same memory.
+    /// Two ranks that exchange their input chunks through one thread block each; `steps` are
+    /// indices into: receive from the peer, send to the peer. No step runs beside another on the
+    /// same memory.
     fn exchange(steps: &[usize], depth: u32) -> Executor {
         let program = |rank: u32| Program {
             rank: Rank(rank),
@@ -402,7 +282,8 @@ mod tests {
 
     #[test]
     fn an_exchange_exchanges() {
-        // Two rounds of two messages each; the first round's are taken before the second's are sent.
+        // Two rounds of two messages each; the first round's are taken before the second's are
+        // sent.
         let report = run(&exchange(&[1, 0], 2), None).unwrap();
         assert_eq!(report.outputs, [(16..32).collect::<Vec<u8>>(), (0..16).collect()]);
         assert_eq!((report.rounds, report.messages, report.message_bytes), (2, 8, 32));
@@ -439,6 +320,8 @@ mod tests {
         let inputs = vec![vec![0; 4]; 2];
         let (in_place, count, timeout) = (false, 4, None);
         let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout };
-        assert!(matches!(executor.run(&job), Err(Failure::Refused(reason)) if reason.starts_with("avg")));
+        assert!(
+            matches!(executor.run(&job), Err(Failure::Refused(reason)) if reason.starts_with("avg"))
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The machine whose values are bytes: one window of one chunk of one step at a time.
 //!
-//! What a step does is [`msccl_machine::execute`]; this file says what it does it to. The window keeps
-//! operands in the nearest cache however large a slice is: a step works element by element, so cutting
-//! a chunk into windows changes nothing.
+//! What a step does is [`msccl_machine::execute`]; this file says what it does it to. The window
+//! keeps operands in the nearest cache however large a slice is: a step works element by element,
+//! so cutting a chunk into windows changes nothing.
 
 use std::convert::Infallible;
 use std::num::NonZeroU32;

@@ -18,8 +18,8 @@ impl Shared {
     ///
     /// # Safety
     ///
-    /// As long as the buffer is shared, any two calls of [`Shared::read`] and [`Shared::write`] that
-    /// touch a common byte, one of them a write, must be ordered by happens-before.
+    /// As long as the buffer is shared, any two calls of [`Shared::read`] and [`Shared::write`]
+    /// that touch a common byte, one of them a write, must be ordered by happens-before.
     pub(crate) unsafe fn new(length: usize) -> Self {
         let zeros = Box::into_raw(vec![0_u8; length].into_boxed_slice());
         // SAFETY: `UnsafeCell<u8>` has the layout of `u8`, and the allocation is owned here.
@@ -38,8 +38,8 @@ impl Shared {
     /// Copies `from` to the bytes from `start` on, which must lie inside.
     pub(crate) fn write(&self, start: usize, from: &[u8]) {
         let into = &self.bytes[start..start + from.len()];
-        // SAFETY: both sides have `from.len()` bytes; no reference into `self` exists, so `from` lies
-        // elsewhere; by the promise made to `new`, nobody touches these bytes meanwhile.
+        // SAFETY: both sides have `from.len()` bytes; no reference into `self` exists, so `from`
+        // lies elsewhere; by the promise made to `new`, nobody touches these bytes meanwhile.
         unsafe {
             UnsafeCell::raw_get(into.as_ptr()).copy_from_nonoverlapping(from.as_ptr(), from.len());
         }

@@ -1,9 +1,9 @@
 //! The host executor: runs the plans of all ranks on host threads, over links in memory.
 //!
 //! [`Executor::new`] takes a proved algorithm, makes every rank's plan, decodes the words again and
-//! joins both ends of every link; [`Executor::run`] then serves any number of calls, of any count and
-//! type. What a step does is [`msccl_machine::execute`]; what is here is memory, links, threads and
-//! arithmetic.
+//! joins both ends of every link; [`Executor::run`] then serves any number of calls, of any count
+//! and type. What a step does is [`msccl_machine::execute`]; what is here is memory, links, threads
+//! and arithmetic.
 //!
 //! # Counts
 //!
@@ -23,16 +23,16 @@
 //!
 //! # Arithmetic
 //!
-//! A step combines its sources in order. Integers wrap. `f16`, `bf16` and both fp8 types are summed in
-//! `f32` and rounded once, to nearest even, when the step stores or sends; fp8 saturates. `avg` is a
-//! sum that is divided once, in the step where it becomes complete, before it is rounded; integers
-//! divide toward zero. `min` and `max` ignore a NaN unless all operands are one, and take `-0` to be
-//! less than `+0`. A step with one source copies bits.
+//! A step combines its sources in order. Integers wrap. `f16`, `bf16` and both fp8 types are summed
+//! in `f32` and rounded once, to nearest even, when the step stores or sends; fp8 saturates. `avg`
+//! is a sum that is divided once, in the step where it becomes complete, before it is rounded;
+//! integers divide toward zero. `min` and `max` ignore a NaN unless all operands are one, and take
+//! `-0` to be less than `+0`. A step with one source copies bits.
 //!
 //! # Threads
 //!
-//! A fixed pool of workers takes turns at the thread blocks; nobody spins. A standstill is seen at once
-//! and reported with who waits for whom ([`Stall`]). For a proved algorithm there is none.
+//! A fixed pool of workers takes turns at the thread blocks; nobody spins. A standstill is seen at
+//! once and reported with who waits for whom ([`Stall`]). For a proved algorithm there is none.
 
 mod arithmetic;
 mod bind;
@@ -40,13 +40,17 @@ mod check;
 mod element;
 mod engine;
 mod executor;
+mod job;
 mod lane;
 mod link;
 mod memory;
 mod pool;
+mod rank_memory;
 mod slicing;
 mod stall;
 
+pub use bind::Unlinked;
 pub use check::{Checked, Fault, Mismatch, Trial, check};
-pub use executor::{Executor, Failure, Job, Report, Unlinked, Workers};
+pub use executor::Executor;
+pub use job::{Failure, Job, Report, Workers};
 pub use stall::{Blocked, Stall, StallKind};

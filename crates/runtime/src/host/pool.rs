@@ -1,8 +1,8 @@
 //! A fair pool: worker threads that take turns at tasks which block on one another.
 //!
-//! A task runs until it finishes, blocks or has had its share. A blocked task is parked until another
-//! one calls [`Pool::wake`] for it. Since only running tasks wake others, the moment at which no task
-//! runs and none is ready is exactly a standstill: no timer is needed to see it.
+//! A task runs until it finishes, blocks or has had its share. A blocked task is parked until
+//! another one calls [`Pool::wake`] for it. Since only running tasks wake others, the moment at
+//! which no task runs and none is ready is exactly a standstill: no timer is needed to see it.
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
@@ -77,8 +77,7 @@ impl Pool {
             // An exchange even where nothing changes, for its place in the order of exchanges.
             other => Some(other),
         };
-        let before =
-            self.states[task].fetch_update(Ordering::AcqRel, Ordering::Acquire, woken);
+        let before = self.states[task].fetch_update(Ordering::AcqRel, Ordering::Acquire, woken);
         if before == Ok(state::PARKED) {
             self.lock().ready.push_back(task);
             self.changed.notify_one();
@@ -105,7 +104,7 @@ impl Pool {
             own
         };
         let states = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..workers).map(|_| scope.spawn(&work)).collect();
+            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
             let mut states = vec![work()];
             for other in others {
                 states.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
@@ -192,8 +191,8 @@ impl Pool {
     }
 }
 
-/// Ends the run when its worker panics, so that the others do not wait for it; the panic itself goes
-/// on to the caller of [`Pool::run`].
+/// Ends the run when its worker panics, so that the others do not wait for it; the panic itself
+/// goes on to the caller of [`Pool::run`].
 struct EndOnPanic<'a>(&'a Pool);
 
 impl Drop for EndOnPanic<'_> {
@@ -211,8 +210,8 @@ mod tests {
 
     use super::*;
 
-    /// Task `t` may finish only after task `t - 1`, which wakes it; they are queued in order, so the
-    /// turns are taken backwards to make every task block first.
+    /// Task `t` may finish only after task `t - 1`, which wakes it; they are queued in order, so
+    /// the turns are taken backwards to make every task block first.
     fn chain(tasks: usize, workers: usize) -> End {
         let pool = Pool::new(tasks);
         let finished: Vec<_> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();

@@ -1,9 +1,9 @@
 //! How one call cuts its buffers: blocks, chunks, slices, rounds and messages.
 //!
-//! A block of `E` elements is cut into `K` chunks of `L = ceil(E / K)` elements. The last chunks of a
-//! block may be shorter or empty: elements from `E` on do not exist. Scratch chunks and messages always
-//! have full length. A chunk longer than a slice is processed in rounds: round `k` runs the program on
-//! slice `k` of every chunk.
+//! A block of `E` elements is cut into `K` chunks of `L = ceil(E / K)` elements. The last chunks of
+//! a block may be shorter or empty: elements from `E` on do not exist. Scratch chunks and messages
+//! always have full length. A chunk longer than a slice is processed in rounds: round `k` runs the
+//! program on slice `k` of every chunk.
 
 use std::ops::Range;
 
@@ -60,7 +60,8 @@ impl Slicing {
 
     /// Size of an input or output of `chunks` chunks.
     pub(crate) fn user_bytes(&self, chunks: u32) -> Option<usize> {
-        let (blocks, rest) = (chunks as usize / self.block_chunks, chunks as usize % self.block_chunks);
+        let (blocks, rest) =
+            (chunks as usize / self.block_chunks, chunks as usize % self.block_chunks);
         let rest = rest.checked_mul(self.chunk)?.min(self.block);
         blocks.checked_mul(self.block)?.checked_add(rest)?.checked_mul(self.element_bytes)
     }
@@ -72,7 +73,8 @@ impl Slicing {
 
     /// The bytes of slice `round` of input or output chunk `index`, as far as they exist.
     pub(crate) fn user_slice(&self, index: u32, round: usize) -> Range<usize> {
-        let (block, column) = (index as usize / self.block_chunks, index as usize % self.block_chunks);
+        let (block, column) =
+            (index as usize / self.block_chunks, index as usize % self.block_chunks);
         let start = (column * self.chunk + round * self.slice).min(self.block);
         let chunk_end = ((column + 1) * self.chunk).min(self.block);
         let end = (start + self.slice).min(chunk_end).max(start);

@@ -1,8 +1,8 @@
 //! The simulation itself.
 //!
-//! A thread block whose next message has everything it needs stands in a queue with the time at which
-//! it can start; the earliest one fires. Firing only makes things available at later times, so times
-//! never run backwards, and ports are served in the order of time.
+//! A thread block whose next message has everything it needs stands in a queue with the time at
+//! which it can start; the earliest one fires. Firing only makes things available at later times,
+//! so times never run backwards, and ports are served in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -210,9 +210,9 @@ impl<'a> Events<'a> {
     /// Fires the next piece of `tb` at `start_us`.
     fn fire(&mut self, tb: TbId, start_us: f64) {
         let Some(step) = self.step(tb) else { return };
-        let all = pieces(step, self.cut.chunks_per_message);
+        let mut all = pieces(step, self.cut.chunks_per_message);
         let (piece, pieces) = (self.blocks[tb.index()].piece, all.len());
-        let chunks = all.skip(piece).next().unwrap_or_default();
+        let chunks = all.nth(piece).unwrap_or_default();
         let end_us = self.move_data(tb, step, chunks, start_us);
         let block = &mut self.blocks[tb.index()];
         block.free_us = end_us;

@@ -2,9 +2,9 @@
 //!
 //! A thread block works on one message at a time: it starts when what the step waits for has ended,
 //! a message has arrived on every incoming link, and every outgoing link has room; it is busy for a
-//! fixed time and for as long as its own copy rate needs. Messages also pass the port of the sending
-//! and that of the receiving rank, one after another, and arrive a latency later. Slots are credited
-//! back a latency after they are read.
+//! fixed time and for as long as its own copy rate needs. Messages also pass the port of the
+//! sending and that of the receiving rank, one after another, and arrive a latency later. Slots are
+//! credited back a latency after they are read.
 //!
 //! The figures are estimates for comparing schedules, not measurements: caches, clocks, contention
 //! inside a switch and everything random are left out.

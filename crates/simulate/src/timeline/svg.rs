@@ -51,10 +51,8 @@ pub fn svg(timeline: &Timeline) -> String {
     let all: usize = rows.iter().map(|row| row.spans.len()).sum();
     if all > MOST_SPANS {
         let y = height - 4.0;
-        let _ = writeln!(
-            svg,
-            "<text x=\"8\" y=\"{y}\">{MOST_SPANS} of {all} steps are drawn</text>"
-        );
+        let _ =
+            writeln!(svg, "<text x=\"8\" y=\"{y}\">{MOST_SPANS} of {all} steps are drawn</text>");
     }
     svg.push_str("</svg>\n");
     svg

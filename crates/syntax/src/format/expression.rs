@@ -6,9 +6,31 @@ use crate::ast::BinaryOp;
 use crate::grammar::{Node, Rule};
 use crate::parse::binary;
 
+/// How operators stand to their operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spacing {
+    /// Spaces round them.
+    Wide,
+    /// None, in parentheses neither.
+    Hugging,
+}
+
 impl Emitter<'_> {
     /// `if a then b else c`, or one operation.
     pub(super) fn expr(&mut self, node: Node<'_>) {
+        self.expr_spaced(node, Spacing::Wide);
+    }
+
+    /// What follows `=`: on the next line if it does not fit, unless it is one pair of brackets.
+    pub(super) fn value(&mut self, node: Node<'_>) {
+        if is_bracketed(&node) {
+            self.push(Piece::Space);
+            return self.expr(node);
+        }
+        self.group(|emitter| emitter.continued(|emitter| emitter.expr(node)));
+    }
+
+    fn expr_spaced(&mut self, node: Node<'_>, spacing: Spacing) {
         self.group(|emitter| {
             for part in node.into_inner() {
                 match part.as_rule() {
@@ -16,65 +38,81 @@ impl Emitter<'_> {
                         emitter.continued(|emitter| emitter.word(&part));
                     }
                     Rule::kw_if => emitter.word(&part),
-                    _ => emitter.operation(part),
+                    _ => emitter.operation(part, spacing),
                 }
             }
         });
     }
 
-    fn operation(&mut self, node: Node<'_>) {
+    /// A flat row of operands and operators; also a bound of a `bytes` clause.
+    pub(super) fn operation(&mut self, node: Node<'_>, spacing: Spacing) {
         let parts: Vec<_> = node.into_inner().collect();
-        self.split(&parts);
+        self.row(&parts, spacing);
     }
 
-    /// Breaks a flat row of operands and operators at its weakest operators, if it has to be broken.
-    fn split(&mut self, parts: &[Node<'_>]) {
+    /// A row is broken at its weakest operators, if it has to be.
+    fn row(&mut self, parts: &[Node<'_>], spacing: Spacing) {
         let weakest = parts.iter().filter_map(|part| Strength::of(part.as_rule())).min();
-        let weakest = match weakest {
-            None | Some(Strength::Range | Strength::Power) => {
-                return parts.iter().for_each(|part| self.tight_part(part));
-            }
-            Some(weakest) => weakest,
+        let hugs = |weakest| match weakest {
+            Strength::Or | Strength::And | Strength::Comparison => false,
+            Strength::Range => is_simple_range(parts),
+            Strength::Power => true,
+            _ => spacing == Spacing::Hugging,
         };
+        match weakest {
+            None => self.unbroken(parts, spacing),
+            Some(weakest) if hugs(weakest) => self.unbroken(parts, Spacing::Hugging),
+            Some(weakest) => self.broken_at(weakest, parts),
+        }
+    }
+
+    fn unbroken(&mut self, parts: &[Node<'_>], spacing: Spacing) {
+        for part in parts {
+            match part.as_rule() {
+                Rule::not => self.word(part),
+                _ => self.primary(part.clone(), spacing),
+            }
+        }
+    }
+
+    /// Products in a sum hug: `r*K + c`.
+    fn broken_at(&mut self, weakest: Strength, parts: &[Node<'_>]) {
         let is_break = |part: &Node<'_>| Strength::of(part.as_rule()) == Some(weakest);
+        let spacing = |row: &[Node<'_>]| match weakest {
+            Strength::Sum if operators(row) > 0 => Spacing::Hugging,
+            _ => Spacing::Wide,
+        };
         let mut rows = parts.chunk_by(|_, next| !is_break(next));
         self.group(|emitter| {
-            emitter.split(rows.next().unwrap_or_default());
+            let first = rows.next().unwrap_or_default();
+            emitter.row(first, spacing(first));
             for row in rows {
                 let Some((operator, operand)) = row.split_first() else { continue };
                 emitter.continued(|emitter| {
                     emitter.word(operator);
-                    emitter.split(operand);
+                    emitter.row(operand, spacing(operand));
                 });
             }
         });
     }
 
-    /// A row without blanks round its operators: a range, a power, or one operand.
-    pub(super) fn tight(&mut self, node: Node<'_>) {
-        node.into_inner().for_each(|part| self.tight_part(&part));
-    }
-
-    fn tight_part(&mut self, part: &Node<'_>) {
-        match part.as_rule() {
-            Rule::not => self.word(part),
-            _ => self.primary(part.clone()),
-        }
-    }
-
     /// A name or a call, and what is indexed of it.
     pub(super) fn place(&mut self, node: Node<'_>) {
-        node.into_inner().for_each(|part| self.primary(part));
+        node.into_inner().for_each(|part| self.primary(part, Spacing::Wide));
     }
 
     /// An operand, or a token next to it.
-    pub(super) fn primary(&mut self, node: Node<'_>) {
+    pub(super) fn primary(&mut self, node: Node<'_>, spacing: Spacing) {
         match node.as_rule() {
             Rule::list => self.bracketed(node, Piece::Fill, Self::part),
-            Rule::call | Rule::sum | Rule::comprehension | Rule::parenthesised | Rule::index => {
+            Rule::call | Rule::sum | Rule::comprehension | Rule::index => {
                 self.bracketed(node, Piece::SoftSpace, Self::element);
             }
-            Rule::at => node.into_inner().for_each(|part| self.primary(part)),
+            Rule::parenthesised => {
+                let inner = |emitter: &mut Self, part: Node<'_>| emitter.expr_spaced(part, spacing);
+                self.bracketed(node, Piece::SoftSpace, inner);
+            }
+            Rule::at => node.into_inner().for_each(|part| self.primary(part, Spacing::Wide)),
             _ => self.tokens(&node),
         }
     }
@@ -130,6 +168,26 @@ impl Emitter<'_> {
             self.push(Piece::Soft);
         }
     }
+}
+
+/// Whether an expression is one pair of brackets, with a name before it perhaps.
+fn is_bracketed(expr: &Node<'_>) -> bool {
+    use Rule::{call, comprehension, list, parenthesised, sum};
+    let operations = expr.clone().into_inner();
+    let mut parts = operations.clone().flat_map(|operation| operation.into_inner());
+    let is_one = operations.len() == 1 && parts.clone().count() == 1;
+    let bracketed = [call, comprehension, list, parenthesised, sum];
+    is_one && parts.next().is_some_and(|part| bracketed.contains(&part.as_rule()))
+}
+
+/// Whether the bounds of a range are so simple that `..` still stands out among them.
+fn is_simple_range(parts: &[Node<'_>]) -> bool {
+    parts.split(|part| part.as_rule() == Rule::range).all(|bound| operators(bound) <= 2)
+}
+
+/// How many infix operators a row has, outside of brackets.
+fn operators(row: &[Node<'_>]) -> usize {
+    row.iter().filter(|part| binary(part.as_rule()).is_some()).count()
 }
 
 fn is_open(rule: Rule) -> bool {

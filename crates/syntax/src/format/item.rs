@@ -1,5 +1,6 @@
 //! Files and definitions.
 
+use super::expression::Spacing;
 use super::layout::Piece;
 use super::{Emitter, child};
 use crate::grammar::{Node, Rule};
@@ -52,22 +53,27 @@ impl Emitter<'_> {
                     self.push(Piece::Space);
                     self.token(&part);
                 }
-                Rule::expr => self.continued(|emitter| emitter.expr(part)),
+                Rule::expr => self.value(part),
                 Rule::kw_implements => self.continued(|emitter| emitter.word(&part)),
                 Rule::implements => self.bracketed(part, Piece::SoftSpace, Self::words),
-                Rule::clause => self.continued(|emitter| part.into_inner().for_each(|c| emitter.clause(c))),
+                Rule::clause => self.indented(|emitter| emitter.clause(part)),
                 _ => self.tokens(&part),
             }
         }
     }
 
-    fn clause(&mut self, node: Node<'_>) {
+    fn clause(&mut self, clause: Node<'_>) {
+        self.push(Piece::Fill);
+        clause.into_inner().for_each(|clause| self.clause_kind(clause));
+    }
+
+    fn clause_kind(&mut self, node: Node<'_>) {
         if node.as_rule() != Rule::bytes {
             return self.words(node);
         }
         for part in node.into_inner() {
             match part.as_rule() {
-                Rule::bound => self.tight(part),
+                Rule::bound => self.operation(part, Spacing::Hugging),
                 Rule::word_bytes => self.word(&part),
                 _ => self.token(&part),
             }

@@ -1,9 +1,11 @@
 //! The one canonical layout.
 //!
 //! Four blanks per level, one statement per line, lines of at most 100 columns where a break can
-//! achieve that. Binary operators stand between spaces, except `**`, and `..` with the arithmetic
-//! in its operands (`0..2*N-1`); brackets hug what they hold. What does not fit is broken at its weakest
-//! place: before operators, after the commas of a list, before `implements`, `on` and clauses.
+//! achieve that. Brackets hug what they hold. Binary operators stand between spaces, except `**`,
+//! products in a sum, and ranges with bounds of at most two operators: `2**(k+1) + 1`, `r*K + c`,
+//! `0..2*N-1`.
+//! What does not fit is broken at its weakest place: before operators, after the commas of a list,
+//! before `implements`, `if`, `on` and clauses, after `=`.
 //!
 //! The author decides three things. Comments stay where they are: at the end of the line of the token
 //! they follow, or on lines of their own. Empty lines between statements and definitions stay, at

@@ -1,5 +1,6 @@
 //! Blocks and statements.
 
+use super::expression::Spacing;
 use super::layout::Piece;
 use super::{Emitter, child};
 use crate::grammar::{Node, Rule};
@@ -125,9 +126,7 @@ impl Emitter<'_> {
                 Rule::comma => self.token(&part),
                 Rule::string => self.continued(|emitter| emitter.token(&part)),
                 Rule::hints => self.continued(|emitter| emitter.hints(part)),
-                Rule::expr if moves => {
-                    self.group(|emitter| emitter.continued(|emitter| emitter.expr(part)));
-                }
+                Rule::expr if moves => self.value(part),
                 rule => {
                     let hugs = is_scratch && !matches!(rule, Rule::kw_scratch | Rule::name);
                     if index > 0 && !hugs {
@@ -144,7 +143,7 @@ impl Emitter<'_> {
         match part.as_rule() {
             Rule::expr => self.expr(part),
             Rule::place => self.place(part),
-            Rule::call => self.primary(part),
+            Rule::call => self.primary(part, Spacing::Wide),
             _ => self.tokens(&part),
         }
     }
@@ -156,7 +155,7 @@ impl Emitter<'_> {
                 Rule::binder => self.binder(part),
                 Rule::comma => {
                     self.token(&part);
-                    self.push(Piece::SoftSpace);
+                    self.push(Piece::Fill);
                 }
                 Rule::kw_if => {
                     self.push(Piece::SoftSpace);

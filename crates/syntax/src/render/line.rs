@@ -60,11 +60,11 @@ impl Line {
                 self.shown.push_str(TAB);
                 TAB.len()
             }
-            Some(width) => {
+            Some(width) if !turns_text(character) => {
                 self.shown.push(character);
                 width
             }
-            None => {
+            Some(_) | None => {
                 self.shown.push('\u{fffd}');
                 1
             }
@@ -73,14 +73,21 @@ impl Line {
 
     /// The first column of a span, and how many it covers; at least one.
     pub(super) fn columns(&self, span: Span) -> (usize, usize) {
-        let start = self.column(span.start as usize);
-        let end = self.column(span.end as usize);
+        let start = span.start as usize;
+        let starting = self.columns.partition_point(|(place, _)| *place <= start).saturating_sub(1);
+        let ending = self.columns.partition_point(|(place, _)| *place < span.end as usize);
+        let (start, end) = (self.column(starting), self.column(ending));
         (start, end.saturating_sub(start).max(1))
     }
 
-    fn column(&self, offset: usize) -> usize {
-        let after = self.columns.partition_point(|(start, _)| *start < offset);
-        let found = self.columns.get(after).or(self.columns.last());
+    /// The column of a character of the line, or the end of the line.
+    fn column(&self, index: usize) -> usize {
+        let found = self.columns.get(index).or(self.columns.last());
         found.map_or(0, |(_, column)| *column)
     }
+}
+
+/// Whether a character changes the direction in which text is drawn.
+fn turns_text(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

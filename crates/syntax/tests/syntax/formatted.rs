@@ -25,10 +25,14 @@ fn check_expr(text: &str, expected: &str) {
 
 #[test]
 fn spaces() {
-    check_expr("a+b*c", "a + b * c");
+    check_expr("a+b*c/d", "a + b*c/d");
+    check_expr("a*b%c", "a * b % c");
+    check_expr("( a+1 )*b + ( c+d )", "(a+1)*b + (c + d)");
+    check_expr("2**( k+f( a+1 ) )", "2**(k+f(a + 1))");
     check_expr("( (c+step)%N )", "((c + step) % N)");
     check_expr("0 .. 2*N - 1", "0..2*N-1");
-    check_expr("l[ i+1 .. (i + 2)*k ]", "l[i+1..(i + 2)*k]");
+    check_expr("l[ i+1 .. (i + 2)*k ]", "l[i+1..(i+2)*k]");
+    check_expr("a*b+c..a*b+c+1", "a*b + c .. a*b + c + 1");
     check_expr("a .. b == c .. d", "a..b == c..d");
     check_expr("- a - - b", "-a - -b");
     check_expr("2 ** k + 1", "2**k + 1");
@@ -110,7 +114,10 @@ fn f() { // behind the brace
     check("fn f() { if a { } // one\n else { // two\n } }", "fn f() {\n    if a {} // one\n    else { // two\n    }\n}\n");
     check("fn f() = [ // one\n1, // two\n2 // three\n]", "fn f() = [ // one\n    1, // two\n    2 // three\n]\n");
     check("fn f() =\n// why\n1", "fn f() =\n    // why\n    1\n");
-    check("fn f() = a + // why\n b", "fn f() = a\n    + // why\n    b\n");
+    check(
+        "fn f() { let x = a + // why\n b }",
+        "fn f() {\n    let x = a\n        + // why\n        b\n}\n",
+    );
     check("fn f(// none\n) = 1", "fn f( // none\n) = 1\n");
     check("fn f() = 1 //  kept \t as it is  \r\n", "fn f() = 1 //  kept \t as it is\n");
 }
@@ -119,13 +126,9 @@ fn f() { // behind the brace
 fn long_lines() {
     check_kept(
         "algorithm hierarchical(ranks N = 16, per_node G = 8, C = 1)
-    implements allreduce(chunks N, root 0)
-    in place
-    protocol LL
-    bytes 0..64KiB
+    implements allreduce(chunks N, root 0) in place protocol LL bytes 0..64KiB
 {
-    for some_rather_long_name in 0..another_rather_long_name-1,
-        c in 0..yet_another_name
+    for some_rather_long_name in 0..another_rather_long_name-1, c in 0..yet_another_name
         if some_rather_long_name != c
         on channel c % C
     {
@@ -133,7 +136,7 @@ fn long_lines() {
             input@((some_rather_long_name + another_rather_long_name + 1) % N)[c]
             on channel c, tb 1
     }
-    let a_sum = some_rather_long_name * another_rather_long_name
+    let a_sum = some_rather_long_name*another_rather_long_name
         + yet_another_name
         - another_rather_long_name
         + some_rather_long_name

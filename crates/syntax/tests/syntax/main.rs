@@ -8,4 +8,3 @@ mod parsed;
 mod rendered;
 mod repository;
 mod tree;
-mod zz;

@@ -7,12 +7,12 @@ use msccl_syntax::format;
 
 use crate::tree::parsed;
 
-pub fn root() -> PathBuf {
+fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// All `.msccl` files below a folder.
-pub fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
+fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
@@ -37,7 +37,7 @@ fn check(text: &str) {
 }
 
 #[test]
-pub fn programs_parse_and_keep_their_meaning() {
+fn programs_parse_and_keep_their_meaning() {
     let mut found = Vec::new();
     programs(&root(), &mut found);
     for path in found {

@@ -28,9 +28,7 @@ pub fn render(
         Picture::Text => Ok(text(&estimate)),
         Picture::Svg => Ok(svg(&estimate)),
         Picture::Json => Ok(to_json(&estimate)),
-        Picture::Dot => {
-            Err("a timeline is no graph; choose --format text, svg or json".to_owned())
-        }
+        Picture::Dot => Err("a timeline is no graph; choose --format text, svg or json".to_owned()),
     }
 }
 

@@ -187,8 +187,16 @@ pub(super) fn assemble(
     let collective = head.collective(&gpus, clauses, notes);
     head.check_channels(&gpus, notes);
     head.check_chunks(&gpus, &collective.kind, notes);
+    let ranks = place(gpus, &head, notes);
+    let Head { name, protocol, placement, sizes, threads, .. } = head;
+    Algorithm { name, collective, placement, protocol, sizes, threads, ranks }
+}
+
+/// The programs in the order of ranks.
+fn place(gpus: Vec<Gpu>, head: &Head, notes: &mut Notes) -> Vec<RankProgram> {
     let mut ranks: Vec<Option<RankProgram>> = Vec::new();
     ranks.resize_with(head.ranks as usize, || None);
+    let found_before = notes.found();
     for Gpu { id, offset, program, chunks: _, channels: _ } in gpus {
         let locus = Locus { gpu: Some(id), ..Locus::default() };
         match ranks.get_mut(id as usize) {
@@ -200,13 +208,12 @@ pub(super) fn assemble(
             }
         }
     }
-    if let Some(missing) = ranks.iter().position(Option::is_none) {
+    let missing = ranks.iter().position(Option::is_none);
+    if let Some(missing) = missing.filter(|_| notes.found() == found_before) {
         let message = format!("ngpus is {}, but there is no gpu {missing}", head.ranks);
         notes.contradiction(head.offset, Locus::default(), message);
     }
-    let Head { name, protocol, placement, sizes, threads, .. } = head;
-    let ranks = ranks.into_iter().map(Option::unwrap_or_default).collect();
-    Algorithm { name, collective, placement, protocol, sizes, threads, ranks }
+    ranks.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 impl Head {

@@ -58,8 +58,14 @@ impl<'a, const N: usize> Attributes<'a, N> {
         Ok(gathered)
     }
 
-    fn put(&mut self, cursor: &Cursor<'a>, at: usize, value: &'a [u8]) -> Result<(), ReadError> {
+    fn put(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        at: usize,
+        value: &'a [u8],
+    ) -> Result<(), ReadError> {
         if self.values[at].replace(value).is_none() {
+            cursor.check_quote(value);
             return Ok(());
         }
         let expected = format!("one `{}`", self.table[at].name);

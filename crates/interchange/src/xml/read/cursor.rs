@@ -59,7 +59,10 @@ enum Item<'a> {
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let reader = Reader::from_str(text);
-        let (locus, notes) = (Locus::default(), Notes::default());
+        let (locus, mut notes) = (Locus::default(), Notes::default());
+        if text.contains('\t') {
+            notes.warning("the interpreters know no tabs; use spaces".to_owned());
+        }
         Self { text, reader, started: false, depth: 0, self_closed: false, locus, notes }
     }
 
@@ -146,6 +149,15 @@ impl<'a> Cursor<'a> {
     pub(super) fn offset_of(&self, part: &[u8], otherwise: usize) -> usize {
         let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         if offset <= self.text.len() { offset } else { otherwise }
+    }
+
+    /// Warns of a value in single quotes.
+    pub(super) fn check_quote(&mut self, value: &[u8]) {
+        let start = self.offset_of(value, 0);
+        if start > 0 && self.text.as_bytes()[start - 1] == b'\'' {
+            self.notes
+                .warning("the interpreters know no single quotes; use double ones".to_owned());
+        }
     }
 
     fn offset(&self) -> usize {

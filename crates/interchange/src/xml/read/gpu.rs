@@ -50,6 +50,7 @@ impl Gpu {
         for (chunks, at) in chunks.iter_mut().zip([gpu::I_CHUNKS, gpu::O_CHUNKS, gpu::S_CHUNKS]) {
             *chunks = values.index_or_zero(cursor, at)?;
         }
+        let found_before = cursor.notes.found();
         let mut blocks = Vec::new();
         while let Some(child) = cursor.next_child()? {
             if child.name() != tb::NAME.as_bytes() {
@@ -61,7 +62,7 @@ impl Gpu {
             cursor.locus = Locus { gpu: Some(id), ..Locus::default() };
         }
         let channels = blocks.iter().map(|block| block.channel + 1).max().unwrap_or(0);
-        let program = resolve::resolve(blocks, id, chunks, &mut cursor.notes);
+        let program = resolve::resolve(blocks, id, chunks, &mut cursor.notes, found_before);
         Ok(Self { id, offset: element.offset, chunks, program, channels })
     }
 }

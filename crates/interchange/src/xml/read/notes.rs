@@ -33,6 +33,8 @@ const MOST: usize = 64;
 #[derive(Default)]
 pub(super) struct Notes {
     contradictions: Vec<(usize, Locus, String)>,
+    /// How many contradictions there were, kept or not.
+    found: usize,
     warnings: BTreeMap<String, usize>,
     missing: BTreeMap<(&'static str, &'static str), usize>,
 }
@@ -45,9 +47,16 @@ impl Notes {
         locus: Locus,
         message: impl Into<String>,
     ) {
+        self.found += 1;
         if self.contradictions.len() < MOST {
             self.contradictions.push((offset, locus, message.into()));
         }
+    }
+
+    /// How many contradictions there were so far. Later checks are left out where earlier ones
+    /// failed, so that no contradiction is merely the consequence of another.
+    pub(super) fn found(&self) -> usize {
+        self.found
     }
 
     /// Notes a warning; the same warning is counted, not repeated.
@@ -64,7 +73,7 @@ impl Notes {
 
     /// The contradictions in the order of the file, and the warnings.
     pub(super) fn finish(self, text: &str) -> (Vec<Contradiction>, Vec<String>) {
-        let Notes { mut contradictions, warnings, missing } = self;
+        let Notes { mut contradictions, found: _, warnings, missing } = self;
         contradictions.sort_by_key(|&(offset, ..)| offset);
         let located = contradictions.into_iter().map(|(offset, locus, message)| {
             let Position { line, column } = Position::of(text, offset);

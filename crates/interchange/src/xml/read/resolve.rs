@@ -2,7 +2,7 @@
 //! against what they name, and what the IR cannot hold is reported.
 
 use msccl_collective::{Buffer, Channel, Slot, TbIndex};
-use msccl_ir::{RankProgram, Step, ThreadBlock, Wait};
+use msccl_ir::{RankProgram, ThreadBlock, Wait};
 
 use super::gpu::Block;
 use super::notes::Notes;
@@ -10,28 +10,41 @@ use super::step::FileRow;
 use crate::xml::row::{Row, Type};
 use crate::xml::{Locus, hazard};
 
-/// The program of gpu `id`, whose buffers have `chunks` chunks (input, output, scratch).
+/// The program of gpu `id`, whose buffers have `chunks` chunks (input, output, scratch). There were
+/// `found_before` contradictions before this gpu.
 pub(super) fn resolve(
     mut blocks: Vec<Block>,
     id: u32,
     chunks: [u32; 3],
     notes: &mut Notes,
+    found_before: usize,
 ) -> RankProgram {
     blocks.sort_by_key(|block| block.id);
     check_ids(&blocks, id, notes);
     resolve_waits(&mut blocks, id, notes);
-    let mut scratch_chunks = chunks[2];
     for block in &mut blocks {
-        let at = Locus { gpu: Some(id), tb: Some(block.id), step: None };
         drop_last_nops(block, notes);
-        scratch_chunks = scratch_chunks.max(check_places(block, chunks, at, notes));
-        let rows: Vec<Row> = block.rows.iter().map(|row| row.row).collect();
+    }
+    if notes.found() == found_before {
+        check_blocks(&blocks, id, chunks, notes);
+    }
+    let scratch_chunks = blocks.iter().map(scratch_end).fold(chunks[2], u32::max);
+    let thread_blocks = blocks.into_iter().map(assemble).collect();
+    RankProgram { scratch_chunks, thread_blocks }
+}
+
+fn check_blocks(blocks: &[Block], gpu: u32, chunks: [u32; 3], notes: &mut Notes) {
+    let mut rows: Vec<Row> = Vec::new();
+    for block in blocks {
+        let at = Locus { gpu: Some(gpu), tb: Some(block.id), step: None };
+        check_peers(block, at, notes);
+        check_places(block, chunks, at, notes);
+        rows.clear();
+        rows.extend(block.rows.iter().map(|row| row.row));
         hazard::find(&rows, |step, message| {
             notes.contradiction(block.rows[step].offset, numbered(at, step), message);
         });
     }
-    let thread_blocks = blocks.into_iter().map(|block| assemble(block, id, notes)).collect();
-    RankProgram { scratch_chunks, thread_blocks }
 }
 
 fn numbered(at: Locus, step: usize) -> Locus {
@@ -114,60 +127,68 @@ fn drop_last_nops(block: &mut Block, notes: &mut Notes) {
     }
 }
 
-/// Compares the places that steps use with the buffers that the `<gpu>` declares; returns how many
-/// scratch chunks it takes to hold them.
+fn check_peers(block: &Block, at: Locus, notes: &mut Notes) {
+    for (number, FileRow { row, signals: _, offset }) in block.rows.iter().enumerate() {
+        let sends_nowhere = row.kind.sends() && block.send.is_none();
+        let receives_nowhere = row.kind.receives() && block.receive.is_none();
+        if sends_nowhere || receives_nowhere {
+            let attribute = if sends_nowhere { "send" } else { "recv" };
+            let kind = row.kind.name();
+            let message = format!("a step of type `{kind}`, but `{attribute}` of its tb is -1");
+            notes.contradiction(*offset, numbered(at, number), message);
+        }
+    }
+}
+
+/// Compares the places that steps use with the buffers that the `<gpu>` declares.
 ///
 /// A place beyond its buffer that is only read is left to the verifier, which finds that it was
 /// never written; one that is written would be another's memory.
-fn check_places(block: &Block, chunks: [u32; 3], at: Locus, notes: &mut Notes) -> u32 {
-    let declared = |slot: Slot| chunks[slot.buffer as usize];
-    let mut scratch_chunks = 0;
+fn check_places(block: &Block, chunks: [u32; 3], at: Locus, notes: &mut Notes) {
     for (number, FileRow { row, signals: _, offset }) in block.rows.iter().enumerate() {
-        let used = [(row.kind.uses_src(), row.src, false), (row.kind.uses_dst(), row.dst, true)];
-        for (_, slot, written) in used.into_iter().filter(|(is_used, ..)| *is_used) {
-            let end = slot.index.saturating_add(row.count);
-            if slot.buffer == Buffer::Scratch {
-                scratch_chunks = scratch_chunks.max(end);
-            }
-            let outside = slot.index >= declared(slot) || row_leaves_scratch(slot, end, chunks);
-            if outside && written {
-                let message = format!(
-                    "writes {}, but the gpu declares {} chunks of it",
-                    slot.run(row.count),
-                    declared(slot)
-                );
-                notes.contradiction(*offset, numbered(at, number), message);
-            } else if outside {
-                notes.warning(format!("{at} reads beyond the chunks that its gpu declares"));
-            }
+        if row.kind.uses_dst() && is_beyond(row.dst, row.count, chunks) {
+            let message = format!(
+                "writes {}, but {}_chunks of its gpu is {}",
+                row.dst.run(row.count),
+                row.dst.buffer.letter(),
+                chunks[row.dst.buffer as usize]
+            );
+            notes.contradiction(*offset, numbered(at, number), message);
+        }
+        if row.kind.uses_src() && is_beyond(row.src, row.count, chunks) {
+            notes.warning(format!("{at} reads beyond the chunks that its gpu declares"));
         }
     }
-    scratch_chunks
 }
 
-fn row_leaves_scratch(slot: Slot, end: u32, chunks: [u32; 3]) -> bool {
-    slot.buffer == Buffer::Scratch && end > chunks[Buffer::Scratch as usize]
+/// Whether a region leaves its buffer. Interpreters check the first slot only; a run that leaves the
+/// caller's buffers later is found wherever an algorithm is validated.
+fn is_beyond(slot: Slot, count: u32, chunks: [u32; 3]) -> bool {
+    let declared = chunks[slot.buffer as usize];
+    slot.index >= declared || slot.buffer == Buffer::Scratch && slot.index + count > declared
 }
 
-fn assemble(block: Block, gpu: u32, notes: &mut Notes) -> ThreadBlock {
-    let Block { id, offset: _, channel, send, receive, rows } = block;
-    let mut steps = Vec::with_capacity(rows.len());
-    for (number, FileRow { row, signals: _, offset }) in rows.into_iter().enumerate() {
-        steps.push(row.to_step(send, receive).unwrap_or_else(|| {
-            let message = format!(
-                "a step of type `{}` in a thread block without {}",
-                row.kind.name(),
-                if row.kind.sends() && send.is_none() { "send peer" } else { "receive peer" }
-            );
-            let at = Locus { gpu: Some(gpu), tb: Some(id), step: None };
-            notes.contradiction(offset, numbered(at, number), message);
-            Step::default()
-        }));
-    }
+/// The end of the scratch that a thread block uses: the IR knows no place beyond a buffer, so scratch
+/// is as large as the steps take it to be.
+fn scratch_end(block: &Block) -> u32 {
+    let ends = block.rows.iter().flat_map(|FileRow { row, .. }| {
+        let used = [(row.kind.uses_src(), row.src), (row.kind.uses_dst(), row.dst)];
+        used.map(|(is_used, slot)| match slot.buffer {
+            Buffer::Scratch if is_used => slot.index + row.count,
+            Buffer::Scratch | Buffer::Input | Buffer::Output => 0,
+        })
+    });
+    ends.max().unwrap_or(0)
+}
+
+/// The thread block. A step that lacks its peer, which has been reported, becomes a no-op.
+fn assemble(block: Block) -> ThreadBlock {
+    let Block { id: _, offset: _, channel, send, receive, rows } = block;
+    let steps = rows.into_iter().map(|row| row.row.to_step(send, receive).unwrap_or_default());
     ThreadBlock {
         channel: Channel(channel),
         sends: send.into_iter().collect(),
         receives: receive.into_iter().collect(),
-        steps,
+        steps: steps.collect(),
     }
 }

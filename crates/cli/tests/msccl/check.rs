@@ -1,0 +1,36 @@
+//! `msccl check`.
+
+use crate::{RING, SHORT_RING, arg, file, msccl, msccl_reading};
+
+#[test]
+fn a_right_program_has_no_diagnostics() {
+    let ran = msccl_reading(&["check", "--format", "json", "-"], RING.as_bytes());
+    assert_eq!(ran.code, 0, "{ran}");
+    let found = ran.json();
+    assert_eq!(found["ok"], true);
+    assert_eq!(found["diagnostics"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn diagnostics_are_what_editors_need() {
+    let path = file("check/two.msccl", RING.replace("% N)[c] =", "% M)[c] ="));
+    let ran = msccl(&["check", "--format", "json", arg(&path)]);
+    assert_eq!(ran.code, 2, "{ran}");
+    let found = ran.json();
+    let first = &found["diagnostics"][0];
+    assert_eq!(first["line"], 4, "{found}");
+    assert_eq!(first["severity"], "error");
+    for key in ["file", "column", "end_line", "end_column", "message", "hints"] {
+        assert!(!first[key].is_null(), "{key}: {found}");
+    }
+}
+
+#[test]
+fn what_the_proof_finds_is_a_diagnostic_too() {
+    let path = file("check/short.msccl", SHORT_RING);
+    let ran = msccl(&["check", "--format", "json", arg(&path)]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.json()["diagnostics"][0]["line"].as_u64() > Some(0), "{ran}");
+    let human = msccl(&["check", arg(&path)]);
+    assert!(human.stdout.contains("short.msccl:") && human.stdout.contains('^'), "{human}");
+}

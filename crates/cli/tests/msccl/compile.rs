@@ -1,0 +1,89 @@
+//! `msccl compile`.
+
+use std::fs;
+
+use crate::{RING, SHORT_RING, arg, file, msccl, msccl_reading, stuck_xml};
+
+#[test]
+fn xml_goes_to_standard_output_and_proves_again() {
+    let made = msccl_reading(&["compile", "-"], RING.as_bytes());
+    assert_eq!(made.code, 0, "{made}");
+    assert!(made.stdout.starts_with("<algo"), "{made}");
+    assert!(made.stderr.is_empty(), "{made}");
+    let again = msccl_reading(&["verify", "-"], made.stdout.as_bytes());
+    assert_eq!(again.code, 0, "{again}");
+}
+
+#[test]
+fn the_extension_tells_what_to_write() {
+    let source = file("compile/ring.msccl", RING);
+    for (name, sign) in
+        [("ring.xml", "<algo"), ("ring.json", "{"), ("ring.txt", "algorithm \"ring\"")]
+    {
+        let out = source.with_file_name(name);
+        let ran = msccl(&["compile", arg(&source), "-o", arg(&out)]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert!(ran.stdout.starts_with("proved"), "{ran}");
+        assert!(ran.stdout.contains(&format!("written  {}", arg(&out))), "{ran}");
+        assert!(fs::read_to_string(&out).unwrap().starts_with(sign), "{name}");
+        let again = msccl(&["verify", arg(&out)]);
+        assert_eq!(again.code, 0, "{again}");
+    }
+}
+
+#[test]
+fn every_form_can_be_made_from_every_other() {
+    let forms = ["xml", "json", "text"];
+    for from in forms {
+        let made = ["compile", "--emit", from, "--target", "msccl", "-"];
+        let first = msccl_reading(&made, RING.as_bytes());
+        for to in forms {
+            let translate = ["compile", "--emit", to, "--target", "msccl", "-"];
+            let second = msccl_reading(&translate, first.stdout.as_bytes());
+            assert_eq!(second.code, 0, "{from} to {to}: {second}");
+            let direct = msccl_reading(&translate, RING.as_bytes());
+            assert_eq!(second.stdout, direct.stdout, "{from} to {to}");
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_is_not_written() {
+    let wrong = file("compile/short.msccl", SHORT_RING);
+    let out = file("compile/kept.xml", "old");
+    let ran = msccl(&["compile", arg(&wrong), "-o", arg(&out)]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "old");
+    let ran = msccl_reading(&["compile", "-"], SHORT_RING.as_bytes());
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran}");
+    assert!(ran.stderr.starts_with("refused"), "{ran}");
+}
+
+#[test]
+fn without_a_proof_says_so() {
+    let ran = msccl_reading(&["compile", "--no-verify", "-"], stuck_xml().as_bytes());
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stderr.contains("<stdin> is written without a proof"), "{ran}");
+    assert!(ran.stdout.starts_with("<algo"), "{ran}");
+}
+
+#[test]
+fn json_reports_what_was_written() {
+    let source = file("compile/report.msccl", RING);
+    let out = source.with_file_name("report.xml");
+    let ran = msccl(&["compile", arg(&source), "-o", arg(&out), "--format", "json"]);
+    let report = ran.json();
+    assert_eq!(report["verdict"], "proved");
+    assert_eq!(report["output"], arg(&out));
+    assert_eq!(report["bytes"].as_u64(), Some(fs::metadata(&out).unwrap().len()));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_told() {
+    let source = file("compile/nowhere.msccl", RING);
+    crate::check_refusal(
+        &["compile", arg(&source), "-o", "no/such/out.xml"],
+        2,
+        "cannot write no/such/out.xml",
+    );
+}

@@ -1,0 +1,133 @@
+//! The command as its users meet it: arguments in, text and exit codes out.
+
+mod check;
+mod compile;
+mod fmt;
+mod list;
+mod run;
+mod show;
+mod usage;
+mod verify;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How a run of the command ended.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Standard output as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self}"))
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ran { code, stdout, stderr } = self;
+        write!(f, "exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
+    }
+}
+
+/// Runs the command in the root of the repository.
+pub fn msccl(args: &[&str]) -> Ran {
+    msccl_reading(args, b"")
+}
+
+/// Runs the command with `stdin` as standard input.
+pub fn msccl_reading(args: &[&str], stdin: &[u8]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_msccl"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    command.args(args).current_dir(root).env_remove("NO_COLOR");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The command may end without reading it.
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A fresh file of that name with that content; tests that use one name would disturb each other.
+pub fn file(name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+/// A path as an argument.
+pub fn arg(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The command must exit with `code` and say `expected` on standard error.
+pub fn check_refusal(args: &[&str], code: i32, expected: &str) {
+    let ran = msccl(args);
+    assert_eq!(ran.code, code, "{args:?}: {ran}");
+    assert!(ran.stderr.contains(expected), "{args:?}: {ran}");
+}
+
+/// A ring that is right.
+pub const RING: &str = "\
+// Ring all-gather.
+algorithm ring(ranks N = 3) implements allgather() in place {
+    for step in 0..N-1, c in 0..N {
+        output@((c + step + 1) % N)[c] = output@((c + step) % N)[c]
+    }
+}
+";
+
+/// A ring that stops one step early.
+pub const SHORT_RING: &str = "\
+algorithm short(ranks N = 3) implements allgather() in place {
+    for step in 0..N-2, c in 0..N {
+        output@((c + step + 1) % N)[c] = output@((c + step) % N)[c]
+    }
+}
+";
+
+/// Two ranks that both send three messages before they receive one, over links that hold two.
+pub fn stuck_xml() -> String {
+    exchange_xml(3)
+}
+
+/// Two ranks exchange `messages` messages, sends first, and add them up.
+pub fn exchange_xml(messages: u32) -> String {
+    let mut text = format!(
+        "<algo name=\"exchange\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"{messages}\" \
+         ngpus=\"2\" coll=\"allreduce\" inplace=\"1\">\n"
+    );
+    for gpu in 0..2 {
+        let peer = 1 - gpu;
+        text += &format!(
+            "  <gpu id=\"{gpu}\" i_chunks=\"{messages}\" o_chunks=\"0\" s_chunks=\"{messages}\">\n    \
+             <tb id=\"0\" send=\"{peer}\" recv=\"{peer}\" chan=\"0\">\n"
+        );
+        for step in 0..messages {
+            text += &step_xml(step, "s", ("i", step), ("s", step), -1);
+        }
+        for step in 0..messages {
+            text += &step_xml(messages + step, "rrc", ("i", step), ("i", step), -1);
+        }
+        text += "    </tb>\n  </gpu>\n";
+    }
+    text + "</algo>\n"
+}
+
+fn step_xml(at: u32, kind: &str, from: (&str, u32), to: (&str, u32), depid: i32) -> String {
+    let ((srcbuf, srcoff), (dstbuf, dstoff)) = (from, to);
+    format!(
+        "      <step s=\"{at}\" type=\"{kind}\" srcbuf=\"{srcbuf}\" srcoff=\"{srcoff}\" \
+         dstbuf=\"{dstbuf}\" dstoff=\"{dstoff}\" cnt=\"1\" depid=\"{depid}\" deps=\"-1\" \
+         hasdep=\"0\"/>\n"
+    )
+}

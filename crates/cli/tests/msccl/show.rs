@@ -1,0 +1,75 @@
+//! `msccl show`.
+
+use crate::{RING, SHORT_RING, check_refusal, exchange_xml, msccl, msccl_reading};
+
+fn shown(args: &[&str], program: &str) -> String {
+    let args: Vec<_> = ["show", "-"].into_iter().chain(args.iter().copied()).collect();
+    let ran = msccl_reading(&args, program.as_bytes());
+    assert_eq!(ran.code, 0, "{args:?}: {ran}");
+    ran.stdout
+}
+
+#[test]
+fn stages_as_text() {
+    insta::assert_snapshot!(shown(&["--stage", "chunk"], RING), @"");
+    insta::assert_snapshot!(shown(&["--stage", "instruction", "--rank", "1"], RING), @"");
+    insta::assert_snapshot!(shown(&["--stage", "schedule", "--rank", "1"], RING), @"");
+}
+
+#[test]
+fn every_stage_has_a_picture() {
+    for stage in ["chunk", "instruction", "schedule", "timeline"] {
+        let svg = shown(&["--stage", stage, "--format", "svg"], RING);
+        assert!(svg.starts_with("<svg "), "{stage}");
+        assert!(svg.trim_end().ends_with("</svg>"), "{stage}");
+        assert!(svg.matches("<rect").count() > 6, "{stage}: {svg}");
+        let json: serde_json::Value =
+            serde_json::from_str(&shown(&["--stage", stage, "--format", "json"], RING)).unwrap();
+        assert!(json.is_object(), "{stage}");
+    }
+    for stage in ["chunk", "instruction", "schedule"] {
+        let dot = shown(&["--stage", stage, "--format", "dot"], RING);
+        assert!(dot.starts_with("digraph "), "{stage}");
+        assert_eq!(
+            dot.matches(" -> ").count(),
+            dot.lines().filter(|line| line.contains(" -> ")).count()
+        );
+    }
+    let timeline = shown(&["--stage", "timeline", "--size", "1KiB"], RING);
+    assert!(timeline.contains("r2 tb0 |"), "{timeline}");
+}
+
+#[test]
+fn arrows_go_to_the_right() {
+    for stage in ["chunk", "instruction", "schedule"] {
+        let text = shown(&["--stage", stage, "--format", "json"], RING);
+        let picture: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let Some(arrows) = picture["arrows"].as_array() else { continue };
+        assert!(!arrows.is_empty());
+        let column = |index: &serde_json::Value| {
+            picture["boxes"][index.as_u64().unwrap() as usize]["column"].as_u64().unwrap()
+        };
+        for arrow in arrows {
+            assert!(column(&arrow["from"]) < column(&arrow["to"]), "{stage}: {arrow}");
+        }
+    }
+}
+
+#[test]
+fn wrong_programs_can_be_looked_at() {
+    assert!(shown(&["--stage", "schedule"], SHORT_RING).contains("algorithm \"short\""));
+}
+
+#[test]
+fn what_cannot_be_shown_is_told() {
+    let xml = crate::file("show/two.xml", exchange_xml(2));
+    let xml = crate::arg(&xml);
+    check_refusal(&["show", xml, "--stage", "chunk"], 2, "holds a finished algorithm");
+    check_refusal(&["show", xml, "--rank", "7"], 2, "there is no rank 7, only 0 to 1");
+    check_refusal(
+        &["show", xml, "--stage", "timeline", "--format", "dot"],
+        2,
+        "a timeline is no graph",
+    );
+    assert_eq!(msccl(&["show", xml, "--format", "svg"]).code, 0);
+}

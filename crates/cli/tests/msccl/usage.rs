@@ -1,0 +1,101 @@
+//! Options, files that are not there, exit codes.
+
+use crate::{arg, check_refusal, file, msccl, msccl_reading};
+
+#[test]
+fn wrong_options_exit_with_2() {
+    check_refusal(&["dance"], 2, "unrecognized subcommand 'dance'");
+    check_refusal(&["verify"], 2, "required arguments were not provided");
+    check_refusal(
+        &["verify", "x", "--target", "moon"],
+        2,
+        "possible values: msccl, executor, native",
+    );
+    check_refusal(
+        &["run", "x", "-D", "C"],
+        2,
+        "expected NAME=VALUE, found `C`; write for instance C=4",
+    );
+    check_refusal(&["run", "x", "--size", "1.5MB"], 2, "is no size; write a whole number of bytes");
+    check_refusal(&["run", "x", "--type", "f17"], 2, "unknown data type `f17`; expected one of i8");
+    check_refusal(&["run", "x", "--timeout", "-1"], 2, "is no time span");
+    check_refusal(&["run", "x", "--size", "1", "--count", "1"], 2, "cannot be used with");
+}
+
+#[test]
+fn help_and_version_exit_with_0() {
+    let ran = msccl(&["--help"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    for word in ["compile", "verify", "run", "show", "fmt", "check", "list", "completions"] {
+        assert!(ran.stdout.contains(word), "{word}");
+    }
+    assert!(ran.stdout.contains("Exit codes: 0 proved or in order, 1 refused or wrong"));
+    assert_eq!(msccl(&["run", "--help"]).code, 0);
+    assert!(msccl(&["--version"]).stdout.starts_with("msccl "));
+}
+
+#[test]
+fn files_that_cannot_be_read_exit_with_2() {
+    for command in ["verify", "run", "show", "compile", "fmt", "check"] {
+        let missing = msccl(&[command, "no/such.msccl"]);
+        assert_eq!(missing.code, 2, "{command}: {missing}");
+        let said = format!("{}{}", missing.stdout, missing.stderr);
+        assert!(said.contains("cannot read no/such.msccl: there is no directory no"), "{said}");
+    }
+    check_refusal(&["verify", "crates/nothing.msccl"], 2, "there is no such file");
+    check_refusal(&["verify", "crates"], 2, "it is a directory; name a file in it");
+    let utf16 = file("usage/utf16.xml", b"\xff\xfe<\0a\0");
+    check_refusal(&["verify", arg(&utf16)], 2, "expected UTF-8 text, found UTF-16");
+    let latin = file("usage/latin.msccl", b"// caf\xe9\n");
+    check_refusal(&["verify", arg(&latin)], 2, ":1:7: expected UTF-8 text, found the byte 0xe9");
+}
+
+#[test]
+fn arbitrary_bytes_never_panic() {
+    let inputs: [&[u8]; 9] =
+        [b"", b"<", b"<algo>", b"{", b"{}", b"[[[[", b"algorithm \"", b"algorithm x", b"\0\0\0"];
+    for input in inputs {
+        for command in ["verify", "show", "run", "check", "compile"] {
+            let ran = msccl_reading(&[command, "-"], input);
+            assert_eq!(ran.code, 2, "{command} {input:?}: {ran}");
+            assert!(!ran.stderr.contains("panicked"), "{command} {input:?}: {ran}");
+        }
+    }
+}
+
+#[test]
+fn completions_exist_for_every_common_shell() {
+    for (shell, sign) in
+        [("bash", "_msccl()"), ("zsh", "#compdef msccl"), ("fish", "complete -c msccl")]
+    {
+        let ran = msccl(&["completions", shell]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert!(ran.stdout.contains(sign), "{shell}: {ran}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_msccl"));
+    let mut child = command
+        .args(["completions", "bash"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn colors_are_for_those_who_ask() {
+    let proved = |color: &str| {
+        let args = ["verify", "--color", color, "-"];
+        msccl_reading(&args, crate::RING.as_bytes()).stdout
+    };
+    assert!(proved("always").contains('\x1b'));
+    assert!(!proved("never").contains('\x1b'));
+    assert!(!proved("auto").contains('\x1b'), "a pipe is no terminal");
+}

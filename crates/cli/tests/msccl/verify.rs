@@ -1,0 +1,123 @@
+//! `msccl verify`.
+
+use crate::{
+    RING, SHORT_RING, arg, check_refusal, exchange_xml, file, msccl, msccl_reading, stuck_xml,
+};
+
+#[test]
+fn a_proof_says_what_it_rests_on() {
+    let ran = msccl_reading(&["verify", "-"], RING.as_bytes());
+    assert_eq!(ran.code, 0, "{ran}");
+    insta::assert_snapshot!(ran.stdout, @"");
+    let quiet = msccl_reading(&["verify", "-q", "-"], RING.as_bytes());
+    assert_eq!(quiet.stdout.lines().count(), 1, "{quiet}");
+}
+
+#[test]
+fn a_wrong_program_is_refused_at_its_line() {
+    let path = file("verify/short.msccl", SHORT_RING);
+    let ran = msccl(&["verify", arg(&path)]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stdout.contains("wrong-result"), "{ran}");
+    assert!(ran.stdout.contains("short.msccl:"), "{ran}");
+    assert!(ran.stdout.contains('^'), "{ran}");
+}
+
+#[test]
+fn a_deadlock_tells_who_waits_for_whom() {
+    let ran = msccl_reading(&["verify", "-"], stuck_xml().as_bytes());
+    assert_eq!(ran.code, 1, "{ran}");
+    insta::assert_snapshot!(ran.stdout, @"");
+    let deeper = ["verify", "--target", "native", "-"];
+    assert_eq!(msccl_reading(&deeper, stuck_xml().as_bytes()).code, 0);
+    assert_eq!(msccl_reading(&["verify", "-"], exchange_xml(2).as_bytes()).code, 0);
+}
+
+#[test]
+fn json_has_the_promised_keys() {
+    let proved = msccl_reading(&["verify", "--format", "json", "-"], RING.as_bytes()).json();
+    assert_eq!(proved["verdict"], "proved");
+    assert_eq!(proved["fault"], serde_json::Value::Null);
+    assert_eq!(proved["facts"]["ranks"], 3);
+    assert!(proved["facts"]["steps"].as_u64() > Some(0));
+    let refused = msccl_reading(&["verify", "--format", "json", "-"], stuck_xml().as_bytes());
+    assert_eq!(refused.code, 1);
+    let refused = refused.json();
+    assert_eq!(refused["verdict"], "refused");
+    assert_eq!(refused["fault"], "deadlock");
+    assert!(refused["message"].as_str().is_some_and(|message| !message.is_empty()));
+    assert_eq!(refused["sound_up_to_bytes"], serde_json::Value::Null);
+    assert_eq!(refused["at"][0]["rank"], 0);
+    assert_eq!(refused["story"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn refused_programs_name_their_lines_in_json() {
+    let path = file("verify/short2.msccl", SHORT_RING);
+    let refused = msccl(&["verify", "--format", "json", arg(&path)]).json();
+    assert_eq!(refused["fault"], "wrong-result");
+    assert!(refused["at"][0]["line"].as_u64() > Some(0), "{refused}");
+    assert!(refused["at"][0]["file"].as_str().unwrap().ends_with("short2.msccl"));
+}
+
+#[test]
+fn several_files_give_an_array_and_the_worst_exit() {
+    let good = file("verify/good.msccl", RING);
+    let stuck = file("verify/stuck.xml", stuck_xml());
+    let all = ["verify", "--format", "json", arg(&good), arg(&stuck), "missing.xml"];
+    let ran = msccl(&all);
+    assert_eq!(ran.code, 2, "{ran}");
+    let objects = ran.json();
+    assert_eq!(objects[0]["verdict"], "proved");
+    assert_eq!(objects[1]["verdict"], "refused");
+    assert!(objects[2]["error"].as_str().unwrap().contains("cannot read missing.xml"));
+    assert_eq!(msccl(&all[..5]).code, 1);
+}
+
+#[test]
+fn a_file_that_contradicts_itself_is_refused_for_its_structure() {
+    let text = exchange_xml(1).replace("type=\"rrc\"", "type=\"re\"");
+    let ran = msccl_reading(&["verify", "--format", "json", "-"], text.as_bytes());
+    assert_eq!(ran.code, 1, "{ran}");
+    let verdict = ran.json();
+    assert_ne!(verdict["fault"], serde_json::Value::Null, "{verdict}");
+}
+
+#[test]
+fn a_size_range_narrows_the_question() {
+    let ring = file("verify/sized.msccl", RING);
+    let ran = msccl(&["verify", "--size", "..8MiB", "--format", "json", arg(&ring)]);
+    assert_eq!(ran.json()["facts"]["max_bytes"], 8 << 20, "{ran}");
+    let small = RING.replace("in place {", "in place bytes 0 .. 1KiB {");
+    let small = file("verify/small.msccl", small);
+    check_refusal(&["verify", "--size", "1MiB..", arg(&small)], 2, "but it serves");
+}
+
+#[test]
+fn options_for_programs_are_refused_for_finished_algorithms() {
+    let xml = file("verify/two.xml", exchange_xml(2));
+    let expected = "this file holds a finished algorithm, which --instances cannot change";
+    check_refusal(&["verify", "--instances", "2", arg(&xml)], 2, expected);
+    check_refusal(
+        &["verify", "--collective", "alltoall", arg(&xml)],
+        2,
+        "computes allreduce, not alltoall",
+    );
+    assert_eq!(msccl(&["verify", "--collective", "allreduce", arg(&xml)]).code, 0);
+    assert_eq!(msccl(&["verify", "--placement", "in", arg(&xml)]).code, 0);
+    check_refusal(
+        &["verify", "--placement", "out", arg(&xml)],
+        2,
+        "runs in place, not out of place",
+    );
+}
+
+#[test]
+fn mistakes_in_programs_come_with_a_caret() {
+    let ran = msccl_reading(
+        &["verify", "-"],
+        b"algorithm a(ranks N) implements allgather() { out@0[0] = 1 }",
+    );
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("error:") && ran.stderr.contains('^'), "{ran}");
+}

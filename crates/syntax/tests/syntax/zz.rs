@@ -1,2 +1,0 @@
-#[test]
-fn zz() { let mut v=Vec::new(); super::repository::programs(&super::repository::root(), &mut v); for p in v { let t=std::fs::read_to_string(&p).unwrap(); let f=msccl_syntax::format(&t).unwrap(); std::fs::write("/tmp/zz.a", &t).unwrap(); std::fs::write("/tmp/zz.b", &f).unwrap(); let o=std::process::Command::new("diff").args(["-U0","/tmp/zz.a","/tmp/zz.b"]).output().unwrap(); println!("@@@ {}\n{}", p.display(), String::from_utf8_lossy(&o.stdout)); } }
