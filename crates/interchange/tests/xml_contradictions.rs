@@ -1,5 +1,7 @@
 //! Well-formed MSCCL XML that no interpreter runs right is read, and reported.
 
+#![allow(clippy::unwrap_used)] // Also in the tests' own functions.
+
 use msccl_interchange::xml;
 
 const GOOD: &str = r#"<algo name="pair" proto="LL" nchannels="1" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1">

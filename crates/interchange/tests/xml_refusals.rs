@@ -1,5 +1,7 @@
 //! What a dialect cannot say is refused, by the step that says it, and nothing is written.
 
+#![allow(clippy::unwrap_used)] // Also in the tests' own functions.
+
 use std::sync::Arc;
 
 use msccl_collective::{

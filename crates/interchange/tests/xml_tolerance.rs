@@ -1,6 +1,8 @@
 //! How a file is written does not matter to the reader; what an interpreter would stumble over is a
 //! warning.
 
+#![allow(clippy::unwrap_used)] // Also in the tests' own functions.
+
 use msccl_collective::{Kind, Placement, Rank, SizeRange};
 use msccl_interchange::xml::{self, Dialect, Read};
 

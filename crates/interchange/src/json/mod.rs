@@ -12,7 +12,7 @@
 //!
 //! Guarantees: `read(write(a)) == a` for every algorithm; the output does not depend on anything
 //! but the algorithm. A file that reads well need not be well formed as an algorithm: that is
-//! [`validate`](msccl_ir::validate)'s affair.
+//! [`validate`](msccl_ir::validate())'s affair.
 
 mod convert;
 mod error;

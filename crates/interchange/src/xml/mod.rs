@@ -1,6 +1,6 @@
 //! MSCCL XML, in the dialects of both runtimes; the format is described in `docs/XML.md`.
 //!
-//! [`write`] and [`write_to`] turn an algorithm into XML and decide nothing; [`read`] and
+//! [`write()`] and [`write_to`] turn an algorithm into XML and decide nothing; [`read`] and
 //! [`read_bytes`] turn XML into an algorithm. `read(write(a, d)).algorithm == a` for every `a` that
 //! `write` accepts.
 //!

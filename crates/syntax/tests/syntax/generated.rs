@@ -34,28 +34,31 @@ macro_rules! row {
 }
 
 fn expr() -> BoxedStrategy<Tokens> {
+    operation(operand())
+}
+
+fn operand() -> BoxedStrategy<Tokens> {
     let leaf = prop_oneof![
         3 => name(),
         2 => word(&["0", "1_000", "64KiB", "true", "\"a//b\"", "[ ]", "f ( )"]),
         1 => word(&["input", "output @ 3", "tmp @ r [ 0 ]"]),
     ];
-    leaf.prop_recursive(4, 40, 4, |inner| {
+    leaf.prop_recursive(3, 24, 3, |inner| {
         let operation = operation(inner.clone());
         let list = vec(operation.clone(), 0..5).prop_map(|parts| joined(parts, ","));
         let binders = binders(operation.clone());
         prop_oneof![
-            2 => operation.clone(),
-            1 => operation.clone().prop_map(|e| row![tokens("("), e, tokens(")")]),
-            1 => list.clone().prop_map(|l| row![tokens("["), l, tokens("]")]),
-            1 => (name(), list).prop_map(|(f, l)| row![f, tokens("("), l, tokens(")")]),
-            1 => (binders.clone(), operation.clone())
+            operation.clone().prop_map(|e| row![tokens("("), e, tokens(")")]),
+            list.clone().prop_map(|l| row![tokens("["), l, tokens("]")]),
+            (name(), list).prop_map(|(f, l)| row![f, tokens("("), l, tokens(")")]),
+            (binders.clone(), operation.clone())
                 .prop_map(|(b, e)| row![tokens("["), b, tokens(":"), e, tokens("]")]),
-            1 => (binders, operation.clone())
+            (binders, operation.clone())
                 .prop_map(|(b, e)| row![tokens("sum ("), b, tokens(":"), e, tokens(")")]),
-            1 => (inner, operation.clone()).prop_map(|(b, i)| {
+            (inner, operation.clone()).prop_map(|(b, i)| {
                 row![tokens("("), b, tokens(")"), tokens("["), i, tokens("]")]
             }),
-            1 => [operation.clone(), operation.clone(), operation].prop_map(|[c, a, b]| {
+            [operation.clone(), operation.clone(), operation].prop_map(|[c, a, b]| {
                 row![tokens("( if"), c, tokens("then"), a, tokens("else"), b, tokens(")")]
             }),
         ]
