@@ -80,7 +80,9 @@ pub fn execute<M: Machine>(
 /// Chunk `offset` of a place of a step.
 fn chunk_of(place: Place, offset: u32) -> Place {
     match place {
-        Place::Local(Slot { buffer, index }) => Place::Local(Slot { buffer, index: index + offset }),
+        Place::Local(Slot { buffer, index }) => {
+            Place::Local(Slot { buffer, index: index + offset })
+        }
         Place::Link(peer) => Place::Link(peer),
     }
 }

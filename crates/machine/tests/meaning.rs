@@ -80,9 +80,11 @@ fn sources_combine_in_the_order_written() {
 
 #[test]
 fn a_counted_step_goes_chunk_by_chunk() {
-    check(&step(&[r(1), i(2)], &[o(1), r(1)]).times(3), &["", "a2", "b3", "c4"], &[
-        "a2", "b3", "c4",
-    ]);
+    check(
+        &step(&[r(1), i(2)], &[o(1), r(1)]).times(3),
+        &["", "a2", "b3", "c4"],
+        &["a2", "b3", "c4"],
+    );
     check(&step(&[i(1), i(2)], &[o(0)]).times(2), &["12", "23"], &[]);
 }
 
@@ -156,7 +158,8 @@ fn a_stall_says_who_waits_for_whom() {
     let copy = Wait { tb: TbIndex(0), step: StepIndex(1) };
     assert_eq!(stall.blocked[1].reasons, [(Reason::Signal(copy), TbId(0))]);
     let wiring = Wiring::new(&algorithm).expect("wired");
-    let chain: Vec<_> = stall.chain(&wiring).into_iter().map(|(at, why)| (at.at.rank, why)).collect();
+    let chain: Vec<_> =
+        stall.chain(&wiring).into_iter().map(|(at, why)| (at.at.rank, why)).collect();
     let room = |to| Reason::Room { to: Rank(to), channel: Channel(0), in_flight: 2 };
     assert_eq!(chain, [(Rank(0), room(1)), (Rank(1), room(0))]);
     assert_eq!(

@@ -27,7 +27,10 @@ const FAMILIES: [Family; 5] = [
 
 fn main() {
     let wanted: Vec<_> = std::env::args().skip(1).collect();
-    println!("{:18} {:>6} {:>9} {:>10} {:>10}  verdict", "family", "ranks", "steps", "ms", "ns/step");
+    println!(
+        "{:18} {:>6} {:>9} {:>10} {:>10}  verdict",
+        "family", "ranks", "steps", "ms", "ns/step"
+    );
     for (name, generate, sizes) in FAMILIES {
         if wanted.first().is_some_and(|wanted| wanted != name) {
             continue;

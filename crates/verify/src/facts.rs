@@ -48,9 +48,8 @@ pub(crate) fn gather(
         u64::from(caller) + u64::from(program.scratch_chunks)
     });
     let steps = algorithm.thread_blocks().flat_map(|(_, _, block)| &block.steps);
-    let messages = steps.map(|step| {
-        u64::from(step.count.div_ceil(regimes.finest)) * step.sends().count() as u64
-    });
+    let messages = steps
+        .map(|step| u64::from(step.count.div_ceil(regimes.finest)) * step.sends().count() as u64);
     Facts {
         least_link_depth,
         fewest_chunks_per_message: regimes.finest,

@@ -28,9 +28,8 @@ impl Regimes {
         let LinkShape { depth, message_bytes, packing: _ } = shape;
         let loop_chunks = u64::from(algorithm.collective.loop_chunks()).max(1);
         let largest_count = largest_count(algorithm);
-        let at = |bytes: u64| {
-            shape.chunks_per_message(bytes.div_ceil(loop_chunks), target.limits.count)
-        };
+        let at =
+            |bytes: u64| shape.chunks_per_message(bytes.div_ceil(loop_chunks), target.limits.count);
         let sizes = algorithm.sizes;
         let finest = at(sizes.max_bytes.unwrap_or(u64::MAX)).min(largest_count);
         let coarsest = at(sizes.min_bytes).min(largest_count).max(finest);

@@ -43,7 +43,8 @@ fn the_right_one_is_proved() {
 
 #[test]
 fn structure_and_limits_come_first() {
-    let bad = pair(|peer| vec![tb(0, vec![step(&[i(1)], &[r(peer)]), right_steps(peer)[1].clone()])]);
+    let bad =
+        pair(|peer| vec![tb(0, vec![step(&[i(1)], &[r(peer)]), right_steps(peer)[1].clone()])]);
     let fault = check(
         bad,
         FaultKind::Structure,
@@ -92,7 +93,8 @@ deadlock: r1 tb0 s1 waits for message 2 from r0 on ch0, but r0 sends only 1
 /// Both ranks send `count` chunks in one step or in `count` steps, then receive.
 fn send_first(count: u32, steps: bool) -> Algorithm {
     let rank = |peer| {
-        let each: Vec<_> = if steps { (0..count).map(|c| (c, 1)).collect() } else { vec![(0, count)] };
+        let each: Vec<_> =
+            if steps { (0..count).map(|c| (c, 1)).collect() } else { vec![(0, count)] };
         let sends = each.iter().map(|&(c, n)| step(&[i(c)], &[r(peer)]).times(n));
         let sums = each.iter().map(|&(c, n)| step(&[r(peer), i(c)], &[o(c)]).times(n));
         vec![tb(0, sends.chain(sums).collect())]
@@ -214,12 +216,10 @@ fn aliasing_in_place_makes_races() {
 #[test]
 fn an_order_through_another_rank_is_an_order() {
     // r0 tb0 reads i[0] and sends it; r1 answers; r0 tb1 then overwrites i[0].
-    let answer = vec![step(&[r(0), i(0)], &[o(0)]), step(&[o(0)], &[r(0)])];
-    let first = vec![
-        tb(0, vec![step(&[i(0)], &[r(1)])]),
-        tb(1, vec![step(&[r(1)], &[o(0)])]),
-    ];
-    let mut second = vec![tb(0, vec![answer[0].clone()]), tb(1, vec![answer[1].clone().after(0, 0)])];
+    let answer = [step(&[r(0), i(0)], &[o(0)]), step(&[o(0)], &[r(0)])];
+    let first = vec![tb(0, vec![step(&[i(0)], &[r(1)])]), tb(1, vec![step(&[r(1)], &[o(0)])])];
+    let mut second =
+        vec![tb(0, vec![answer[0].clone()]), tb(1, vec![answer[1].clone().after(0, 0)])];
     let ordered = algorithm(Kind::AllReduce, 1, vec![first.clone(), second.clone()]);
     assert!(verify(ordered, &Target::msccl()).is_ok());
     second[1].steps[0].waits.clear();
@@ -393,10 +393,7 @@ fn a_contract_is_what_is_promised() {
 fn faults_are_judged_in_order() {
     // A program with a race, a wrong result and a deadlock of large calls: the race comes first.
     let rank = |peer| {
-        let exchange = vec![
-            step(&[i(0)], &[r(peer)]).times(9),
-            step(&[r(peer)], &[t(0)]).times(9),
-        ];
+        let exchange = vec![step(&[i(0)], &[r(peer)]).times(9), step(&[r(peer)], &[t(0)]).times(9)];
         vec![tb(0, exchange), tb(1, vec![step(&[t(0)], &[o(0)]).times(9)])]
     };
     let racing = out_of_place(algorithm(Kind::AllReduce, 9, vec![rank(1), rank(0)]));

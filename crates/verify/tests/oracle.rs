@@ -147,8 +147,7 @@ impl Builder {
         self.drain();
         let ranks = (0..RANKS).map(|rank| (0..BLOCKS).map(|at| self.block(rank, at)).collect());
         let name = "random".to_owned();
-        let custom =
-            Custom { name, input_chunks: CHUNKS, output_chunks: CHUNKS, contract: None };
+        let custom = Custom { name, input_chunks: CHUNKS, output_chunks: CHUNKS, contract: None };
         let made = algorithm(Kind::Custom(Arc::new(custom)), 1, ranks.collect());
         Algorithm { placement, ..made }
     }
@@ -156,7 +155,8 @@ impl Builder {
     fn block(&self, rank: u32, block: u32) -> ThreadBlock {
         let peers = || (0..RANKS).filter(move |&peer| peer != rank);
         let sends = peers().filter(|&to| self.owner(rank, to).0 == block).map(Rank).collect();
-        let receives = peers().filter(|&from| self.owner(from, rank).1 == block).map(Rank).collect();
+        let receives =
+            peers().filter(|&from| self.owner(from, rank).1 == block).map(Rank).collect();
         let steps = self.blocks.get(&(rank, block)).cloned().unwrap_or_default();
         ThreadBlock { channel: Channel(0), sends, receives, steps }
     }
@@ -247,9 +247,7 @@ fn accesses(algorithm: &Algorithm, (rank, tb, index, chunk): Event) -> Vec<(Slot
         let slot = slot.offset(chunk);
         match algorithm.placement {
             Placement::OutOfPlace => slot,
-            Placement::InPlace | Placement::Both => {
-                algorithm.collective.in_place(Rank(rank), slot)
-            }
+            Placement::InPlace | Placement::Both => algorithm.collective.in_place(Rank(rank), slot),
         }
     };
     let reads = step.reads().map(|region| (memory(region.start), false));

@@ -156,16 +156,12 @@ fn both_placements_are_checked() {
 #[test]
 fn an_in_place_reduce_scatter_may_overwrite_its_input() {
     let rank = |own: u32, peer: u32, spill: bool| {
-        let mut steps = vec![
-            step(&[i(peer)], &[r(peer)]),
-            step(&[r(peer), i(own)], &[i(own)]),
-        ];
+        let mut steps = vec![step(&[i(peer)], &[r(peer)]), step(&[r(peer), i(own)], &[i(own)])];
         steps.extend(spill.then(|| step(&[i(own)], &[i(peer)])));
         vec![tb(0, steps)]
     };
-    let scatter = |spill| {
-        algorithm(Kind::ReduceScatter, 1, vec![rank(0, 1, spill), rank(1, 0, spill)])
-    };
+    let scatter =
+        |spill| algorithm(Kind::ReduceScatter, 1, vec![rank(0, 1, spill), rank(1, 0, spill)]);
     assert!(!facts(scatter(false)).overwrites_input);
     assert!(facts(scatter(true)).overwrites_input);
 }
@@ -174,10 +170,8 @@ fn an_in_place_reduce_scatter_may_overwrite_its_input() {
 fn without_a_contract_everything_but_the_result_is_proved() {
     let custom =
         Custom { name: "unknown".to_owned(), input_chunks: 1, output_chunks: 1, contract: None };
-    let ranks = vec![
-        vec![tb(0, vec![step(&[i(0)], &[r(1)])])],
-        vec![tb(0, vec![step(&[r(0)], &[o(0)])])],
-    ];
+    let ranks =
+        vec![vec![tb(0, vec![step(&[i(0)], &[r(1)])])], vec![tb(0, vec![step(&[r(0)], &[o(0)])])]];
     let found = facts(algorithm(Kind::Custom(Arc::new(custom)), 1, ranks));
     assert!(!found.result_promised && !found.same_on_every_rank);
 }

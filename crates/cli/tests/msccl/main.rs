@@ -15,8 +15,11 @@ use std::process::{Command, Stdio};
 
 /// How a run of the command ended.
 pub struct Ran {
+    /// The exit code.
     pub code: i32,
+    /// Standard output.
     pub stdout: String,
+    /// Standard error.
     pub stderr: String,
 }
 

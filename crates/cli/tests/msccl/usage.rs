@@ -18,7 +18,7 @@ fn wrong_options_exit_with_2() {
     );
     check_refusal(&["run", "x", "--size", "1.5MB"], 2, "is no size; write a whole number of bytes");
     check_refusal(&["run", "x", "--type", "f17"], 2, "unknown data type `f17`; expected one of i8");
-    check_refusal(&["run", "x", "--timeout", "-1"], 2, "is no time span");
+    check_refusal(&["run", "x", "--timeout", "0"], 2, "is no time span");
     check_refusal(&["run", "x", "--size", "1", "--count", "1"], 2, "cannot be used with");
 }
 

@@ -11,10 +11,6 @@ fn loops_that_run_away() {
         &two_ranks("for i in 0..1_000_000_000_000 { let x = i }"),
         "2:1 the program's loops have run 64 million rounds by here",
     );
-    check_errors(
-        &two_ranks("let x = sum(i in 0..1_000_000, j in 0..1_000_000: i)"),
-        "2:9 the program's loops have run 64 million rounds by here",
-    );
 }
 
 #[test]
@@ -93,10 +89,10 @@ fn recursion_that_ends_is_fine() {
 #[test]
 fn regions_that_are_touched_too_often() {
     check_errors(
-        "algorithm a(ranks N = 2) implements broadcast(chunks 10_000_000) {
-             for i in 0..100 { output@1 = input@0 }
+        "algorithm a(ranks N = 2) implements broadcast(chunks 60_000_000) {
+             output@1 = sum(i in 0..5: input@0)
          }",
-        "2:32 with this statement the program touches more than 2^28 chunks",
+        "2:14 with this statement the program touches more than 2^28 chunks",
     );
     check_errors(
         "algorithm a(ranks N = 2) implements broadcast() in place {

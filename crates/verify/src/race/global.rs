@@ -39,9 +39,9 @@ pub(super) fn not_ordered(
         Pass::new(program, columns, conflicts).run(order, &mut ordered);
     }
     let mut streams = Streams { program, reached: FxHashMap::default() };
-    let unordered = conflicts.iter().filter(|conflict| {
-        !ordered.contains(&pair(program, conflict)) && !streams.order(conflict)
-    });
+    let unordered = conflicts
+        .iter()
+        .filter(|conflict| !ordered.contains(&pair(program, conflict)) && !streams.order(conflict));
     unordered.copied().collect()
 }
 
@@ -69,11 +69,7 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(
-        program: &'a Program<'a>,
-        columns: &[TbId],
-        conflicts: &[Conflict],
-        ) -> Self {
+    fn new(program: &'a Program<'a>, columns: &[TbId], conflicts: &[Conflict]) -> Self {
         let columns: FxHashMap<_, _> =
             columns.iter().enumerate().map(|(column, &tb)| (tb, column)).collect();
         let mut questions: FxHashMap<_, Vec<At>> = FxHashMap::default();

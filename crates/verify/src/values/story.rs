@@ -33,7 +33,8 @@ pub(super) fn unwritten(
         let call = memory.call().name();
         let message = format!("{step} reads {slot} of {rank}, which nothing has written ({call})");
         let cell = memory.cell(rank, slot);
-        let later = order.iter().find(|&&writer| writes(program, memory, writer, rank, cell).is_some());
+        let later =
+            order.iter().find(|&&writer| writes(program, memory, writer, rank, cell).is_some());
         let story = match later {
             Some(&writer) => {
                 let kind = program.step(writer).kind().abbreviation();

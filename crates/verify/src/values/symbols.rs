@@ -33,12 +33,7 @@ pub(super) struct End {
 }
 
 /// Executes the steps in this order.
-pub(super) fn run(
-    program: &Program<'_>,
-    order: &[At],
-    memory: &Memory<'_>,
-    record: Record,
-) -> End {
+pub(super) fn run(program: &Program<'_>, order: &[At], memory: &Memory<'_>, record: Record) -> End {
     let mut symbols = Symbols::new(program, memory, record);
     for &at in order {
         symbols.at = at;

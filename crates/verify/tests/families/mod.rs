@@ -1,7 +1,9 @@
 //! Families of right algorithms, for tests and measurements.
 
-use msccl_collective::{Kind, Placement};
-use msccl_ir::{Algorithm, ThreadBlock};
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use msccl_collective::{Buffer, Kind, Placement};
+use msccl_ir::{Algorithm, Place, ThreadBlock};
 
 use crate::build::{StepExt, algorithm, i, o, r, step, tb};
 
@@ -39,9 +41,8 @@ fn ring_block(ranks: u32, channels: u32, rank: u32, channel: u32) -> ThreadBlock
 pub fn all_pairs(ranks: u32) -> Algorithm {
     let programs = (0..ranks).map(|rank| {
         let peers = (0..ranks).filter(|&peer| peer != rank);
-        let exchange = |peer| {
-            tb(0, vec![step(&[i(peer)], &[r(peer)]), step(&[r(peer)], &[o(peer)])])
-        };
+        let exchange =
+            |peer| tb(0, vec![step(&[i(peer)], &[r(peer)]), step(&[r(peer)], &[o(peer)])]);
         let own = tb(0, vec![step(&[i(rank)], &[o(rank)])]);
         peers.map(exchange).chain([own]).collect()
     });
@@ -53,9 +54,8 @@ pub fn all_pairs(ranks: u32) -> Algorithm {
 /// the one before.
 pub fn halving_doubling(ranks: u32) -> Algorithm {
     let levels = ranks.ilog2();
-    let programs = (0..ranks).map(|rank| {
-        (0..levels).map(|level| halving_doubling_block(ranks, rank, level)).collect()
-    });
+    let programs = (0..ranks)
+        .map(|rank| (0..levels).map(|level| halving_doubling_block(ranks, rank, level)).collect());
     algorithm(Kind::AllReduce, ranks, programs.collect())
 }
 
@@ -98,4 +98,26 @@ pub fn split_ring(ranks: u32) -> Algorithm {
         vec![tb(0, sends.collect()), tb(0, receives.collect())]
     });
     algorithm(Kind::AllReduce, ranks, programs.collect())
+}
+
+/// The same all-reduce out of place: every rank first copies its input to its output, and works there.
+pub fn out_of_place(mut in_place: Algorithm) -> Algorithm {
+    let chunks = in_place.collective.chunks;
+    for program in &mut in_place.ranks {
+        for block in &mut program.thread_blocks {
+            let operands = block
+                .steps
+                .iter_mut()
+                .flat_map(|step| step.sources.iter_mut().chain(step.destinations.iter_mut()));
+            operands.for_each(to_output);
+            block.steps.insert(0, step(&[i(0)], &[o(0)]).times(chunks));
+        }
+    }
+    Algorithm { placement: Placement::OutOfPlace, ..in_place }
+}
+
+fn to_output(place: &mut Place) {
+    if let Place::Local(slot) = place {
+        slot.buffer = Buffer::Output;
+    }
 }
