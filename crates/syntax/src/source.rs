@@ -83,10 +83,15 @@ impl SourceMap {
     /// Where `span` starts, for people; a place outside of the text counts as its end.
     pub fn line_column(&self, span: Span) -> LineColumn {
         let text = self.text(span.file);
-        let before = &text[..text.floor_char_boundary(span.start as usize)];
+        let before = &text[..floor(text, span.start as usize)];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.bytes().filter(|&byte| byte == b'\n').count() as u32 + 1;
         let column = before[line_start..].chars().count() as u32 + 1;
         LineColumn { line, column }
     }
+}
+
+/// The start of the character at a byte of a text; its end for a place beyond.
+pub(crate) fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|place| text.is_char_boundary(*place)).unwrap_or(0)
 }

@@ -130,7 +130,7 @@ pub struct RunArgs {
     /// The program, or an algorithm in XML, JSON or text; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: String,
-    /// Size of the larger buffer; may be given several times [default: 1KiB, 64KiB and 4MiB]
+    /// Size of the larger buffer; may be given several times [default: 1KiB,64KiB,4MiB]
     #[arg(long, value_name = "BYTES", value_delimiter = ',')]
     pub size: Vec<ByteSize>,
     /// Elements of one block instead of a size; may be given several times
@@ -142,9 +142,9 @@ pub struct RunArgs {
     /// How contributions are combined
     #[arg(long, value_name = "OP", default_value = "sum")]
     pub op: Reduction,
-    /// Runs of each size
-    #[arg(short = 'n', long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub iterations: u32,
+    /// Runs of each size [default: 10, or as many as fit into a second]
+    #[arg(short = 'n', long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub iterations: Option<u32>,
     /// Seconds after which one run is given up
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
     pub timeout: Duration,

@@ -131,3 +131,39 @@ fn mistakes_in_programs_come_with_a_caret() {
     assert_eq!(ran.code, 2, "{ran}");
     assert!(ran.stderr.contains("error:") && ran.stderr.contains('^'), "{ran}");
 }
+
+#[test]
+fn the_instance_can_be_chosen() {
+    let ring = "dsl-examples/allreduce/ring.msccl";
+    let facts = |args: &[&str]| {
+        let all: Vec<_> =
+            ["verify", "--format", "json", ring].iter().chain(args).copied().collect();
+        let ran = msccl(&all);
+        assert_eq!(ran.code, 0, "{ran}");
+        ran.json()["facts"].clone()
+    };
+    assert_eq!(facts(&["--ranks", "5"])["ranks"], 5);
+    assert_eq!(facts(&["-D", "C=4"])["channels"], 4);
+    assert_eq!(facts(&["-D", "N=6"])["ranks"], 6);
+    assert_eq!(facts(&["--instances", "2"])["chunks"], 16);
+    assert_eq!(facts(&["--protocol", "ll128"])["protocol"], "LL128");
+    assert_eq!(facts(&["--placement", "out"])["placement"], "out of place");
+    assert_eq!(facts(&["--collective", "allreduce"])["name"], "ring");
+    assert_eq!(facts(&["--algorithm", "ring", "--target", "executor"])["link_depth"], 2);
+    check_refusal(&["verify", ring, "-D", "Q=1"], 2, "Q");
+    check_refusal(&["verify", ring, "--algorithm", "tree"], 2, "tree");
+    let expected = "no algorithm here implements alltoall, only allreduce";
+    check_refusal(&["verify", ring, "--collective", "alltoall"], 2, expected);
+}
+
+#[test]
+fn imports_are_found_beside_the_importing_file() {
+    file("verify/parts/hop.msccl", "fn hop(a, b) { output@b[a] = output@a[a] }\n");
+    let main = "import \"parts/hop.msccl\"\n\
+        algorithm pair(ranks N = 2) implements allgather() in place {\n    hop(0, 1)\n    hop(1, 0)\n}\n";
+    let path = file("verify/importing.msccl", main);
+    let ran = msccl(&["verify", arg(&path)]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let path = file("verify/lost.msccl", main.replace("parts/hop", "parts/hope"));
+    check_refusal(&["verify", arg(&path)], 2, "there is no such file");
+}

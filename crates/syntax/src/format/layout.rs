@@ -150,7 +150,9 @@ impl<'t> Layout<'t> {
                     depth = depth.saturating_sub(1);
                     is_past |= depth == 0;
                 }
-                Piece::Soft | Piece::SoftSpace | Piece::Fill if is_past || depth == 0 => return true,
+                Piece::Soft | Piece::SoftSpace | Piece::Fill if is_past || depth == 0 => {
+                    return true;
+                }
                 Piece::Space | Piece::SoftSpace | Piece::Fill => column += 1,
                 Piece::Soft | Piece::Indent | Piece::Dedent => {}
                 Piece::Line | Piece::Blank | Piece::Trailing(_) | Piece::OwnLine(_) => {

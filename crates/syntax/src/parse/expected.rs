@@ -153,8 +153,8 @@ fn phrase(rule: Rule) -> Option<Phrase> {
         | promise | assignment | call_statement | kw_let | kw_for | kw_scratch | kw_require
         | kw_given | kw_promise => Phrase::Statement,
         int => Phrase::Integer,
-        expr | operation | bound | bool | sum | kw_sum | parenthesised | comprehension
-        | list | negate => Phrase::Expression,
+        expr | operation | bound | bool | sum | kw_sum | parenthesised | comprehension | list
+        | negate => Phrase::Expression,
         name | param | labelled | pattern | binder | binders | word_ranks | word_per_node => {
             Phrase::Name
         }

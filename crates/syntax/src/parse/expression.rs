@@ -21,7 +21,8 @@ impl Builder<'_> {
                 _ => {}
             }
         }
-        let mut result = operations.pop().ok_or_else(|| defect(self.file, "an empty expression"))?;
+        let mut result =
+            operations.pop().ok_or_else(|| defect(self.file, "an empty expression"))?;
         while let (Some(then), Some(condition)) = (operations.pop(), operations.pop()) {
             let span = ifs.pop().unwrap_or(condition.span).to(result.span);
             let [condition, then, otherwise] = [condition, then, result].map(Box::new);

@@ -86,7 +86,8 @@ impl Builder<'_> {
         let params = self.params(parts.next()?)?;
         require_rank_count(&name, &params)?;
         let implements = self.implements(parts.next()?)?;
-        let clauses = parts.all(Rule::clause).map(|clause| self.clause(clause)).collect::<Result<_>>()?;
+        let clauses =
+            parts.all(Rule::clause).map(|clause| self.clause(clause)).collect::<Result<_>>()?;
         let body = self.block(parts.next()?, Within::Program, TOP)?;
         Ok(AlgorithmItem { name, params, implements, clauses, body, span })
     }
@@ -164,7 +165,8 @@ fn require_rank_count(name: &Name, params: &[Param]) -> Result<()> {
     if params.iter().any(|param| param.role == ParamRole::Ranks) {
         return Ok(());
     }
-    let message = format!("algorithm `{}` does not say which parameter counts its ranks", name.text);
+    let message =
+        format!("algorithm `{}` does not say which parameter counts its ranks", name.text);
     let hint = format!("write `algorithm {}(ranks N = 8, …)`", name.text);
     Err(Diagnostic::error(name.span, message).hint(hint))
 }

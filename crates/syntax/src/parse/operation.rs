@@ -91,8 +91,9 @@ impl Builder<'_> {
                 Chain::Restarts => (comparison, range) = (None, None),
                 Chain::Compares => {
                     if let Some(first) = comparison.replace(span()) {
-                        return Err(chained("comparisons", first, span())
-                            .hint("write `a < b and b < c`"));
+                        return Err(
+                            chained("comparisons", first, span()).hint("write `a < b and b < c`")
+                        );
                     }
                     range = None;
                 }

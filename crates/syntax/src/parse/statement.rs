@@ -82,7 +82,12 @@ impl Builder<'_> {
 
     /// `else if` nests to the right without recursion here: the branches are built in order, then
     /// folded from the last.
-    fn conditional(&mut self, node: Node<'_>, within: Within, depth: Depth) -> Result<StatementKind> {
+    fn conditional(
+        &mut self,
+        node: Node<'_>,
+        within: Within,
+        depth: Depth,
+    ) -> Result<StatementKind> {
         let mut parts = self.parts(node);
         let mut branches = Vec::new();
         for (levels, branch) in parts.all(Rule::branch).enumerate() {
@@ -108,7 +113,12 @@ impl Builder<'_> {
         Err(defect(self.file, "an empty conditional"))
     }
 
-    fn loop_statement(&mut self, node: Node<'_>, within: Within, depth: Depth) -> Result<StatementKind> {
+    fn loop_statement(
+        &mut self,
+        node: Node<'_>,
+        within: Within,
+        depth: Depth,
+    ) -> Result<StatementKind> {
         let mut parts = self.parts(node);
         let binders = self.binders(parts.next()?, depth)?;
         let hints = self.hints(parts.take(Rule::hints), depth)?;
@@ -173,8 +183,10 @@ impl Builder<'_> {
     /// `i in a, [x, y] in b if c`.
     pub(super) fn binders(&self, node: Node<'_>, depth: Depth) -> Result<Binders> {
         let mut parts = self.parts(node);
-        let list =
-            parts.all(Rule::binder).map(|binder| self.binder(binder, depth)).collect::<Result<_>>()?;
+        let list = parts
+            .all(Rule::binder)
+            .map(|binder| self.binder(binder, depth))
+            .collect::<Result<_>>()?;
         let filter = parts.take(Rule::expr).map(|filter| self.expr(filter, depth)).transpose()?;
         Ok(Binders { list, filter })
     }

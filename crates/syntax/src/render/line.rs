@@ -3,6 +3,7 @@
 use unicode_width::UnicodeWidthChar;
 
 use crate::Span;
+use crate::source::floor;
 
 /// How many columns of a long line are shown.
 const WINDOW: usize = 120;
@@ -25,7 +26,7 @@ impl Line {
     /// The line of a text on which the spans start.
     pub(super) fn around(text: &str, spans: &[Span]) -> Self {
         let first = spans.iter().map(|span| span.start as usize).min().unwrap_or(0);
-        let first = text.floor_char_boundary(first);
+        let first = floor(text, first);
         let start = text[..first].rfind('\n').map_or(0, |newline| newline + 1);
         let end = text[first..].find('\n').map_or(text.len(), |newline| first + newline);
         Self::draw(text, start, end, first)
@@ -34,8 +35,8 @@ impl Line {
     /// Draws bytes `start..end`, or the part around `first` if that is too long.
     fn draw(text: &str, start: usize, end: usize, first: usize) -> Self {
         let is_long = end - start > WINDOW;
-        let from = if is_long { text.floor_char_boundary(first.saturating_sub(LEAD).max(start)) } else { start };
-        let to = if is_long { text.floor_char_boundary((from + WINDOW).min(end)) } else { end };
+        let from = if is_long { floor(text, first.saturating_sub(LEAD).max(start)) } else { start };
+        let to = if is_long { floor(text, (from + WINDOW).min(end)) } else { end };
         let mut line = Self { shown: String::new(), columns: Vec::new() };
         let mut column = 0;
         if from > start {

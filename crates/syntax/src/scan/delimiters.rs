@@ -51,7 +51,8 @@ impl Delimiters {
 
     /// A closing bracket; `indent` if it is the first thing on its line.
     pub(super) fn close(&mut self, bracket: char, at: usize, indent: Option<usize>) {
-        let Some(depth) = self.open.iter().rposition(|open| partner(open.bracket) == bracket) else {
+        let Some(depth) = self.open.iter().rposition(|open| partner(open.bracket) == bracket)
+        else {
             return self.closes_nothing(bracket, at);
         };
         for inner in self.open.split_off(depth + 1) {

@@ -224,7 +224,11 @@ impl<'t> Scanner<'t> {
             self.fatal.sort_by_key(|diagnostic| diagnostic.labels.first().map(|label| label.span));
             return Err(self.fatal);
         }
-        Ok(Scan { text: mended(self.text, &self.mends), comments: self.comments, slips: self.slips })
+        Ok(Scan {
+            text: mended(self.text, &self.mends),
+            comments: self.comments,
+            slips: self.slips,
+        })
     }
 }
 

@@ -65,9 +65,14 @@ fn statements() {
 /// A block of one simple statement stays on the line of its head; any other is spread out.
 #[test]
 fn short_blocks() {
-    check_kept("fn f() {\n    for i in l { x = y }\n    if a { g() }\n    on tb 1 { let x = 1 }\n}\n");
+    check_kept(
+        "fn f() {\n    for i in l { x = y }\n    if a { g() }\n    on tb 1 { let x = 1 }\n}\n",
+    );
     check_kept("fn f() {\n    for i in l {\n        x = y\n    }\n}\n");
-    check("fn f() { if a { x = y } else { } }", "fn f() {\n    if a {\n        x = y\n    } else {}\n}\n");
+    check(
+        "fn f() { if a { x = y } else { } }",
+        "fn f() {\n    if a {\n        x = y\n    } else {}\n}\n",
+    );
     check("fn f() { x = y z = u }", "fn f() {\n    x = y\n    z = u\n}\n");
     check("fn f() { g() // c\n }", "fn f() {\n    g() // c\n}\n");
     let long = "x".repeat(60);
@@ -111,8 +116,14 @@ fn f() { // behind the brace
 // at the end
 ",
     );
-    check("fn f() { if a { } // one\n else { // two\n } }", "fn f() {\n    if a {} // one\n    else { // two\n    }\n}\n");
-    check("fn f() = [ // one\n1, // two\n2 // three\n]", "fn f() = [ // one\n    1, // two\n    2 // three\n]\n");
+    check(
+        "fn f() { if a { } // one\n else { // two\n } }",
+        "fn f() {\n    if a {} // one\n    else { // two\n    }\n}\n",
+    );
+    check(
+        "fn f() = [ // one\n1, // two\n2 // three\n]",
+        "fn f() = [ // one\n    1, // two\n    2 // three\n]\n",
+    );
     check("fn f() =\n// why\n1", "fn f() =\n    // why\n    1\n");
     check(
         "fn f() { let x = a + // why\n b }",
@@ -160,7 +171,13 @@ fn long_lines() {
 
 #[test]
 fn refuses_what_does_not_parse() {
-    for text in ["fn f() = 1;", "fn f() = ", "fn f() { given input@0 }", "}", "fn f() = 99999999999999999999"] {
+    for text in [
+        "fn f() = 1;",
+        "fn f() = ",
+        "fn f() { given input@0 }",
+        "}",
+        "fn f() = 99999999999999999999",
+    ] {
         assert!(format(text).is_err(), "{text}");
     }
 }

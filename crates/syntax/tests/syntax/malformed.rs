@@ -20,7 +20,8 @@ fn said(text: &str) -> Vec<String> {
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
-    let expected: Vec<_> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let expected: Vec<_> =
+        expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(said(text), expected, "{text}");
 }
 
@@ -115,8 +116,14 @@ fn h() = 1",
         "3:19 this `{` is never closed
          hint: close the block with `}`",
     );
-    check("fn f() {\n    for i in 0..4 { g(i) }\n", "1:8 this `{` is never closed\nhint: add `}` where it ends");
-    check("fn f() { g((1) }\nfn h() { g(1)) }", "1:16 expected `)`, found `}`\n2:14 `)` closes nothing");
+    check(
+        "fn f() {\n    for i in 0..4 { g(i) }\n",
+        "1:8 this `{` is never closed\nhint: add `}` where it ends",
+    );
+    check(
+        "fn f() { g((1) }\nfn h() { g(1)) }",
+        "1:16 expected `)`, found `}`\n2:14 `)` closes nothing",
+    );
 }
 
 /// Hints that go by words do not fire where the words are names.

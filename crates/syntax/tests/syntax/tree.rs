@@ -98,7 +98,11 @@ fn statement(statement: &Statement, level: usize) -> String {
         StatementKind::If { condition, then, otherwise } => {
             let otherwise = otherwise.as_ref().map(|body| format!("{indent}else\n{}", inner(body)));
             let then = inner(then);
-            return format!("{indent}if {}\n{then}{}", expr(condition), otherwise.unwrap_or_default());
+            return format!(
+                "{indent}if {}\n{then}{}",
+                expr(condition),
+                otherwise.unwrap_or_default()
+            );
         }
         StatementKind::For { binders, hints, body } => {
             let head = format!("for {}{}", show_binders(binders), show_hints(hints));
@@ -107,7 +111,9 @@ fn statement(statement: &Statement, level: usize) -> String {
         StatementKind::On { hints, body } => {
             return format!("{indent}place{}\n{}", show_hints(hints), inner(body));
         }
-        StatementKind::Scratch { name, chunks } => format!("scratch {} {}", name.text, expr(chunks)),
+        StatementKind::Scratch { name, chunks } => {
+            format!("scratch {} {}", name.text, expr(chunks))
+        }
         StatementKind::Assign { place, op, value, hints } => {
             let op = match op {
                 AssignOp::Copy => "=",
@@ -144,7 +150,8 @@ fn show_hints(hints: &[Hint]) -> String {
 }
 
 fn show_binders(Binders { list, filter }: &Binders) -> String {
-    let names = |names: &[Name]| names.iter().map(|n| n.text.as_str()).collect::<Vec<_>>().join(" ");
+    let names =
+        |names: &[Name]| names.iter().map(|n| n.text.as_str()).collect::<Vec<_>>().join(" ");
     let binder = |pattern: &Pattern| match pattern {
         Pattern::Name(name) => name.text.clone(),
         Pattern::List(list) => format!("[{}]", names(list)),
@@ -172,14 +179,18 @@ fn expr(it: &Expr) -> String {
         ExprKind::Comprehension { binders, element } => {
             format!("[{}: {}]", show_binders(binders), expr(element))
         }
-        ExprKind::Sum { binders, term } => format!("sum({}: {})", show_binders(binders), expr(term)),
+        ExprKind::Sum { binders, term } => {
+            format!("sum({}: {})", show_binders(binders), expr(term))
+        }
         ExprKind::Call { name, args } => show_call(name, args),
         ExprKind::Index { base, index } => format!("(index {} {})", expr(base), expr(index)),
         ExprKind::At { buffer, rank } => format!("(@ {} {})", expr(buffer), expr(rank)),
         ExprKind::Range(from, to) => format!("(.. {} {})", expr(from), expr(to)),
         ExprKind::Unary(UnaryOp::Negate, operand) => format!("(neg {})", expr(operand)),
         ExprKind::Unary(UnaryOp::Not, operand) => format!("(not {})", expr(operand)),
-        ExprKind::Binary(op, left, right) => format!("({} {} {})", sign(*op), expr(left), expr(right)),
+        ExprKind::Binary(op, left, right) => {
+            format!("({} {} {})", sign(*op), expr(left), expr(right))
+        }
         ExprKind::If { condition, then, otherwise } => {
             format!("(if {} {} {})", expr(condition), expr(then), expr(otherwise))
         }

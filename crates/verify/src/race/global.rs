@@ -22,27 +22,41 @@ const COLUMNS: usize = 32;
 /// For each followed thread block, how many of its steps have ended.
 type Clock = [u32; COLUMNS];
 
-/// The conflicts that nothing orders.
+/// Conflicts that nothing orders; none only if there is none. Once a pass has found some, later
+/// passes are spared.
 pub(super) fn not_ordered(
     program: &Program<'_>,
     order: &[At],
-    conflicts: &[Conflict],
+    mut conflicts: Vec<Conflict>,
 ) -> Vec<Conflict> {
-    if conflicts.is_empty() {
-        return Vec::new();
-    }
-    let mut followed: Vec<_> = conflicts.iter().map(|conflict| conflict.earlier.at.tb).collect();
-    followed.sort_unstable();
-    followed.dedup();
-    let mut ordered = FxHashSet::default();
-    for columns in followed.chunks(COLUMNS) {
-        Pass::new(program, columns, conflicts).run(order, &mut ordered);
-    }
+    conflicts.sort_by_key(|conflict| conflict.earlier.at.tb);
     let mut streams = Streams { program, reached: FxHashMap::default() };
-    let unordered = conflicts
-        .iter()
-        .filter(|conflict| !ordered.contains(&pair(program, conflict)) && !streams.order(conflict));
-    unordered.copied().collect()
+    let mut rest = conflicts.as_slice();
+    while !rest.is_empty() {
+        let (columns, followed, later) = next_columns(rest);
+        let ordered = Pass::new(program, columns, followed).run(order);
+        let unordered = followed.iter().filter(|conflict| {
+            !ordered.contains(&pair(program, conflict)) && !streams.order(conflict)
+        });
+        let races: Vec<_> = unordered.copied().collect();
+        if !races.is_empty() {
+            return races;
+        }
+        rest = later;
+    }
+    Vec::new()
+}
+
+/// The columns of the next pass, the conflicts that it decides, and those that are left.
+fn next_columns(conflicts: &[Conflict]) -> (FxHashMap<TbId, usize>, &[Conflict], &[Conflict]) {
+    let mut columns = FxHashMap::default();
+    let end = conflicts.iter().position(|conflict| {
+        let next = columns.len();
+        *columns.entry(conflict.earlier.at.tb).or_insert(next) == COLUMNS
+    });
+    columns.retain(|_, column| *column < COLUMNS);
+    let (followed, later) = conflicts.split_at(end.unwrap_or(conflicts.len()));
+    (columns, followed, later)
 }
 
 /// The steps of a conflict.
@@ -69,23 +83,22 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(program: &'a Program<'a>, columns: &[TbId], conflicts: &[Conflict]) -> Self {
-        let columns: FxHashMap<_, _> =
-            columns.iter().enumerate().map(|(column, &tb)| (tb, column)).collect();
+    fn new(
+        program: &'a Program<'a>,
+        columns: FxHashMap<TbId, usize>,
+        conflicts: &[Conflict],
+    ) -> Self {
         let mut questions: FxHashMap<_, Vec<At>> = FxHashMap::default();
         for Conflict { earlier, later } in conflicts {
-            if columns.contains_key(&earlier.at.tb) {
-                let asked = questions.entry(program.id(later.at)).or_default();
-                if asked.last() != Some(&earlier.at) {
-                    asked.push(earlier.at);
-                }
-            }
+            questions.entry(program.id(later.at)).or_default().push(earlier.at);
         }
         let ends = vec![[0; COLUMNS]; program.step_count()];
         Self { program, columns, questions, ends, beginnings: FxHashMap::default() }
     }
 
-    fn run(mut self, order: &[At], ordered: &mut FxHashSet<(StepId, StepId)>) {
+    /// The asked pairs of steps of which the one wholly precedes the other.
+    fn run(mut self, order: &[At]) -> FxHashSet<(StepId, StepId)> {
+        let mut ordered = FxHashSet::default();
         for &at in order {
             let id = self.program.id(at);
             let beginning = self.beginning(at, id);
@@ -97,6 +110,7 @@ impl<'a> Pass<'a> {
             }
             self.ends[id.index()] = self.end(at, id, beginning);
         }
+        ordered
     }
 
     /// What has ended before the step's first chunk.

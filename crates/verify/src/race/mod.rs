@@ -57,11 +57,11 @@ impl Conflict {
 ///
 /// # Errors
 ///
-/// Races, in the order in which one run meets them.
+/// Races, if there are any.
 pub(crate) fn check(program: &Program<'_>, order: &[At]) -> Result<(), Vec<Fault>> {
     let Some(call) = Call::served(program.algorithm()).next() else { return Ok(()) };
     let conflicts = scan::not_ordered_locally(program, order, call);
-    let races = global::not_ordered(program, order, &conflicts);
+    let races = global::not_ordered(program, order, conflicts);
     if races.is_empty() { Ok(()) } else { Err(faults(program, &races, call)) }
 }
 

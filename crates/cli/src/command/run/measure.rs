@@ -1,16 +1,20 @@
 //! Which calls to make, and what they gave.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use msccl_collective::{Collective, DataType, Reduction};
 use msccl_ir::Algorithm;
-use msccl_runtime::host::{self, Checked, Executor, Fault, Trial, Workers};
+use msccl_runtime::host::{self, Checked, Executor, Fault, Report, Trial, Workers};
 
 use crate::args::RunArgs;
 use crate::size::ByteSize;
 
 /// Sizes run if none is asked for: one where latency rules, one in between, one where bandwidth does.
 const USUAL_SIZES: [ByteSize; 3] = [ByteSize(1 << 10), ByteSize(64 << 10), ByteSize(4 << 20)];
+
+/// Runs of each call if nothing is asked for, and how long they may take together.
+const USUAL_ITERATIONS: u32 = 10;
+const USUAL_BUDGET: Duration = Duration::from_secs(1);
 
 /// The calls to make.
 pub struct Plan {
@@ -22,8 +26,8 @@ pub struct Plan {
     pub reduction: Reduction,
     /// Whether input and output share memory.
     pub in_place: bool,
-    /// Runs of each call.
-    pub iterations: u32,
+    /// Runs of each call, if that was asked for.
+    iterations: Option<u32>,
     workers: Workers,
     timeout: Duration,
 }
@@ -52,7 +56,9 @@ pub struct Timing {
     pub min_us: f64,
     /// Median of the runs, in µs.
     pub median_us: f64,
-    /// How often the program ran, each time on another slice of the chunks.
+    /// How often the call was made.
+    pub runs: usize,
+    /// How often the program ran in each, each time on another slice of the chunks.
     pub rounds: usize,
     /// Messages over links.
     pub messages: u64,
@@ -110,14 +116,18 @@ fn usual_sizes(algorithm: &Algorithm) -> impl Iterator<Item = u64> + use<> {
 
 /// Makes one call as often as planned.
 pub fn measure(executor: &Executor, plan: &Plan, call: Call) -> Row {
-    let mut runs = Vec::with_capacity(plan.iterations as usize);
-    for iteration in 0..plan.iterations {
+    let started = Instant::now();
+    let mut runs = Vec::new();
+    for iteration in 0..plan.iterations.unwrap_or(USUAL_ITERATIONS) {
         match host::check(executor, &trial(plan, call, iteration)) {
-            Ok(checked) => runs.push(checked),
+            Ok(checked) => runs.push(Run::of(checked)),
             Err(fault) => return Row { call, outcome: Err(fault) },
         }
+        if plan.iterations.is_none() && started.elapsed() > USUAL_BUDGET {
+            break;
+        }
     }
-    Row { call, outcome: Ok(Timing::of(runs)) }
+    Row { call, outcome: Ok(Timing::of(&runs)) }
 }
 
 fn trial(plan: &Plan, call: Call, iteration: u32) -> Trial {
@@ -132,18 +142,36 @@ fn trial(plan: &Plan, call: Call, iteration: u32) -> Trial {
     }
 }
 
+/// What is kept of one run: not its outputs.
+struct Run {
+    elapsed_us: f64,
+    rounds: usize,
+    messages: u64,
+    workers: usize,
+    compared: usize,
+}
+
+impl Run {
+    fn of(checked: Checked) -> Self {
+        let Checked { report, compared } = checked;
+        let Report { outputs: _, elapsed_us, messages, message_bytes: _, rounds, workers } = report;
+        Self { elapsed_us, rounds, messages, workers, compared }
+    }
+}
+
 impl Timing {
     /// The summary of at least one run.
-    fn of(runs: Vec<Checked>) -> Self {
-        let mut times: Vec<f64> = runs.iter().map(|run| run.report.elapsed_us).collect();
+    fn of(runs: &[Run]) -> Self {
+        let mut times: Vec<f64> = runs.iter().map(|run| run.elapsed_us).collect();
         times.sort_by(f64::total_cmp);
         let last = runs.last();
         Self {
             min_us: times.first().copied().unwrap_or(0.0),
             median_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
-            rounds: last.map_or(0, |run| run.report.rounds),
-            messages: last.map_or(0, |run| run.report.messages),
-            workers: last.map_or(0, |run| run.report.workers),
+            runs: runs.len(),
+            rounds: last.map_or(0, |run| run.rounds),
+            messages: last.map_or(0, |run| run.messages),
+            workers: last.map_or(0, |run| run.workers),
             compared: runs.iter().map(|run| run.compared).sum(),
         }
     }

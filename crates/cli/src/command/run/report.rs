@@ -1,14 +1,19 @@
 //! What `run` says: a table for people, rows for programs.
 
+use msccl_simulate::timeline::{CostModel, text, timeline};
 use serde::Serialize;
 
 use super::measure::{Plan, Row, Timing};
 use crate::output::{Output, Paint};
+use crate::size::ByteSize;
 use crate::table::{Align, Table};
 use crate::verdict::human::counted;
 use crate::verdict::{Proved, Verdict, VerdictJson};
 
-/// Prints what ran, and the table.
+/// Rows of the largest timeline that is shown unasked.
+const MOST_ROWS: usize = 16;
+
+/// Prints what ran, the table, and a timeline of the first call.
 pub fn print(proved: &Proved, plan: &Plan, rows: &[Row], output: &mut Output) {
     let done = rows.iter().all(Row::is_right);
     let answer = if done {
@@ -21,6 +26,7 @@ pub fn print(proved: &Proved, plan: &Plan, rows: &[Row], output: &mut Output) {
     let mut table = Table::new(&[
         ("size", Align::Right),
         ("count", Align::Right),
+        ("runs", Align::Right),
         ("rounds", Align::Right),
         ("messages", Align::Right),
         ("min", Align::Right),
@@ -34,11 +40,29 @@ pub fn print(proved: &Proved, plan: &Plan, rows: &[Row], output: &mut Output) {
         let line = if index == 0 { output.paint(Paint::Dim, line) } else { line };
         output.detail(line);
     }
+    if let Some(row) = rows.first() {
+        print_timeline(proved, row.call.size, output);
+    }
+}
+
+/// A look at what happens when, if it fits on a screen.
+fn print_timeline(proved: &Proved, size: ByteSize, output: &mut Output) {
+    let (algorithm, target) = (proved.verified.algorithm(), proved.verified.target());
+    let blocks = algorithm.thread_blocks().count();
+    if blocks > MOST_ROWS {
+        return;
+    }
+    let cost = CostModel::nvswitch(algorithm.protocol);
+    let Ok(estimate) = timeline(algorithm, target, &cost, size.0) else { return };
+    output.detail("");
+    output.detail("what each thread block would do on GPUs behind one switch, by estimate:");
+    let text = text(&estimate);
+    text.lines().for_each(|line| output.detail(format_args!("  {line}")));
 }
 
 /// On what it ran, and what was compared.
 fn setting(proved: &Proved, plan: &Plan, rows: &[Row]) -> String {
-    let Plan { calls: _, data_type, reduction, in_place, iterations, .. } = plan;
+    let Plan { calls: _, data_type, reduction, in_place, .. } = plan;
     let algorithm = proved.verified.algorithm();
     let timings = || rows.iter().filter_map(|row| row.outcome.as_ref().ok());
     let workers = timings().map(|timing| timing.workers).max().unwrap_or(0);
@@ -46,21 +70,20 @@ fn setting(proved: &Proved, plan: &Plan, rows: &[Row]) -> String {
     let placement = if *in_place { "in place" } else { "out of place" };
     let operation =
         if algorithm.collective.reduces() { format!("{reduction} of ") } else { String::new() };
-    let runs = counted(u64::from(*iterations), "run");
     let compared = timings().map(|timing| timing.compared as u64).sum();
     let compared = counted(compared, "output element");
-    format!(
-        "{operation}{data_type}, {placement}, on {workers}; {runs} of each size, {compared} compared"
-    )
+    format!("{operation}{data_type}, {placement}, on {workers}; {compared} compared")
 }
 
 fn cells(row: &Row) -> Vec<String> {
     let head = [row.call.size.to_string(), row.call.count.to_string()];
     let rest = match &row.outcome {
         Ok(timing) => {
-            let Timing { min_us, median_us, rounds, messages, workers: _, compared: _ } = timing;
-            let bandwidth = row.bandwidth_gb_s().map(|rate| format!("{rate:.2}"));
+            let Timing { min_us, median_us, runs, rounds, messages, workers: _, compared: _ } =
+                timing;
+            let bandwidth = row.bandwidth_gb_s().map(|rate| format!("{rate:.3}"));
             vec![
+                runs.to_string(),
                 rounds.to_string(),
                 messages.to_string(),
                 duration(*min_us),
@@ -70,7 +93,7 @@ fn cells(row: &Row) -> Vec<String> {
             ]
         }
         Err(fault) => {
-            let missing = std::iter::repeat_n(String::from("-"), 5);
+            let missing = std::iter::repeat_n(String::from("-"), 6);
             missing.chain([fault.to_string()]).collect()
         }
     };
@@ -102,9 +125,9 @@ struct RowJson {
     data_type: &'static str,
     reduction: &'static str,
     in_place: bool,
-    iterations: u32,
     correct: bool,
     error: Option<String>,
+    runs: Option<usize>,
     rounds: Option<usize>,
     messages: Option<u64>,
     workers: Option<usize>,
@@ -132,9 +155,9 @@ impl RowJson {
             data_type: plan.data_type.name(),
             reduction: plan.reduction.name(),
             in_place: plan.in_place,
-            iterations: plan.iterations,
             correct: row.is_right(),
             error: row.outcome.as_ref().err().map(ToString::to_string),
+            runs: timing.map(|timing| timing.runs),
             rounds: timing.map(|timing| timing.rounds),
             messages: timing.map(|timing| timing.messages),
             workers: timing.map(|timing| timing.workers),

@@ -32,7 +32,8 @@ impl SourceMap {
         };
         let mut out = format!("{severity}: {message}\n");
         let excerpts = self.excerpts(labels);
-        let last_line = excerpts.iter().flat_map(|excerpt| &excerpt.rows).map(|row| row.number).max();
+        let last_line =
+            excerpts.iter().flat_map(|excerpt| &excerpt.rows).map(|row| row.number).max();
         let gutter = last_line.map_or(1, |line| line.to_string().len());
         for (index, excerpt) in excerpts.iter().enumerate() {
             self.excerpt(&mut out, excerpt, index == 0, gutter);
