@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Writes `path` by way of a file beside it, which takes its place once it is complete: whoever reads
 /// `path` sees the old content or the new. What is no regular file (a pipe, a device) is written
-/// directly. Returns the number of bytes.
+/// directly, and a link stays one. Returns the number of bytes.
 ///
 /// # Errors
 ///
@@ -15,7 +15,7 @@ pub fn write(
     path: &str,
     write: impl FnOnce(&mut Counter<BufWriter<File>>) -> Result<(), String>,
 ) -> Result<u64, String> {
-    let path = Path::new(path);
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
     let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
     let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     let made = if is_special { path.to_owned() } else { beside(path) };

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command};
+use args::{Cli, Command, Format};
 use exit::Exit;
 use output::Output;
 
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(command: Command, output: &mut Output) -> Exit {
+    let report = command.report();
     let done = match command {
         Command::Compile(args) => command::compile::compile(&args, output),
         Command::Verify(args) => command::verify::verify(&args, output),
@@ -56,7 +57,10 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Completions(args) => command::completions::completions(&args, output),
     };
     done.unwrap_or_else(|failure| {
-        failure.print(output);
+        match report {
+            Some((Format::Json, file)) => output.json(&failure.to_json(&file)),
+            _ => failure.print(output),
+        }
         Exit::Unusable
     })
 }

@@ -27,6 +27,7 @@ fn the_families_are_proved_at_many_sizes() {
             facts(families::ring(ranks, channels));
         }
         facts(families::split_ring(ranks));
+        facts(families::trusting_ring(ranks));
         facts(families::all_pairs(ranks));
     }
     for ranks in [2, 4, 8, 32] {

@@ -8,12 +8,14 @@ mod values;
 
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
 pub use launch::LaunchArgs;
-pub use values::{DialectName, PlacementName, TargetName};
+pub use values::{
+    ColorChoice, DialectName, Drawing, Emit, Format, Picture, PlacementName, Stage, TargetName,
+};
 
 use crate::size::{ByteSize, SizeSpan};
 
@@ -64,6 +66,22 @@ pub enum Command {
     Completions(CompletionsArgs),
 }
 
+impl Command {
+    /// For whom it reports, and about which file; `None` if it always reports to people.
+    pub fn report(&self) -> Option<(Format, String)> {
+        let (report, file) = match self {
+            Command::Compile(args) => (args.report, args.file.as_str()),
+            Command::Verify(args) => (args.report, ""),
+            Command::Run(args) => (args.report, args.file.as_str()),
+            Command::Fmt(args) => (args.report, ""),
+            Command::Check(args) => (args.report, ""),
+            Command::List(args) => (args.report, args.dir.as_str()),
+            Command::Show(_) | Command::Completions(_) => return None,
+        };
+        Some((report.format, file.to_owned()))
+    }
+}
+
 /// `msccl compile`
 #[derive(Args, Debug)]
 pub struct CompileArgs {
@@ -91,17 +109,6 @@ pub struct CompileArgs {
     /// How to report.
     #[command(flatten)]
     pub report: ReportArgs,
-}
-
-/// What `compile` writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Emit {
-    /// MSCCL XML.
-    Xml,
-    /// The IR as JSON.
-    Json,
-    /// The IR as text.
-    Text,
 }
 
 /// `msccl verify`
@@ -191,32 +198,6 @@ pub struct ShowArgs {
     pub launch: LaunchArgs,
 }
 
-/// A stage of the compiler, or what became of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Stage {
-    /// What moves where.
-    Chunk,
-    /// Who moves it.
-    Instruction,
-    /// Where, when, after what.
-    Schedule,
-    /// When every step runs on an ideal machine.
-    Timeline,
-}
-
-/// A form in which `show` shows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Picture {
-    /// Lines of text.
-    Text,
-    /// A drawing.
-    Svg,
-    /// For programs.
-    Json,
-    /// For Graphviz.
-    Dot,
-}
-
 /// `msccl fmt`
 #[derive(Args, Debug)]
 pub struct FmtArgs {
@@ -275,26 +256,6 @@ pub struct ReportArgs {
     /// For people or for programs
     #[arg(long, default_value = "human")]
     pub format: Format,
-}
-
-/// For whom a report is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Format {
-    /// For people.
-    Human,
-    /// For programs.
-    Json,
-}
-
-/// When to use colors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum ColorChoice {
-    /// On a terminal.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
 }
 
 #[cfg(test)]

@@ -75,6 +75,86 @@ impl PlacementName {
     }
 }
 
+/// What `compile` writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Emit {
+    /// MSCCL XML.
+    Xml,
+    /// The IR as JSON.
+    Json,
+    /// The IR as text.
+    Text,
+}
+
+/// A stage of the compiler, or what became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Stage {
+    /// What moves where.
+    Chunk,
+    /// Who moves it.
+    Instruction,
+    /// Where, when, after what.
+    Schedule,
+    /// When every step runs on an ideal machine.
+    Timeline,
+}
+
+/// A form in which `show` shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Picture {
+    /// Lines of text.
+    Text,
+    /// A drawing.
+    Svg,
+    /// For programs.
+    Json,
+    /// For Graphviz.
+    Dot,
+}
+
+/// What [`Picture`] is other than text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drawing {
+    /// For people.
+    Svg,
+    /// For programs.
+    Json,
+    /// For Graphviz.
+    Dot,
+}
+
+impl Picture {
+    /// The drawing, if it is one.
+    pub fn drawing(self) -> Option<Drawing> {
+        match self {
+            Picture::Text => None,
+            Picture::Svg => Some(Drawing::Svg),
+            Picture::Json => Some(Drawing::Json),
+            Picture::Dot => Some(Drawing::Dot),
+        }
+    }
+}
+
+/// For whom a report is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Human,
+    /// For programs.
+    Json,
+}
+
+/// When to use colors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
 /// A time span in seconds, whole or decimal, more than zero.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no time span; write seconds, such as 10 or 0.5");

@@ -53,14 +53,19 @@ struct Module {
     summary: String,
 }
 
-/// Lists the algorithms below the folder and the modules of the standard library.
+/// Lists the algorithms below the folder and the modules of the standard library; a file with
+/// mistakes is told and left out.
 pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
     let files = programs_below(Path::new(&args.dir))?;
     let mut entries = Vec::new();
+    let mut exit = Exit::Success;
     for file in files {
         match entries_of(&file) {
             Ok(found) => entries.extend(found),
-            Err(failure) => failure.print(output),
+            Err(failure) => {
+                failure.print(output);
+                exit = Exit::Unusable;
+            }
         }
     }
     if let Some(wanted) = &args.collective {
@@ -71,7 +76,7 @@ pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
         Format::Json => output.json(&offer),
         Format::Human => print(&offer, output),
     }
-    Ok(Exit::Success)
+    Ok(exit)
 }
 
 /// Every `.msccl` file below `folder`, in the order of their names.

@@ -60,14 +60,14 @@ fn print(outcome: &Outcome, output: &mut Output) {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Object<'a> {
-    Verdict(VerdictJson<'a>),
+    Verdict(Box<VerdictJson<'a>>),
     Failure(FailureJson<'a>),
 }
 
 impl<'a> Object<'a> {
     fn of(file: &'a str, outcome: &'a Outcome) -> Self {
         match outcome {
-            Ok(verdict) => Object::Verdict(verdict.to_json()),
+            Ok(verdict) => Object::Verdict(Box::new(verdict.to_json())),
             Err(failure) => Object::Failure(failure.to_json(file)),
         }
     }

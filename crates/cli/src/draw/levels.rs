@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-use msccl_ir::{Algorithm, Place, StepRef};
+use msccl_ir::{Algorithm, Place, StepRef, Target, ViolationClass, validate};
 use msccl_machine::{Messages, Piece, Wiring, latest_ready, run};
 
 /// The level of every step that can run, in an order in which they can run.
@@ -24,8 +24,13 @@ pub struct Level {
     pub senders: Vec<usize>,
 }
 
-/// The levels of all steps, or why the links of the algorithm cannot be joined.
+/// The levels of all steps that ever run.
+///
+/// # Errors
+///
+/// The algorithm is malformed.
 pub fn levels(algorithm: &Algorithm) -> Result<Levels, String> {
+    check_structure(algorithm)?;
     let wiring = Wiring::new(algorithm)
         .map_err(|unwired| format!("this algorithm has no picture: {unwired}"))?;
     let mut tracker = Tracker::new(&wiring);
@@ -37,6 +42,15 @@ pub fn levels(algorithm: &Algorithm) -> Result<Levels, String> {
     match done {
         Ok(_) => Ok(Levels { steps: tracker.steps }),
         Err(never) => match never {},
+    }
+}
+
+/// Whether the algorithm has a meaning, whatever limits it exceeds.
+fn check_structure(algorithm: &Algorithm) -> Result<(), String> {
+    let Err(violations) = validate(algorithm, &Target::native()) else { return Ok(()) };
+    match violations.iter().find(|violation| violation.class == ViolationClass::Structure) {
+        Some(violation) => Err(format!("this algorithm has no picture: {violation}")),
+        None => Ok(()),
     }
 }
 

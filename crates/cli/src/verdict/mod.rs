@@ -65,7 +65,7 @@ pub struct Site {
 /// Asks the verifier, unless the answer is known.
 pub fn judge(loaded: Loaded) -> Verdict {
     match loaded {
-        Err(doubt) => Verdict::Refused(Box::new(of_doubt(doubt))),
+        Err(doubt) => Verdict::Refused(Box::new(of_doubt(*doubt))),
         Ok(Subject { file, algorithm, provenance, target }) => {
             match msccl_verify::verify(algorithm, &target) {
                 Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified })),

@@ -99,3 +99,29 @@ fn colors_are_for_those_who_ask() {
     assert!(!proved("never").contains('\x1b'));
     assert!(!proved("auto").contains('\x1b'), "a pipe is no terminal");
 }
+
+#[test]
+fn json_holds_errors_too() {
+    for command in ["verify", "compile", "run", "fmt", "check"] {
+        let ran = msccl(&[command, "--format", "json", "no/such.msccl"]);
+        assert_eq!(ran.code, 2, "{command}: {ran}");
+        let told = if command == "compile" { &ran.stderr } else { &ran.stdout };
+        assert!(told.contains("cannot read no/such.msccl"), "{command}: {ran}");
+        assert!(serde_json::from_str::<serde_json::Value>(told).is_ok(), "{command}: {ran}");
+    }
+}
+
+#[test]
+fn malformed_algorithms_have_no_picture() {
+    let made = msccl_reading(&["compile", "--emit", "json", "-"], crate::RING.as_bytes());
+    let wild = made.stdout.replacen("\"count\":1", "\"waits\":[[9,9]],\"count\":1", 1);
+    let wild = wild.replacen("{\"sources\"", "{\"sources\"", 1);
+    for args in [
+        &["show", "-", "--format", "svg"][..],
+        &["verify", "-"],
+        &["show", "-", "--stage", "timeline"],
+    ] {
+        let ran = msccl_reading(args, wild.as_bytes());
+        assert!([1, 2].contains(&ran.code), "{args:?}: {ran}");
+    }
+}

@@ -59,6 +59,7 @@ impl Delimiters {
             self.mismatched(inner, bracket, at);
         }
         if let Some(open) = self.open.pop()
+            && bracket == '}'
             && indent.is_some_and(|indent| indent != open.indent)
         {
             self.suspect.get_or_insert((open, at));

@@ -216,6 +216,7 @@ impl<'t> Scanner<'t> {
 
     fn finish(mut self) -> Result<Scan<'t>, Vec<Diagnostic>> {
         if self.slips.len() > MAX_SLIPS {
+            self.slips.truncate(MAX_SLIPS);
             return Err(self.slips);
         }
         self.fatal.extend(std::mem::take(&mut self.delimiters).finish());

@@ -22,8 +22,8 @@ fn on_small_stack(text: String) -> Option<String> {
         Ok(_) => format(&text).err(),
         Err(found) => Some(found),
     };
-    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(parse).unwrap();
-    let found = thread.join().unwrap();
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(parse).expect("a thread");
+    let found = thread.join().expect("no panic");
     assert!(start.elapsed() < PATIENCE);
     found.map(|found| found[0].message.clone())
 }

@@ -229,10 +229,10 @@ fn comments(text: &str) -> Vec<String> {
 
 fn check_layout(text: &str) {
     let meaning = parsed(text);
-    let formatted = format(text).unwrap();
+    let formatted = format(text).expect(text);
     assert_eq!(parsed(&formatted), meaning, "{formatted}");
     assert_eq!(comments(&formatted), comments(text), "{formatted}");
-    assert_eq!(format(&formatted).unwrap(), formatted, "not stable");
+    assert_eq!(format(&formatted).expect(&formatted), formatted, "not stable");
     assert!(!formatted.lines().any(|line| line.ends_with(' ')), "{formatted}");
     assert!(!formatted.contains("\n\n\n") && !formatted.starts_with('\n'), "{formatted}");
 }

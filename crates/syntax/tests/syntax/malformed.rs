@@ -117,6 +117,10 @@ fn h() = 1",
          hint: close the block with `}`",
     );
     check(
+        "fn f() {\n    g(\n  1)\n    g(\n1\n  )\n",
+        "1:8 this `{` is never closed\nhint: add `}` where it ends",
+    );
+    check(
         "fn f() {\n    for i in 0..4 { g(i) }\n",
         "1:8 this `{` is never closed\nhint: add `}` where it ends",
     );

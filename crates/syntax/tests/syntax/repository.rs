@@ -31,9 +31,9 @@ fn examples(markdown: &str) -> Vec<&str> {
 }
 
 fn check(text: &str) {
-    let formatted = format(text).unwrap();
+    let formatted = format(text).expect(text);
     assert_eq!(parsed(text), parsed(&formatted), "the layout changes the program:\n{formatted}");
-    assert_eq!(format(&formatted).unwrap(), formatted, "the layout is not stable");
+    assert_eq!(format(&formatted).expect(&formatted), formatted, "the layout is not stable");
 }
 
 #[test]

@@ -77,9 +77,19 @@ fn halving_doubling_block(ranks: u32, rank: u32, level: u32) -> ThreadBlock {
     tb(0, vec![down, sum, up, take])
 }
 
-/// A ring whose sends and receives stand in different thread blocks, so that every order between
-/// the two needs a wait: the receiving block signals, the sending block waits.
+/// A ring whose sends and receives stand in different thread blocks. The sending block waits for what
+/// it sends, and the receiving block waits before it overwrites what was sent.
 pub fn split_ring(ranks: u32) -> Algorithm {
+    split_ring_that_waits(ranks, true)
+}
+
+/// The same without the second kind of waits: a slot is overwritten only by what has gone round the
+/// ring since it was sent, so messages through all other ranks order the two.
+pub fn trusting_ring(ranks: u32) -> Algorithm {
+    split_ring_that_waits(ranks, false)
+}
+
+fn split_ring_that_waits(ranks: u32, before_overwriting: bool) -> Algorithm {
     let programs = (0..ranks).map(|rank| {
         let (next, before) = (r((rank + 1) % ranks), r((rank + ranks - 1) % ranks));
         let chunk = |round: u32| i((rank + 2 * ranks - round) % ranks);
@@ -89,10 +99,10 @@ pub fn split_ring(ranks: u32) -> Algorithm {
         });
         let receives = (1..2 * ranks - 1).map(|round| {
             let here = chunk(round);
-            if round < ranks {
-                step(&[before, here], &[here])
-            } else {
-                step(&[before], &[here]).after(0, round - ranks)
+            match round {
+                _ if round < ranks => step(&[before, here], &[here]),
+                _ if before_overwriting => step(&[before], &[here]).after(0, round - ranks),
+                _ => step(&[before], &[here]),
             }
         });
         vec![tb(0, sends.collect()), tb(0, receives.collect())]

@@ -9,7 +9,7 @@ use msccl_compiler::chunk;
 use msccl_interchange::json;
 use msccl_ir::Target;
 
-use crate::args::{Picture, ShowArgs, Stage, TargetName};
+use crate::args::{Drawing, ShowArgs, Stage, TargetName};
 use crate::artifact;
 use crate::draw::layers::{Layers, MOST_BOXES};
 use crate::draw::{self, RankFilter};
@@ -58,7 +58,7 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Shown, Doubt>> {
+fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Shown, Box<Doubt>>> {
     let input = Input::read(&args.file)?;
     if input.content() == Content::Program {
         let program = subject::evaluated(input, &args.launch)?;
@@ -70,7 +70,11 @@ fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Show
     Ok(loaded.map(|subject| Shown::Finished(Box::new(subject))))
 }
 
-fn of_program(program: Program, stage: Stage, target: Target) -> std::result::Result<Shown, Doubt> {
+fn of_program(
+    program: Program,
+    stage: Stage,
+    target: Target,
+) -> std::result::Result<Shown, Box<Doubt>> {
     match stage {
         Stage::Chunk => Ok(Shown::Chunks(program.chunks)),
         Stage::Instruction | Stage::Schedule | Stage::Timeline => {
@@ -91,63 +95,72 @@ impl Shown {
 
 fn render(shown: &Shown, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
     match (args.stage, shown) {
-        (Stage::Chunk, Shown::Chunks(chunks)) => match args.format {
-            Picture::Text => Ok(text::chunks(chunks, filter)),
-            picture => drawn(picture, chunks.ops.len(), || draw::chunks::layers(chunks, filter)),
-        },
-        (Stage::Instruction, Shown::Stages(stages)) => {
-            let dag = &stages.instructions;
-            let (collective, name) = (&stages.chunks.collective, &stages.chunks.name);
-            let title = format!("{name}: {collective}");
-            match args.format {
-                Picture::Text => Ok(text::instructions(dag, filter)),
-                picture => drawn(picture, dag.instructions.len(), || {
-                    draw::instructions::layers(title, collective.ranks, dag, filter)
-                }),
-            }
+        (Stage::Chunk, Shown::Chunks(chunks)) => of_chunks(chunks, args, filter),
+        (Stage::Instruction, Shown::Stages(stages)) => of_instructions(stages, args, filter),
+        (Stage::Schedule, Shown::Stages(stages)) => of_schedule(&stages.subject, args, filter),
+        (Stage::Schedule, Shown::Finished(subject)) => of_schedule(subject, args, filter),
+        (Stage::Timeline, Shown::Stages(stages)) => of_times(&stages.subject, args, filter),
+        (Stage::Timeline, Shown::Finished(subject)) => of_times(subject, args, filter),
+        (Stage::Chunk | Stage::Instruction, _) | (_, Shown::Chunks(_)) => {
+            Err(Failure::new(format!(
+                "{}: this file holds a finished algorithm, which has no such stage; show its \
+                 schedule or timeline, or give the program",
+                args.file
+            )))
         }
-        (Stage::Schedule, Shown::Stages(stages)) => schedule(&stages.subject, args, filter),
-        (Stage::Schedule, Shown::Finished(subject)) => schedule(subject, args, filter),
-        (Stage::Timeline, Shown::Stages(stages)) => at_times(&stages.subject, args, filter),
-        (Stage::Timeline, Shown::Finished(subject)) => at_times(subject, args, filter),
-        _ => Err(Failure::new(format!(
-            "{}: this file holds a finished algorithm, which has no such stage; show its schedule \
-             or timeline, or give the program",
-            args.file
-        ))),
     }
 }
 
-fn schedule(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
+fn of_chunks(chunks: &chunk::Dag, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
+    let Some(drawing) = args.format.drawing() else { return Ok(text::chunks(chunks, filter)) };
+    let boxes = chunks.ops.iter().filter(|op| filter.shows(op.to.rank)).count();
+    drawn(drawing, boxes, || Ok(draw::chunks::layers(chunks, filter)))
+}
+
+fn of_instructions(stages: &Stages, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
+    let Stages { chunks, instructions: dag, subject: _ } = stages;
+    let Some(drawing) = args.format.drawing() else { return Ok(text::instructions(dag, filter)) };
+    let title = format!("{}: {}", chunks.name, chunks.collective);
+    let shown = dag.instructions.iter().filter(|instruction| filter.shows(instruction.rank));
+    drawn(drawing, shown.count(), || {
+        Ok(draw::instructions::layers(title, chunks.collective.ranks, dag, filter))
+    })
+}
+
+fn of_schedule(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
     let algorithm = &subject.algorithm;
-    match args.format {
-        Picture::Text => Ok(text::schedule(algorithm, filter)),
-        Picture::Json => Ok(json::write(algorithm) + "\n"),
-        picture => {
-            let levels = draw::levels::levels(algorithm).map_err(Failure::new)?;
-            drawn(picture, levels.steps.len(), || {
-                draw::schedule::layers(algorithm, &levels, filter)
-            })
-        }
-    }
+    let drawing = match args.format.drawing() {
+        None => return Ok(text::schedule(algorithm, filter)),
+        Some(Drawing::Json) => return Ok(json::write(algorithm) + "\n"),
+        Some(drawing) => drawing,
+    };
+    let shown = algorithm.thread_blocks().filter(|(rank, ..)| filter.shows(*rank));
+    drawn(drawing, shown.map(|(_, _, block)| block.steps.len()).sum(), || {
+        let levels = draw::levels::levels(algorithm).map_err(Failure::new)?;
+        Ok(draw::schedule::layers(algorithm, &levels, filter))
+    })
 }
 
-fn at_times(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
+fn of_times(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
     timeline::render(subject, args.size, args.format, filter).map_err(Failure::new)
 }
 
-/// A picture of `boxes` boxes before filtering.
-fn drawn(picture: Picture, boxes: usize, layers: impl FnOnce() -> Layers) -> Result<String> {
-    let layers = layers();
-    if layers.boxes.len() > MOST_BOXES {
+/// A picture of `boxes` boxes.
+fn drawn(
+    drawing: Drawing,
+    boxes: usize,
+    layers: impl FnOnce() -> Result<Layers>,
+) -> Result<String> {
+    if boxes > MOST_BOXES {
         return Err(Failure::new(format!(
             "a picture of {boxes} boxes helps nobody (the limit is {MOST_BOXES}); choose ranks with \
              --rank, or fewer ranks with --ranks"
         )));
     }
-    Ok(match picture {
-        Picture::Text | Picture::Svg => draw::svg::layers(&layers),
-        Picture::Dot => draw::dot::layers(&layers),
-        Picture::Json => draw::json::layers(&layers),
+    let layers = layers()?;
+    Ok(match drawing {
+        Drawing::Svg => draw::svg::layers(&layers),
+        Drawing::Dot => draw::dot::layers(&layers),
+        Drawing::Json => draw::json::layers(&layers),
     })
 }

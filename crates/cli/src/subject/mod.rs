@@ -1,0 +1,123 @@
+//! From a file to an algorithm: the one way that `verify`, `compile`, `run` and `show` share.
+//!
+//! Three things can be wrong, and they are told apart: a file cannot be read or understood
+//! ([`Failure`]); it can, but the algorithm that it describes is already known to be wrong
+//! ([`Doubt`]); or nothing is known yet, and [`crate::verdict`] asks the verifier.
+
+mod program;
+mod steps;
+
+use msccl_collective::SizeRange;
+use msccl_compiler::schedule::Origins;
+use msccl_interchange::json;
+use msccl_interchange::xml::Contradiction;
+use msccl_ir::{Algorithm, Target, text};
+use msccl_syntax::{Diagnostic, SourceMap};
+use msccl_verify::FaultKind;
+
+use crate::args::{LaunchArgs, TargetName};
+use crate::failure::{Failure, Result};
+use crate::input::{Content, Input};
+
+pub use program::{Program, Stages, evaluated, stages};
+
+/// An algorithm and where it came from.
+pub struct Subject {
+    /// The file, as messages show it.
+    pub file: String,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Where it came from.
+    pub provenance: Provenance,
+    /// What will run it.
+    pub target: Target,
+}
+
+impl Subject {
+    /// Restricts the algorithm to calls of these sizes.
+    ///
+    /// # Errors
+    ///
+    /// It serves none of them.
+    pub fn narrow(&mut self, asked: SizeRange) -> Result<()> {
+        let served = self.algorithm.sizes;
+        let ends = [served.max_bytes, asked.max_bytes].into_iter().flatten();
+        let narrowed =
+            SizeRange { min_bytes: served.min_bytes.max(asked.min_bytes), max_bytes: ends.min() };
+        if narrowed.max_bytes.is_some_and(|max| max < narrowed.min_bytes) {
+            let message = format!("{}: asked about {asked}, but it serves {served}", self.file);
+            return Err(Failure::new(message));
+        }
+        self.algorithm.sizes = narrowed;
+        Ok(())
+    }
+}
+
+/// Where an algorithm came from.
+pub enum Provenance {
+    /// A program: its texts, and the statement behind every step.
+    Program {
+        /// The texts.
+        sources: SourceMap,
+        /// The statement behind every step.
+        origins: Origins,
+    },
+    /// A file of steps.
+    Steps,
+}
+
+/// An algorithm known to be wrong before the verifier was asked.
+pub struct Doubt {
+    /// The file, as messages show it.
+    pub file: String,
+    /// What is wrong.
+    pub kind: FaultKind,
+    /// In what way.
+    pub evidence: Evidence,
+    /// What would have run it.
+    pub target: Target,
+}
+
+/// What is wrong with an algorithm, by its own file.
+pub enum Evidence {
+    /// The program breaks its promise, or does not fit the target.
+    Program(SourceMap, Vec<Diagnostic>),
+    /// The XML contradicts itself.
+    Xml(Vec<Contradiction>),
+}
+
+/// An algorithm, or why there is no point in asking the verifier.
+pub type Loaded = std::result::Result<Subject, Box<Doubt>>;
+
+/// Reads `input` and makes an algorithm of it. Warnings about the writing go to `warn`.
+///
+/// # Errors
+///
+/// The file is not what its first character claims, or options do not fit it.
+pub fn load(
+    input: Input,
+    launch: &LaunchArgs,
+    target: Option<TargetName>,
+    warn: &mut dyn FnMut(String),
+) -> Result<Loaded> {
+    match input.content() {
+        Content::Program => {
+            let target = target.unwrap_or(TargetName::Native).target();
+            let program = evaluated(input, launch)?;
+            Ok(program::compiled(program, target))
+        }
+        Content::Xml => steps::from_xml(input, launch, target, warn),
+        Content::Json => {
+            let algorithm = json::read(&input.text).map_err(|error| misread(&input, &error))?;
+            steps::from_steps(input.name, algorithm, launch, target.unwrap_or(TargetName::Native))
+        }
+        Content::Text => {
+            let algorithm = text::parse(&input.text).map_err(|error| misread(&input, &error))?;
+            steps::from_steps(input.name, algorithm, launch, target.unwrap_or(TargetName::Native))
+        }
+    }
+}
+
+fn misread(input: &Input, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!("{}: {error}", input.name))
+}

@@ -1,0 +1,146 @@
+//! Programs: evaluated, then compiled.
+
+use std::path::Path;
+
+use msccl_compiler::chunk::{self, check_promise};
+use msccl_compiler::evaluate::{Launch, algorithms, evaluate};
+use msccl_compiler::{Compiled, compile_chunks, instruction};
+use msccl_ir::Target;
+use msccl_syntax::{Diagnostic, FileId, SourceMap};
+use msccl_verify::FaultKind;
+
+use super::{Doubt, Evidence, Loaded, Provenance, Subject};
+use crate::args::{LaunchArgs, PlacementName};
+use crate::diagnose::condensed;
+use crate::failure::{Failure, Result};
+use crate::input::Input;
+use crate::loader::{FileSystem, canonical_name};
+
+/// A program, evaluated: before it becomes an algorithm.
+pub struct Program {
+    /// The file, as messages show it.
+    pub file: String,
+    /// Its texts.
+    pub sources: SourceMap,
+    /// What moves where.
+    pub chunks: chunk::Dag,
+}
+
+/// Evaluates the program in `input`.
+///
+/// # Errors
+///
+/// Its diagnostics, with excerpts.
+pub fn evaluated(input: Input, launch: &LaunchArgs) -> Result<Program> {
+    let Input { name, text } = input;
+    let mut sources = SourceMap::new();
+    let canonical = canonical_name(Path::new(&name));
+    let file = sources.add(canonical, text);
+    let launch = requested(&sources, file, launch)?;
+    match evaluate(&mut sources, file, &FileSystem, &launch) {
+        Ok(chunks) => Ok(Program { file: name, sources, chunks }),
+        Err(diagnostics) => Err(Failure::diagnostics(&sources, &diagnostics)),
+    }
+}
+
+/// What the options ask the compiler for.
+///
+/// # Errors
+///
+/// `--collective` names one that no algorithm of the file implements.
+fn requested(sources: &SourceMap, file: FileId, args: &LaunchArgs) -> Result<Launch> {
+    let LaunchArgs {
+        define,
+        ranks,
+        per_node,
+        algorithm,
+        collective,
+        instances,
+        protocol,
+        placement,
+    } = args;
+    let algorithm = match (algorithm, collective) {
+        (None, Some(collective)) => Some(implementing(sources, file, collective)?),
+        (named, _) => named.clone(),
+    };
+    Ok(Launch {
+        algorithm,
+        ranks: *ranks,
+        per_node: *per_node,
+        params: define.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
+        placement: placement.map(PlacementName::placement),
+        protocol: *protocol,
+        sizes: None,
+        instances: *instances,
+        threads: None,
+    })
+}
+
+/// The last algorithm of `file` that implements `collective`.
+fn implementing(sources: &SourceMap, file: FileId, collective: &str) -> Result<String> {
+    let found = algorithms(sources, file)
+        .map_err(|diagnostics| Failure::diagnostics(sources, &diagnostics))?;
+    let fitting = found.iter().rev().find(|algorithm| algorithm.collective == collective);
+    fitting.map(|algorithm| algorithm.name.clone()).ok_or_else(|| {
+        let mut offered: Vec<_> =
+            found.iter().map(|algorithm| algorithm.collective.as_str()).collect();
+        offered.dedup();
+        Failure::new(format!(
+            "{}: no algorithm here implements {collective}, only {}",
+            sources.name(file),
+            offered.join(", ")
+        ))
+    })
+}
+
+/// Compiles what was evaluated, unless it breaks its collective's promise already.
+pub fn compiled(program: Program, target: Target) -> Loaded {
+    if let Err(diagnostics) = check_promise(&program.chunks) {
+        return Err(doubt(
+            program.file,
+            FaultKind::WrongResult,
+            program.sources,
+            diagnostics,
+            target,
+        ));
+    }
+    stages(program, target).map(|stages| stages.subject)
+}
+
+/// Every stage of a program.
+pub struct Stages {
+    /// What moves where.
+    pub chunks: chunk::Dag,
+    /// Who moves it.
+    pub instructions: instruction::Dag,
+    /// Where, when, after what.
+    pub subject: Subject,
+}
+
+/// Compiles what was evaluated, whatever it promises.
+///
+/// # Errors
+///
+/// It does not fit the target.
+pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, Box<Doubt>> {
+    let Program { file, sources, chunks } = program;
+    match compile_chunks(chunks, &target) {
+        Ok(Compiled { chunks, instructions, schedule }) => {
+            let provenance = Provenance::Program { sources, origins: schedule.origins };
+            let subject = Subject { file, algorithm: schedule.algorithm, provenance, target };
+            Ok(Stages { chunks, instructions, subject })
+        }
+        Err(diagnostics) => Err(doubt(file, FaultKind::Limits, sources, diagnostics, target)),
+    }
+}
+
+fn doubt(
+    file: String,
+    kind: FaultKind,
+    sources: SourceMap,
+    diagnostics: Vec<Diagnostic>,
+    target: Target,
+) -> Box<Doubt> {
+    let evidence = Evidence::Program(sources, condensed(diagnostics));
+    Box::new(Doubt { file, kind, evidence, target })
+}

@@ -1,0 +1,86 @@
+//! Algorithms that are already scheduled: what options can still say about them.
+
+use msccl_collective::Placement;
+use msccl_interchange::xml;
+use msccl_ir::Algorithm;
+use msccl_verify::FaultKind;
+
+use super::{Doubt, Evidence, Loaded, Provenance, Subject, misread};
+use crate::args::{LaunchArgs, TargetName};
+use crate::failure::{Failure, Result};
+use crate::input::Input;
+
+/// Reads MSCCL XML; warnings about the writing go to `warn`.
+pub fn from_xml(
+    input: Input,
+    launch: &LaunchArgs,
+    target: Option<TargetName>,
+    warn: &mut dyn FnMut(String),
+) -> Result<Loaded> {
+    let read = xml::read(&input.text).map_err(|error| misread(&input, &error))?;
+    let xml::Read { algorithm, dialect: _, contradictions, warnings } = read;
+    for warning in warnings {
+        warn(format!("{}: {warning}", input.name));
+    }
+    let target = target.unwrap_or(TargetName::Msccl);
+    if contradictions.is_empty() {
+        return from_steps(input.name, algorithm, launch, target);
+    }
+    Ok(Err(Box::new(Doubt {
+        file: input.name,
+        kind: FaultKind::Structure,
+        evidence: Evidence::Xml(contradictions),
+        target: target.target(),
+    })))
+}
+
+/// An algorithm as a file has it, adapted to the options.
+pub fn from_steps(
+    file: String,
+    mut algorithm: Algorithm,
+    launch: &LaunchArgs,
+    target: TargetName,
+) -> Result<Loaded> {
+    adapt(&mut algorithm, launch).map_err(|reason| Failure::new(format!("{file}: {reason}")))?;
+    let target = target.target();
+    Ok(Ok(Subject { file, algorithm, provenance: Provenance::Steps, target }))
+}
+
+/// Applies the options that make sense for an algorithm that is already scheduled.
+fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<(), String> {
+    let LaunchArgs {
+        define,
+        ranks,
+        per_node,
+        algorithm: name,
+        collective,
+        instances,
+        protocol,
+        placement,
+    } = launch;
+    let for_programs = [
+        ("--define", !define.is_empty()),
+        ("--ranks", ranks.is_some_and(|ranks| ranks != algorithm.collective.ranks)),
+        ("--per-node", per_node.is_some()),
+        ("--algorithm", name.as_ref().is_some_and(|name| *name != algorithm.name)),
+        ("--instances", instances.is_some()),
+        ("--protocol", protocol.is_some_and(|protocol| protocol != algorithm.protocol)),
+    ];
+    if let Some((option, _)) = for_programs.into_iter().find(|(_, given)| *given) {
+        return Err(format!(
+            "this file holds a finished algorithm, which {option} cannot change; give it the \
+             program instead"
+        ));
+    }
+    if let Some(name) = collective {
+        crate::collective::claim(&mut algorithm.collective, name)?;
+    }
+    match placement.map(|placement| placement.placement()) {
+        None => Ok(()),
+        Some(asked) if algorithm.placement == asked || algorithm.placement == Placement::Both => {
+            algorithm.placement = asked;
+            Ok(())
+        }
+        Some(asked) => Err(format!("this algorithm runs {}, not {asked}", algorithm.placement)),
+    }
+}
