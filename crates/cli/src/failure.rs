@@ -31,6 +31,17 @@ impl Failure {
         Failure::Message(message.into())
     }
 
+    /// A file that cannot be read as what it seems to be; `place` is line and column.
+    pub fn at(file: &str, place: Option<(usize, usize)>, error: &dyn fmt::Display) -> Self {
+        let message = format!("{file}: {error}");
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let Some((line, column)) = place else { return Failure::Message(message) };
+        let mut located = Located::of_file(file, error.to_string());
+        (located.line, located.column) = (number(line), number(column));
+        (located.end_line, located.end_column) = (located.line, located.column);
+        Failure::Diagnostics { rendered: format!("error: {message}"), located: vec![located] }
+    }
+
     /// Diagnostics of a source text.
     pub fn diagnostics(sources: &msccl_syntax::SourceMap, diagnostics: &[Diagnostic]) -> Self {
         let located = diagnostics.iter().map(|it| Located::of(sources, it)).collect();

@@ -108,16 +108,16 @@ pub fn load(
         }
         Content::Xml => steps::from_xml(input, launch, target, warn),
         Content::Json => {
-            let algorithm = json::read(&input.text).map_err(|error| misread(&input, &error))?;
+            let algorithm = json::read(&input.text).map_err(|error| {
+                Failure::at(&input.name, error.line().zip(error.column()), &error)
+            })?;
             steps::from_steps(input.name, algorithm, launch, target.unwrap_or(TargetName::Native))
         }
         Content::Text => {
-            let algorithm = text::parse(&input.text).map_err(|error| misread(&input, &error))?;
+            let algorithm = text::parse(&input.text).map_err(|error| {
+                Failure::at(&input.name, Some((error.line, error.column)), &error)
+            })?;
             steps::from_steps(input.name, algorithm, launch, target.unwrap_or(TargetName::Native))
         }
     }
-}
-
-fn misread(input: &Input, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(format!("{}: {error}", input.name))
 }

@@ -5,7 +5,7 @@ use msccl_interchange::xml;
 use msccl_ir::Algorithm;
 use msccl_verify::FaultKind;
 
-use super::{Doubt, Evidence, Loaded, Provenance, Subject, misread};
+use super::{Doubt, Evidence, Loaded, Provenance, Subject};
 use crate::args::{LaunchArgs, TargetName};
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -17,7 +17,8 @@ pub fn from_xml(
     target: Option<TargetName>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Loaded> {
-    let read = xml::read(&input.text).map_err(|error| misread(&input, &error))?;
+    let read = xml::read(&input.text)
+        .map_err(|error| Failure::at(&input.name, Some((error.line(), error.column())), &error))?;
     let xml::Read { algorithm, dialect: _, contradictions, warnings } = read;
     for warning in warnings {
         warn(format!("{}: {warning}", input.name));

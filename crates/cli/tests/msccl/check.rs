@@ -34,3 +34,13 @@ fn what_the_proof_finds_is_a_diagnostic_too() {
     let human = msccl(&["check", arg(&path)]);
     assert!(human.stdout.contains("short.msccl:") && human.stdout.contains('^'), "{human}");
 }
+
+#[test]
+fn malformed_files_are_located() {
+    let xml = crate::exchange_xml(2).replace("type=\"rrc\"", "type=\"dance\"");
+    let found = msccl_reading(&["check", "--format", "json", "-"], xml.as_bytes()).json();
+    assert_eq!(found["diagnostics"][0]["line"], 6, "{found}");
+    let json = "{\n  \"format\": \"msccl-ir\",\n  \"version\": 7\n}";
+    let found = msccl_reading(&["check", "--format", "json", "-"], json.as_bytes()).json();
+    assert!(found["diagnostics"][0]["line"].as_u64() > Some(1), "{found}");
+}
