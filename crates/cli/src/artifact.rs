@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes `path` by way of a file beside it, which takes its place once it is complete: whoever reads
-/// `path` sees the old content or the new. What is no regular file (a pipe, a device) is written
-/// directly, and a link stays one. Returns the number of bytes.
+/// Writes `path` by way of a file beside it, which takes its place once it is complete: whoever
+/// reads `path` sees the old content or the new. What is no regular file (a pipe, a device) is
+/// written directly, and a link stays one. Returns the number of bytes.
 ///
 /// # Errors
 ///

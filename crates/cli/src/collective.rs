@@ -16,11 +16,8 @@ const KINDS: [(&str, Kind); 8] = [
 
 /// Holds `collective` to what `name` promises: a custom collective without a contract becomes the
 /// standard one of that name. One that is already of that name stays as it is.
-///
-/// # Errors
-///
-/// There is no such collective, the file says that it computes another one, or its buffers have other
-/// sizes.
+/// / # Errors / / There is no such collective, the file says that it computes another one, or its
+//buffers have other / sizes.
 pub fn claim(collective: &mut Collective, name: &str) -> Result<(), String> {
     let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     if plain(collective.name()) == plain(name) {

@@ -133,8 +133,8 @@ impl fmt::Display for Located {
 /// Most diagnostics shown at once.
 const MOST: usize = 20;
 
-/// The first diagnostic of every place, with a hint how many more there are; a fault that every rank
-/// has is one fault to its author.
+/// The first diagnostic of every place, with a hint how many more there are; a fault that every
+/// rank has is one fault to its author.
 pub fn condensed(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
     let mut places = HashMap::new();

@@ -31,15 +31,18 @@ impl Failure {
         Failure::Message(message.into())
     }
 
-    /// A file that cannot be read as what it seems to be; `place` is line and column.
+    /// A file that cannot be read as what it seems to be; `place` is the line and column with which
+    /// `error` begins, if it has one.
     pub fn at(file: &str, place: Option<(usize, usize)>, error: &dyn fmt::Display) -> Self {
-        let message = format!("{file}: {error}");
+        let text = error.to_string();
+        let Some((line, column)) = place else { return Failure::new(format!("{file}: {text}")) };
+        let spelled = text.strip_prefix(&format!("line {line}, column {column}"));
+        let message = spelled.unwrap_or(&text).trim_start_matches([':', ' ']).to_owned();
         let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let Some((line, column)) = place else { return Failure::Message(message) };
-        let mut located = Located::of_file(file, error.to_string());
-        (located.line, located.column) = (number(line), number(column));
-        (located.end_line, located.end_column) = (located.line, located.column);
-        Failure::Diagnostics { rendered: format!("error: {message}"), located: vec![located] }
+        let (line, column) = (number(line), number(column));
+        let located = Located { line, column, ..Located::of_file(file, message) };
+        let located = Located { end_line: line, end_column: column, ..located };
+        Failure::Diagnostics { rendered: format!("error: {located}"), located: vec![located] }
     }
 
     /// Diagnostics of a source text.

@@ -59,8 +59,8 @@ impl Input {
     }
 
     /// What the text holds. Its first character other than white space tells: `<` begins XML, `{`
-    /// JSON; the IR's text form begins with a name in quotes, and anything else is taken for a program,
-    /// whose parser gives the best messages.
+    /// JSON; the IR's text form begins with a name in quotes, and anything else is taken for a
+    /// program, whose parser gives the best messages.
     pub fn content(&self) -> Content {
         match self.text.trim_start().as_bytes().first() {
             Some(b'<') => Content::Xml,

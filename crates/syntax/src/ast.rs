@@ -378,8 +378,15 @@ pub enum ExprKind {
         /// A rank.
         rank: Box<Expr>,
     },
-    /// `a..b`, upper end exclusive.
-    Range(Box<Expr>, Box<Expr>),
+    /// `a..b` or `a..b by s`.
+    Range {
+        /// The first integer.
+        from: Box<Expr>,
+        /// Where it ends; not part of it.
+        to: Box<Expr>,
+        /// From one integer to the next; 1 if there is none.
+        step: Option<Box<Expr>>,
+    },
     /// `-e`, `not e`.
     Unary(UnaryOp, Box<Expr>),
     /// `a + b`, …

@@ -1,4 +1,5 @@
-//! Boxes in columns and rows, joined by arrows: the one shape in which DAGs and schedules are drawn.
+//! Boxes in columns and rows, joined by arrows: the one shape in which DAGs and schedules are
+//! drawn.
 
 /// A picture of a DAG: columns are logical time, rows are ranks or thread blocks.
 #[derive(Clone, Debug, Default)]

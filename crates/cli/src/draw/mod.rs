@@ -1,8 +1,7 @@
 //! Pictures: of DAGs and schedules as layers, of runs as timelines.
-//!
-//! [`layers`] holds boxes at (column, row) joined by arrows, and [`layers::Layers`] is made from each
-//! stage by a module of its own; [`svg`] and [`dot`] write it down. Nothing here decides anything
-//! about what it draws.
+//! ! [`layers`] holds boxes at (column, row) joined by arrows, and [`layers::Layers`] is made from
+//each ! stage by a module of its own; [`svg`] and [`dot`] write it down. Nothing here decides
+//anything ! about what it draws.
 
 pub mod chunks;
 pub mod dot;

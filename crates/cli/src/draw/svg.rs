@@ -106,7 +106,7 @@ impl Svg {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
              viewBox=\"0 0 {width:.0} {height:.0}\">\n<style>\n{STYLE}\n</style>\n{HEAD}\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\" stroke=\"none\"/>\n{}</svg>\n",
+             <rect width=\"100%\" height=\"100%\" style=\"fill:white;stroke:none\"/>\n{}</svg>\n",
             self.body
         )
     }
@@ -126,8 +126,9 @@ const ROW_GAP: f64 = 10.0;
 
 /// Where everything of a [`Layers`] lies.
 struct Layout {
-    left: f64,
-    box_width: f64,
+    /// Left edge and width of the boxes of each column.
+    columns: Vec<(f64, f64)>,
+    /// Upper edge of each row, and of what comes after the last.
     tops: Vec<f64>,
     width: f64,
     height: f64,
@@ -135,29 +136,40 @@ struct Layout {
 
 impl Layout {
     fn of(layers: &Layers) -> Self {
-        let longest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0) as f64;
-        let names = longest(&mut layers.rows.iter().map(|row| row.chars().count()));
-        let labels = longest(&mut layers.boxes.iter().map(|node| node.label.chars().count()));
-        let (left, box_width) = (MARGIN + names * CHARACTER + 12.0, labels * CHARACTER + 10.0);
-        let mut top = MARGIN + TITLE;
-        let mut tops = Vec::with_capacity(layers.rows.len() + 1);
-        for height in layers.row_heights() {
-            tops.push(top);
-            top += f64::from(height) * (BOX_HEIGHT + BOX_GAP) + ROW_GAP;
+        let names = layers.rows.iter().map(|row| row.chars().count()).max().unwrap_or(0);
+        let mut left = MARGIN + names as f64 * CHARACTER + 12.0;
+        let mut columns = Vec::new();
+        for longest in label_lengths(layers) {
+            let width = longest as f64 * CHARACTER + 10.0;
+            columns.push((left, width));
+            left += width + COLUMN_GAP;
         }
-        tops.push(top);
-        let width = left + f64::from(layers.columns()) * (box_width + COLUMN_GAP) + MARGIN;
-        Self { left, box_width, tops, width, height: top + MARGIN }
+        let mut top = MARGIN + TITLE;
+        let mut tops = vec![top];
+        for height in layers.row_heights() {
+            top += f64::from(height) * (BOX_HEIGHT + BOX_GAP) + ROW_GAP;
+            tops.push(top);
+        }
+        let title = layers.title.chars().count() as f64 * CHARACTER * 1.2 + 2.0 * MARGIN;
+        let width = (left - COLUMN_GAP + MARGIN).max(title);
+        Self { columns, tops, width, height: top + MARGIN }
     }
 
     fn area(&self, column: u32, row: u32, place: u32) -> Area {
-        Area {
-            x: self.left + f64::from(column) * (self.box_width + COLUMN_GAP),
-            y: self.tops[row as usize] + f64::from(place) * (BOX_HEIGHT + BOX_GAP) + BOX_GAP / 2.0,
-            width: self.box_width,
-            height: BOX_HEIGHT,
-        }
+        let (x, width) = self.columns[column as usize];
+        let y = self.tops[row as usize] + f64::from(place) * (BOX_HEIGHT + BOX_GAP) + BOX_GAP / 2.0;
+        Area { x, y, width, height: BOX_HEIGHT }
     }
+}
+
+/// The longest label of each column, in characters.
+fn label_lengths(layers: &Layers) -> Vec<usize> {
+    let mut longest = vec![0; layers.columns() as usize];
+    for node in &layers.boxes {
+        let column = &mut longest[node.column as usize];
+        *column = (*column).max(node.label.chars().count());
+    }
+    longest
 }
 
 /// The layers as an SVG document: columns to the right, rows downwards, arrows behind boxes.

@@ -6,19 +6,29 @@ use crate::ast::BinaryOp;
 use crate::grammar::{Node, Rule};
 use crate::parse::binary;
 
-/// How operators stand to their operands.
+/// How the operators of a row stand to their operands; what is in brackets is a row of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spacing {
     /// Spaces round them.
     Wide,
-    /// None, in parentheses neither.
+    /// None.
     Hugging,
 }
 
 impl Emitter<'_> {
     /// `if a then b else c`, or one operation.
     pub(super) fn expr(&mut self, node: Node<'_>) {
-        self.expr_spaced(node, Spacing::Wide);
+        self.group(|emitter| {
+            for part in node.into_inner() {
+                match part.as_rule() {
+                    Rule::kw_then | Rule::kw_else => {
+                        emitter.continued(|emitter| emitter.word(&part));
+                    }
+                    Rule::kw_if => emitter.word(&part),
+                    _ => emitter.operation(part, Spacing::Wide),
+                }
+            }
+        });
     }
 
     /// What follows `=`: on the next line if it does not fit, unless it is one pair of brackets.
@@ -30,20 +40,6 @@ impl Emitter<'_> {
         self.group(|emitter| emitter.continued(|emitter| emitter.expr(node)));
     }
 
-    fn expr_spaced(&mut self, node: Node<'_>, spacing: Spacing) {
-        self.group(|emitter| {
-            for part in node.into_inner() {
-                match part.as_rule() {
-                    Rule::kw_then | Rule::kw_else => {
-                        emitter.continued(|emitter| emitter.word(&part));
-                    }
-                    Rule::kw_if => emitter.word(&part),
-                    _ => emitter.operation(part, spacing),
-                }
-            }
-        });
-    }
-
     /// A flat row of operands and operators; also a bound of a `bytes` clause.
     pub(super) fn operation(&mut self, node: Node<'_>, spacing: Spacing) {
         let parts: Vec<_> = node.into_inner().collect();
@@ -52,34 +48,32 @@ impl Emitter<'_> {
 
     /// A row is broken at its weakest operators, if it has to be.
     fn row(&mut self, parts: &[Node<'_>], spacing: Spacing) {
-        let weakest = parts.iter().filter_map(|part| Strength::of(part.as_rule())).min();
         let hugs = |weakest| match weakest {
-            Strength::Or | Strength::And | Strength::Comparison => false,
-            Strength::Range => is_simple_range(parts),
+            Strength::Or | Strength::And | Strength::Comparison | Strength::Step => false,
+            Strength::Range => is_tight_range(parts),
             Strength::Power => true,
             _ => spacing == Spacing::Hugging,
         };
-        match weakest {
-            None => self.unbroken(parts, spacing),
-            Some(weakest) if hugs(weakest) => self.unbroken(parts, Spacing::Hugging),
-            Some(weakest) => self.broken_at(weakest, parts),
+        match Strength::weakest(parts) {
+            Some(weakest) if !hugs(weakest) => self.broken_at(weakest, parts),
+            _ => self.unbroken(parts),
         }
     }
 
-    fn unbroken(&mut self, parts: &[Node<'_>], spacing: Spacing) {
+    fn unbroken(&mut self, parts: &[Node<'_>]) {
         for part in parts {
             match part.as_rule() {
                 Rule::not => self.word(part),
-                _ => self.primary(part.clone(), spacing),
+                _ => self.primary(part.clone()),
             }
         }
     }
 
-    /// Products in a sum hug: `r*K + c`.
+    /// Products in a sum or a range hug: `r*K + c`, `r*K .. (r + 1)*K`.
     fn broken_at(&mut self, weakest: Strength, parts: &[Node<'_>]) {
         let is_break = |part: &Node<'_>| Strength::of(part.as_rule()) == Some(weakest);
-        let spacing = |row: &[Node<'_>]| match weakest {
-            Strength::Sum if operators(row) > 0 => Spacing::Hugging,
+        let spacing = |row: &[Node<'_>]| match (weakest, Strength::weakest(row)) {
+            (Strength::Sum | Strength::Range, Some(Strength::Product)) => Spacing::Hugging,
             _ => Spacing::Wide,
         };
         let mut rows = parts.chunk_by(|_, next| !is_break(next));
@@ -98,21 +92,19 @@ impl Emitter<'_> {
 
     /// A name or a call, and what is indexed of it.
     pub(super) fn place(&mut self, node: Node<'_>) {
-        node.into_inner().for_each(|part| self.primary(part, Spacing::Wide));
+        node.into_inner().for_each(|part| self.primary(part));
     }
 
     /// An operand, or a token next to it.
-    pub(super) fn primary(&mut self, node: Node<'_>, spacing: Spacing) {
+    pub(super) fn primary(&mut self, node: Node<'_>) {
         match node.as_rule() {
             Rule::list => self.bracketed(node, Piece::Fill, Self::part),
-            Rule::call | Rule::sum | Rule::comprehension | Rule::index => {
-                self.bracketed(node, Piece::SoftSpace, Self::element);
-            }
-            Rule::parenthesised => {
-                let inner = |emitter: &mut Self, part: Node<'_>| emitter.expr_spaced(part, spacing);
-                self.bracketed(node, Piece::SoftSpace, inner);
-            }
-            Rule::at => node.into_inner().for_each(|part| self.primary(part, Spacing::Wide)),
+            Rule::call
+            | Rule::sum
+            | Rule::comprehension
+            | Rule::index
+            | Rule::parenthesised => self.bracketed(node, Piece::SoftSpace, Self::element),
+            Rule::at => node.into_inner().for_each(|part| self.primary(part)),
             _ => self.tokens(&node),
         }
     }
@@ -180,14 +172,22 @@ fn is_bracketed(expr: &Node<'_>) -> bool {
     is_one && parts.next().is_some_and(|part| bracketed.contains(&part.as_rule()))
 }
 
-/// Whether the bounds of a range are so simple that `..` still stands out among them.
-fn is_simple_range(parts: &[Node<'_>]) -> bool {
-    parts.split(|part| part.as_rule() == Rule::range).all(|bound| operators(bound) <= 2)
+/// Whether the bounds of a range are so simple that `..` still stands out among them: at most two
+/// operators, and no brackets with a blank in them.
+fn is_tight_range(parts: &[Node<'_>]) -> bool {
+    let is_operator = |part: &&Node<'_>| binary(part.as_rule()).is_some();
+    parts
+        .split(|part| part.as_rule() == Rule::range)
+        .all(|bound| bound.iter().filter(is_operator).count() <= 2)
+        && !parts.iter().flat_map(|part| part.clone().into_inner().flatten()).any(is_spaced)
 }
 
-/// How many infix operators a row has, outside of brackets.
-fn operators(row: &[Node<'_>]) -> usize {
-    row.iter().filter(|part| binary(part.as_rule()).is_some()).count()
+/// Whether a token in brackets stands next to a blank.
+fn is_spaced(token: Node<'_>) -> bool {
+    match token.as_rule() {
+        Rule::comma | Rule::colon | Rule::kw_if | Rule::by | Rule::not => true,
+        rule => binary(rule).is_some_and(|operator| operator != BinaryOp::Power),
+    }
 }
 
 fn is_open(rule: Rule) -> bool {
@@ -200,6 +200,7 @@ enum Strength {
     Or,
     And,
     Comparison,
+    Step,
     Range,
     BitOr,
     BitXor,
@@ -211,10 +212,17 @@ enum Strength {
 }
 
 impl Strength {
+    /// That of the operator at which a row of operands and operators falls apart.
+    fn weakest(row: &[Node<'_>]) -> Option<Self> {
+        row.iter().filter_map(|part| Self::of(part.as_rule())).min()
+    }
+
     fn of(rule: Rule) -> Option<Self> {
         use BinaryOp::*;
-        if rule == Rule::range {
-            return Some(Self::Range);
+        match rule {
+            Rule::by => return Some(Self::Step),
+            Rule::range => return Some(Self::Range),
+            _ => {}
         }
         Some(match binary(rule)? {
             Or => Self::Or,

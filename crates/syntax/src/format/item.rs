@@ -54,9 +54,17 @@ impl Emitter<'_> {
                     self.token(&part);
                 }
                 Rule::expr => self.value(part),
-                Rule::kw_implements => self.continued(|emitter| emitter.word(&part)),
-                Rule::implements => self.bracketed(part, Piece::SoftSpace, Self::words),
-                Rule::clause => self.indented(|emitter| emitter.clause(part)),
+                Rule::kw_implements => self.indented(|emitter| {
+                    emitter.continued(|emitter| emitter.word(&part));
+                }),
+                Rule::implements => self.indented(|emitter| {
+                    emitter.indented(|emitter| {
+                        emitter.bracketed(part, Piece::SoftSpace, Self::words);
+                    });
+                }),
+                Rule::clause => self.indented(|emitter| {
+                    emitter.indented(|emitter| emitter.clause(part));
+                }),
                 _ => self.tokens(&part),
             }
         }

@@ -1,12 +1,12 @@
 //! Blocks and statements.
 
-use super::expression::Spacing;
 use super::layout::Piece;
 use super::{Emitter, child};
 use crate::grammar::{Node, Rule};
 
 impl Emitter<'_> {
-    /// A head and its block. Where the head does not fit into a line, `{` begins a new one.
+    /// A head and its block. A head that does not fit into a line goes on two steps indented, one
+    /// more than the block.
     pub(super) fn with_block(
         &mut self,
         block: &Node<'_>,
@@ -19,7 +19,7 @@ impl Emitter<'_> {
         }
         self.group(|emitter| {
             head(emitter);
-            emitter.push(Piece::SoftSpace);
+            emitter.push(Piece::Space);
             emitter.open_brace(block);
         });
         self.statements(block, is_short);
@@ -105,16 +105,18 @@ impl Emitter<'_> {
     }
 
     fn head_of_statement(&mut self, node: Node<'_>) {
-        for (index, part) in node.into_inner().enumerate() {
-            match part.as_rule() {
-                Rule::block => {}
-                Rule::hints if index == 0 => self.hints(part),
-                Rule::hints => self.continued(|emitter| emitter.hints(part)),
-                Rule::binders => self.indented(|emitter| emitter.binders(part)),
-                Rule::expr => self.expr(part),
-                _ => self.word(&part),
+        self.indented(|emitter| {
+            for (index, part) in node.into_inner().enumerate() {
+                match part.as_rule() {
+                    Rule::block => {}
+                    Rule::hints if index == 0 => emitter.hints(part),
+                    Rule::hints => emitter.continued(|emitter| emitter.hints(part)),
+                    Rule::binders => emitter.indented(|emitter| emitter.binders(part)),
+                    Rule::expr => emitter.expr(part),
+                    _ => emitter.word(&part),
+                }
             }
-        }
+        });
     }
 
     /// A statement without a block. What moves data may break after `=`.
@@ -143,7 +145,7 @@ impl Emitter<'_> {
         match part.as_rule() {
             Rule::expr => self.expr(part),
             Rule::place => self.place(part),
-            Rule::call => self.primary(part, Spacing::Wide),
+            Rule::call => self.primary(part),
             _ => self.tokens(&part),
         }
     }

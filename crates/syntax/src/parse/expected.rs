@@ -183,7 +183,7 @@ fn phrase(rule: Rule) -> Option<Phrase> {
         block | open_brace => Phrase::Block,
         hints | kw_on => Phrase::On,
         kw_if => Phrase::If,
-        index | at | open_call | open_index | at_sign | range | not => Phrase::Operator,
+        index | at | open_call | open_index | at_sign | range | by | not => Phrase::Operator,
         _ => return binary(rule).map(|_| Phrase::Operator),
     })
 }

@@ -8,7 +8,7 @@ use crate::grammar::{Node, Rule};
 use crate::{Diagnostic, Span};
 
 /// From weakest to strongest, as the table in `docs/LANGUAGE.md`; `true` starts a level.
-static PRECEDENCE: ConstPrattParser<Rule, 24> = ConstPrattParser::new_const([
+static PRECEDENCE: ConstPrattParser<Rule, 25> = ConstPrattParser::new_const([
     (Op::infix(Rule::or, Assoc::Left), true),
     (Op::infix(Rule::and, Assoc::Left), true),
     (Op::prefix(Rule::not), true),
@@ -19,6 +19,7 @@ static PRECEDENCE: ConstPrattParser<Rule, 24> = ConstPrattParser::new_const([
     (Op::infix(Rule::greater, Assoc::Left), false),
     (Op::infix(Rule::greater_equal, Assoc::Left), false),
     (Op::infix(Rule::range, Assoc::Left), true),
+    (Op::infix(Rule::by, Assoc::Left), false),
     (Op::infix(Rule::bit_or, Assoc::Left), true),
     (Op::infix(Rule::bit_xor, Assoc::Left), true),
     (Op::infix(Rule::bit_and, Assoc::Left), true),
@@ -73,7 +74,8 @@ impl Builder<'_> {
         let span = left.span.to(right.span);
         let (left, right) = (Box::new(left), Box::new(right));
         let kind = match operator.as_rule() {
-            Rule::range => ExprKind::Range(left, right),
+            Rule::range => ExprKind::Range { from: left, to: right, step: None },
+            Rule::by => self.stepped(left.kind, right)?,
             rule => match binary(rule) {
                 Some(op) => ExprKind::Binary(op, left, right),
                 None => return Err(defect(self.file, "an unknown operator")),
@@ -82,24 +84,44 @@ impl Builder<'_> {
         Ok(Expr { kind, span })
     }
 
-    /// Comparisons and ranges do not chain: `a < b < c` and `a..b..c` mean nothing.
+    /// A range with a step; that it is a range is known.
+    fn stepped(&self, range: ExprKind, step: Box<Expr>) -> Result<ExprKind> {
+        match range {
+            ExprKind::Range { from, to, step: None } => {
+                Ok(ExprKind::Range { from, to, step: Some(step) })
+            }
+            _ => Err(defect(self.file, "a step without a range")),
+        }
+    }
+
+    /// Comparisons, ranges and steps do not chain: `a < b < c` and `a..b..c` mean nothing. A step
+    /// belongs to the range just before it.
     fn refuse_chains(&self, flat: &[Node<'_>]) -> Result<()> {
-        let (mut comparison, mut range) = (None, None);
+        let (mut comparison, mut range, mut step) = (None, None, None);
         for part in flat {
             let span = || self.span(part);
             match Chain::of(part.as_rule()) {
-                Chain::Restarts => (comparison, range) = (None, None),
+                Chain::Restarts => (comparison, range, step) = (None, None, None),
                 Chain::Compares => {
                     if let Some(first) = comparison.replace(span()) {
                         return Err(
                             chained("comparisons", first, span()).hint("write `a < b and b < c`")
                         );
                     }
-                    range = None;
+                    (range, step) = (None, None);
                 }
                 Chain::Spans => {
                     if let Some(first) = range.replace(span()) {
                         return Err(chained("ranges", first, span()));
+                    }
+                }
+                Chain::Steps => {
+                    if range.is_none() {
+                        let message = "`by` follows a range";
+                        return Err(Diagnostic::error(span(), message).hint("write `a..b by s`"));
+                    }
+                    if let Some(first) = step.replace(span()) {
+                        return Err(chained("steps", first, span()));
                     }
                 }
                 Chain::Binds => {}
@@ -121,6 +143,8 @@ enum Chain {
     Compares,
     /// Is a range.
     Spans,
+    /// Is the step of a range.
+    Steps,
     /// Is stronger than both, or no operator.
     Binds,
 }
@@ -130,6 +154,7 @@ impl Chain {
         match rule {
             Rule::or | Rule::and | Rule::not => Self::Restarts,
             Rule::range => Self::Spans,
+            Rule::by => Self::Steps,
             _ => match binary(rule) {
                 Some(op) if is_comparison(op) => Self::Compares,
                 _ => Self::Binds,
@@ -144,11 +169,11 @@ fn is_comparison(op: BinaryOp) -> bool {
 }
 
 fn is_operator(rule: Rule) -> bool {
-    let others = [Rule::not, Rule::negate, Rule::range, Rule::index, Rule::at];
+    let others = [Rule::not, Rule::negate, Rule::range, Rule::by, Rule::index, Rule::at];
     binary(rule).is_some() || others.contains(&rule)
 }
 
-/// The operator of an infix token, except for ranges, which have a node of their own.
+/// The operator of an infix token, except for those of ranges, which have a node of their own.
 pub(crate) fn binary(rule: Rule) -> Option<BinaryOp> {
     Some(match rule {
         Rule::or => BinaryOp::Or,

@@ -185,7 +185,10 @@ fn expr(it: &Expr) -> String {
         ExprKind::Call { name, args } => show_call(name, args),
         ExprKind::Index { base, index } => format!("(index {} {})", expr(base), expr(index)),
         ExprKind::At { buffer, rank } => format!("(@ {} {})", expr(buffer), expr(rank)),
-        ExprKind::Range(from, to) => format!("(.. {} {})", expr(from), expr(to)),
+        ExprKind::Range { from, to, step } => {
+            let step = step.as_ref().map(|step| format!(" {}", expr(step))).unwrap_or_default();
+            format!("(.. {} {}{step})", expr(from), expr(to))
+        }
         ExprKind::Unary(UnaryOp::Negate, operand) => format!("(neg {})", expr(operand)),
         ExprKind::Unary(UnaryOp::Not, operand) => format!("(not {})", expr(operand)),
         ExprKind::Binary(op, left, right) => {

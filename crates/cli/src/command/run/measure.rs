@@ -9,7 +9,8 @@ use msccl_runtime::host::{self, Checked, Executor, Fault, Report, Trial, Workers
 use crate::args::RunArgs;
 use crate::size::ByteSize;
 
-/// Sizes run if none is asked for: one where latency rules, one in between, one where bandwidth does.
+/// Sizes run if none is asked for: one where latency rules, one in between, one where bandwidth
+/// does.
 const USUAL_SIZES: [ByteSize; 3] = [ByteSize(1 << 10), ByteSize(64 << 10), ByteSize(4 << 20)];
 
 /// Runs of each call if nothing is asked for, and how long they may take together.

@@ -153,7 +153,7 @@ fn drawn(
 ) -> Result<String> {
     if boxes > MOST_BOXES {
         return Err(Failure::new(format!(
-            "a picture of {boxes} boxes helps nobody (the limit is {MOST_BOXES}); choose ranks with \
+            "a picture of {boxes} boxes helps nobody (at most {MOST_BOXES}); choose ranks with \
              --rank, or fewer ranks with --ranks"
         )));
     }
