@@ -30,14 +30,14 @@ enum : unsigned {
     MSCCL_PLAN_HEADER_LINK_TABLE         = 22,  // first word of the link table
     MSCCL_PLAN_HEADER_STEPS              = 23,  // first word of the first step; steps run to the end of the plan
     MSCCL_PLAN_HEADER_AVERAGE_OF         = 24,  // contributions to a complete sum; 0 where `avg` cannot be served
-    MSCCL_PLAN_HEADER_RESERVED_0         = 25,  // 0
-    MSCCL_PLAN_HEADER_RESERVED_1         = 26,  // 0
-    MSCCL_PLAN_HEADER_RESERVED_2         = 27,  // 0
+    MSCCL_PLAN_HEADER_COUNTS             = 25,  // a `COUNTS_` value: which counts are served
+    MSCCL_PLAN_HEADER_RESERVED_0         = 26,  // 0
+    MSCCL_PLAN_HEADER_RESERVED_1         = 27,  // 0
     MSCCL_PLAN_HEADER_LENGTH             = 28,  // words
 
     // Values in the header.
     MSCCL_PLAN_MAGIC                     = 0x4e4c504d,  // `MPLN` in little-endian bytes
-    MSCCL_PLAN_VERSION                   = 1,  // raised whenever a word changes its meaning
+    MSCCL_PLAN_VERSION                   = 2,  // raised whenever a word changes its meaning
     MSCCL_PLAN_PROTOCOL_SIMPLE           = 0,  // plain data, a flag apart
     MSCCL_PLAN_PROTOCOL_LL               = 1,  // eight-byte packets, half flag
     MSCCL_PLAN_PROTOCOL_LL128            = 2,  // 128-byte packets, eight bytes flag
@@ -45,6 +45,8 @@ enum : unsigned {
     MSCCL_PLAN_PLACEMENT_OUT_OF_PLACE    = 2,  // calls out of place are served
     MSCCL_PLAN_PACKING_FITTING           = 0,  // as many whole slices of a step's chunks as fit share a message
     MSCCL_PLAN_PACKING_WHOLE             = 1,  // every step is one message
+    MSCCL_PLAN_COUNTS_DIVISIBLE          = 0,  // counts that `BLOCK_CHUNKS` divides
+    MSCCL_PLAN_COUNTS_ANY                = 1,  // every count
     MSCCL_PLAN_ALIAS_NONE                = 0,  // in place, this rank's input and output are disjoint all the same
     MSCCL_PLAN_ALIAS_SAME                = 1,  // in place, input chunk c is output chunk c
     MSCCL_PLAN_ALIAS_INPUT_IN_OUTPUT     = 2,  // in place, the input is block `RANK` of the output

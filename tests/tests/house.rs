@@ -15,6 +15,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("verify", &["collective", "ir", "machine"]),
     ("simulate", &["collective", "ir", "machine"]),
     ("plan", &["collective", "ir", "verify"]),
+    ("fabric", &["collective"]),
     ("runtime", &["collective", "ir", "machine", "plan", "verify"]),
 ];
 

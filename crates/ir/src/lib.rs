@@ -21,7 +21,7 @@
 //!
 //! # Guarantees
 //!
-//! [`validate`] accepts an algorithm exactly if it is well formed: afterwards every index is in
+//! [`validate()`] accepts an algorithm exactly if it is well formed: afterwards every index is in
 //! bounds, every link has one owner at each end and a partner at the other, and no step waits for
 //! itself. It says nothing about results, races or deadlocks: that is the verifier's affair.
 //!

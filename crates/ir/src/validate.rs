@@ -2,11 +2,11 @@
 //!
 //! The checks stand in four rungs, each of which may rely on those before it:
 //!
-//! 1. [`sizes`]: ranks, chunk counts, byte range and contract are sane, and small enough that every
+//! 1. `sizes`: ranks, chunk counts, byte range and contract are sane, and small enough that every
 //!    later index fits 32 bits and every later pass ends;
-//! 2. [`links`]: every link end has one owner and a partner;
-//! 3. [`steps`]: operands, regions and waits of every step, and the step form of the target;
-//! 4. [`limits`]: the figures in [`crate::Limits`].
+//! 2. `links`: every link end has one owner and a partner;
+//! 3. `steps`: operands, regions and waits of every step, and the step form of the target;
+//! 4. `limits`: the figures in [`crate::Limits`].
 //!
 //! A rung with a violation ends validation, so that no message is a consequence of an earlier one.
 //! Time is linear in steps and operands, up to sorting.

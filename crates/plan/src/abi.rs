@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use crate::launch;
 use crate::layout::{self, Entry, header, link, operand, step, tb};
 
 /// A table of constants with its heading and the prefix of its names in C.
@@ -44,8 +45,8 @@ const fn section(
 /// The text of `kernels/include/msccl_plan.h`.
 pub fn c_header() -> String {
     let mut text = String::from(
-        "// The words of a plan; docs/PLAN.md explains them.\n\
-         // Generated from crates/plan/src/layout.rs: do not edit. Regenerate with\n\
+        "// The words of a plan; docs/PLAN.md explains them. What a launch is given.\n\
+         // Generated from layout.rs and launch.rs of crates/plan/src: do not edit. Regenerate with\n\
          //     MSCCL_BLESS=1 cargo test -p msccl-plan\n\
          #pragma once\n\n",
     );
@@ -67,6 +68,34 @@ pub fn c_header() -> String {
     let _ = writeln!(text, "    // Steps start at multiples of this many words.");
     let _ = writeln!(text, "    {name:<36} = {alignment},");
     text.push_str("};\n");
+    text.push_str(&launch_constants());
+    launch::RECORDS.iter().for_each(|record| text.push_str(&c_record(record)));
+    text
+}
+
+/// The constants of the launch ABI in C.
+fn launch_constants() -> String {
+    let mut text = String::from("\n// What a launch is given.\nenum : unsigned {\n");
+    for (name, value, meaning) in launch::CONSTANTS {
+        let name = format!("MSCCL_{name}");
+        let _ = writeln!(text, "    {name:<36} = {value},  // {meaning}");
+    }
+    text.push_str("};\n");
+    text
+}
+
+/// A record of the launch ABI in C, with assertions of its layout.
+fn c_record(record: &launch::Record) -> String {
+    let launch::Record { c_name, meaning, bytes, fields } = record;
+    let mut text = format!("\n// {meaning}\nstruct {c_name} {{\n");
+    for launch::Field { name, c_type, offset: _, meaning } in *fields {
+        let _ = writeln!(text, "    {c_type} {name};  // {meaning}");
+    }
+    let _ = writeln!(text, "}};\nstatic_assert(sizeof({c_name}) == {bytes}, \"{c_name}\");");
+    for launch::Field { name, c_type: _, offset, meaning: _ } in *fields {
+        let place = format!("__builtin_offsetof({c_name}, {name}) == {offset}");
+        let _ = writeln!(text, "static_assert({place}, \"{c_name}.{name}\");");
+    }
     text
 }
 

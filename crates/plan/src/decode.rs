@@ -11,7 +11,7 @@ use msccl_ir::{Packing, StepKind, Wait};
 
 use crate::encode;
 use crate::layout::{self, header, link, operand, step, tb};
-use crate::program::{Alias, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
+use crate::program::{Alias, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
 use crate::shape;
 
 /// Words that no program encodes to.
@@ -135,8 +135,18 @@ fn decode_header(words: Words<'_>) -> Result<Program, Corrupt> {
             count_limit: words.positive(header::COUNT_LIMIT, "a count limit")?,
         },
         average_of: wish(header::AVERAGE_OF)?,
+        counts: decode_counts(words)?,
         thread_blocks: Vec::new(),
     })
+}
+
+fn decode_counts(words: Words<'_>) -> Result<Counts, Corrupt> {
+    let at = header::COUNTS as usize;
+    match words.get(at)? {
+        layout::COUNTS_DIVISIBLE => Ok(Counts::Divisible),
+        layout::COUNTS_ANY => Ok(Counts::Any),
+        found => Err(corrupt(at, format!("expected a value for counts, found {found}"))),
+    }
 }
 
 fn decode_protocol(words: Words<'_>) -> Result<Protocol, Corrupt> {

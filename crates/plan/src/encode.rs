@@ -7,7 +7,7 @@ use msccl_ir::{Packing, Wait};
 
 use crate::layout::{self, header, link, operand, step, tb};
 use crate::program::{
-    Alias, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
+    Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
 };
 
 /// A number that its field in the words cannot hold.
@@ -79,6 +79,7 @@ fn encode_header(
         threads,
         links,
         average_of,
+        counts,
         thread_blocks,
     } = program;
     let Geometry { block_chunks, input_chunks, output_chunks, scratch_chunks } = *geometry;
@@ -112,6 +113,7 @@ fn encode_header(
     set(header::LINK_TABLE, fit("link table", link_table)?);
     set(header::STEPS, fit("steps", first_step)?);
     set(header::AVERAGE_OF, average_of.unwrap_or(0));
+    set(header::COUNTS, counts_value(*counts));
     Ok(words)
 }
 
@@ -192,6 +194,13 @@ fn place_value(buffer: Buffer) -> u32 {
         Buffer::Input => operand::PLACE_INPUT,
         Buffer::Output => operand::PLACE_OUTPUT,
         Buffer::Scratch => operand::PLACE_SCRATCH,
+    }
+}
+
+fn counts_value(counts: Counts) -> u32 {
+    match counts {
+        Counts::Divisible => layout::COUNTS_DIVISIBLE,
+        Counts::Any => layout::COUNTS_ANY,
     }
 }
 

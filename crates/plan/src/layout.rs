@@ -60,9 +60,9 @@ pub mod header {
             LINK_TABLE = 22, "first word of the link table";
             STEPS = 23, "first word of the first step; steps run to the end of the plan";
             AVERAGE_OF = 24, "contributions to a complete sum; 0 where `avg` cannot be served";
-            RESERVED_0 = 25, "0";
-            RESERVED_1 = 26, "0";
-            RESERVED_2 = 27, "0";
+            COUNTS = 25, "a `COUNTS_` value: which counts are served";
+            RESERVED_0 = 26, "0";
+            RESERVED_1 = 27, "0";
         }
     }
 
@@ -170,7 +170,7 @@ entries! {
     /// Values of the header.
     VALUES {
         MAGIC = 0x4e4c_504d, "`MPLN` in little-endian bytes";
-        VERSION = 1, "raised whenever a word changes its meaning";
+        VERSION = 2, "raised whenever a word changes its meaning";
         PROTOCOL_SIMPLE = 0, "plain data, a flag apart";
         PROTOCOL_LL = 1, "eight-byte packets, half flag";
         PROTOCOL_LL128 = 2, "128-byte packets, eight bytes flag";
@@ -178,6 +178,8 @@ entries! {
         PLACEMENT_OUT_OF_PLACE = 2, "calls out of place are served";
         PACKING_FITTING = 0, "as many whole slices of a step's chunks as fit share a message";
         PACKING_WHOLE = 1, "every step is one message";
+        COUNTS_DIVISIBLE = 0, "counts that `BLOCK_CHUNKS` divides";
+        COUNTS_ANY = 1, "every count";
         ALIAS_NONE = 0, "in place, this rank's input and output are disjoint all the same";
         ALIAS_SAME = 1, "in place, input chunk c is output chunk c";
         ALIAS_INPUT_IN_OUTPUT = 2, "in place, the input is block `RANK` of the output";

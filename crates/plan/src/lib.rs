@@ -12,8 +12,10 @@
 //! Absent from this crate: addresses, CUDA, message sizes, any choice.
 
 pub mod abi;
+pub mod cut;
 mod decode;
 mod encode;
+pub mod launch;
 pub mod layout;
 mod lower;
 mod plan;
@@ -24,5 +26,6 @@ pub use decode::{Corrupt, decode};
 pub use encode::{TooLarge, encode};
 pub use plan::Plan;
 pub use program::{
-    Alias, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock,
+    Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol,
+    ThreadBlock,
 };

@@ -7,7 +7,7 @@ use msccl_ir::{Algorithm, LinkShape, Place, StepRef, Target};
 use msccl_verify::{Completion, Verified};
 
 use crate::encode::TooLarge;
-use crate::program::{Alias, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
+use crate::program::{Alias, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
 use crate::shape;
 
 /// What the programs of all ranks have in common.
@@ -16,24 +16,27 @@ pub(crate) struct Lowering<'a> {
     links: LinkLimits,
     completion: Option<&'a Completion>,
     average_of: Option<u32>,
+    counts: Counts,
 }
 
 impl<'a> Lowering<'a> {
     /// Reads what concerns all ranks.
     pub(crate) fn of(verified: &'a Verified) -> Result<Self, TooLarge> {
         let algorithm = verified.algorithm();
-        let completion = verified.facts().completion.as_ref();
+        let facts = verified.facts();
+        let completion = facts.completion.as_ref();
         Ok(Self {
             algorithm,
             links: link_limits(algorithm, verified.target())?,
             completion,
             average_of: completion.and_then(|_| sum_size(&algorithm.collective)),
+            counts: if facts.serves_any_count { Counts::Any } else { Counts::Divisible },
         })
     }
 
     /// The program of `rank`, which must be a rank of the algorithm.
     pub(crate) fn program(&self, rank: Rank) -> Program {
-        let Self { algorithm, links, completion, average_of } = *self;
+        let Self { algorithm, links, completion, average_of, counts } = *self;
         let collective = &algorithm.collective;
         let source = &algorithm.ranks[rank.index()];
         let completes = |at| completion.is_some_and(|steps| steps.contains(at));
@@ -56,6 +59,7 @@ impl<'a> Lowering<'a> {
             threads: algorithm.threads,
             links,
             average_of,
+            counts,
             thread_blocks: blocks.collect(),
         };
         mark_signals(&mut program);

@@ -32,8 +32,20 @@ pub struct Program {
     /// How many contributions every complete sum has, by which `avg` divides; `None` where `avg`
     /// cannot be served.
     pub average_of: Option<u32>,
+    /// Which counts are served.
+    pub counts: Counts,
     /// The thread blocks.
     pub thread_blocks: Vec<ThreadBlock>,
+}
+
+/// Which counts are served: numbers of elements of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counts {
+    /// Those that the chunks of a block divide: some value stands on its way in a chunk that may be
+    /// shorter than the one it is for.
+    Divisible,
+    /// Every count.
+    Any,
 }
 
 /// How the buffers of a rank divide into chunks.
@@ -169,6 +181,14 @@ impl Program {
         [Symbol::Input, Symbol::Output, Symbol::Scratch, Symbol::Signals]
             .into_iter()
             .chain(self.link_ends().map(Symbol::Link))
+    }
+
+    /// Whether calls on blocks of `count` elements are served.
+    pub fn serves(&self, count: usize) -> bool {
+        match self.counts {
+            Counts::Any => true,
+            Counts::Divisible => count.is_multiple_of(self.geometry.block_chunks.max(1) as usize),
+        }
     }
 
     /// What a signal counter advances by in one round: the end of step `s` in round `k` brings it

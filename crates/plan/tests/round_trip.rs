@@ -6,7 +6,8 @@ use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepInd
 use msccl_ir::{Packing, StepKind, Wait};
 use msccl_plan::layout::{self, header};
 use msccl_plan::{
-    Alias, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock, decode, encode,
+    Alias, Counts, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock, decode,
+    encode,
 };
 use proptest::prelude::*;
 
@@ -75,6 +76,7 @@ fn program() -> Program {
             count_limit: 2,
         },
         average_of: Some(3),
+        counts: Counts::Any,
         thread_blocks: vec![ring, star],
     }
 }
@@ -125,7 +127,9 @@ fn corrupt_words_are_located() {
     check(|words| words[at(header::RANK)] = 3, 3, "expected a rank below 3, found 3");
     let claim = format!("4294967295 entries of 8 words do not fit {total} words");
     check(|words| words[at(header::TB_COUNT)] = u32::MAX, header::LENGTH, &claim);
-    check(|words| words[at(header::RESERVED_0)] = 1, 25, "expected 0x0, found 0x1");
+    check(|words| words[at(header::RESERVED_0)] = 1, 26, "expected 0x0, found 0x1");
+    let counts = at(header::COUNTS);
+    check(|words| words[counts] = 2, counts, "expected a value for counts, found 2");
     let stride = at(header::SIGNAL_STRIDE);
     check(|words| words[stride] = 9, stride, "expected 0x8, found 0x9");
 }

@@ -56,8 +56,11 @@ fn every_type_reduction_and_count() {
 
 #[test]
 fn small_messages_mean_rounds_and_split_steps() {
-    for packing in [Packing::Fitting, Packing::Whole] {
-        for (depth, message_bytes) in [(8, 16), (8, 24), (8, 100), (16, 64)] {
+    // Where steps are one message, the least message holds four slices of 16 bytes.
+    let fitting = [(8, 16), (8, 24), (8, 100), (16, 64)];
+    let whole = [(8, 64), (8, 72), (8, 100), (16, 128)];
+    for (packing, links) in [(Packing::Fitting, fitting), (Packing::Whole, whole)] {
+        for (depth, message_bytes) in links {
             for algorithm in algorithms::all() {
                 let executor = executor(algorithm, &narrow(depth, message_bytes, packing));
                 for data_type in [DataType::I8, DataType::F16, DataType::U64] {

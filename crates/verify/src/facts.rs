@@ -29,6 +29,10 @@ pub struct Facts {
     /// Whether a call in place changes input slots that are not output slots, as an in-place
     /// reduce-scatter may.
     pub overwrites_input: bool,
+    /// Whether the result is right for every count, whatever number of elements a block has. If not,
+    /// only counts that the chunks of a block divide are served: on its way, some value stands in a
+    /// later chunk of a block than the one it is for, and later chunks may be shorter.
+    pub serves_any_count: bool,
     /// The steps at which sums become complete: where an average divides. `None` if that is not a
     /// property of the steps, and then no average can be served.
     pub completion: Option<Completion>,
@@ -40,7 +44,13 @@ pub(crate) fn gather(
     least_link_depth: u32,
     values: Values,
 ) -> Facts {
-    let Values { same_on_every_rank, overwrites_input, result_promised, completion } = values;
+    let Values {
+        same_on_every_rank,
+        overwrites_input,
+        serves_any_count,
+        result_promised,
+        completion,
+    } = values;
     let algorithm = program.algorithm();
     let collective = &algorithm.collective;
     let slots = collective.all_ranks().zip(&algorithm.ranks).map(|(rank, program)| {
@@ -60,6 +70,7 @@ pub(crate) fn gather(
         result_promised,
         same_on_every_rank,
         overwrites_input,
+        serves_any_count,
         completion,
     }
 }

@@ -6,6 +6,7 @@ use msccl_syntax::{Diagnostic, Span};
 use super::arithmetic::{self, Fault};
 use super::budget::MAX_LIST_NESTING;
 use super::interpreter::Interpreter;
+use super::progression::Progression;
 use super::report::Refused;
 use super::resolved::{Binders, Body, Expr, ExprKind, FunctionId};
 use super::value::{List, Value};
@@ -40,6 +41,7 @@ impl<'a> Interpreter<'a> {
             ExprKind::Index(pair) => self.index(&pair.0, &pair.1),
             ExprKind::At(pair) => self.at(&pair.0, &pair.1),
             ExprKind::Range(pair) => Ok(Value::Range(self.int(&pair.0)?, self.int(&pair.1)?)),
+            ExprKind::Stepped(parts) => self.stepped(&parts.0, &parts.1, &parts.2),
             ExprKind::Negate(operand) => {
                 let negated = self.int(operand)?.checked_neg().ok_or(Fault::Overflow);
                 Ok(Value::Int(self.fits(negated, span)?))
@@ -179,7 +181,7 @@ impl<'a> Interpreter<'a> {
                 Ok(other)
             }
             (Value::EmptySum, Value::EmptySum) => Ok(Value::EmptySum),
-            (a @ (Value::List(_) | Value::Range(..)), b @ (Value::List(_) | Value::Range(..))) => {
+            (a, b) if a.len().is_some() && b.len().is_some() => {
                 let items = self.items(&a, left.span)?.into_iter();
                 let joined = items.chain(self.items(&b, right.span)?).collect();
                 self.make_list(joined, span)
@@ -190,7 +192,7 @@ impl<'a> Interpreter<'a> {
                 self.elements(regions.len() as u64, span)?;
                 Ok(Value::Sum(regions.into()))
             }
-            (a @ (Value::Int(_) | Value::List(_) | Value::Range(..)), b) => {
+            (a @ (Value::Int(_) | Value::List(_) | Value::Range(..) | Value::Stepped(_)), b) => {
                 Err(self.mismatch(right.span, a.kind(), &b))
             }
             (a @ (Value::Region(_) | Value::Sum(_)), b) => {
@@ -201,7 +203,21 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    // --- Lists and sums --------------------------------------------------------------------------
+    // --- Ranges, lists and sums ------------------------------------------------------------------
+
+    /// `from..to by step`. Steps of 1 make a plain range.
+    fn stepped(&mut self, from: &'a Expr, to: &'a Expr, by: &'a Expr) -> Result<Value, Refused> {
+        let (from, to, step) = (self.int(from)?, self.int(to)?, self.int(by)?);
+        match step {
+            1 => Ok(Value::Range(from, to)),
+            2.. => Ok(Value::Stepped(Progression::new(from, to, step))),
+            _ => {
+                let message = format!("a range goes up by steps of 1 or more, not {step}");
+                let hint = "to count down, write `reverse(a..b by s)`";
+                Err(self.error(Diagnostic::error(by.span, message).hint(hint)))
+            }
+        }
+    }
 
     fn list(&mut self, items: &'a [Expr], span: Span) -> Result<Value, Refused> {
         let mut values = Vec::with_capacity(items.len());

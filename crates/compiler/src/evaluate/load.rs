@@ -28,17 +28,32 @@ impl Loader for NoFiles {
 /// Longest chain of imports.
 const MAX_CHAIN: usize = 64;
 
-/// The file and all it imports, directly or not; the file itself is first.
+/// A file, and which of the others it imports.
+pub(super) struct Loaded {
+    pub file: ast::File,
+    /// By position in the list of all files.
+    pub imports: Vec<usize>,
+}
+
+/// The file and all it imports, directly or not. The file itself is first; of the others, each
+/// stands after those that it imports.
 pub(super) fn load(
     sources: &mut SourceMap,
     file: FileId,
     loader: &dyn Loader,
     report: &mut Report,
-) -> Vec<ast::File> {
+) -> Vec<Loaded> {
     let mut loading = Loading { sources, loader, report, open: Vec::new(), files: Vec::new() };
     loading.file(file);
-    loading.files.sort_by_key(|&(id, _)| id != file);
-    loading.files.into_iter().map(|(_, file)| file).collect()
+    let mut files = loading.files;
+    files.sort_by_key(|&(id, ..)| id != file);
+    let ids: Vec<_> = files.iter().map(|&(id, ..)| id).collect();
+    let position = |wanted: FileId| ids.iter().position(|&id| id == wanted);
+    let loaded = |(_, file, imports): (FileId, ast::File, Vec<FileId>)| Loaded {
+        file,
+        imports: imports.into_iter().filter_map(position).collect(),
+    };
+    files.into_iter().map(loaded).collect()
 }
 
 struct Loading<'a> {
@@ -47,7 +62,8 @@ struct Loading<'a> {
     report: &'a mut Report,
     /// The chain of files whose imports are being read.
     open: Vec<FileId>,
-    files: Vec<(FileId, ast::File)>,
+    /// The files read, each with those that it imports.
+    files: Vec<(FileId, ast::File, Vec<FileId>)>,
 }
 
 impl Loading<'_> {
@@ -57,34 +73,31 @@ impl Loading<'_> {
             Err(diagnostics) => return self.report.extend(diagnostics),
         };
         self.open.push(id);
-        for import in &file.imports {
-            if let Ok(Some(imported)) = self.import(id, import) {
-                self.file(imported);
-            }
-        }
+        let imports = file.imports.iter().filter_map(|import| self.import(id, import).ok());
+        let imports = imports.collect();
         self.open.pop();
-        self.files.push((id, file));
+        self.files.push((id, file, imports));
     }
 
-    /// The file that an import names, if it is still to be read.
-    fn import(
-        &mut self,
-        importer: FileId,
-        import: &ast::Import,
-    ) -> Result<Option<FileId>, Refused> {
+    /// The file that an import names; it is read if it is not yet.
+    fn import(&mut self, importer: FileId, import: &ast::Import) -> Result<FileId, Refused> {
         if self.open.len() >= MAX_CHAIN {
             let message = format!("this is the end of a chain of {MAX_CHAIN} imports");
             return Err(self.report.error(Diagnostic::error(import.span, message)));
         }
         let (name, text) = self.read(importer, import)?;
         let Some(known) = self.sources.find(&name) else {
-            return Ok(Some(self.sources.add(name, text)));
+            let new = self.sources.add(name, text);
+            self.file(new);
+            return Ok(new);
         };
         if self.open.contains(&known) {
             return Err(self.cycle(known, import.span));
         }
-        let is_read = self.files.iter().any(|&(id, _)| id == known);
-        Ok((!is_read).then_some(known))
+        if !self.files.iter().any(|&(id, ..)| id == known) {
+            self.file(known);
+        }
+        Ok(known)
     }
 
     fn read(

@@ -45,6 +45,13 @@ impl<'a> Interpreter<'a> {
                     self.nest(rest, filter, span, body)?;
                 }
             }
+            Value::Stepped(progression) => {
+                for value in progression.iter() {
+                    self.round(span)?;
+                    self.match_pattern(first, Value::Int(value))?;
+                    self.nest(rest, filter, span, body)?;
+                }
+            }
             Value::List(list) => {
                 for value in &list.items {
                     self.round(span)?;

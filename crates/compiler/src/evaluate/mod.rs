@@ -31,6 +31,7 @@ mod arithmetic;
 mod builtin;
 mod expression;
 mod loops;
+mod progression;
 mod questions;
 mod region;
 mod value;

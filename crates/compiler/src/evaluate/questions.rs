@@ -147,6 +147,9 @@ impl<'a> Interpreter<'a> {
 
     fn reverse(&mut self, list: &'a Expr, span: Span) -> Result<Value, Refused> {
         let value = self.value(list)?;
+        if let Some(progression) = value.progression() {
+            return Ok(Value::Stepped(progression.reversed()));
+        }
         let mut items = self.items(&value, list.span)?;
         items.reverse();
         self.make_list(items, span)
@@ -170,8 +173,8 @@ impl<'a> Interpreter<'a> {
             return Err(self.mismatch(span, "a list", list));
         };
         let value = self.value(wanted)?;
-        if let (Value::Range(from, to), Value::Int(value)) = (list, &value) {
-            return Ok((from..to).contains(&value).then(|| value.abs_diff(*from)));
+        if let (Some(progression), Value::Int(value)) = (list.progression(), &value) {
+            return Ok(progression.position(*value));
         }
         for index in 0..length {
             self.round(span)?;

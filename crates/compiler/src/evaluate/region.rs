@@ -7,7 +7,7 @@ use super::expression::regions_of;
 use super::interpreter::{Interpreter, Terms, World};
 use super::report::Refused;
 use super::resolved::{Expr, ExprKind};
-use super::value::{Value, range_len};
+use super::value::Value;
 use crate::chunk::{BufferId, MAX_CHUNKS, Region};
 
 /// Chunks that a buffer seems to have while its collective is still saying how many it has.
@@ -83,18 +83,24 @@ impl<'a> Interpreter<'a> {
         match (&base, at) {
             (Value::Region(region), Value::Int(index)) => self.chunk(*region, index, span),
             (Value::Region(region), Value::Range(from, to)) => self.part(*region, from, to, span),
-            (Value::List(_) | Value::Range(..), Value::Int(index)) => {
-                self.element(&base, index, span)
-            }
-            (Value::List(_) | Value::Range(..), Value::Range(from, to)) => {
-                self.slice(&base, from, to, span)
-            }
             (Value::Buffer(buffer), _) => Err(self.buffer_alone(*buffer, place)),
-            (Value::Region(_) | Value::List(_) | Value::Range(..), other) => {
+            (list, Value::Int(index)) if list.len().is_some() => self.element(list, index, span),
+            (list, Value::Range(from, to)) if list.len().is_some() => {
+                self.slice(list, from, to, span)
+            }
+            (Value::Region(_), Value::Stepped(_)) => Err(self.gaps(span)),
+            (Value::Region(_) | Value::List(_) | Value::Range(..) | Value::Stepped(_), other) => {
                 Err(self.mismatch(span, "an integer or a range", &other))
             }
             (other, _) => Err(self.mismatch(place, "a region or a list before `[`", other)),
         }
+    }
+
+    #[cold]
+    fn gaps(&mut self, span: Span) -> Refused {
+        let message = "a region is a run of chunks; it has no steps and does not run backwards";
+        let hint = "move the chunks one by one: `for i in a..b by s { … }`";
+        self.error(Diagnostic::error(span, message).hint(hint))
     }
 
     #[inline]
@@ -176,12 +182,15 @@ impl<'a> Interpreter<'a> {
             let outside = if from < 0 { from } else { to - 1 };
             return Err(self.element_outside(outside, length, span));
         }
-        if let Value::Range(start, _) = list {
-            return Ok(Value::Range(start + from, start + to));
+        let (first, end) = (from as u64, to as u64);
+        match list {
+            Value::Range(start, _) => Ok(Value::Range(start + from, start + to)),
+            Value::Stepped(progression) => Ok(Value::Stepped(progression.part(first, end))),
+            _ => {
+                self.elements(end - first, span)?;
+                self.make_list((first..end).map(|index| list.element(index)).collect(), span)
+            }
         }
-        self.elements(range_len(from, to), span)?;
-        let items = (from as u64..to as u64).map(|index| list.element(index)).collect();
-        self.make_list(items, span)
     }
 
     #[cold]

@@ -152,6 +152,8 @@ pub(super) enum ExprKind {
     /// Buffer, rank.
     At(Box<(Expr, Expr)>),
     Range(Box<(Expr, Expr)>),
+    /// From, to, step.
+    Stepped(Box<(Expr, Expr, Expr)>),
     Negate(Box<Expr>),
     Not(Box<Expr>),
     Binary(BinaryOp, Box<(Expr, Expr)>),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::budget::MAX_LIST_NESTING;
+use super::progression::Progression;
 use crate::chunk::{BufferId, Region};
 
 /// A value. Cloning is cheap.
@@ -14,6 +15,8 @@ pub(super) enum Value {
     Str(Rc<str>),
     /// The integers from the first up to and without the second.
     Range(i64, i64),
+    /// Integers at even distances that are no run of neighbours; they cut no region.
+    Stepped(Progression),
     List(Rc<List>),
     Buffer(BufferId),
     Region(Region),
@@ -52,6 +55,7 @@ impl Value {
             Value::Bool(_) => "a truth value",
             Value::Str(_) => "a text",
             Value::Range(..) => "a range",
+            Value::Stepped(_) => "a range with steps",
             Value::List(_) => "a list",
             Value::Buffer(_) => "a buffer",
             Value::Region(_) => "a region",
@@ -61,21 +65,31 @@ impl Value {
         }
     }
 
-    /// The elements, if it is a list or a range.
+    /// The elements of a range.
+    pub fn progression(&self) -> Option<Progression> {
+        match self {
+            Value::Range(from, to) => Some(Progression::new(*from, *to, 1)),
+            Value::Stepped(progression) => Some(*progression),
+            _ => None,
+        }
+    }
+
+    /// How many elements it has, if it is a list or a range.
     pub fn len(&self) -> Option<u64> {
         match self {
-            Value::Range(from, to) => Some(range_len(*from, *to)),
             Value::List(list) => Some(list.items.len() as u64),
-            _ => None,
+            _ => self.progression().map(|progression| progression.count),
         }
     }
 
     /// Element `index` of a list or range, which must have it.
     pub fn element(&self, index: u64) -> Value {
         match self {
-            Value::Range(from, _) => Value::Int(from + index as i64),
             Value::List(list) => list.items.get(index as usize).cloned().unwrap_or(Value::Poison),
-            _ => Value::Poison,
+            _ => match self.progression() {
+                Some(progression) => Value::Int(progression.nth(index)),
+                None => Value::Poison,
+            },
         }
     }
 
@@ -91,13 +105,10 @@ impl Value {
             (Value::Buffer(a), Value::Buffer(b)) => a == b,
             (Value::Region(a), Value::Region(b)) => a == b,
             (Value::Sum(a), Value::Sum(b)) => a == b,
-            (Value::Range(a, b), Value::Range(c, d)) => {
-                range_len(*a, *b) == range_len(*c, *d) && (a == c || a >= b)
-            }
-            (Value::List(_) | Value::Range(..), Value::List(_) | Value::Range(..)) => {
-                return self.equals_list(other, steps);
-            }
-            _ => return None,
+            _ => match (self.progression(), other.progression()) {
+                (Some(a), Some(b)) => a.equals(b),
+                _ => return self.equals_list(other, steps),
+            },
         })
     }
 
@@ -116,11 +127,6 @@ impl Value {
     }
 }
 
-/// How many integers lie from `from` up to and without `to`.
-pub(super) fn range_len(from: i64, to: i64) -> u64 {
-    if from < to { to.abs_diff(from) } else { 0 }
-}
-
 /// As one would write it; lists are cut after a few elements.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,10 +135,11 @@ impl fmt::Display for Value {
             Value::Bool(value) => write!(f, "{value}"),
             Value::Str(text) => write!(f, "\"{text}\""),
             Value::Range(from, to) => write!(f, "{from}..{to}"),
-            Value::List(list) => {
-                let shown: Vec<_> = list.items.iter().take(8).map(shown_within).collect();
-                let rest = if list.items.len() > shown.len() { ", …" } else { "" };
-                write!(f, "[{}{rest}]", shown.join(", "))
+            Value::Stepped(_) | Value::List(_) => {
+                let length = self.len().unwrap_or(0);
+                let shown = (0..length.min(8)).map(|index| shown_within(&self.element(index)));
+                let rest = if length > 8 { ", …" } else { "" };
+                write!(f, "[{}{rest}]", shown.collect::<Vec<_>>().join(", "))
             }
             Value::Buffer(_) | Value::Region(_) | Value::Sum(_) => f.write_str(self.kind()),
             Value::EmptySum => f.write_str("0"),

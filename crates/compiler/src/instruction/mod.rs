@@ -30,3 +30,5 @@ pub use dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phas
 pub use fuse::fits_empty_link;
 pub use lower::lower;
 pub use slots::SlotTable;
+#[cfg(test)]
+pub(crate) use tests::program;

@@ -26,6 +26,8 @@ mod blocks;
 mod channels;
 mod emit;
 mod memory;
+#[cfg(test)]
+mod tests;
 mod waits;
 
 use msccl_collective::SizeRange;

@@ -51,7 +51,7 @@ fn a_file_imported_twice_is_read_once() {
 }
 
 #[test]
-fn cycles_missing_files_and_doubles_are_reported() {
+fn cycles_and_missing_files_are_reported() {
     check_errors(
         &[("main", MAIN), ("a", "import \"b\""), ("b", "import \"a\"")],
         "1:1 this import closes a cycle",
@@ -61,10 +61,59 @@ fn cycles_missing_files_and_doubles_are_reported() {
         "1:1 cannot import \"a\": no such file
          1:1 the standard library has no module `nothing`",
     );
+}
+
+/// What a name means where two imported files define it: nothing, and that matters only if used.
+#[test]
+fn two_imported_definitions_clash_where_they_are_used() {
+    let files =
+        &[("main", MAIN), ("a", "fn copy(a, b) {}"), ("b", "// b\nfn copy(a, b) {}")] as &'static _;
+    check_errors(files, "3:67 two imported files define a function `copy`");
+    let (sources, result) = run(files);
+    let labels = result.unwrap_err().remove(0).labels;
+    let places: Vec<_> = labels
+        .iter()
+        .map(|label| (sources.name(label.span.file), sources.line_column(label.span).line))
+        .collect();
+    assert_eq!(places, [("main", 3), ("a", 1), ("b", 2)]);
+
     check_errors(
-        &[("main", MAIN), ("a", "fn copy(a, b) {}"), ("b", "fn copy(a, b) {}")],
-        "1:4 the function `copy` is defined twice",
+        &[
+            ("main", "import \"a\"\nimport \"b\"\nalgorithm a(ranks N = 2) implements c() {}"),
+            ("a", "collective c(ranks N) {}"),
+            ("b", "collective c(ranks N) {}"),
+        ],
+        "3:37 two imported files define a collective `c`",
     );
+    let (_, unused) = run(&[
+        ("main", MAIN),
+        ("a", "fn same() = 1"),
+        ("b", "fn same() = 2 fn copy(a, b) { output@b = output@a }"),
+    ]);
+    assert!(unused.is_ok());
+}
+
+/// Each file goes by its own definition; who imports one that hides another gets the hiding one.
+#[test]
+fn own_definitions_hide_imported_ones() {
+    let (_, result) = run(&[
+        (
+            "main",
+            "import \"a\"
+             fn chunk() = 0
+             algorithm main(ranks N = 2) implements allgather(chunks 3) in place {
+                 output@1[chunk()] = output@0[chunk()]
+                 copy()
+             }",
+        ),
+        (
+            "a",
+            "import \"b\" fn chunk() = 1 fn copy() { output@1[chunk()] = output@0[chunk()] further() }",
+        ),
+        ("b", "fn chunk() = 2 fn further() { output@1[chunk()] = output@0[chunk()] }"),
+    ]);
+    let expected = ["r1.o[0] = r0.o[0]", "r1.o[1] = r0.o[1]", "r1.o[2] = r0.o[2]"];
+    assert_eq!(super::ops(&result.unwrap()), expected);
 }
 
 #[test]

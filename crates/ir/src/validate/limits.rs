@@ -3,11 +3,12 @@
 use msccl_collective::{Rank, StepIndex, TbIndex};
 
 use super::{Report, Tb, ViolationClass};
-use crate::{Algorithm, Limits, Step, StepRef, Target, ThreadBlock};
+use crate::{Algorithm, Limits, LinkShape, Packing, Step, StepRef, Target, ThreadBlock};
 
 /// Checks every limit of `target`.
 pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report) {
     let scope = Scope { target };
+    whole_messages(algorithm, target, report);
     for (rank, program) in algorithm.ranks.iter().enumerate() {
         let rank = Rank::from(rank);
         let blocks = &program.thread_blocks;
@@ -21,6 +22,25 @@ pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report)
         if report.is_full() {
             return;
         }
+    }
+}
+
+/// Where every step is one message, the shortest slices of the longest step must fit one.
+fn whole_messages(algorithm: &Algorithm, target: &Target, report: &mut Report) {
+    let shape = target.link(algorithm.protocol);
+    let LinkShape { depth: _, message_bytes, packing } = shape;
+    let steps = algorithm.thread_blocks().flat_map(|(_, _, block)| &block.steps);
+    let count = steps.map(|step| step.count).max().unwrap_or(0);
+    let slice_bytes = shape.slice_bytes(count);
+    let fits = slice_bytes.saturating_mul(u64::from(count)) <= message_bytes;
+    if packing == Packing::Whole && !fits {
+        report.add(ViolationClass::Limits, None, || {
+            let protocol = algorithm.protocol;
+            format!(
+                "too many chunks in one step: {count} slices of {slice_bytes} bytes do not fit a \
+                 message, which holds {message_bytes} bytes on target {target} under {protocol}"
+            )
+        });
     }
 }
 

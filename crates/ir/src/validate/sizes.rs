@@ -45,6 +45,12 @@ fn chunks(algorithm: &Algorithm, report: &mut Report) {
     if collective.chunks == 0 {
         structure(report, || "a block needs at least one chunk".to_owned());
     }
+    if matches!(collective.kind, Kind::Custom(_)) && collective.chunks > 1 {
+        structure(report, || {
+            let chunks = collective.chunks;
+            format!("every chunk of a custom collective is a block, but its blocks have {chunks}")
+        });
+    }
     if collective.ranks.checked_mul(collective.chunks).is_none() {
         structure(report, || {
             let (ranks, chunks) = (collective.ranks, collective.chunks);

@@ -4,6 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use msccl_collective::{Buffer, Collective, DataType, Placement, Reduction, SizeRange};
+#[cfg(test)]
+use msccl_plan::Counts;
 use msccl_plan::{Plan, Program, decode};
 use msccl_verify::Verified;
 
@@ -48,6 +50,13 @@ impl Executor {
     ) -> Result<Self, Unlinked> {
         let bound = Bound::new(&programs)?;
         Ok(Self { collective: collective.clone(), placement, sizes, programs, bound })
+    }
+
+    /// The executor without its refusal of counts, to see what they would do.
+    #[cfg(test)]
+    pub(crate) fn without_count_guard(mut self) -> Self {
+        self.programs.iter_mut().for_each(|program| program.counts = Counts::Any);
+        self
     }
 
     /// What the algorithm computes.
@@ -151,6 +160,15 @@ impl Executor {
             let way = if job.in_place { "in place" } else { "out of place" };
             return refuse(format!("a call {way}: the algorithm runs {}", self.placement));
         }
+        if let Some(program) = self.programs.iter().find(|of| !of.serves(job.count)) {
+            let chunks = program.geometry.block_chunks;
+            return refuse(format!(
+                "{} elements: the algorithm serves only counts that {chunks} divides, because some \
+                 value passes through a later chunk of a block than the one it is for, and later \
+                 chunks are shorter where they do not divide a block",
+                job.count
+            ));
+        }
         if job.reduction == Reduction::Avg && self.programs.iter().any(|of| of.average_of.is_none())
         {
             return refuse(
@@ -238,6 +256,7 @@ mod tests {
                 count_limit: 8,
             },
             average_of: None,
+            counts: Counts::Any,
             thread_blocks: vec![ThreadBlock {
                 channel: Channel(0),
                 receives: vec![Rank(1 - rank)],

@@ -48,6 +48,8 @@ mod pool;
 mod rank_memory;
 mod slicing;
 mod stall;
+#[cfg(test)]
+mod tails;
 
 pub use bind::Unlinked;
 pub use check::{Checked, Fault, Mismatch, Trial, check};

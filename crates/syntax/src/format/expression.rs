@@ -52,6 +52,7 @@ impl Emitter<'_> {
             Strength::Or | Strength::And | Strength::Comparison | Strength::Step => false,
             Strength::Range => is_tight_range(parts),
             Strength::Power => true,
+            Strength::Product if parts.iter().any(is_remainder) => false,
             _ => spacing == Spacing::Hugging,
         };
         match Strength::weakest(parts) {
@@ -69,7 +70,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Products in a sum or a range hug: `r*K + c`, `r*K .. (r + 1)*K`.
+    /// Products in a sum or a range hug, unless they have a `%`: `r*K + c`, `r*K .. (r + 1)*K`.
     fn broken_at(&mut self, weakest: Strength, parts: &[Node<'_>]) {
         let is_break = |part: &Node<'_>| Strength::of(part.as_rule()) == Some(weakest);
         let spacing = |row: &[Node<'_>]| match (weakest, Strength::weakest(row)) {
@@ -99,11 +100,9 @@ impl Emitter<'_> {
     pub(super) fn primary(&mut self, node: Node<'_>) {
         match node.as_rule() {
             Rule::list => self.bracketed(node, Piece::Fill, Self::part),
-            Rule::call
-            | Rule::sum
-            | Rule::comprehension
-            | Rule::index
-            | Rule::parenthesised => self.bracketed(node, Piece::SoftSpace, Self::element),
+            Rule::call | Rule::sum | Rule::comprehension | Rule::index | Rule::parenthesised => {
+                self.bracketed(node, Piece::SoftSpace, Self::element)
+            }
             Rule::at => node.into_inner().for_each(|part| self.primary(part)),
             _ => self.tokens(&node),
         }
@@ -179,7 +178,12 @@ fn is_tight_range(parts: &[Node<'_>]) -> bool {
     parts
         .split(|part| part.as_rule() == Rule::range)
         .all(|bound| bound.iter().filter(is_operator).count() <= 2)
+        && !parts.iter().any(is_remainder)
         && !parts.iter().flat_map(|part| part.clone().into_inner().flatten()).any(is_spaced)
+}
+
+fn is_remainder(part: &Node<'_>) -> bool {
+    part.as_rule() == Rule::remainder
 }
 
 /// Whether a token in brackets stands next to a blank.

@@ -1,11 +1,13 @@
 //! The one canonical layout.
 //!
 //! Four blanks per level, one statement per line, lines of at most 100 columns where a break can
-//! achieve that. Brackets hug what they hold. Binary operators stand between spaces, except `**`,
-//! products in a sum, and ranges with bounds of at most two operators: `2**(k+1) + 1`, `r*K + c`,
-//! `0..2*N-1`.
+//! achieve that. Brackets hug what they hold. Binary operators stand between spaces, except
+//! `**`, products in a sum or a range, and ranges whose bounds have at most two operators and no
+//! blank within brackets: `2**(k + 1) + 1`, `r*K + c`, `0..2*N-1`, `r*K .. (r + 1)*K`. A `%` always
+//! stands between spaces, and brackets start anew.
 //! What does not fit is broken at its weakest place: before operators, after the commas of a list,
-//! before `implements`, `if`, `on` and clauses, after `=`.
+//! before `implements`, `if`, `on` and clauses, after `=`. Heads of blocks go on two steps indented,
+//! so that they stand apart from the block, and ` {` ends their last line.
 //!
 //! The author decides three things. Comments stay where they are: at the end of the line of the token
 //! they follow, or on lines of their own. Empty lines between statements and definitions stay, at

@@ -105,18 +105,20 @@ impl Emitter<'_> {
     }
 
     fn head_of_statement(&mut self, node: Node<'_>) {
-        self.indented(|emitter| {
-            for (index, part) in node.into_inner().enumerate() {
-                match part.as_rule() {
-                    Rule::block => {}
-                    Rule::hints if index == 0 => emitter.hints(part),
-                    Rule::hints => emitter.continued(|emitter| emitter.hints(part)),
-                    Rule::binders => emitter.indented(|emitter| emitter.binders(part)),
-                    Rule::expr => emitter.expr(part),
-                    _ => emitter.word(&part),
-                }
+        for (index, part) in node.into_inner().enumerate() {
+            match part.as_rule() {
+                Rule::block => {}
+                Rule::hints if index == 0 => self.hints(part),
+                Rule::hints => self.indented(|emitter| {
+                    emitter.continued(|emitter| emitter.hints(part));
+                }),
+                Rule::binders => self.indented(|emitter| {
+                    emitter.indented(|emitter| emitter.binders(part));
+                }),
+                Rule::expr => self.indented(|emitter| emitter.expr(part)),
+                _ => self.word(&part),
             }
-        });
+        }
     }
 
     /// A statement without a block. What moves data may break after `=`.

@@ -109,6 +109,7 @@ impl Slip<'_> {
 
     fn python_range(&self) -> Option<&'static str> {
         let calls_range = self.so_far.starts_with("for") && self.so_far.contains("range(");
-        calls_range.then_some("`0..n` counts from 0 up to, and without, n")
+        calls_range
+            .then_some("`0..n` counts from 0 up to, and without, n; `a..b by s` in steps of s")
     }
 }

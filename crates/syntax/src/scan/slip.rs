@@ -9,7 +9,11 @@ const SYMBOLS: [&str; 23] = [
 ];
 
 /// Symbols that the language lacks, longest first: what the grammar reads instead, and the hint.
-const SLIPS: [(&str, Mend, &str); 20] = [
+const SLIPS: [(&str, Mend, &str); 24] = [
+    (".copy", Mend::Blank, "write the destination first: `destination = source`"),
+    (".reduce", Mend::Blank, "write the destination first: `destination += source`"),
+    (".split", Mend::Blank, "parts of a region are regions: `input@rank[a..b]`"),
+    (".group", Mend::Blank, "a run of chunks is one region: `input@rank[a..b]`"),
     ("...", Mend::Text(".."), "a range is written `a..b`; it ends before b"),
     ("..=", Mend::Text(".."), "a range is written `a..b` and ends before b: `a..b+1` includes b"),
     ("&&", Mend::Text("&"), "write `and`"),

@@ -27,11 +27,19 @@ fn check_expr(text: &str, expected: &str) {
 fn spaces() {
     check_expr("a+b*c/d", "a + b*c/d");
     check_expr("a*b%c", "a * b % c");
-    check_expr("( a+1 )*b + ( c+d )", "(a+1)*b + (c + d)");
-    check_expr("2**( k+f( a+1 ) )", "2**(k+f(a + 1))");
+    check_expr("a*b/c+a%2", "a*b/c + a % 2");
+    check_expr("0..N%2", "0 .. N % 2");
+    check_expr("( a+1 )*b + ( c+d )", "(a + 1)*b + (c + d)");
+    check_expr("2**( k+f( a+1 ) )", "2**(k + f(a + 1))");
     check_expr("( (c+step)%N )", "((c + step) % N)");
     check_expr("0 .. 2*N - 1", "0..2*N-1");
-    check_expr("l[ i+1 .. (i + 2)*k ]", "l[i+1..(i+2)*k]");
+    check_expr("l[ i+1 .. (i + 2)*k ]", "l[i + 1 .. (i + 2)*k]");
+    check_expr("l[i + 1..n]", "l[i+1..n]");
+    check_expr("f(a)..min(a,b)", "f(a) .. min(a, b)");
+    check_expr("l[i]..l[ i+1 ]", "l[i] .. l[i + 1]");
+    check_expr("0..2 ** k-1", "0..2**k-1");
+    check_expr("0 .. n-1  by  2 ** k", "0..n-1 by 2**k");
+    check_expr("a..f(0 .. n by 2)", "a .. f(0..n by 2)");
     check_expr("a*b+c..a*b+c+1", "a*b + c .. a*b + c + 1");
     check_expr("a .. b == c .. d", "a..b == c..d");
     check_expr("- a - - b", "-a - -b");
@@ -93,6 +101,15 @@ fn empty_lines() {
     check("// only\n\n\n// comments", "// only\n\n// comments\n");
 }
 
+/// A comment that an empty line parts from what follows is not about it.
+#[test]
+fn first_comments_stay_apart() {
+    for item in ["import a", "fn f() = 1", "algorithm a(ranks N) implements x() {}"] {
+        check_kept(&format!("// of the file\n\n{item}\n"));
+        check_kept(&format!("// of what follows\n{item}\n"));
+    }
+}
+
 #[test]
 fn comments() {
     check_kept(
@@ -137,12 +154,11 @@ fn f() { // behind the brace
 fn long_lines() {
     check_kept(
         "algorithm hierarchical(ranks N = 16, per_node G = 8, C = 1)
-    implements allreduce(chunks N, root 0) in place protocol LL bytes 0..64KiB
-{
+        implements allreduce(chunks N, root 0) in place protocol LL instances 2 threads 512
+        bytes 0..64KiB {
     for some_rather_long_name in 0..another_rather_long_name-1, c in 0..yet_another_name
-        if some_rather_long_name != c
-        on channel c % C
-    {
+            if some_rather_long_name != c
+            on channel c % C {
         input@((some_rather_long_name + another_rather_long_name) % N)[some_rather_long_name] +=
             input@((some_rather_long_name + another_rather_long_name + 1) % N)[c]
             on channel c, tb 1

@@ -158,7 +158,7 @@ input@1[0] == input@0[0]
 for i in range(8): { }
     2:18 expected `{`, found `:`
     hint: a block stands in braces: `{ … }`
-    hint: `0..n` counts from 0 up to, and without, n
+    hint: `0..n` counts from 0 up to, and without, n; `a..b by s` in steps of s
 
 for i of 0..8 { }
     2:7 expected `in` after the loop variable, found `of`

@@ -1,4 +1,5 @@
-//! Every program that this repository holds, in files and in the language's own document.
+//! Every program that this repository holds, in files and in documents, stands in the canonical
+//! layout. With `MSCCL_BLESS=1` this test lays them out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,45 +12,70 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All `.msccl` files below a folder.
-fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
+/// All files with one of the extensions below a folder.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
         if path.is_dir() && !is_hidden && entry.file_name() != "target" {
-            programs(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "msccl") {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
             found.push(path);
         }
     }
+    found
 }
 
-/// The examples of a Markdown text.
-fn examples(markdown: &str) -> Vec<&str> {
-    let blocks = markdown.split("```msccl\n").skip(1);
-    blocks.filter_map(|block| block.split("```").next()).collect()
+/// A program in the canonical layout, which must say the same.
+fn laid_out(program: &str) -> String {
+    let formatted = format(program).expect(program);
+    assert_eq!(parsed(program), parsed(&formatted), "the layout changes the program");
+    assert_eq!(format(&formatted).as_ref(), Ok(&formatted), "the layout is not stable");
+    formatted
 }
 
-fn check(text: &str) {
-    let formatted = format(text).expect(text);
-    assert_eq!(parsed(text), parsed(&formatted), "the layout changes the program:\n{formatted}");
-    assert_eq!(format(&formatted).expect(&formatted), formatted, "the layout is not stable");
+/// A Markdown text with all its programs laid out, and how many they are.
+fn with_programs_laid_out(markdown: &str) -> (String, usize) {
+    const FENCE: &str = "```msccl\n";
+    let mut parts = markdown.split(FENCE);
+    let mut text = parts.next().unwrap_or_default().to_string();
+    let mut programs = 0;
+    for part in parts {
+        let (program, rest) = part.split_once("```").expect("an open code block");
+        text += &format!("{FENCE}{}```{rest}", laid_out(program));
+        programs += 1;
+    }
+    (text, programs)
 }
 
-#[test]
-fn programs_parse_and_keep_their_meaning() {
-    let mut found = Vec::new();
-    programs(&root(), &mut found);
-    for path in found {
-        println!("{}", path.display());
-        check(&fs::read_to_string(path).unwrap());
+/// Holds a file against what it should be.
+fn check(path: &Path, text: &str, expected: &str) {
+    if std::env::var_os("MSCCL_BLESS").is_some() && text != expected {
+        fs::write(path, expected).unwrap();
+    } else {
+        assert_eq!(text, expected, "{} is not canonical; MSCCL_BLESS=1 mends it", path.display());
     }
 }
 
 #[test]
-fn examples_of_the_language_document() {
-    let document = fs::read_to_string(root().join("docs/LANGUAGE.md")).unwrap();
-    let examples = examples(&document);
-    assert!(examples.len() >= 2);
-    examples.into_iter().for_each(check);
+fn programs_are_canonical() {
+    let programs = files(&root(), "msccl");
+    assert!(programs.len() > 50);
+    for path in programs {
+        let text = fs::read_to_string(&path).unwrap();
+        check(&path, &text, &laid_out(&text));
+    }
+}
+
+#[test]
+fn programs_in_documents_are_canonical() {
+    let mut all = 0;
+    for path in files(&root(), "md") {
+        let text = fs::read_to_string(&path).unwrap();
+        let (expected, programs) = with_programs_laid_out(&text);
+        check(&path, &text, &expected);
+        all += programs;
+    }
+    assert!(all > 10);
 }

@@ -23,6 +23,8 @@ pub(crate) struct Values {
     pub(crate) same_on_every_rank: bool,
     /// A call in place changes input slots that are not output slots.
     pub(crate) overwrites_input: bool,
+    /// The result is right for every count, in every call served.
+    pub(crate) serves_any_count: bool,
     /// Whether the collective promises a result at all.
     pub(crate) result_promised: bool,
     /// The steps that complete a sum, if some set of steps does so alone, in every call served.
@@ -51,6 +53,7 @@ impl Values {
         Self {
             same_on_every_rank: false,
             overwrites_input: false,
+            serves_any_count: false,
             result_promised: false,
             completion: None,
         }
@@ -61,6 +64,7 @@ impl Values {
         Self {
             same_on_every_rank: self.same_on_every_rank && other.same_on_every_rank,
             overwrites_input: self.overwrites_input || other.overwrites_input,
+            serves_any_count: self.serves_any_count && other.serves_any_count,
             result_promised: self.result_promised && other.result_promised,
             completion: self.completion.filter(|first| other.completion.as_ref() == Some(first)),
         }
@@ -82,6 +86,7 @@ fn check_call(program: &Program<'_>, order: &[At], call: Call) -> Result<Values,
     Ok(Values {
         same_on_every_rank: verdict.promises > 0 && verdict.same_on_every_rank,
         overwrites_input: verdict.overwrites_input,
+        serves_any_count: verdict.columns_kept,
         result_promised: verdict.promises > 0,
         completion: completion::of(program, &end, &verdict),
     })

@@ -9,7 +9,7 @@ use msccl_ir::Algorithm;
 use rustc_hash::FxHashMap;
 
 use super::expression::{Expressions, ValueId};
-use super::symbols::End;
+use super::symbols::{End, Held};
 use crate::memory::{Call, Memory};
 use crate::refusal::MOST_FAULTS;
 
@@ -21,6 +21,8 @@ pub(super) struct Verdict {
     pub(super) promises: usize,
     pub(super) same_on_every_rank: bool,
     pub(super) overwrites_input: bool,
+    /// Whether every slot that must hold something got it through no higher column than its own.
+    pub(super) columns_kept: bool,
     /// The distinct values of promised sums of at least two contributions.
     pub(super) completed: Vec<ValueId>,
 }
@@ -67,6 +69,8 @@ pub(super) fn check(algorithm: &Algorithm, memory: &Memory<'_>, end: &End) -> Ve
     let collective = &algorithm.collective;
     let mut check = Check {
         comparison: Comparison::new(collective, &end.expressions),
+        columns: collective.chunks,
+        columns_kept: true,
         wrong: Vec::new(),
         promises: 0,
     };
@@ -81,27 +85,58 @@ pub(super) fn check(algorithm: &Algorithm, memory: &Memory<'_>, end: &End) -> Ve
     let overwrites_input = match memory.call() {
         Call::InPlace => overwrites(collective, memory, end),
         Call::OutOfPlace => {
-            changed_inputs(collective, memory, end).for_each(|wrong| check.add(wrong));
+            check.inputs(collective, memory, end);
             false
         }
     };
-    let Check { comparison, wrong, promises } = check;
+    let Check { comparison, columns: _, columns_kept, wrong, promises } = check;
     let (same_on_every_rank, completed) = comparison.into_summary();
-    Verdict { wrong, promises, same_on_every_rank, overwrites_input, completed }
+    Verdict { wrong, promises, same_on_every_rank, overwrites_input, columns_kept, completed }
 }
 
 struct Check<'a> {
     comparison: Comparison<'a>,
+    /// Columns in a block.
+    columns: u32,
+    columns_kept: bool,
     wrong: Vec<Wrong>,
     promises: usize,
 }
 
 impl Check<'_> {
-    fn output(&mut self, rank: Rank, slot: Slot, found: ValueId, promise: Promise) {
+    fn output(&mut self, rank: Rank, slot: Slot, found: Held, promise: Promise) {
         self.promises += 1;
-        if !self.comparison.holds(found, &promise) {
-            self.add(Wrong { rank, slot, found, expected: Expected::Promise(promise) });
+        self.column(slot, found);
+        if !self.comparison.holds(found.value, &promise) {
+            self.add(Wrong {
+                rank,
+                slot,
+                found: found.value,
+                expected: Expected::Promise(promise),
+            });
         }
+    }
+
+    /// Out of place, every input slot must hold its first value.
+    fn inputs(&mut self, collective: &Collective, memory: &Memory<'_>, end: &End) {
+        for rank in collective.all_ranks() {
+            for index in 0..collective.input_chunks(rank) {
+                let slot = Slot::new(Buffer::Input, index);
+                let before = first_value(collective, end, rank, index);
+                self.input(rank, slot, end.cells[memory.cell(rank, slot)], before);
+            }
+        }
+    }
+
+    fn input(&mut self, rank: Rank, slot: Slot, found: Held, before: ValueId) {
+        self.column(slot, found);
+        if found.value != before {
+            self.add(Wrong { rank, slot, found: found.value, expected: Expected::Unchanged });
+        }
+    }
+
+    fn column(&mut self, slot: Slot, found: Held) {
+        self.columns_kept &= found.column <= slot.index % self.columns;
     }
 
     fn add(&mut self, wrong: Wrong) {
@@ -111,22 +146,10 @@ impl Check<'_> {
     }
 }
 
-/// Input slots that do not hold their first value any more.
-fn changed_inputs<'a>(
-    collective: &'a Collective,
-    memory: &'a Memory<'_>,
-    end: &'a End,
-) -> impl Iterator<Item = Wrong> + 'a {
-    collective.all_ranks().flat_map(move |rank| {
-        (0..collective.input_chunks(rank)).filter_map(move |index| {
-            let slot = Slot::new(Buffer::Input, index);
-            let given = collective.given(rank, index);
-            let before = given.map_or(ValueId::UNWRITTEN, |it| end.expressions.contribution(it));
-            let found = end.cells[memory.cell(rank, slot)];
-            let expected = Expected::Unchanged;
-            (found != before).then_some(Wrong { rank, slot, found, expected })
-        })
-    })
+/// What an input slot holds at the start.
+fn first_value(collective: &Collective, end: &End, rank: Rank, index: u32) -> ValueId {
+    let given = collective.given(rank, index);
+    given.map_or(ValueId::UNWRITTEN, |given| end.expressions.contribution(given))
 }
 
 /// Whether a call in place changes input slots that are no output slots.
@@ -138,9 +161,8 @@ fn overwrites(collective: &Collective, memory: &Memory<'_>, end: &End) -> bool {
         outputs.sort_unstable();
         (0..collective.input_chunks(rank)).any(|index| {
             let cell = memory.cell(rank, Slot::new(Buffer::Input, index));
-            let given = collective.given(rank, index);
-            let before = given.map_or(ValueId::UNWRITTEN, |it| end.expressions.contribution(it));
-            end.cells[cell] != before && outputs.binary_search(&cell).is_err()
+            let before = first_value(collective, end, rank, index);
+            end.cells[cell].value != before && outputs.binary_search(&cell).is_err()
         })
     })
 }

@@ -7,7 +7,7 @@ use msccl_ir::Place;
 
 use super::expression::ValueId;
 use super::promise::{Expected, Wrong};
-use super::symbols::End;
+use super::symbols::{End, Held};
 use crate::memory::Memory;
 use crate::program::{At, Program};
 use crate::refusal::{Event, Fault, FaultKind};
@@ -71,7 +71,7 @@ pub(super) struct Story<'a> {
     order: &'a [At],
     memory: &'a Memory<'a>,
     end: &'a End,
-    initial: Vec<ValueId>,
+    initial: Vec<Held>,
     /// By step number: its position in the run, and of its first chunk in `end.computed`.
     positions: Vec<(u32, u32)>,
 }
@@ -207,7 +207,7 @@ impl<'a> Story<'a> {
             Place::Local(slot) => {
                 let slot = slot.offset(moment.offset);
                 let made = self.writer(rank, slot, moment.position);
-                let given = self.initial[self.memory.cell(rank, slot)];
+                let given = self.initial[self.memory.cell(rank, slot)].value;
                 Some((made.map_or(given, |made| self.value(made)), made))
             }
             Place::Link(_) => {

@@ -21,11 +21,21 @@ pub(super) enum Record {
     Everything,
 }
 
+/// A value, and the highest column among the slots of the caller that it has gone through.
+///
+/// The column of a slot is its position in its block. Where the chunk number does not divide the
+/// count, the chunks of higher columns are the shorter ones.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    pub(super) value: ValueId,
+    pub(super) column: u32,
+}
+
 /// The end of the run.
 pub(super) struct End {
     pub(super) expressions: Expressions,
     /// What every cell holds.
-    pub(super) cells: Vec<ValueId>,
+    pub(super) cells: Vec<Held>,
     /// The first reads of what nobody had written.
     pub(super) unwritten: Vec<(At, Slot)>,
     /// What was asked to be recorded, in the order of the run.
@@ -52,11 +62,13 @@ struct Symbols<'a> {
     program: &'a Program<'a>,
     memory: &'a Memory<'a>,
     record: Record,
+    /// Columns in a block.
+    columns: u32,
     /// Sizes of the promised sums of at least two.
     sum_sizes: Vec<u32>,
     expressions: Expressions,
-    cells: Vec<ValueId>,
-    links: Vec<VecDeque<ValueId>>,
+    cells: Vec<Held>,
+    links: Vec<VecDeque<Held>>,
     unwritten: Vec<(At, Slot)>,
     computed: Vec<(At, ValueId)>,
     /// The step under way.
@@ -72,6 +84,7 @@ impl<'a> Symbols<'a> {
             program,
             memory,
             record,
+            columns: collective.chunks,
             sum_sizes: super::promise::sum_sizes(collective),
             cells: initial(program, memory, &expressions),
             expressions,
@@ -83,19 +96,19 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    fn fetch(&mut self, from: Place) -> ValueId {
+    fn fetch(&mut self, from: Place) -> Held {
         match from {
             Place::Local(slot) => {
-                let value = self.cells[self.memory.cell(self.rank, slot)];
-                if value == ValueId::UNWRITTEN && self.unwritten.len() < MOST_FAULTS {
+                let held = self.cells[self.memory.cell(self.rank, slot)];
+                if held.value == ValueId::UNWRITTEN && self.unwritten.len() < MOST_FAULTS {
                     self.unwritten.push((self.at, slot));
                 }
-                value
+                held
             }
             Place::Link(peer) => {
                 let link = self.program.wiring.link_from(self.at.tb, peer);
                 let next = link.and_then(|link| self.links[link.index()].pop_front());
-                next.unwrap_or(ValueId::UNWRITTEN)
+                next.unwrap_or(Held::NOTHING)
             }
         }
     }
@@ -110,54 +123,82 @@ impl<'a> Symbols<'a> {
     }
 }
 
+impl Held {
+    /// What a slot holds before anybody writes it.
+    const NOTHING: Held = Held { value: ValueId::UNWRITTEN, column: 0 };
+}
+
+/// The column of a slot of input or output; scratch chunks are always of full length.
+fn column(slot: Slot, columns: u32) -> u32 {
+    match slot.buffer {
+        Buffer::Input | Buffer::Output => slot.index % columns,
+        Buffer::Scratch => 0,
+    }
+}
+
 /// What every cell holds at the start.
 pub(super) fn initial(
     program: &Program<'_>,
     memory: &Memory<'_>,
     expressions: &Expressions,
-) -> Vec<ValueId> {
+) -> Vec<Held> {
     let collective = &program.algorithm().collective;
-    let mut cells = vec![ValueId::UNWRITTEN; memory.len()];
+    let mut cells = vec![Held::NOTHING; memory.len()];
     for rank in collective.all_ranks() {
         for index in 0..collective.input_chunks(rank) {
             if let Some(given) = collective.given(rank, index) {
-                let cell = memory.cell(rank, Slot::new(Buffer::Input, index));
-                cells[cell] = expressions.contribution(given);
+                let slot = Slot::new(Buffer::Input, index);
+                let value = expressions.contribution(given);
+                let column = column(slot, collective.chunks);
+                cells[memory.cell(rank, slot)] = Held { value, column };
             }
         }
     }
     cells
 }
 
+/// A sum under way, and the highest column of its summands.
+struct Sum {
+    summands: Summands,
+    column: u32,
+}
+
 impl Machine for Symbols<'_> {
-    type Sum = Summands;
-    type Value = ValueId;
+    type Sum = Sum;
+    type Value = Held;
     type Error = Infallible;
 
-    fn read(&mut self, from: Place) -> Result<Summands, Infallible> {
-        Ok(Summands::from_slice(&[self.fetch(from)]))
+    fn read(&mut self, from: Place) -> Result<Sum, Infallible> {
+        let Held { value, column } = self.fetch(from);
+        Ok(Sum { summands: Summands::from_slice(&[value]), column })
     }
 
-    fn add(&mut self, mut sum: Summands, from: Place) -> Result<Summands, Infallible> {
-        sum.push(self.fetch(from));
+    fn add(&mut self, mut sum: Sum, from: Place) -> Result<Sum, Infallible> {
+        let Held { value, column } = self.fetch(from);
+        sum.summands.push(value);
+        sum.column = sum.column.max(column);
         Ok(sum)
     }
 
-    fn round(&mut self, sum: Summands) -> ValueId {
-        let summands = sum.len();
-        let value = self.expressions.sum(sum);
-        if self.is_recorded(summands, value) {
+    fn round(&mut self, sum: Sum) -> Held {
+        let Sum { summands, column } = sum;
+        let count = summands.len();
+        let value = self.expressions.sum(summands);
+        if self.is_recorded(count, value) {
             self.computed.push((self.at, value));
         }
-        value
+        Held { value, column }
     }
 
-    fn write(&mut self, to: Place, value: &ValueId) -> Result<(), Infallible> {
+    fn write(&mut self, to: Place, held: &Held) -> Result<(), Infallible> {
         match to {
-            Place::Local(slot) => self.cells[self.memory.cell(self.rank, slot)] = *value,
+            Place::Local(slot) => {
+                let column = held.column.max(column(slot, self.columns));
+                self.cells[self.memory.cell(self.rank, slot)] = Held { column, ..*held };
+            }
             Place::Link(peer) => {
                 if let Some(link) = self.program.wiring.link_to(self.at.tb, peer) {
-                    self.links[link.index()].push_back(*value);
+                    self.links[link.index()].push_back(*held);
                 }
             }
         }

@@ -27,7 +27,11 @@ impl<'a> Resolver<'a> {
             ast::ExprKind::Call { name, args } => self.call_value(name, args),
             ast::ExprKind::Index { base, index } => ExprKind::Index(self.pair(base, index)),
             ast::ExprKind::At { buffer, rank } => ExprKind::At(self.pair(buffer, rank)),
-            ast::ExprKind::Range(from, to) => ExprKind::Range(self.pair(from, to)),
+            ast::ExprKind::Range { from, to, step: None } => ExprKind::Range(self.pair(from, to)),
+            ast::ExprKind::Range { from, to, step: Some(step) } => {
+                let (from, to) = (self.expr(from), self.expr(to));
+                ExprKind::Stepped(Box::new((from, to, self.expr(step))))
+            }
             ast::ExprKind::Unary(op, operand) => {
                 let operand = Box::new(self.expr(operand));
                 match op {
@@ -59,7 +63,7 @@ impl<'a> Resolver<'a> {
             return ExprKind::Local(local);
         }
         let diagnostic = Diagnostic::error(span, format!("nothing here is called `{name}`"));
-        let is_function = self.items.function(name).is_some() || builtin::find(name).is_some();
+        let is_function = self.items.is_function(self.file, name) || builtin::find(name).is_some();
         let diagnostic = if is_function {
             diagnostic.hint(format!("`{name}` is a function; call it: `{name}(…)`"))
         } else if let Some(near) = scope::nearest(name, self.scope.names().iter().copied()) {

@@ -1,72 +1,81 @@
 //! The functions, collectives and algorithms of all files.
 
 use msccl_syntax::{Diagnostic, Span, ast};
-use rustc_hash::FxHashMap;
 
 use super::super::builtin;
 use super::super::head::STANDARD;
+use super::super::load::Loaded;
 use super::super::report::Report;
 use super::super::resolved::FunctionId;
+use super::names::Names;
 use super::scope::nearest;
 
-/// All items, by number and by name.
+/// The file whose algorithm is compiled.
+pub(super) const MAIN: usize = 0;
+
+/// All items, by number and by name; each with the file it stands in.
 pub(super) struct Items<'a> {
-    pub functions: Vec<&'a ast::Function>,
-    pub collectives: Vec<&'a ast::CollectiveItem>,
+    pub functions: Vec<(usize, &'a ast::Function)>,
+    pub collectives: Vec<(usize, &'a ast::CollectiveItem)>,
     algorithms: Vec<&'a ast::AlgorithmItem>,
-    function_names: FxHashMap<&'a str, u32>,
-    collective_names: FxHashMap<&'a str, u32>,
+    function_names: Names<'a>,
+    collective_names: Names<'a>,
 }
 
 impl<'a> Items<'a> {
     /// Functions and collectives of all files, algorithms of the first.
-    pub fn collect(files: &'a [ast::File], report: &mut Report) -> Self {
+    pub fn collect(files: &'a [Loaded], report: &mut Report) -> Self {
         let mut items = Self {
             functions: Vec::new(),
             collectives: Vec::new(),
             algorithms: Vec::new(),
-            function_names: FxHashMap::default(),
-            collective_names: FxHashMap::default(),
+            function_names: Names::new(files.len()),
+            collective_names: Names::new(files.len()),
         };
-        for (position, file) in files.iter().enumerate() {
-            for item in &file.items {
+        for (file, Loaded { file: ast::File { items: list, .. }, .. }) in files.iter().enumerate() {
+            for item in list {
                 match item {
-                    ast::Item::Function(function) => items.add_function(function, report),
-                    ast::Item::Collective(item) => items.add_collective(item, report),
-                    ast::Item::Algorithm(item) if position == 0 => {
-                        items.add_algorithm(item, report)
-                    }
+                    ast::Item::Function(item) => items.add_function(file, item, report),
+                    ast::Item::Collective(item) => items.add_collective(file, item, report),
+                    ast::Item::Algorithm(item) if file == MAIN => items.add_algorithm(item, report),
                     ast::Item::Algorithm(_) => {}
                 }
             }
         }
+        // Every file but the first stands after those that it imports.
+        for file in (1..files.len()).chain([MAIN]) {
+            items.function_names.import(file, &files[file].imports);
+            items.collective_names.import(file, &files[file].imports);
+        }
         items
     }
 
-    fn add_function(&mut self, function: &'a ast::Function, report: &mut Report) {
+    fn add_function(&mut self, file: usize, function: &'a ast::Function, report: &mut Report) {
         let name = &function.name;
         if builtin::find(&name.text).is_some() {
             report.error(taken(name, "function", "is built in"));
         }
-        if let Some(&first) = self.function_names.get(name.text.as_str()) {
-            report.error(twice("function", &self.functions[first as usize].name, name));
-            return;
+        match self.function_names.define(file, &name.text, self.functions.len() as u32) {
+            Ok(()) => self.functions.push((file, function)),
+            Err(first) => {
+                let (_, first) = self.functions[first as usize];
+                report.error(twice("function", &first.name, name));
+            }
         }
-        self.function_names.insert(&name.text, self.functions.len() as u32);
-        self.functions.push(function);
     }
 
-    fn add_collective(&mut self, item: &'a ast::CollectiveItem, report: &mut Report) {
+    fn add_collective(&mut self, file: usize, item: &'a ast::CollectiveItem, report: &mut Report) {
         let name = &item.name;
         if STANDARD.contains(&name.text.as_str()) {
             report.error(taken(name, "collective", "is a standard collective"));
         }
-        if let Some(&first) = self.collective_names.get(name.text.as_str()) {
-            report.error(twice("collective", &self.collectives[first as usize].name, name));
-            return;
+        match self.collective_names.define(file, &name.text, self.collectives.len() as u32) {
+            Ok(()) => self.collectives.push((file, item)),
+            Err(first) => {
+                let (_, first) = self.collectives[first as usize];
+                report.error(twice("collective", &first.name, name));
+            }
         }
-        self.collective_names.insert(&name.text, self.collectives.len() as u32);
-        self.collectives.push(item);
     }
 
     fn add_algorithm(&mut self, item: &'a ast::AlgorithmItem, report: &mut Report) {
@@ -79,17 +88,41 @@ impl<'a> Items<'a> {
         }
     }
 
-    pub fn function(&self, name: &str) -> Option<(FunctionId, &'a ast::Function)> {
-        let number = *self.function_names.get(name)?;
-        Some((FunctionId(number), self.functions[number as usize]))
+    /// The function that a name means in a file; an error if there are several.
+    pub fn function(
+        &self,
+        file: usize,
+        name: &ast::Name,
+    ) -> Result<Option<(FunctionId, &'a ast::Function)>, Diagnostic> {
+        let item = |number: u32| self.functions[number as usize].1;
+        match *self.function_names.find(file, &name.text) {
+            [] => Ok(None),
+            [only] => Ok(Some((FunctionId(only), item(only)))),
+            [one, other, ..] => {
+                Err(ambiguous("function", name, &item(one).name, &item(other).name))
+            }
+        }
     }
 
-    pub fn collective(&self, name: &str) -> Option<u32> {
-        self.collective_names.get(name).copied()
+    pub fn is_function(&self, file: usize, name: &str) -> bool {
+        !self.function_names.find(file, name).is_empty()
     }
 
-    pub fn function_names(&self) -> impl Iterator<Item = &'a str> {
-        self.functions.iter().map(|function| function.name.text.as_str())
+    /// The custom collective that a name means in a file; an error if there are several.
+    pub fn collective(&self, file: usize, name: &ast::Name) -> Result<Option<u32>, Diagnostic> {
+        let item = |number: u32| self.collectives[number as usize].1;
+        match *self.collective_names.find(file, &name.text) {
+            [] => Ok(None),
+            [only] => Ok(Some(only)),
+            [one, other, ..] => {
+                Err(ambiguous("collective", name, &item(one).name, &item(other).name))
+            }
+        }
+    }
+
+    /// The names of all functions seen in a file.
+    pub fn function_names(&self, file: usize) -> impl Iterator<Item = &'a str> {
+        self.function_names.of_file(file)
     }
 
     /// The algorithm called `wanted`, or the last one.
@@ -129,4 +162,12 @@ fn twice(what: &str, first: &ast::Name, second: &ast::Name) -> Diagnostic {
     Diagnostic::error(second.span, format!("the {what} `{}` is defined twice", second.text))
         .saying("again here")
         .label(first.span, "first here")
+}
+
+fn ambiguous(what: &str, used: &ast::Name, one: &ast::Name, other: &ast::Name) -> Diagnostic {
+    let message = format!("two imported files define a {what} `{}`", used.text);
+    Diagnostic::error(used.span, message)
+        .label(one.span, "one is here")
+        .label(other.span, "the other is here")
+        .hint("rename one, or define it in this file: that hides both")
 }

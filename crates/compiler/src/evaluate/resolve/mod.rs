@@ -5,17 +5,19 @@
 //! is reported and left out, and the rest is still looked at. Which statements may stand in a
 //! collective and which outside is the grammar's affair.
 //!
-//! All files share one space of names for functions and one for collectives.
+//! Functions have one space of names and collectives another; see [`names`].
 
 mod expression;
 mod items;
+mod names;
 mod scope;
 mod statement;
 
 use msccl_syntax::{Diagnostic, Span, ast};
 
-use self::items::Items;
+use self::items::{Items, MAIN};
 use self::scope::Scope;
+use super::load::Loaded;
 use super::report::{Refused, Report};
 use super::resolved::{
     Algorithm, Body, Clause, ClauseKind, Collective, Frame, Function, Implements, Param, Program,
@@ -23,29 +25,41 @@ use super::resolved::{
 
 /// Resolves the algorithm called `wanted` of the first file, or that file's last one.
 pub(super) fn resolve(
-    files: &[ast::File],
+    files: &[Loaded],
     whole: Span,
     wanted: Option<&str>,
     report: &mut Report,
 ) -> Result<Program, Refused> {
     let items = Items::collect(files, report);
     let mut resolver =
-        Resolver { items: &items, report, scope: Scope::default(), sites: Vec::new() };
-    let functions = items.functions.iter().map(|item| resolver.function(item)).collect();
-    let collectives = items.collectives.iter().map(|item| resolver.collective(item)).collect();
+        Resolver { items: &items, report, file: MAIN, scope: Scope::default(), sites: Vec::new() };
+    let functions =
+        items.functions.iter().map(|&(file, item)| resolver.in_file(file).function(item)).collect();
+    let collectives = items.collectives.iter();
+    let collectives =
+        collectives.map(|&(file, item)| resolver.in_file(file).collective(item)).collect();
     let algorithm = items.algorithm(whole, wanted).map_err(|error| resolver.report.error(error))?;
+    let resolver = resolver.in_file(MAIN);
     let algorithm = resolver.algorithm(algorithm);
-    Ok(Program { functions, collectives, algorithm, sites: resolver.sites })
+    let sites = std::mem::take(&mut resolver.sites);
+    Ok(Program { functions, collectives, algorithm, sites })
 }
 
 struct Resolver<'a> {
     items: &'a Items<'a>,
     report: &'a mut Report,
+    /// The file whose names are in sight.
+    file: usize,
     scope: Scope<'a>,
     sites: Vec<Span>,
 }
 
 impl<'a> Resolver<'a> {
+    fn in_file(&mut self, file: usize) -> &mut Self {
+        self.file = file;
+        self
+    }
+
     fn error(&mut self, diagnostic: Diagnostic) -> Refused {
         self.report.error(diagnostic)
     }
@@ -119,7 +133,10 @@ impl<'a> Resolver<'a> {
             .iter()
             .map(|(label, value)| (label.text.clone(), label.span, self.expr(value)))
             .collect();
-        let custom = self.items.collective(&name.text);
+        let custom = self.items.collective(self.file, name).unwrap_or_else(|ambiguous| {
+            self.error(ambiguous);
+            None
+        });
         Implements { name: name.text.clone(), custom, args, span: *span }
     }
 

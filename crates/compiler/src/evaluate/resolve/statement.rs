@@ -111,10 +111,17 @@ impl<'a> Resolver<'a> {
 
     /// The function called, if it exists, is of the kind wanted and takes so many arguments.
     fn callee(&mut self, name: &ast::Name, args: usize, wanted: Callee) -> Option<FunctionId> {
-        let Some((id, function)) = self.items.function(&name.text) else {
-            let diagnostic = self.unknown_function(name);
-            self.error(diagnostic);
-            return None;
+        let (id, function) = match self.items.function(self.file, name) {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                let diagnostic = self.unknown_function(name);
+                self.error(diagnostic);
+                return None;
+            }
+            Err(ambiguous) => {
+                self.error(ambiguous);
+                return None;
+            }
         };
         let fault = match (&function.body, wanted) {
             (ast::FunctionBody::Value(_), Callee::Block) => Some("is a value, which moves nothing"),
@@ -146,16 +153,34 @@ impl<'a> Resolver<'a> {
         let diagnostic =
             Diagnostic::error(name.span, format!("there is no function `{}`", name.text));
         let builtins = builtin::BUILTINS.iter().map(|&(_, known, _)| known);
+        if let Some((_, hint)) = FOREIGN.iter().find(|&&(foreign, _)| foreign == name.text) {
+            return diagnostic.hint(*hint);
+        }
         if let Some(module) = standard::module_that_defines(&name.text) {
             return diagnostic
                 .hint(format!("`import {module}` at the top of the file brings it in"));
         }
-        match scope::nearest(&name.text, self.items.function_names().chain(builtins)) {
+        match scope::nearest(&name.text, self.items.function_names(self.file).chain(builtins)) {
             Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),
             None => diagnostic.hint(format!("define it: `fn {}(…) = …`", name.text)),
         }
     }
 }
+
+/// Functions of other languages, and what stands for them here.
+const FOREIGN: &[(&str, &str)] = &[
+    ("range", "write `0..n`, up to and without n, or `a..b by s`"),
+    ("chunk", "a chunk is a place: `input@rank[index]`, or `input@rank[a..b]` for several"),
+    ("copy", "write `destination = source`"),
+    ("reduce", "write `destination += source`"),
+    ("create_scratch", "write `scratch name[chunks]`"),
+    ("enumerate", "write `for i in 0..len(list)`, and `list[i]`"),
+    ("zip", "write `for i in 0..len(a)`, and `a[i]`, `b[i]`"),
+    ("reversed", "write `reverse(list)`"),
+    ("pow", "write `a ** b`"),
+    ("XML", "`msccl compile` writes the XML"),
+    ("Check", "every program is checked; `msccl verify` proves it"),
+];
 
 /// What a call is for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,184 @@
+//! Schedules of small programs, in the text form of the waist. Programs are written as in
+//! `instruction::tests`.
+
+use msccl_ir::{Target, text};
+
+use super::schedule;
+use crate::instruction::{lower, program};
+
+/// The ranks of the schedule, without the head.
+fn dump(target: &Target, ops: &str) -> Result<String, Vec<String>> {
+    let program = program(ops);
+    let instructions = lower(&program, target);
+    match schedule(&program, &instructions, target) {
+        Ok(schedule) => Ok(text::print(&schedule.algorithm)),
+        Err(diagnostics) => Err(diagnostics.into_iter().map(|one| one.message).collect()),
+    }
+}
+
+fn check(target: &Target, ops: &str, expected: &str) {
+    let text = dump(target, ops).unwrap();
+    let blocks = text.split("\n\n").skip(1).collect::<Vec<_>>().join("\n");
+    let trimmed = |text: &str| {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.filter(|line| !line.ends_with("scratch 4")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(trimmed(&blocks), trimmed(expected), "\n{text}");
+}
+
+fn refused(target: &Target, ops: &str, expected: &str) {
+    let messages = dump(target, ops).unwrap_err();
+    assert!(messages.iter().any(|message| message.contains(expected)), "{messages:?}");
+}
+
+#[test]
+fn sends_and_receives_get_thread_blocks_of_their_own() {
+    check(
+        &Target::msccl(),
+        "r1.o[0] = r0.o[0]
+         r0.o[1] = r1.o[1]",
+        "tb0 ch0 send r1
+           s0: o[0] -> r1
+         tb1 ch0 receive r1
+           s0: r1 -> o[1]
+         tb0 ch0 send r0
+           s0: o[1] -> r0
+         tb1 ch0 receive r0
+           s0: r0 -> o[0]",
+    );
+}
+
+#[test]
+fn hints_are_honoured() {
+    check(
+        &Target::msccl(),
+        "r1.o[0] = r0.o[0] ch3 tb5
+         r0.o[1] = r1.o[1] ch3 tb5",
+        "tb0 ch3 send r1 receive r1
+           s0: o[0] -> r1
+           s1: r1 -> o[1]
+         tb0 ch3 send r0 receive r0
+           s0: o[1] -> r0
+           s1: r0 -> o[0]",
+    );
+}
+
+#[test]
+fn hints_that_contradict_are_refused() {
+    refused(
+        &Target::msccl(),
+        "r1.o[0] = r0.o[0] ch0 tb0
+         r1.o[1] = r0.o[1] ch1 tb0",
+        "asks for ch1, but its thread block is already on ch0",
+    );
+    refused(
+        &Target::msccl(),
+        "r1.o[0] = r0.o[0] ch0 tb0
+         r1.o[1] = r0.o[1] ch0 tb1",
+        "already belongs to another thread block",
+    );
+}
+
+#[test]
+fn waits_are_split_for_msccl_only() {
+    let gather = "
+        r1.s[0] = r0.o[0]
+        r1.s[1] = r2.o[0]
+        r1.o[0] = r1.s[0] + r1.s[1]";
+    check(
+        &Target::native(),
+        gather,
+        "tb0 ch0 send r1
+           s0: o[0] -> r1
+         tb0 ch0 receive r0
+           s0: r0 -> s[0]
+         tb1 ch0 receive r2
+           s0: r2 -> s[1]
+           s1 after tb0 s0: s[0] + s[1] -> o[0]
+         tb0 ch0 send r1
+           s0: o[0] -> r1",
+    );
+    let both = "
+        r1.s[0] = r0.o[0]
+        r1.s[1] = r2.o[0]
+        r3.s[0] = r1.s[0] x2";
+    check(
+        &Target::msccl(),
+        both,
+        "tb0 ch0 send r1
+           s0: o[0] -> r1
+         tb0 ch0 receive r0
+           s0: r0 -> s[0]
+         tb1 ch0 receive r2
+           s0: r2 -> s[1]
+         tb2 ch0 send r3
+           s0 after tb0 s0: nop
+           s1 after tb1 s0: s[0] -> r3 x2
+         tb0 ch0 send r1
+           s0: o[0] -> r1
+         tb0 ch0 receive r1
+           s0: r1 -> s[0] x2",
+    );
+}
+
+#[test]
+fn a_full_thread_block_sends_work_to_the_next_channel() {
+    let mut target = Target::msccl();
+    target.limits.steps_per_tb = 4;
+    check(
+        &target,
+        "r1.o[0] = r0.o[0]
+         r1.o[1] = r0.o[1]
+         r1.o[2] = r0.o[2]
+         r1.o[3] = r0.o[3]",
+        "tb0 ch0 send r1
+           s0: o[0] -> r1
+           s1: o[1] -> r1
+           s2: o[2] -> r1
+         tb1 ch1 send r1
+           s0: o[3] -> r1
+         tb0 ch0 receive r0
+           s0: r0 -> o[0]
+           s1: r0 -> o[1]
+           s2: r0 -> o[2]
+         tb1 ch1 receive r0
+           s0: r0 -> o[3]",
+    );
+}
+
+#[test]
+fn a_program_that_needs_more_channels_than_there_are_is_refused() {
+    let mut target = Target::msccl();
+    target.limits.channels = 1;
+    refused(
+        &target,
+        "r1.o[0] = r0.o[0]
+         r2.o[0] = r1.o[0]
+         r1.o[1] = r0.o[1]
+         r3.o[1] = r1.o[1]",
+        "needs another channel, but the msccl target has only 1",
+    );
+}
+
+#[test]
+fn pairs_of_peers_get_channels_of_their_own() {
+    check(
+        &Target::msccl(),
+        "r1.o[0] = r0.o[0]
+         r2.o[0] = r1.o[0]
+         r1.o[1] = r0.o[1]
+         r3.o[1] = r1.o[1]",
+        "tb0 ch0 send r1
+           s0: o[0] -> r1
+         tb1 ch1 send r1
+           s0: o[1] -> r1
+         tb0 ch0 send r2 receive r0
+           s0: r0 -> o[0], r2
+         tb1 ch1 send r3 receive r0
+           s0: r0 -> o[1], r3
+         tb0 ch0 receive r1
+           s0: r1 -> o[0]
+         tb0 ch1 receive r1
+           s0: r1 -> o[1]",
+    );
+}

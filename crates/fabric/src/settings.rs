@@ -1,0 +1,65 @@
+//! What the doors decide for the fabric; nothing here is read from the environment.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::abort::Abort;
+use crate::interface::Choice;
+use crate::log::Log;
+
+/// How ranks find one another and how long they wait.
+#[derive(Clone)]
+pub struct Settings {
+    /// Which network interface to listen on.
+    pub interface: Choice,
+    /// Where the root listens, if the user fixed it; the id then needs no transport (all ranks
+    /// make it from the same address), and rank 0 opens the listener.
+    pub root: Option<SocketAddr>,
+    /// Replaces the identity that is found for this host; hosts with equal names are one host.
+    pub host: Option<String>,
+    /// How long a rank tries to reach the root or a peer that refuses connections.
+    pub connect_timeout: Duration,
+    /// How long the ranks of a group wait for one another to come, from the first one's arrival.
+    pub join_timeout: Duration,
+    /// How long a root waits for its first rank before its thread ends.
+    pub root_timeout: Duration,
+    /// How long an operation of a group waits; `None` waits as long as nobody dies or aborts.
+    pub operation_timeout: Option<Duration>,
+    /// Ends every wait when raised.
+    pub abort: Abort,
+    /// Hears what happens.
+    pub log: Arc<dyn Log>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            interface: Choice::default(),
+            root: None,
+            host: None,
+            connect_timeout: Duration::from_secs(60),
+            join_timeout: Duration::from_secs(600),
+            root_timeout: Duration::from_secs(3600),
+            operation_timeout: None,
+            abort: Abort::new(),
+            log: Arc::new(()),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("interface", &self.interface)
+            .field("root", &self.root)
+            .field("host", &self.host)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("join_timeout", &self.join_timeout)
+            .field("root_timeout", &self.root_timeout)
+            .field("operation_timeout", &self.operation_timeout)
+            .field("abort", &self.abort)
+            .finish_non_exhaustive()
+    }
+}

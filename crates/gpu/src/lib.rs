@@ -1,0 +1,1 @@
+//! The CUDA driver, made safe and found at run time.

@@ -1,0 +1,190 @@
+//! How one call cuts its buffers: chunks, parts, slices and rounds.
+//!
+//! A block of `E` elements has `K` chunks of `L = ceil(E / K)` elements; elements from `E` on do not
+//! exist. Where the plan serves every count, `L` is rounded up so that chunks start at multiples of
+//! [`GRAIN_BYTES`]; where it serves only counts that `K` divides, no chunk may be shorter than
+//! another, so `L` stays. Each of the instances that run side by side handles one part of every
+//! chunk, and each round one slice of that part; both start at multiples of the grain. What is proved
+//! of rounds holds of instances: they touch different memory and different links.
+
+use msccl_collective::Protocol;
+
+use crate::program::{Counts, Program};
+
+/// What a thread loads at once.
+pub const GRAIN_BYTES: u64 = 16;
+
+/// The measures of one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Bytes of one block of input or output.
+    pub block_bytes: u64,
+    /// Bytes of a chunk at full length.
+    pub chunk_bytes: u64,
+    /// Bytes of a chunk that one instance handles, a multiple of the grain; the last part may be
+    /// shorter or empty.
+    pub part_bytes: u64,
+    /// Bytes of a part that one round handles, a multiple of the grain; the last slice may be shorter
+    /// or empty.
+    pub slice_bytes: u64,
+    /// How often the program runs.
+    pub rounds: u32,
+    /// Copies of the program that run side by side.
+    pub instances: u32,
+    /// Chunks of a counted step that share one message.
+    pub chunks_per_message: u32,
+}
+
+impl Cut {
+    /// A call of `program` on blocks of `elements` elements by `instances` instances; `None` if a
+    /// number exceeds its field.
+    pub fn new(
+        program: &Program,
+        elements: u64,
+        element_bytes: u64,
+        instances: u32,
+    ) -> Option<Self> {
+        let instances = instances.max(1);
+        let chunk_bytes = chunk_bytes(program, elements, element_bytes)?;
+        let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
+        let slice_limit = u64::from(program.links.slice_bytes);
+        let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
+        let slice_bytes = part_bytes.min(most);
+        let rounds = if slice_bytes == 0 { 0 } else { part_bytes.div_ceil(slice_bytes) };
+        Some(Self {
+            block_bytes: elements.checked_mul(element_bytes)?,
+            chunk_bytes,
+            part_bytes,
+            slice_bytes,
+            rounds: u32::try_from(rounds).ok()?,
+            instances,
+            chunks_per_message: program.links.chunks_per_message(part_bytes),
+        })
+    }
+
+    /// Bytes that a scratch buffer of `chunks` chunks needs: each starts at a multiple of the grain.
+    pub fn scratch_bytes(&self, chunks: u32) -> Option<u64> {
+        grains(self.chunk_bytes)?.checked_mul(u64::from(chunks))
+    }
+
+    /// Bytes that the largest message of this call takes in a slot under `protocol`, when no step
+    /// counts more than `count_max` chunks; a multiple of 128.
+    pub fn message_wire_bytes(&self, protocol: Protocol, count_max: u32) -> Option<u64> {
+        let chunks = u64::from(self.chunks_per_message.min(count_max.max(1)));
+        let bytes = wire_bytes(protocol, self.slice_bytes).checked_mul(chunks)?;
+        bytes.checked_next_multiple_of(128)
+    }
+}
+
+/// Bytes of a chunk at full length in a call of `program` on blocks of `elements` elements; `None` if
+/// that exceeds 64 bits.
+pub fn chunk_bytes(program: &Program, elements: u64, element_bytes: u64) -> Option<u64> {
+    let chunk = elements.div_ceil(u64::from(program.geometry.block_chunks.max(1)));
+    let bytes = chunk.checked_mul(element_bytes)?;
+    match program.counts {
+        Counts::Any => grains(bytes),
+        Counts::Divisible => Some(bytes),
+    }
+}
+
+/// Bytes that `data_bytes` bytes of a chunk take in a slot under `protocol`. Every chunk of a message
+/// starts afresh.
+pub fn wire_bytes(protocol: Protocol, data_bytes: u64) -> u64 {
+    match protocol {
+        Protocol::Simple => data_bytes.div_ceil(16) * 16,
+        // Eight of sixteen bytes are data.
+        Protocol::Ll => data_bytes.div_ceil(8) * 16,
+        // 120 of 128 bytes are data.
+        Protocol::Ll128 => data_bytes.div_ceil(120) * 128,
+    }
+}
+
+/// `bytes`, rounded up to whole grains.
+fn grains(bytes: u64) -> Option<u64> {
+    bytes.checked_next_multiple_of(GRAIN_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::{Placement, Rank};
+    use msccl_ir::Packing;
+
+    use super::*;
+    use crate::program::{Alias, Geometry, LinkLimits};
+
+    fn program(block_chunks: u32, slice_bytes: u32, counts: Counts) -> Program {
+        let (depth, message_bytes, packing) = (4, slice_bytes, Packing::Whole);
+        let (input_chunks, output_chunks, scratch_chunks) = (block_chunks, block_chunks, 0);
+        Program {
+            rank: Rank(0),
+            ranks: 1,
+            protocol: Protocol::Simple,
+            placement: Placement::Both,
+            alias: Alias::Same,
+            geometry: Geometry { block_chunks, input_chunks, output_chunks, scratch_chunks },
+            threads: None,
+            links: LinkLimits { depth, message_bytes, slice_bytes, packing, count_limit: 8 },
+            average_of: None,
+            counts,
+            thread_blocks: Vec::new(),
+        }
+    }
+
+    /// Every byte of a chunk belongs to one round of one instance.
+    fn check(program: &Program, elements: u64, element_bytes: u64, instances: u32) {
+        let cut = Cut::new(program, elements, element_bytes, instances).unwrap();
+        let chunks = u64::from(program.geometry.block_chunks);
+        assert!(cut.chunk_bytes * chunks >= cut.block_bytes);
+        let mut seen = vec![0; cut.chunk_bytes as usize];
+        for instance in 0..u64::from(cut.instances) {
+            for round in 0..u64::from(cut.rounds) {
+                let part_end = ((instance + 1) * cut.part_bytes).min(cut.chunk_bytes);
+                let start = (instance * cut.part_bytes + round * cut.slice_bytes).min(part_end);
+                let end = (start + cut.slice_bytes).min(part_end);
+                assert!(start.is_multiple_of(GRAIN_BYTES) || start == end);
+                (start..end).for_each(|byte| seen[byte as usize] += 1);
+            }
+        }
+        assert!(seen.iter().all(|&times| times == 1), "{cut:?} {seen:?}");
+    }
+
+    #[test]
+    fn every_byte_of_a_chunk_is_handled_once() {
+        for elements in [0, 1, 7, 8, 1000, 1245] {
+            for (element_bytes, block_chunks) in [(1, 1), (2, 3), (4, 8), (8, 3)] {
+                for (slice, instances) in [(16, 1), (48, 3), (100, 2), (1 << 20, 5)] {
+                    for counts in [Counts::Any, Counts::Divisible] {
+                        let program = program(block_chunks, slice, counts);
+                        check(&program, elements, element_bytes, instances);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_are_rounded_where_some_may_be_short() {
+        assert_eq!(chunk_bytes(&program(8, 64, Counts::Any), 8, 4), Some(16));
+        assert_eq!(chunk_bytes(&program(8, 64, Counts::Divisible), 8, 4), Some(4));
+    }
+
+    #[test]
+    fn nothing_runs_for_empty_blocks() {
+        assert_eq!(Cut::new(&program(8, 64, Counts::Any), 0, 4, 2).unwrap().rounds, 0);
+    }
+
+    #[test]
+    fn a_message_has_room_for_flags() {
+        let cut = Cut::new(&program(1, 1 << 20, Counts::Any), 300, 1, 1).unwrap();
+        assert_eq!(cut.chunk_bytes, 304);
+        assert_eq!(cut.message_wire_bytes(Protocol::Simple, 1), Some(384));
+        assert_eq!(cut.message_wire_bytes(Protocol::Ll, 1), Some(640));
+        assert_eq!(cut.message_wire_bytes(Protocol::Ll128, 2), Some(768));
+    }
+
+    #[test]
+    fn too_large_a_call_is_refused() {
+        assert_eq!(Cut::new(&program(1, 64, Counts::Any), u64::MAX / 2, 8, 1), None);
+        assert_eq!(chunk_bytes(&program(1, 64, Counts::Any), u64::MAX, 1), None);
+    }
+}
