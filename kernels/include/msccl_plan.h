@@ -1,5 +1,5 @@
-// The words of a plan; docs/PLAN.md explains them.
-// Generated from crates/plan/src/layout.rs: do not edit. Regenerate with
+// The words of a plan; docs/PLAN.md explains them. What a launch is given.
+// Generated from layout.rs and launch.rs of crates/plan/src: do not edit. Regenerate with
 //     MSCCL_BLESS=1 cargo test -p msccl-plan
 #pragma once
 
@@ -117,3 +117,137 @@ enum : unsigned {
     // Steps start at multiples of this many words.
     MSCCL_PLAN_STEP_ALIGNMENT            = 4,
 };
+
+// What a launch is given.
+enum : unsigned {
+    MSCCL_REDUCTION_SUM                  = 0,  // sum; also `avg`, which has a divisor
+    MSCCL_REDUCTION_PROD                 = 1,  // product
+    MSCCL_REDUCTION_MIN                  = 2,  // smallest
+    MSCCL_REDUCTION_MAX                  = 3,  // largest
+    MSCCL_LAUNCH_LINKS_ORDER_MEMORY      = 1,  // bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores
+    MSCCL_WAITING_NOTHING                = 0,  // nothing, or not for long
+    MSCCL_WAITING_MESSAGE                = 1,  // a message to come in
+    MSCCL_WAITING_ROOM                   = 2,  // room on an outgoing link
+    MSCCL_WAITING_SIGNAL                 = 3,  // a step of another thread block
+    MSCCL_THREADS_MAX                    = 1024,  // most threads in a block; a multiple of 32, at least 32
+    MSCCL_SOURCES_MAX                    = 128,  // most sources of a step
+    MSCCL_DESTINATIONS_MAX               = 128,  // most destinations of a step
+    MSCCL_WAITS_MAX                      = 512,  // most waits of a step
+    MSCCL_LINKS_MAX                      = 256,  // most link ends of a thread block
+};
+
+// What an interpreter kernel is given by value.
+struct msccl_launch {
+    unsigned long long plan;  // the words of the plan, 16-byte aligned, in device memory
+    unsigned long long links;  // `msccl_link_end[instances][LINK_COUNT]`, in device memory
+    unsigned long long input;  // the input buffer; in place as the plan's `ALIAS` says
+    unsigned long long output;  // the output buffer
+    unsigned long long scratch;  // the scratch buffer, 16-byte aligned; no need to clear it
+    unsigned long long signals;  // `u64[instances][TB_COUNT]` in device memory, zero before the first launch
+    unsigned long long clock;  // `msccl_clock` in device memory, zero before the first launch
+    unsigned long long control;  // `msccl_control` in memory that host and device map
+    unsigned long long progress;  // `msccl_progress[instances][TB_COUNT]` in memory that host and device map, zero before the first launch
+    unsigned long long block_bytes;  // bytes of one block of input or output: the count of the call
+    unsigned long long chunk_bytes;  // bytes of a chunk at full length; chunks of scratch start at multiples of 16 bytes
+    unsigned long long part_bytes;  // bytes of a chunk that one instance handles, a multiple of 16; the last instance's part may be shorter
+    unsigned long long slice_bytes;  // bytes of a part that one round handles, a multiple of 16; the last round's slice may be shorter
+    unsigned rounds;  // how often the program runs; 0 does nothing
+    unsigned instances;  // copies of the program that run side by side, at least 1: the grid has `instances * TB_COUNT` blocks
+    unsigned chunks_per_message;  // most chunks of a counted step that share a message, at least 1
+    unsigned link_depth;  // slots of a link, at least 1
+    unsigned slot_bytes;  // bytes of a slot as the protocol lays out messages, a multiple of 128
+    unsigned reduction;  // a `MSCCL_REDUCTION_` value
+    unsigned divisor;  // completing steps divide by this; 0 for every reduction but `avg`
+    unsigned flags;  // `MSCCL_LAUNCH_` bits
+    unsigned report_after_us;  // a wait that lasts longer shows in `progress`
+    unsigned reserved;  // 0
+    unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
+};
+static_assert(sizeof(msccl_launch) == 152, "msccl_launch");
+static_assert(__builtin_offsetof(msccl_launch, plan) == 0, "msccl_launch.plan");
+static_assert(__builtin_offsetof(msccl_launch, links) == 8, "msccl_launch.links");
+static_assert(__builtin_offsetof(msccl_launch, input) == 16, "msccl_launch.input");
+static_assert(__builtin_offsetof(msccl_launch, output) == 24, "msccl_launch.output");
+static_assert(__builtin_offsetof(msccl_launch, scratch) == 32, "msccl_launch.scratch");
+static_assert(__builtin_offsetof(msccl_launch, signals) == 40, "msccl_launch.signals");
+static_assert(__builtin_offsetof(msccl_launch, clock) == 48, "msccl_launch.clock");
+static_assert(__builtin_offsetof(msccl_launch, control) == 56, "msccl_launch.control");
+static_assert(__builtin_offsetof(msccl_launch, progress) == 64, "msccl_launch.progress");
+static_assert(__builtin_offsetof(msccl_launch, block_bytes) == 72, "msccl_launch.block_bytes");
+static_assert(__builtin_offsetof(msccl_launch, chunk_bytes) == 80, "msccl_launch.chunk_bytes");
+static_assert(__builtin_offsetof(msccl_launch, part_bytes) == 88, "msccl_launch.part_bytes");
+static_assert(__builtin_offsetof(msccl_launch, slice_bytes) == 96, "msccl_launch.slice_bytes");
+static_assert(__builtin_offsetof(msccl_launch, rounds) == 104, "msccl_launch.rounds");
+static_assert(__builtin_offsetof(msccl_launch, instances) == 108, "msccl_launch.instances");
+static_assert(__builtin_offsetof(msccl_launch, chunks_per_message) == 112, "msccl_launch.chunks_per_message");
+static_assert(__builtin_offsetof(msccl_launch, link_depth) == 116, "msccl_launch.link_depth");
+static_assert(__builtin_offsetof(msccl_launch, slot_bytes) == 120, "msccl_launch.slot_bytes");
+static_assert(__builtin_offsetof(msccl_launch, reduction) == 124, "msccl_launch.reduction");
+static_assert(__builtin_offsetof(msccl_launch, divisor) == 128, "msccl_launch.divisor");
+static_assert(__builtin_offsetof(msccl_launch, flags) == 132, "msccl_launch.flags");
+static_assert(__builtin_offsetof(msccl_launch, report_after_us) == 136, "msccl_launch.report_after_us");
+static_assert(__builtin_offsetof(msccl_launch, reserved) == 140, "msccl_launch.reserved");
+static_assert(__builtin_offsetof(msccl_launch, call) == 144, "msccl_launch.call");
+
+// One end of a link, as one instance of one rank sees it. The slots and the tail lie with the receiver, the head lies with the sender.
+struct msccl_link_end {
+    unsigned long long slots;  // the first of `link_depth` slots, 128-byte aligned
+    unsigned long long tail;  // `u64`: messages posted, written by the sender (protocol Simple only)
+    unsigned long long head;  // `u64`: messages taken, written by the receiver
+    unsigned long long counter;  // `u64` in the memory of this end: messages posted or taken by it, kept from launch to launch
+};
+static_assert(sizeof(msccl_link_end) == 32, "msccl_link_end");
+static_assert(__builtin_offsetof(msccl_link_end, slots) == 0, "msccl_link_end.slots");
+static_assert(__builtin_offsetof(msccl_link_end, tail) == 8, "msccl_link_end.tail");
+static_assert(__builtin_offsetof(msccl_link_end, head) == 16, "msccl_link_end.head");
+static_assert(__builtin_offsetof(msccl_link_end, counter) == 24, "msccl_link_end.counter");
+
+// Counts the launches of one stream of calls; no two kernels that share it may run at once.
+struct msccl_clock {
+    unsigned epoch;  // launches that have ended; signals start from it
+    unsigned finished;  // thread blocks of this launch that have ended; 0 between launches
+};
+static_assert(sizeof(msccl_clock) == 8, "msccl_clock");
+static_assert(__builtin_offsetof(msccl_clock, epoch) == 0, "msccl_clock.epoch");
+static_assert(__builtin_offsetof(msccl_clock, finished) == 4, "msccl_clock.finished");
+
+// How host and kernels stop one another.
+struct msccl_control {
+    unsigned abort;  // the host writes anything but 0: every wait gives up and the kernel ends
+    unsigned aborted;  // a kernel writes 1: some thread block gave up, so memory and links hold anything
+};
+static_assert(sizeof(msccl_control) == 8, "msccl_control");
+static_assert(__builtin_offsetof(msccl_control, abort) == 0, "msccl_control.abort");
+static_assert(__builtin_offsetof(msccl_control, aborted) == 4, "msccl_control.aborted");
+
+// What a thread block has been waiting for, longer than `report_after_us`. Read `kind` last and again: the entry is written while others read it.
+struct msccl_progress {
+    unsigned kind;  // a `MSCCL_WAITING_` value; the other fields mean something unless it is `NOTHING`
+    unsigned step;  // the step at which the thread block stands
+    unsigned round;  // the round
+    unsigned subject;  // the link's number in the thread block, or the other thread block
+    unsigned long long number;  // the message, counted from 0 over the life of the link, or the step waited for
+    unsigned long long call;  // the launch's `call`
+};
+static_assert(sizeof(msccl_progress) == 32, "msccl_progress");
+static_assert(__builtin_offsetof(msccl_progress, kind) == 0, "msccl_progress.kind");
+static_assert(__builtin_offsetof(msccl_progress, step) == 4, "msccl_progress.step");
+static_assert(__builtin_offsetof(msccl_progress, round) == 8, "msccl_progress.round");
+static_assert(__builtin_offsetof(msccl_progress, subject) == 12, "msccl_progress.subject");
+static_assert(__builtin_offsetof(msccl_progress, number) == 16, "msccl_progress.number");
+static_assert(__builtin_offsetof(msccl_progress, call) == 24, "msccl_progress.call");
+
+// What the kernel that scales an input is given by value: `to[i] = from[i] * scalar`, rounded once. `from` and `to` are the same or disjoint.
+struct msccl_scale {
+    unsigned long long from;  // the first element to read
+    unsigned long long to;  // the first element to write
+    unsigned long long elements;  // how many there are
+    unsigned long long scalar;  // the scalar's bits, if `scalar_address` is 0
+    unsigned long long scalar_address;  // where the scalar lies in memory that the device reads, or 0
+};
+static_assert(sizeof(msccl_scale) == 40, "msccl_scale");
+static_assert(__builtin_offsetof(msccl_scale, from) == 0, "msccl_scale.from");
+static_assert(__builtin_offsetof(msccl_scale, to) == 8, "msccl_scale.to");
+static_assert(__builtin_offsetof(msccl_scale, elements) == 16, "msccl_scale.elements");
+static_assert(__builtin_offsetof(msccl_scale, scalar) == 24, "msccl_scale.scalar");
+static_assert(__builtin_offsetof(msccl_scale, scalar_address) == 32, "msccl_scale.scalar_address");

@@ -13,6 +13,9 @@
 //! | gather | K | N·K at the root | (c / K, c % K) |
 //! | scatter | N·K at the root | K | (root, r·K + c) |
 //! | custom | as declared | as declared | as its contract says |
+//!
+//! Chunk `c` of a buffer is the chunk in column `c % K` of block `c / K`. A count that K does not
+//! divide makes the chunks of later columns shorter, so contributions keep their column.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,8 +29,8 @@ pub struct Collective {
     pub kind: Kind,
     /// How many ranks take part; at least one.
     pub ranks: u32,
-    /// Chunks in a block: what one rank contributes to one destination. For [`Kind::Custom`] it has
-    /// no meaning and is 1.
+    /// Chunks in a block: what one rank contributes to one destination. For [`Kind::Custom`] a
+    /// block is a chunk of the definition, which instances cut in so many.
     pub chunks: u32,
 }
 
@@ -60,9 +63,9 @@ pub enum Kind {
 pub struct Custom {
     /// Its name.
     pub name: String,
-    /// Input chunks of every rank.
+    /// Input chunks of every rank; a multiple of the chunks in a block.
     pub input_chunks: u32,
-    /// Output chunks of every rank.
+    /// Output chunks of every rank; a multiple of the chunks in a block.
     pub output_chunks: u32,
     /// Pre- and post-condition; `None` where the source states none (MSCCL XML cannot), and then
     /// every input slot is taken as given and nothing about the result can be promised.
@@ -257,12 +260,13 @@ impl fmt::Display for Collective {
         if let Some(root) = self.root() {
             write!(f, ", root {root}")?;
         }
-        match kind {
-            Kind::Custom(custom) => {
-                write!(f, ", {} → {} chunks", custom.input_chunks, custom.output_chunks)
+        if let Kind::Custom(custom) = kind {
+            write!(f, ", {} → {} chunks", custom.input_chunks, custom.output_chunks)?;
+            if *chunks == 1 {
+                return Ok(());
             }
-            _ => write!(f, ", {chunks} chunk{} a block", if *chunks == 1 { "" } else { "s" }),
         }
+        write!(f, ", {chunks} chunk{} a block", if *chunks == 1 { "" } else { "s" })
     }
 }
 

@@ -40,7 +40,8 @@ pub enum Promise {
     Sum(Vec<Contribution>),
 }
 
-/// The pre- and post-condition of a custom collective.
+/// The pre- and post-condition of a custom collective. Where blocks have several chunks, an output
+/// slot is promised contributions of its own column only.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contract {
     /// Input slots that hold a value at the start.

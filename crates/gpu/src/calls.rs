@@ -12,10 +12,12 @@
 //! can harm the host's memory; handles are alive by their type; places to write are borrowed. What
 //! takes a host pointer, a bare handle, or makes the device run or copy is `unsafe`.
 
+use std::convert::Infallible;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use cudarc::driver::sys;
 
+use crate::address::PointerAttribute;
 use crate::error::{CuResult, Error};
 use crate::handle::{Handle, Out};
 use crate::ipc::IpcHandle;
@@ -23,6 +25,23 @@ use crate::library::Library;
 
 /// Room for a name that the driver writes, zero-terminated.
 pub(crate) type NameBuffer = [u8; 128];
+
+/// The length of a [`NameBuffer`], and no other number.
+#[repr(transparent)]
+pub(crate) struct NameLength(c_int);
+
+/// How long a name may be, its zero included.
+pub(crate) const NAME_LENGTH: NameLength = NameLength(128);
+
+/// The length of an array that is a single borrowed value, and no other number.
+#[repr(transparent)]
+pub(crate) struct Single(usize);
+
+/// The length of a single value.
+pub(crate) const SINGLE: Single = Single(1);
+
+/// A place for an answer that nobody asks for: only `None` is possible.
+pub(crate) type Unasked<'a> = Option<&'a mut Infallible>;
 
 macro_rules! calls {
     ($($safety:tt $name:ident = $symbol:literal ($($argument:ident: $type:ty),* $(,)?);)*) => {
@@ -82,10 +101,11 @@ calls! {
     safe device_p2p_attribute = "cuDeviceGetP2PAttribute"(
         value: &mut c_int, attribute: c_uint, device: c_int, peer: c_int,
     );
-    // The length must be that of the buffer.
-    unsafe device_name = "cuDeviceGetName"(name: &mut NameBuffer, length: c_int, device: c_int);
-    unsafe device_pci_bus_id = "cuDeviceGetPCIBusId"(
-        name: &mut NameBuffer, length: c_int, device: c_int,
+    safe device_name = "cuDeviceGetName"(
+        name: &mut NameBuffer, length: NameLength, device: c_int,
+    );
+    safe device_pci_bus_id = "cuDeviceGetPCIBusId"(
+        name: &mut NameBuffer, length: NameLength, device: c_int,
     );
 
     // Contexts.
@@ -113,9 +133,8 @@ calls! {
     safe address_range = "cuMemGetAddressRange_v2"(
         base: &mut u64, bytes: &mut usize, address: u64,
     );
-    // The attribute's value must fit in 8 bytes.
-    unsafe pointer_attribute = "cuPointerGetAttribute"(
-        value: &mut u64, attribute: c_uint, address: u64,
+    safe pointer_attribute = "cuPointerGetAttribute"(
+        value: &mut u64, attribute: PointerAttribute, address: u64,
     );
     unsafe copy_to_device = "cuMemcpyHtoD_v2"(to: u64, from: *const c_void, bytes: usize);
     unsafe copy_from_device = "cuMemcpyDtoH_v2"(to: *mut c_void, from: u64, bytes: usize);
@@ -167,9 +186,8 @@ calls! {
         address: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong,
     );
     safe memory_unmap = "cuMemUnmap"(address: u64, bytes: usize);
-    // The count must be that of the array.
-    unsafe memory_access = "cuMemSetAccess"(
-        address: u64, bytes: usize, access: *const sys::CUmemAccessDesc, count: usize,
+    safe memory_access = "cuMemSetAccess"(
+        address: u64, bytes: usize, access: &sys::CUmemAccessDesc, count: Single,
     );
 
     // Streams.
@@ -209,10 +227,9 @@ calls! {
     safe capture_end = "cuStreamEndCapture"(
         stream: Handle<'_, sys::CUstream_st>, graph: &mut Out<sys::CUgraph_st>,
     );
-    // The last three places may be null; we ask for none of them.
-    unsafe capture_info = "cuStreamGetCaptureInfo_v2"(
+    safe capture_info = "cuStreamGetCaptureInfo_v2"(
         stream: Handle<'_, sys::CUstream_st>, status: &mut c_uint, id: &mut u64,
-        graph: *mut c_void, dependencies: *mut c_void, count: *mut c_void,
+        graph: Unasked<'_>, dependencies: Unasked<'_>, count: Unasked<'_>,
     );
     safe capture_mode_exchange = "cuThreadExchangeStreamCaptureMode"(mode: &mut c_uint);
     safe graph_instantiate = "cuGraphInstantiateWithFlags"(
@@ -222,8 +239,8 @@ calls! {
         exec: Handle<'_, sys::CUgraphExec_st>, stream: Handle<'_, sys::CUstream_st>,
     );
     // With no array of nodes, the driver writes their number.
-    unsafe graph_nodes = "cuGraphGetNodes"(
-        graph: Handle<'_, sys::CUgraph_st>, nodes: *mut c_void, count: &mut usize,
+    safe graph_nodes = "cuGraphGetNodes"(
+        graph: Handle<'_, sys::CUgraph_st>, nodes: Unasked<'_>, count: &mut usize,
     );
     unsafe graph_destroy = "cuGraphDestroy"(graph: *mut sys::CUgraph_st);
     unsafe graph_exec_destroy = "cuGraphExecDestroy"(exec: *mut sys::CUgraphExec_st);

@@ -5,7 +5,7 @@ use std::fmt;
 use cudarc::driver::sys::CUdevice_P2PAttribute as P2p;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
-use crate::calls::{Calls, NameBuffer};
+use crate::calls::{Calls, NAME_LENGTH, NameBuffer};
 use crate::driver::Driver;
 use crate::error::Error;
 
@@ -67,18 +67,12 @@ impl Device {
 
     /// The device's name, such as `NVIDIA H200`.
     pub fn name(self) -> Result<String, Error> {
-        text(|buffer, length| {
-            // SAFETY: `length` is the buffer's.
-            unsafe { self.calls().device_name(buffer, length, self.raw) }
-        })
+        text(|buffer| self.calls().device_name(buffer, NAME_LENGTH, self.raw))
     }
 
     /// Where the device sits: domain, bus, device and function, such as `0000:1B:00.0`.
     pub fn pci_bus_id(self) -> Result<String, Error> {
-        text(|buffer, length| {
-            // SAFETY: `length` is the buffer's.
-            unsafe { self.calls().device_pci_bus_id(buffer, length, self.raw) }
-        })
+        text(|buffer| self.calls().device_pci_bus_id(buffer, NAME_LENGTH, self.raw))
     }
 
     /// The device's identity, the same in every process; a MIG slice has its own.
@@ -176,9 +170,9 @@ impl Device {
 }
 
 /// The text that `write` puts into a buffer, up to its first zero.
-fn text(write: impl FnOnce(&mut NameBuffer, i32) -> Result<(), Error>) -> Result<String, Error> {
+fn text(write: impl FnOnce(&mut NameBuffer) -> Result<(), Error>) -> Result<String, Error> {
     let mut buffer: NameBuffer = [0; 128];
-    write(&mut buffer, 128)?;
+    write(&mut buffer)?;
     let text = buffer.split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(text).into_owned())
 }

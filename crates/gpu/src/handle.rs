@@ -44,6 +44,14 @@ impl<T> Out<T> {
     }
 }
 
+impl Out<sys::CUctx_st> {
+    /// The primary context written here. The driver keeps its address valid for good: a context
+    /// given back, or reset by somebody else, is refused and never freed memory.
+    pub(crate) fn retained(&self) -> Handle<'_, sys::CUctx_st> {
+        Handle { raw: self.0, alive: PhantomData }
+    }
+}
+
 // SAFETY: the driver's objects belong to no thread; its calls may be made from any of them.
 unsafe impl<T> Send for Out<T> {}
 // SAFETY: as above; the driver locks what it must.

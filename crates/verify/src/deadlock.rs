@@ -104,6 +104,14 @@ fn least_depth(program: &Program<'_>, chunks: u32, enough: u32) -> Result<u32, V
     Ok(ends)
 }
 
+/// The steps in the order in which they end in one run, if that run ends.
+pub(crate) fn order(program: &Program<'_>, chunks: u32, depth: u32) -> Option<Vec<At>> {
+    match try_run(program, chunks, depth) {
+        Ok(Ran::Ended(order)) => Some(order),
+        Ok(Ran::Stalled(_)) | Err(_) => None,
+    }
+}
+
 fn try_run(program: &Program<'_>, chunks: u32, depth: u32) -> Result<Ran, Vec<Fault>> {
     let messages = Messages { chunks_per_message: chunks, depth };
     let mut order = Vec::with_capacity(program.step_count());

@@ -29,6 +29,7 @@
 
 mod deadlock;
 mod facts;
+mod links;
 mod memory;
 mod program;
 mod race;
@@ -39,6 +40,7 @@ mod values;
 use msccl_ir::{Algorithm, Target};
 
 pub use facts::Facts;
+pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
 pub use values::Completion;
 
@@ -64,6 +66,15 @@ impl Verified {
     /// What the proof found out.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// What a realisation may leave out on each link; in the order of sending thread blocks, then of
+    /// receiving ranks.
+    ///
+    /// Computed anew by each call. It takes about as long as the proof where thread blocks are many
+    /// and each is joined to few others; at worst it takes time in proportion to steps times thread blocks.
+    pub fn link_facts(&self) -> Vec<LinkFacts> {
+        links::of(self)
     }
 
     /// The algorithm, without its proof.

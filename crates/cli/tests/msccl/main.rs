@@ -6,6 +6,7 @@ mod check;
 mod compile;
 mod fmt;
 mod list;
+mod malformed;
 mod run;
 mod show;
 mod usage;

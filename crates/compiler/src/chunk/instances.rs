@@ -9,7 +9,8 @@
 //! Chunk `c` of every buffer becomes the chunks `c*k .. c*k + k`, and part `i` of it belongs to
 //! instance `i`: the parts of one instance are not neighbours, so an op over several chunks becomes one
 //! op for each chunk and instance. A channel or thread block `n` asked for becomes `n*k + i`. Since no
-//! two instances share a slot, what each computes is what the program computes.
+//! two instances share a slot, what each computes is what the program computes. Part `i` of a chunk
+//! becomes a column of its block, so that a call still counts the elements of the same blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -126,8 +127,8 @@ fn split_hint(hints: Hints, i: u32, k: u32) -> Hints {
 /// The same collective over chunks a `k`th as long.
 fn cut(collective: &Collective, k: u32) -> Collective {
     let Collective { kind, ranks, chunks } = collective;
-    let (kind, chunks) = match kind {
-        Kind::Custom(custom) => (Kind::Custom(Arc::new(cut_custom(custom, k))), 1),
+    let kind = match kind {
+        Kind::Custom(custom) => Kind::Custom(Arc::new(cut_custom(custom, k))),
         Kind::AllReduce
         | Kind::AllGather
         | Kind::ReduceScatter
@@ -135,9 +136,9 @@ fn cut(collective: &Collective, k: u32) -> Collective {
         | Kind::Broadcast { .. }
         | Kind::Reduce { .. }
         | Kind::Gather { .. }
-        | Kind::Scatter { .. } => (kind.clone(), chunks * k),
+        | Kind::Scatter { .. } => kind.clone(),
     };
-    Collective { kind, ranks: *ranks, chunks }
+    Collective { kind, ranks: *ranks, chunks: chunks * k }
 }
 
 fn cut_custom(custom: &Custom, k: u32) -> Custom {

@@ -45,6 +45,17 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("let x = [1, 2][2]", "2:16 the list has no element 2"),
     ("let x = (0..3)[0 - 1]", "2:16 the list has no element -1"),
     ("let x = [1, 2][1..4]", "2:16 the list has no element 3"),
+    ("let x = 0..4 by 0", "2:17 a range goes up by steps of 1 or more, not 0"),
+    ("for i in 4..0 by -1 {}", "2:18 a range goes up by steps of 1 or more, not -1"),
+    (
+        "output@0[0..2 by 2] = input@0",
+        "2:10 a region is a run of chunks; it has no steps and does not run backwards",
+    ),
+    ("let x = [1, 2][0..2 by 2]", "2:16 expected an integer or a range, found a range with steps"),
+    (
+        "let x = (0..4)[reverse(0..2)]",
+        "2:16 expected an integer or a range, found a range with steps",
+    ),
     ("let x = 1 + true", "2:13 expected an integer, found a truth value"),
     ("let x = 1 == [1]", "2:9 an integer cannot be equal to a list"),
     (
@@ -67,6 +78,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("let x = outptu", "2:9 nothing here is called `outptu`"),
     ("let x = lenn([])", "2:9 there is no function `lenn`"),
     ("let x = min(1)", "2:9 `min` takes 2 arguments, not 1"),
+    ("for i in range(8) {}", "2:10 there is no function `range`"),
     ("ring_allreduce([0], input, [0])", "2:1 there is no function `ring_allreduce`"),
 ];
 

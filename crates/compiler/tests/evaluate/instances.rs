@@ -48,7 +48,7 @@ fn custom_conditions_are_cut_along() {
         "collective c() { given input@0[0..2]  promise output@1[1] = input@0[0] + input@0[1] }
         algorithm a(ranks N = 2) implements c() { output@1[1] = input@0[0] + input@0[1] }";
     let dag = dag_for(text, &Launch { instances: Some(3), ..Launch::default() });
-    assert_eq!(dag.collective.to_string(), "c over 2 ranks, 6 → 6 chunks");
+    assert_eq!(dag.collective.to_string(), "c over 2 ranks, 6 → 6 chunks, 3 chunks a block");
     assert_eq!(check_promise(&dag), Ok(()));
 }
 

@@ -241,3 +241,37 @@ fn a_custom_collective_is_its_conditions() {
     );
     assert_eq!(msccl_compiler::chunk::check_promise(&dag), Ok(()));
 }
+
+#[test]
+fn ranges_with_steps() {
+    check(
+        "algorithm a(ranks N = 5) implements allgather() in place {
+            for k in reverse(0..ceil_log2(N)), i in 0..N-2**k by 2**(k + 1) {
+                output@(i + 2**k)[0] = output@i[0]
+            }
+        }",
+        "r4.o[0] = r0.o[0]
+         r2.o[0] = r0.o[0]
+         r1.o[0] = r0.o[0]
+         r3.o[0] = r2.o[0]",
+    );
+}
+
+/// Steps are values like lists; those of 1 are plain ranges and cut regions.
+#[test]
+fn what_ranges_with_steps_are() {
+    check(
+        &two_ranks(
+            "let odd = 1..10 by 2
+             require odd == [1, 3, 5, 7, 9] and len(odd) == 5 and odd[2] == 5
+             require odd[1..3] == [3, 5] and odd + [11] == 1..12 by 2
+             require position(odd, 7) == 3 and not contains(odd, 2) and not contains(odd, 11)
+             require reverse(odd) == [9, 7, 5, 3, 1] and reverse(reverse(odd)) == odd
+             require reverse(0..3)[0] == 2 and reverse(reverse(0..3)) == 0..3
+             require sum(i in 0..10 by 5: i) == 5 and [i in 0..10 by 4: i] == [0, 4, 8]
+             require 5..2 by 3 == [] and 0..4 by 1 == 0..4 and 0..3 by 1 + 1 == [0, 2]
+             output@1[0..2 by 1] = input@0",
+        ),
+        "r1.o[0..2] = r0.i[0..2]",
+    );
+}

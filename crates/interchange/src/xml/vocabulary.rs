@@ -143,7 +143,7 @@ macro_rules! element {
 
 element! {
     /// `<algo>`: the whole algorithm.
-    algo, "algo", 13:
+    algo, "algo", 14:
     LABEL "name" Domain::Name, Required Optional;
     PROTO "proto" PROTOCOL, Required Required;
     NCHANNELS "nchannels" INDEX, Required Required;
@@ -157,6 +157,7 @@ element! {
     NTHREADS "nthreads" Domain::Integer(1, 1 << 16), Optional Absent;
     ROOT "root" INDEX, Optional Optional;
     CUSTOM "custom" Domain::Name, Optional Absent;
+    CHUNKS "chunks" Domain::Integer(1, MOST), Optional Absent;
 }
 
 element! {

@@ -131,9 +131,12 @@ fn head(
     let coll = head::collective(collective, dialect)?;
     let (in_place, out_of_place) = head::placement(*placement, dialect)?;
     let (min_bytes, max_bytes) = head::sizes(*sizes, dialect, uses_scratch(algorithm))?;
-    let custom = match &collective.kind {
-        Kind::Custom(custom) if custom.name != coll => Value::Text(head::label(&custom.name)?),
-        _ => Value::Absent,
+    let (custom, chunks) = match &collective.kind {
+        Kind::Custom(custom) => {
+            let name = Some(custom.name.as_str()).filter(|&name| name != coll);
+            (name.map(head::label).transpose()?, Some(collective.chunks).filter(|&one| one != 1))
+        }
+        _ => (None, None),
     };
     let root = collective.root().filter(|root| root.0 != 0);
     let mut values = [Value::Absent; algo::TABLE.len()];
@@ -149,7 +152,8 @@ fn head(
     values[algo::MAX_BYTES] = Value::Integer(max_bytes);
     values[algo::NTHREADS] = head::threads(*threads, dialect)?;
     values[algo::ROOT] = root.map_or(Value::Absent, |root| Value::from(root.0));
-    values[algo::CUSTOM] = custom;
+    values[algo::CUSTOM] = custom.map_or(Value::Absent, Value::Text);
+    values[algo::CHUNKS] = chunks.map_or(Value::Absent, Value::from);
     Ok(values)
 }
 

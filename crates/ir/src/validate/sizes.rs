@@ -1,6 +1,6 @@
 //! Rung 1: ranks, chunk counts, byte range and contract.
 
-use msccl_collective::{Buffer, Contract, Contribution, Custom, Kind, Rank};
+use msccl_collective::{Buffer, Collective, Contract, Contribution, Custom, Kind, Rank};
 
 use super::{MOST_CHUNK_MOVES, MOST_SLOTS, Report, ViolationClass};
 use crate::{Algorithm, Target};
@@ -15,7 +15,8 @@ pub(super) fn check(algorithm: &Algorithm, _target: &Target, report: &mut Report
     }
     totals(algorithm, report);
     if let Kind::Custom(custom) = &algorithm.collective.kind {
-        contract(algorithm.collective.ranks, custom, report);
+        blocks(algorithm.collective.chunks, custom, report);
+        contract(&algorithm.collective, custom, report);
     }
 }
 
@@ -44,12 +45,6 @@ fn chunks(algorithm: &Algorithm, report: &mut Report) {
     let collective = &algorithm.collective;
     if collective.chunks == 0 {
         structure(report, || "a block needs at least one chunk".to_owned());
-    }
-    if matches!(collective.kind, Kind::Custom(_)) && collective.chunks > 1 {
-        structure(report, || {
-            let chunks = collective.chunks;
-            format!("every chunk of a custom collective is a block, but its blocks have {chunks}")
-        });
     }
     if collective.ranks.checked_mul(collective.chunks).is_none() {
         structure(report, || {
@@ -99,7 +94,21 @@ fn totals(algorithm: &Algorithm, report: &mut Report) {
     }
 }
 
-fn contract(ranks: u32, custom: &Custom, report: &mut Report) {
+fn blocks(chunks: u32, custom: &Custom, report: &mut Report) {
+    let Custom { name: _, input_chunks, output_chunks, contract: _ } = custom;
+    let whole = |buffer: &u32| buffer.is_multiple_of(chunks);
+    if !whole(input_chunks) || !whole(output_chunks) {
+        structure(report, || {
+            format!(
+                "{input_chunks} input and {output_chunks} output chunks are not whole blocks of \
+                 {chunks}"
+            )
+        });
+    }
+}
+
+fn contract(collective: &Collective, custom: &Custom, report: &mut Report) {
+    let Collective { kind: _, ranks, chunks } = *collective;
     let Custom { name: _, input_chunks, output_chunks, contract } = custom;
     let Some(Contract { given, promised }) = contract else { return };
     for &given in given {
@@ -118,6 +127,15 @@ fn contract(ranks: u32, custom: &Custom, report: &mut Report) {
         if !ordered {
             structure(report, || {
                 format!("the contract's sum for {rank}.{slot}[{index}] is empty or not ascending")
+            });
+        }
+        let aside = sum.iter().find(|contribution| contribution.index % chunks != index % chunks);
+        if let Some(aside) = aside {
+            structure(report, || {
+                format!(
+                    "the contract promises {aside} in {rank}.{slot}[{index}], but blocks have \
+                     {chunks} chunks, and these are not the same one of theirs"
+                )
             });
         }
         let missing = sum.iter().find(|contribution: &&Contribution| !given.contains(contribution));

@@ -81,8 +81,12 @@ fn operation(operand: BoxedStrategy<Tokens>) -> BoxedStrategy<Tokens> {
     let signed = (word(&["", "", "", "-", "- -"]), operand).prop_map(|(sign, e)| row![sign, e]);
     let op = word(&["+", "-", "*", "/", "%", "**", "<<", ">>", "&", "|", "^"]);
     let sum = (signed.clone(), vec((op, signed), 0..2)).prop_map(row_of);
-    let range = (sum.clone(), proptest::option::weighted(0.2, sum))
-        .prop_map(|(from, to)| row![from, to.map_or(vec![], |to| row![tokens(".."), to])]);
+    let step = proptest::option::weighted(0.3, sum.clone());
+    let to = (sum.clone(), step).prop_map(|(to, by)| {
+        row![tokens(".."), to, by.map_or(vec![], |by| row![tokens("by"), by])]
+    });
+    let range = (sum, proptest::option::weighted(0.2, to))
+        .prop_map(|(from, to)| row![from, to.unwrap_or_default()]);
     let sign = word(&["==", "!=", "<", "<=", ">", ">="]);
     let comparison = (
         word(&["", "", "", "not", "not not"]),
@@ -294,6 +298,7 @@ fn soup() -> impl Strategy<Value = String> {
             "-",
             "**",
             "..",
+            "by",
             "@",
             ",",
             ":",

@@ -435,6 +435,29 @@ import ring
     2:1 expected a statement, found the keyword `import`
     hint: definitions stand outside of blocks; is a `}` missing before it?
 
+let x = a by 2
+    2:11 `by` follows a range
+    hint: write `a..b by s`
+
+let x = (0..8) by 2
+    2:16 `by` follows a range
+    hint: write `a..b by s`
+
+let x = 0..8 by 2 by 3
+    2:19 steps do not chain
+
+let x = 0..8 by
+    2:16 expected an expression, found `}`
+
+let c = chunk(0, 1).copy(1, 2)
+    2:20 unexpected `.copy`
+    hint: write the destination first: `destination = source`
+
+let x = a
+input@0.reduce(input@1)
+    3:8 unexpected `.reduce`
+    hint: write the destination first: `destination += source`
+
 let x = input@
     2:15 expected a name, an integer or `(`, found `}`
     hint: after `@` stands a name, an integer or an expression in parentheses

@@ -35,6 +35,8 @@ fn operators_group_by_precedence() {
     check_expr("a % b / c", "(/ (% a b) c)");
     check_expr("0..N-1", "(.. 0 (- N 1))");
     check_expr("a | 1..b", "(.. (| a 1) b)");
+    check_expr("0..N-1 by 2**k", "(.. 0 (- N 1) (** 2 k))");
+    check_expr("a..b by c == d..e and f", "(and (== (.. a b c) (.. d e)) f)");
     check_expr("a..b == c..d", "(== (.. a b) (.. c d))");
     check_expr("not a == b and c or d", "(or (and (not (== a b)) c) d)");
     check_expr("a and not not b", "(and a (not (not b)))");

@@ -35,6 +35,8 @@ pub(super) struct Head {
     channels: Option<u32>,
     /// `coll`, or the name that a custom collective has.
     collective: String,
+    /// Chunks in a block of a custom collective.
+    custom_chunks: u32,
     root: Rank,
 }
 
@@ -74,6 +76,10 @@ impl Head {
             collective: match values.has(algo::CUSTOM) && coll == "custom" {
                 true => values.text(cursor, algo::CUSTOM)?.into_owned(),
                 false => coll,
+            },
+            custom_chunks: match values.has(algo::CHUNKS) {
+                true => values.index(cursor, algo::CHUNKS)?,
+                false => 1,
             },
             root: Rank(root.0.min(ranks - 1)),
         })
@@ -226,7 +232,7 @@ impl Head {
             return Collective {
                 kind: Kind::Custom(Arc::new(custom)),
                 ranks: self.ranks,
-                chunks: 1,
+                chunks: self.custom_chunks,
             };
         };
         let blocks = collective::loop_blocks(&kind, self.ranks);

@@ -1,0 +1,165 @@
+//! The root's roll call, without any network: who came, who is missing, whether they agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use msccl_collective::Rank;
+
+use crate::error::{self, Error};
+use crate::hello::Hello;
+use crate::identity::Peer;
+use crate::rank_list::RankList;
+
+/// The ranks that came so far.
+#[derive(Default)]
+pub(crate) struct Roll {
+    came: BTreeMap<Rank, Hello>,
+}
+
+impl Roll {
+    /// Notes an arrival; an error is for everyone who came and for the newcomer.
+    pub(crate) fn arrive(&mut self, hello: Hello) -> Result<(), Error> {
+        if let Some((_, first)) = self.came.first_key_value()
+            && first.ranks != hello.ranks
+        {
+            return Err(self.different_sizes(&hello));
+        }
+        if let Some(other) = self.came.get(&hello.peer.rank)
+            && other.attempt != hello.attempt
+        {
+            return Err(claimed_twice(&other.peer, &hello.peer));
+        }
+        self.came.insert(hello.peer.rank, hello);
+        Ok(())
+    }
+
+    /// Strikes out a rank that went away again.
+    pub(crate) fn leave(&mut self, rank: Rank) {
+        self.came.remove(&rank);
+    }
+
+    /// Which call of join `rank` came from, if it came.
+    pub(crate) fn attempt_of(&self, rank: Rank) -> Option<u64> {
+        self.came.get(&rank).map(|hello| hello.attempt)
+    }
+
+    /// How many ranks must come, once the first one has said so.
+    pub(crate) fn expected(&self) -> Option<u32> {
+        self.came.values().next().map(|hello| hello.ranks)
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.expected().is_some_and(|ranks| self.came.len() == ranks as usize)
+    }
+
+    pub(crate) fn missing(&self) -> Vec<Rank> {
+        let all = (0..self.expected().unwrap_or(0)).map(Rank);
+        all.filter(|rank| !self.came.contains_key(rank)).collect()
+    }
+
+    /// Everyone's identity by rank, if all agree on the facts.
+    pub(crate) fn table(&self) -> Result<Vec<Peer>, Error> {
+        let names = self.came.values().flat_map(|hello| hello.facts.iter().map(|(name, _)| name));
+        for name in names.collect::<BTreeSet<_>>() {
+            self.agree_on(name)?;
+        }
+        Ok(self.came.values().map(|hello| hello.peer.clone()).collect())
+    }
+
+    fn agree_on(&self, name: &str) -> Result<(), Error> {
+        let mut sides: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
+        for (rank, hello) in &self.came {
+            let value = hello.facts.iter().find(|(fact, _)| fact == name);
+            sides.entry(value.map_or("nothing", |(_, value)| value)).or_default().push(*rank);
+        }
+        if sides.len() < 2 {
+            return Ok(());
+        }
+        let mut sides: Vec<_> = sides.into_iter().collect();
+        sides.sort_by_key(|(_, ranks)| std::cmp::Reverse(ranks.len()));
+        let odd: Vec<_> = sides[1..].iter().flat_map(|(_, ranks)| ranks.iter().copied()).collect();
+        let say = |(value, ranks): &(&str, Vec<Rank>)| {
+            let verb = if ranks.len() == 1 { "rank" } else { "ranks" };
+            format!("{verb} {}: `{value}`", RankList(ranks))
+        };
+        let sides: Vec<_> = sides.iter().map(say).collect();
+        let text = format!("ranks differ in their {name}: {}; make it equal", sides.join("; "));
+        Err(Error::mismatch(text).of_ranks(odd))
+    }
+
+    fn different_sizes(&self, newcomer: &Hello) -> Error {
+        let came: Vec<_> = self.came.keys().copied().collect();
+        let said = self.expected().unwrap_or_default();
+        let text = format!(
+            "{} says that there are {} ranks, but {} said {said}; pass the same number on all ranks",
+            newcomer.peer.story(),
+            newcomer.ranks,
+            RankList(&came)
+        );
+        Error::mismatch(text).of_ranks([newcomer.peer.rank])
+    }
+}
+
+fn claimed_twice(first: &Peer, second: &Peer) -> Error {
+    let text = format!(
+        "two processes claim one rank: {} and {}; give every process a rank of its own",
+        first.story(),
+        second.story()
+    );
+    Error::mismatch(text).of_ranks([first.rank])
+}
+
+/// The ranks in `missing` did not connect within `limit`.
+pub(crate) fn nobody_else_came(roll: &Roll, limit: &str) -> Error {
+    error::absent(&roll.missing(), roll.expected().unwrap_or(0), "not connected", limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity;
+
+    fn hello(rank: u32, ranks: u32, version: &str) -> Hello {
+        let address = "10.0.0.1:9".parse().unwrap();
+        let peer = identity::here(Rank(rank), address, None, b"").unwrap();
+        let facts = vec![("version".to_owned(), version.to_owned())];
+        Hello { ranks, attempt: u64::from(rank), facts, peer }
+    }
+
+    fn roll(hellos: &[(u32, &str)]) -> Roll {
+        let mut roll = Roll::default();
+        let ranks = 4;
+        hellos.iter().for_each(|(rank, v)| roll.arrive(hello(*rank, ranks, v)).unwrap());
+        roll
+    }
+
+    #[test]
+    fn complete_when_all_came() {
+        let mut roll = roll(&[(2, "a"), (0, "a"), (3, "a")]);
+        assert_eq!((roll.is_complete(), roll.missing()), (false, vec![Rank(1)]));
+        roll.arrive(hello(1, 4, "a")).unwrap();
+        assert!(roll.is_complete());
+        let ranks: Vec<_> = roll.table().unwrap().iter().map(|peer| peer.rank.0).collect();
+        assert_eq!(ranks, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_rank_may_come_again_but_not_twice() {
+        let mut roll = roll(&[(2, "a")]);
+        assert!(roll.arrive(hello(2, 4, "a")).is_ok());
+        let twin = Hello { attempt: 99, ..hello(2, 4, "a") };
+        let error = roll.arrive(twin.clone()).unwrap_err();
+        assert!(error.to_string().starts_with("two processes claim one rank: rank 2 (host "));
+        roll.leave(Rank(2));
+        assert!(roll.arrive(twin).is_ok());
+    }
+
+    #[test]
+    fn differences_name_the_odd_ranks() {
+        let error = roll(&[(0, "a"), (1, "b"), (2, "a"), (3, "a")]).table().unwrap_err();
+        let text = "ranks differ in their version: ranks 0, 2-3: `a`; rank 1: `b`; make it equal";
+        assert_eq!((error.to_string().as_str(), error.ranks()), (text, &[Rank(1)][..]));
+        let error = roll(&[(0, "a"), (1, "a")]).arrive(hello(2, 8, "a")).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("says that there are 8 ranks, but 0-1 said 4"), "{text}");
+    }
+}

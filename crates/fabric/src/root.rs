@@ -1,0 +1,231 @@
+//! The root of a unique id: a thread that waits for all ranks and tells each where the others are.
+//!
+//! It serves one group and ends: when all ranks were answered, when those that came can't form a
+//! group, or when time is up. Whoever connects without the id's token is closed and forgotten;
+//! whoever says nothing is closed after a while, and keeps nobody waiting.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::abort::{Abort, Patience, seconds};
+use crate::error::Error;
+use crate::hello::{Answer, Hello, first_message};
+use crate::identity;
+use crate::log::{Event, Log};
+use crate::roll::{self, Roll};
+use crate::settings::Settings;
+use crate::socket;
+use crate::wire::{Malformed, Writer};
+
+/// How long a visitor may take to introduce itself.
+const MANNERS: Duration = Duration::from_secs(10);
+
+/// Visitors that have not introduced themselves yet; the oldest must go when there are more.
+const STRANGERS: usize = 4096;
+
+/// How often the root looks at the clock.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long the ranks may take to fetch their answers.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// Listens at `address` and serves one group that knows `token` in a thread; answers where.
+pub(crate) fn start(
+    address: SocketAddr,
+    token: u128,
+    interface: Option<String>,
+    settings: &Settings,
+) -> Result<SocketAddr, Error> {
+    let failed = |error| Error::system(format_args!("the root cannot listen on {address}"), error);
+    let listener = socket::listen(address).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    settings.log.event(&Event::RootListens { address, interface });
+    let root = Root {
+        token,
+        log: settings.log.clone(),
+        join_timeout: settings.join_timeout,
+        root_timeout: settings.root_timeout,
+        roll: Roll::default(),
+        visitors: Vec::new(),
+        first_came: None,
+        next_reminder: Duration::from_secs(10),
+    };
+    let thread = thread::Builder::new().name("msccl-root".to_owned());
+    let spawned = thread.spawn(move || root.serve(listener));
+    spawned.map_err(|error| Error::system("cannot start the root's thread", error))?;
+    Ok(address)
+}
+
+struct Root {
+    token: u128,
+    log: Arc<dyn Log>,
+    join_timeout: Duration,
+    root_timeout: Duration,
+    roll: Roll,
+    visitors: Vec<Visitor>,
+    first_came: Option<Instant>,
+    next_reminder: Duration,
+}
+
+/// A connection, whose rank is known once it has introduced itself.
+struct Visitor {
+    stream: TcpStream,
+    from: SocketAddr,
+    since: Instant,
+    inbox: Vec<u8>,
+    rank: Option<Rank>,
+}
+
+impl Root {
+    fn serve(mut self, listener: TcpListener) {
+        let started = Instant::now();
+        let outcome = loop {
+            if self.first_came.is_none() && started.elapsed() > self.root_timeout {
+                return;
+            }
+            self.wait(&listener);
+            let served = self.accept(&listener).and_then(|()| self.listen_to_visitors());
+            match served.and_then(|()| self.watch_the_clock()) {
+                Ok(()) if self.roll.is_complete() => break self.roll.table(),
+                Ok(()) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        // Who comes from now on belongs to another group at this address, or is too late.
+        drop(listener);
+        let table = outcome.and_then(|peers| {
+            identity::random_u128().map(|world| Answer::Table { world, peers })
+        });
+        self.answer(&table.unwrap_or_else(Answer::Refusal));
+    }
+
+    fn wait(&self, listener: &TcpListener) {
+        let visitors = self.visitors.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
+        let mut all: Vec<_> =
+            visitors.chain([PollFd::new(listener, PollFlags::IN)]).collect();
+        // Interrupted or not, the caller looks at everything.
+        let _ = poll(&mut all, Some(&socket::timespec(TICK)));
+    }
+
+    fn accept(&mut self, listener: &TcpListener) -> Result<(), Error> {
+        loop {
+            match socket::accept(listener) {
+                Ok(Some((stream, from))) => {
+                    let since = Instant::now();
+                    self.visitors.push(Visitor { stream, from, since, inbox: vec![], rank: None });
+                }
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    // Such as too many open files: those that came must not be forgotten.
+                    self.log.event(&Event::Trouble(format!("the root cannot accept: {error}")));
+                    thread::sleep(TICK);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn listen_to_visitors(&mut self) -> Result<(), Error> {
+        let strangers = self.visitors.iter().filter(|visitor| visitor.rank.is_none()).count();
+        let mut surplus = strangers.saturating_sub(STRANGERS);
+        let mut result = Ok(());
+        for mut visitor in std::mem::take(&mut self.visitors) {
+            if visitor.rank.is_none() && surplus > 0 {
+                surplus -= 1;
+                self.close(&visitor, "too many connections wait to introduce themselves");
+                continue;
+            }
+            match self.listen_to(&mut visitor) {
+                Ok(arrival) => {
+                    self.visitors.push(visitor);
+                    result = result.and(arrival);
+                }
+                Err(why) => self.close(&visitor, &why),
+            }
+        }
+        result
+    }
+
+    /// An outer error concerns this visitor, an inner one the whole group.
+    fn listen_to(&mut self, visitor: &mut Visitor) -> Result<Result<(), Error>, String> {
+        let ended = socket::drain(&visitor.stream, &mut visitor.inbox, 32 << 20)
+            .map_err(|error| error.to_string())?;
+        let mut arrival = Ok(());
+        if visitor.rank.is_none()
+            && let Some(hello) = self.hello(&visitor.inbox).map_err(|Malformed(why)| why)?
+        {
+            visitor.rank = Some(hello.peer.rank);
+            self.first_came.get_or_insert_with(Instant::now);
+            self.forget_earlier_attempt(&hello);
+            arrival = self.roll.arrive(hello);
+        }
+        if ended {
+            return Err("it ended".to_owned());
+        }
+        match visitor.rank.is_none() && visitor.since.elapsed() > MANNERS {
+            true => Err(format!("it said nothing for {}", seconds(MANNERS))),
+            false => Ok(arrival),
+        }
+    }
+
+    fn hello(&self, inbox: &[u8]) -> Result<Option<Hello>, Malformed> {
+        let message = first_message(inbox, self.token)?;
+        message.map(|(body, _)| Hello::from_bytes(body)).transpose()
+    }
+
+    /// A rank that connects again has given its earlier connection up.
+    fn forget_earlier_attempt(&mut self, hello: &Hello) {
+        if self.roll.attempt_of(hello.peer.rank) == Some(hello.attempt) {
+            self.visitors.retain(|visitor| visitor.rank != Some(hello.peer.rank));
+        }
+    }
+
+    fn close(&mut self, visitor: &Visitor, why: &str) {
+        match visitor.rank {
+            Some(rank) => {
+                self.roll.leave(rank);
+                let text = format!("rank {} connected to the root and went away: {why}", rank.0);
+                self.log.event(&Event::Trouble(text));
+            }
+            None => {
+                let why = why.to_owned();
+                self.log.event(&Event::StrayConnection { from: visitor.from, why });
+            }
+        }
+    }
+
+    fn watch_the_clock(&mut self) -> Result<(), Error> {
+        let Some(first_came) = self.first_came else { return Ok(()) };
+        let waited = first_came.elapsed();
+        if waited > self.join_timeout && !self.roll.is_complete() {
+            return Err(roll::nobody_else_came(&self.roll, &seconds(self.join_timeout)));
+        }
+        if waited > self.next_reminder {
+            self.next_reminder *= 3;
+            let expected = self.roll.expected().unwrap_or(0);
+            let missing = self.roll.missing();
+            self.log.event(&Event::StillWaiting { expected, missing, waited });
+        }
+        Ok(())
+    }
+
+    fn answer(&self, answer: &Answer) {
+        let body = answer.to_bytes();
+        let mut writer = Writer::default();
+        writer.u32(body.len() as u32);
+        writer.0.extend(body);
+        let patience = Patience::new(&Abort::new(), Some(FAREWELL));
+        for visitor in self.visitors.iter().filter(|visitor| visitor.rank.is_some()) {
+            // Whoever does not hear it notices by itself that the connection ended.
+            if socket::send_all(&visitor.stream, &writer.0, &patience).is_ok() {
+                let _: io::Result<()> = visitor.stream.shutdown(std::net::Shutdown::Write);
+            }
+        }
+    }
+}

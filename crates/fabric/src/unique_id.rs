@@ -1,0 +1,150 @@
+//! The 128 bytes by which ranks find one another.
+//!
+//! An id says where its root listens and carries a random token, so that a root tells its own ranks
+//! from strangers. Whoever creates an id runs its root, a thread that ends when all ranks came.
+//! Bytes made by another library or cut in transport are refused, not connected to.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use crate::error::Error;
+use crate::identity;
+use crate::interface;
+use crate::root;
+use crate::settings::Settings;
+use crate::wire::{Malformed, Reader, Writer, mark};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"msccl-id");
+
+/// The version of everything that ranks say to one another.
+pub(crate) const WIRE_VERSION: u16 = 1;
+
+/// Length of an id in bytes, as in NCCL's ABI.
+pub const UNIQUE_ID_BYTES: usize = 128;
+
+/// Where the checksum stands; everything between the fields and it is zero.
+const CHECKSUM_AT: usize = UNIQUE_ID_BYTES - 8;
+
+/// By which ranks find one another; plain bytes in transport.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct UniqueId {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: u128,
+    /// Whether the address was fixed by the user, so that rank 0 opens the root.
+    pub(crate) fixed: bool,
+}
+
+impl UniqueId {
+    /// A new id. Its root listens in this process, unless the address is fixed: then every process
+    /// makes the same id, and the root is rank 0's affair.
+    pub fn create(settings: &Settings) -> Result<Self, Error> {
+        if let Some(address) = settings.root {
+            return Self::at(address);
+        }
+        let token = identity::random_u128()?;
+        let interface = interface::choose(&settings.interface, None)?;
+        let name = Some(interface.name.clone());
+        let address = root::start(interface.any_port(), token, name, settings)?;
+        Ok(Self { address, token, fixed: false })
+    }
+
+    /// The id of the root at a fixed address.
+    fn at(address: SocketAddr) -> Result<Self, Error> {
+        if interface::is_unspecified(address.ip()) || address.port() == 0 {
+            let text = "nobody can connect to it; name the host's own address and a port";
+            return Err(Error::invalid(format!("the root address is {address}: {text}")));
+        }
+        let text = address.to_string();
+        let half = |salt: &[u8]| u128::from(mark(&[salt, text.as_bytes()]));
+        Ok(Self { address, token: half(b"fixed root") << 64 | half(b"root fixed"), fixed: true })
+    }
+
+    /// The id as bytes.
+    pub fn to_bytes(&self) -> [u8; UNIQUE_ID_BYTES] {
+        let Self { address, token, fixed } = *self;
+        let mut writer = Writer::default();
+        writer.u64(MAGIC);
+        writer.u16(WIRE_VERSION);
+        writer.u8(u8::from(fixed));
+        writer.u128(token);
+        writer.address(address);
+        let mut bytes = [0; UNIQUE_ID_BYTES];
+        bytes[..writer.0.len()].copy_from_slice(&writer.0);
+        let checksum = mark(&[&bytes[..CHECKSUM_AT]]);
+        bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The id that `bytes` hold.
+    pub fn from_bytes(bytes: &[u8; UNIQUE_ID_BYTES]) -> Result<Self, Error> {
+        let mut reader = Reader(bytes);
+        if reader.u64() != Ok(MAGIC) {
+            let hint = "all ranks and whoever makes the id must load the same library";
+            return Err(Error::invalid(format!("the unique id is not one of ours; {hint}")));
+        }
+        let version = reader.u16().unwrap_or_default();
+        if version != WIRE_VERSION {
+            return Err(Error::mismatch(format!(
+                "the unique id speaks version {version} of the wire protocol, this library version \
+                 {WIRE_VERSION}; all ranks must load the same library"
+            )));
+        }
+        let (content, checksum) = bytes.split_at(CHECKSUM_AT);
+        if mark(&[content]).to_le_bytes() != checksum {
+            let hint = "pass all of its 128 bytes on unchanged";
+            return Err(Error::invalid(format!("the unique id was damaged in transport; {hint}")));
+        }
+        Self::fields(reader).map_err(|Malformed(why)| {
+            Error::invalid(format!("the unique id makes no sense: {why}"))
+        })
+    }
+
+    fn fields(mut reader: Reader<'_>) -> Result<Self, Malformed> {
+        let fixed = reader.u8()? != 0;
+        let token = reader.u128()?;
+        Ok(Self { fixed, token, address: reader.address()? })
+    }
+}
+
+impl fmt::Debug for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UniqueId({}, {:016x})", self.address, self.token as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> UniqueId {
+        UniqueId::at("10.0.0.1:4000".parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn bytes_bring_the_id_back() {
+        assert_eq!(UniqueId::from_bytes(&sample().to_bytes()), Ok(sample()));
+    }
+
+    #[test]
+    fn fixed_ids_are_alike_everywhere_and_differ_by_address() {
+        assert_eq!(sample().to_bytes(), sample().to_bytes());
+        let other = UniqueId::at("10.0.0.1:4001".parse().unwrap()).unwrap();
+        assert_ne!(other.token, sample().token);
+        assert!(UniqueId::at("0.0.0.0:4000".parse().unwrap()).is_err());
+        assert!(UniqueId::at("10.0.0.1:0".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn foreign_and_damaged_ids_are_refused() {
+        let check = |position: usize, expected: &str| {
+            let mut bytes = sample().to_bytes();
+            bytes[position] ^= 1;
+            let text = UniqueId::from_bytes(&bytes).unwrap_err().to_string();
+            assert!(text.contains(expected), "{text}");
+        };
+        check(0, "not one of ours");
+        check(8, "version 0 of the wire protocol");
+        check(20, "damaged");
+        check(100, "damaged");
+    }
+}

@@ -1,0 +1,130 @@
+//! Device memory: allocations, and copies that wait. A door for `unsafe`.
+//!
+//! A [`DeviceSpan`] is memory of a device that its owner keeps alive, so that reading, writing and
+//! filling it is safe: the driver checks addresses, the span checks lengths, and the host waits for
+//! the result. These copies go through the legacy stream. They fit set-up and tests; what must
+//! overlap goes through a stream.
+
+use std::ops::Range;
+
+use crate::address::DevicePtr;
+use crate::context::Context;
+use crate::error::Error;
+
+/// Memory of a device, alive for `'a`.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceSpan<'a> {
+    context: &'a Context,
+    base: DevicePtr,
+    length_bytes: usize,
+}
+
+impl<'a> DeviceSpan<'a> {
+    /// The span of memory that an owner in this crate has.
+    ///
+    /// # Safety
+    ///
+    /// The memory is a device's, and mapped for `'a`.
+    pub(crate) unsafe fn new(context: &'a Context, base: DevicePtr, length_bytes: usize) -> Self {
+        Self { context, base, length_bytes }
+    }
+
+    /// Where it begins.
+    pub fn ptr(self) -> DevicePtr {
+        self.base
+    }
+
+    /// How long it is.
+    pub fn length_bytes(self) -> usize {
+        self.length_bytes
+    }
+
+    /// The bytes of `range`, counted from the beginning of this span.
+    pub fn slice(self, range: Range<usize>) -> Result<Self, Error> {
+        let length_bytes = range.end.saturating_sub(range.start);
+        if range.start > range.end || range.end > self.length_bytes {
+            let (offset, bytes) = (range.start, length_bytes);
+            return Err(Error::OutOfRange { offset, bytes, length_bytes: self.length_bytes });
+        }
+        Ok(Self { base: self.base.offset(range.start), length_bytes, ..self })
+    }
+
+    /// Writes `bytes` to the beginning of the span, which must be long enough.
+    pub fn write(self, bytes: &[u8]) -> Result<(), Error> {
+        let to = self.slice(0..bytes.len())?;
+        let _entered = self.context.enter()?;
+        // SAFETY: both sides have `bytes.len()` bytes; the driver has read `bytes` on return.
+        unsafe {
+            self.context.calls().copy_to_device(to.base.0, bytes.as_ptr().cast(), bytes.len())
+        }
+    }
+
+    /// Reads as many bytes as `into` has from the beginning of the span, which must be long enough.
+    pub fn read(self, into: &mut [u8]) -> Result<(), Error> {
+        let from = self.slice(0..into.len())?;
+        let _entered = self.context.enter()?;
+        let to = into.as_mut_ptr().cast();
+        // SAFETY: both sides have `into.len()` bytes; `into` is written on return.
+        unsafe { self.context.calls().copy_from_device(to, from.base.0, into.len()) }
+    }
+
+    /// Sets every byte and waits until it is done.
+    pub fn fill(self, byte: u8) -> Result<(), Error> {
+        let _entered = self.context.enter()?;
+        // SAFETY: the memory is a device's and alive.
+        unsafe { self.context.calls().fill(self.base.0, byte, self.length_bytes)? };
+        self.context.calls().stream_synchronize(crate::stream::LEGACY)
+    }
+}
+
+/// Memory of a device, freed when dropped. Other processes can open it by an
+/// [`IpcHandle`](crate::IpcHandle).
+///
+/// Freeing waits for the device where it must; it does not wait for kernels of *other* devices.
+#[derive(Debug)]
+pub struct DeviceBuffer {
+    context: Context,
+    base: DevicePtr,
+    length_bytes: usize,
+}
+
+impl DeviceBuffer {
+    /// `length_bytes` bytes, at least one, with whatever they held.
+    pub fn new(context: &Context, length_bytes: usize) -> Result<Self, Error> {
+        let _entered = context.enter()?;
+        let mut base = 0;
+        context.calls().memory_alloc(&mut base, length_bytes)?;
+        Ok(Self { context: context.clone(), base: DevicePtr(base), length_bytes })
+    }
+
+    /// `length_bytes` zeros.
+    pub fn zeroed(context: &Context, length_bytes: usize) -> Result<Self, Error> {
+        let buffer = Self::new(context, length_bytes)?;
+        buffer.span().fill(0)?;
+        Ok(buffer)
+    }
+
+    /// Where it begins; aligned to 256 bytes.
+    pub fn ptr(&self) -> DevicePtr {
+        self.base
+    }
+
+    /// How long it is.
+    pub fn length_bytes(&self) -> usize {
+        self.length_bytes
+    }
+
+    /// All of it, to read and write.
+    pub fn span(&self) -> DeviceSpan<'_> {
+        // SAFETY: the allocation belongs to `self`.
+        unsafe { DeviceSpan::new(&self.context, self.base, self.length_bytes) }
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        // A driver that has shut down has freed it.
+        let Ok(_entered) = self.context.enter() else { return };
+        let _ = self.context.calls().memory_free(self.base.0);
+    }
+}

@@ -1,0 +1,3 @@
+//! Tasks of developers.
+
+fn main() {}

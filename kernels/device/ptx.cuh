@@ -1,0 +1,273 @@
+// One PTX instruction per function; nothing else in this folder holds inline PTX.
+//
+// The names say what PTX says: the operation, its memory order and its scope. `weak` accesses may be
+// reordered and cached; `relaxed` ones are coherent at their scope, word by word; `acquire` and
+// `release` order the accesses of this thread and, through a barrier, those of its thread block.
+// Every access is to global memory, and every function is a compiler barrier to memory.
+#pragma once
+
+namespace msccl::ptx {
+
+using u16 = unsigned short;
+using u32 = unsigned;
+using u64 = unsigned long long;
+
+struct Words4 {
+    u32 x, y, z, w;
+};
+
+struct Words2 {
+    u32 x, y;
+};
+
+struct Doubles2 {
+    u64 x, y;
+};
+
+// ---- Coherent loads ------------------------------------------------------------------------------
+
+__device__ inline u64 ld_acquire_sys_u64(u64 address) {
+    u64 value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ inline u64 ld_acquire_gpu_u64(u64 address) {
+    u64 value;
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ inline u64 ld_relaxed_sys_u64(u64 address) {
+    u64 value;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ inline u32 ld_relaxed_sys_u32(u64 address) {
+    u32 value;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ inline Words4 ld_relaxed_sys_4u32(u64 address) {
+    Words4 value;
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(address)
+                 : "memory");
+    return value;
+}
+
+__device__ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
+    Doubles2 value;
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(value.x), "=l"(value.y)
+                 : "l"(address)
+                 : "memory");
+    return value;
+}
+
+__device__ inline Words4 ld_relaxed_gpu_4u32(u64 address) {
+    Words4 value;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(address)
+                 : "memory");
+    return value;
+}
+
+__device__ inline u64 ld_relaxed_gpu_u64(u64 address) {
+    u64 value;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ inline u32 ld_relaxed_gpu_u32(u64 address) {
+    u32 value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ inline u16 ld_relaxed_gpu_u16(u64 address) {
+    u16 value;
+    asm volatile("ld.relaxed.gpu.global.u16 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ inline u32 ld_relaxed_gpu_u8(u64 address) {
+    u32 value;
+    asm volatile("ld.relaxed.gpu.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+}
+
+// ---- Plain loads ---------------------------------------------------------------------------------
+
+__device__ inline Words4 ld_weak_4u32(u64 address) {
+    Words4 value;
+    asm volatile("ld.weak.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(address)
+                 : "memory");
+    return value;
+}
+
+// For memory that nobody writes while the kernel runs.
+__device__ inline Words4 ld_constant_4u32(u64 address) {
+    Words4 value;
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(address)
+                 : "memory");
+    return value;
+}
+
+__device__ inline u32 ld_constant_u32(u64 address) {
+    u32 value;
+    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+}
+
+// ---- Coherent stores -----------------------------------------------------------------------------
+
+__device__ inline void st_release_sys_u64(u64 address, u64 value) {
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+
+__device__ inline void st_release_gpu_u64(u64 address, u64 value) {
+    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+
+__device__ inline void st_release_sys_u32(u64 address, u32 value) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+
+__device__ inline void st_relaxed_sys_u64(u64 address, u64 value) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+
+__device__ inline void st_relaxed_sys_u32(u64 address, u32 value) {
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+
+__device__ inline void st_relaxed_sys_4u32(u64 address, Words4 value) {
+    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address),
+                 "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+                 : "memory");
+}
+
+__device__ inline void st_relaxed_sys_2u64(u64 address, Doubles2 value) {
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(address), "l"(value.x),
+                 "l"(value.y)
+                 : "memory");
+}
+
+// ---- Plain stores --------------------------------------------------------------------------------
+
+__device__ inline void st_weak_4u32(u64 address, Words4 value) {
+    asm volatile("st.weak.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(value.x),
+                 "r"(value.y), "r"(value.z), "r"(value.w)
+                 : "memory");
+}
+
+__device__ inline void st_weak_u64(u64 address, u64 value) {
+    asm volatile("st.weak.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+
+__device__ inline void st_weak_u32(u64 address, u32 value) {
+    asm volatile("st.weak.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+
+__device__ inline void st_weak_u16(u64 address, u16 value) {
+    asm volatile("st.weak.global.u16 [%0], %1;" ::"l"(address), "h"(value) : "memory");
+}
+
+__device__ inline void st_weak_u8(u64 address, u32 value) {
+    asm volatile("st.weak.global.u8 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+
+// ---- Order ---------------------------------------------------------------------------------------
+
+__device__ inline void fence_acq_rel_gpu() {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+
+__device__ inline u32 atom_add_acq_rel_gpu_u32(u64 address, u32 value) {
+    u32 old;
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(address), "r"(value)
+                 : "memory");
+    return old;
+}
+
+// ---- Time ----------------------------------------------------------------------------------------
+
+__device__ inline u64 globaltimer_ns() {
+    u64 value;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value));
+    return value;
+}
+
+// ---- Numbers -------------------------------------------------------------------------------------
+
+__device__ inline float cvt_f32_f16(u16 half) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return value;
+}
+
+__device__ inline u16 cvt_rn_f16_f32(float value) {
+    u16 half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+}
+
+#if __CUDA_ARCH__ >= 800
+__device__ inline u16 cvt_rn_bf16_f32(float value) {
+    u16 half;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+}
+#endif
+
+#if __CUDA_ARCH__ >= 890
+// The first argument becomes the upper byte.
+__device__ inline u16 cvt_rn_satfinite_e4m3x2_f32(float upper, float lower) {
+    u16 bytes;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bytes) : "f"(upper), "f"(lower));
+    return bytes;
+}
+
+__device__ inline u16 cvt_rn_satfinite_e5m2x2_f32(float upper, float lower) {
+    u16 bytes;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bytes) : "f"(upper), "f"(lower));
+    return bytes;
+}
+#endif
+
+__device__ inline float min_f32(float a, float b) {
+    float value;
+    asm("min.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
+
+__device__ inline float max_f32(float a, float b) {
+    float value;
+    asm("max.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
+
+__device__ inline double min_f64(double a, double b) {
+    double value;
+    asm("min.f64 %0, %1, %2;" : "=d"(value) : "d"(a), "d"(b));
+    return value;
+}
+
+__device__ inline double max_f64(double a, double b) {
+    double value;
+    asm("max.f64 %0, %1, %2;" : "=d"(value) : "d"(a), "d"(b));
+    return value;
+}
+
+}  // namespace msccl::ptx
