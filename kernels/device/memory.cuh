@@ -15,6 +15,12 @@ using ptx::u16;
 using ptx::u32;
 using ptx::u64;
 
+// The address of something in global memory.
+template <class Record>
+__device__ inline u64 address(const Record* record) {
+    return reinterpret_cast<u64>(record);
+}
+
 // Some bytes in registers, in memory order.
 template <int WORDS>
 struct Pack {

@@ -12,8 +12,11 @@ struct Arithmetic {
     u32 divisor;    // 0: nothing is divided
 };
 
-// Most sources whose loads are in flight before the first is used.
-constexpr int GROUP = 8;
+// Most sources whose loads are in flight before the first is used. Bytes take many instructions each.
+template <class Number>
+constexpr int group() {
+    return Number::BYTES == 1 ? 4 : 8;
+}
 
 // ---- One element ---------------------------------------------------------------------------------
 
@@ -55,7 +58,7 @@ struct Sum {
 
     typename Number::Wide value[ELEMENTS];
 
-    __device__ void start(const Pack<WORDS>& pack) {
+    __device__ __forceinline__ void start(const Pack<WORDS>& pack) {
 #pragma unroll
         for (int at = 0; at < ELEMENTS; ++at) {
             value[at] = Number::widen(element<Number::BYTES>(pack, at));
@@ -64,7 +67,7 @@ struct Sum {
 
     // Combines with `packs[first]` and those after it, as far as there are `count`.
     template <int MOST>
-    __device__ void add(u32 reduction, const Pack<WORDS> (&packs)[MOST], int first, int count) {
+    __device__ __forceinline__ void add(u32 reduction, const Pack<WORDS> (&packs)[MOST], int first, int count) {
         auto each = [&](auto combine) {
 #pragma unroll
             for (int pack = 0; pack < MOST; ++pack) {
@@ -84,7 +87,7 @@ struct Sum {
         }
     }
 
-    __device__ Pack<WORDS> finish(u32 divisor) {
+    __device__ __forceinline__ Pack<WORDS> finish(u32 divisor) {
         Pack<WORDS> pack{};
         if (divisor != 0) {
 #pragma unroll

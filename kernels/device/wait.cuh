@@ -16,8 +16,8 @@ struct Reason {
 
 // The parts of a launch that waits need, and what they tell the thread block. In shared memory.
 struct Watch {
-    u64 control;          // the address of `msccl_control`
-    u64 progress;         // the address of this thread block's `msccl_progress`
+    msccl_control* control;
+    msccl_progress* progress;  // this thread block's
     u64 call;
     u32 report_after_us;
     u32 step;
@@ -43,48 +43,55 @@ public:
     __device__ bool again(Watch& watch, const Reason& reason) {
         if (++looks_ < LOOKS) return true;
         looks_ = 0;
-        return check(watch, reason);
+        state_ = check(watch, reason, state_);
+        return state_ != GIVEN_UP;
     }
 
     // The wait is over: it no longer shows.
     __device__ void over(Watch& watch) {
-        if (!reported_) return;
-        ptx::st_relaxed_sys_u32(watch.progress + __builtin_offsetof(msccl_progress, kind),
-                                MSCCL_WAITING_NOTHING);
-        reported_ = false;
-        atomicExch(&watch.reporting, 0);
+        if (state_ != GIVEN_UP && (state_ & SHOWN)) hide(watch);
     }
 
 private:
-    __device__ __noinline__ bool check(Watch& watch, const Reason& reason) {
+    // What a wait remembers: 0 at first, then since when it has lasted in ns, with a bit for whether it
+    // shows. In one register, so that it never needs memory.
+    using State = u64;
+    static constexpr State SHOWN = 1;
+    static constexpr State GIVEN_UP = ~0ull;
+
+    __device__ __noinline__ static State check(Watch& watch, Reason reason, State state) {
         volatile u32& aborted = watch.aborted;
-        if (ptx::ld_relaxed_sys_u32(watch.control + __builtin_offsetof(msccl_control, abort))) {
-            ptx::st_relaxed_sys_u32(watch.control + __builtin_offsetof(msccl_control, aborted), 1);
+        if (ptx::ld_relaxed_sys_u32(address(&watch.control->abort))) {
+            ptx::st_relaxed_sys_u32(address(&watch.control->aborted), 1);
             aborted = 1;
         }
-        if (aborted) return false;
-        u64 now_ns = ptx::globaltimer_ns();
-        if (since_ns_ == 0) since_ns_ = now_ns;
-        if (!reported_ && now_ns - since_ns_ > 1000ull * watch.report_after_us) report(watch, reason);
+        if (aborted) return GIVEN_UP;
+        u64 now_ns = ptx::globaltimer_ns() & ~SHOWN;
+        if (state == 0) return now_ns;
+        bool late = now_ns - (state & ~SHOWN) > 1000ull * watch.report_after_us;
+        return late && !(state & SHOWN) && show(watch, reason) ? state | SHOWN : state;
+    }
+
+    // Whether this wait now shows: one at a time does.
+    __device__ static bool show(Watch& watch, const Reason& reason) {
+        if (atomicCAS(&watch.reporting, 0, 1) != 0) return false;
+        msccl_progress* entry = watch.progress;
+        ptx::st_relaxed_sys_u32(address(&entry->step), watch.step);
+        ptx::st_relaxed_sys_u32(address(&entry->round), watch.round);
+        ptx::st_relaxed_sys_u32(address(&entry->subject), reason.subject);
+        ptx::st_relaxed_sys_u64(address(&entry->number), reason.number);
+        ptx::st_relaxed_sys_u64(address(&entry->call), watch.call);
+        ptx::st_release_sys_u32(address(&entry->kind), reason.kind);
         return true;
     }
 
-    // One wait at a time shows.
-    __device__ void report(Watch& watch, const Reason& reason) {
-        if (atomicCAS(&watch.reporting, 0, 1) != 0) return;
-        reported_ = true;
-        u64 entry = watch.progress;
-        ptx::st_relaxed_sys_u32(entry + __builtin_offsetof(msccl_progress, step), watch.step);
-        ptx::st_relaxed_sys_u32(entry + __builtin_offsetof(msccl_progress, round), watch.round);
-        ptx::st_relaxed_sys_u32(entry + __builtin_offsetof(msccl_progress, subject), reason.subject);
-        ptx::st_relaxed_sys_u64(entry + __builtin_offsetof(msccl_progress, number), reason.number);
-        ptx::st_relaxed_sys_u64(entry + __builtin_offsetof(msccl_progress, call), watch.call);
-        ptx::st_release_sys_u32(entry + __builtin_offsetof(msccl_progress, kind), reason.kind);
+    __device__ __noinline__ static void hide(Watch& watch) {
+        ptx::st_relaxed_sys_u32(address(&watch.progress->kind), MSCCL_WAITING_NOTHING);
+        atomicExch(&watch.reporting, 0);
     }
 
     u32 looks_ = 0;
-    bool reported_ = false;
-    u64 since_ns_ = 0;
+    State state_ = 0;
 };
 
 }  // namespace msccl

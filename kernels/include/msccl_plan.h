@@ -164,30 +164,6 @@ struct msccl_launch {
     unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
 };
 static_assert(sizeof(msccl_launch) == 152, "msccl_launch");
-static_assert(__builtin_offsetof(msccl_launch, plan) == 0, "msccl_launch.plan");
-static_assert(__builtin_offsetof(msccl_launch, links) == 8, "msccl_launch.links");
-static_assert(__builtin_offsetof(msccl_launch, input) == 16, "msccl_launch.input");
-static_assert(__builtin_offsetof(msccl_launch, output) == 24, "msccl_launch.output");
-static_assert(__builtin_offsetof(msccl_launch, scratch) == 32, "msccl_launch.scratch");
-static_assert(__builtin_offsetof(msccl_launch, signals) == 40, "msccl_launch.signals");
-static_assert(__builtin_offsetof(msccl_launch, clock) == 48, "msccl_launch.clock");
-static_assert(__builtin_offsetof(msccl_launch, control) == 56, "msccl_launch.control");
-static_assert(__builtin_offsetof(msccl_launch, progress) == 64, "msccl_launch.progress");
-static_assert(__builtin_offsetof(msccl_launch, block_bytes) == 72, "msccl_launch.block_bytes");
-static_assert(__builtin_offsetof(msccl_launch, chunk_bytes) == 80, "msccl_launch.chunk_bytes");
-static_assert(__builtin_offsetof(msccl_launch, part_bytes) == 88, "msccl_launch.part_bytes");
-static_assert(__builtin_offsetof(msccl_launch, slice_bytes) == 96, "msccl_launch.slice_bytes");
-static_assert(__builtin_offsetof(msccl_launch, rounds) == 104, "msccl_launch.rounds");
-static_assert(__builtin_offsetof(msccl_launch, instances) == 108, "msccl_launch.instances");
-static_assert(__builtin_offsetof(msccl_launch, chunks_per_message) == 112, "msccl_launch.chunks_per_message");
-static_assert(__builtin_offsetof(msccl_launch, link_depth) == 116, "msccl_launch.link_depth");
-static_assert(__builtin_offsetof(msccl_launch, slot_bytes) == 120, "msccl_launch.slot_bytes");
-static_assert(__builtin_offsetof(msccl_launch, reduction) == 124, "msccl_launch.reduction");
-static_assert(__builtin_offsetof(msccl_launch, divisor) == 128, "msccl_launch.divisor");
-static_assert(__builtin_offsetof(msccl_launch, flags) == 132, "msccl_launch.flags");
-static_assert(__builtin_offsetof(msccl_launch, report_after_us) == 136, "msccl_launch.report_after_us");
-static_assert(__builtin_offsetof(msccl_launch, reserved) == 140, "msccl_launch.reserved");
-static_assert(__builtin_offsetof(msccl_launch, call) == 144, "msccl_launch.call");
 
 // One end of a link, as one instance of one rank sees it. The slots and the tail lie with the receiver, the head lies with the sender.
 struct msccl_link_end {
@@ -197,19 +173,14 @@ struct msccl_link_end {
     unsigned long long counter;  // `u64` in the memory of this end: messages posted or taken by it, kept from launch to launch
 };
 static_assert(sizeof(msccl_link_end) == 32, "msccl_link_end");
-static_assert(__builtin_offsetof(msccl_link_end, slots) == 0, "msccl_link_end.slots");
-static_assert(__builtin_offsetof(msccl_link_end, tail) == 8, "msccl_link_end.tail");
-static_assert(__builtin_offsetof(msccl_link_end, head) == 16, "msccl_link_end.head");
-static_assert(__builtin_offsetof(msccl_link_end, counter) == 24, "msccl_link_end.counter");
 
-// Counts the launches of one stream of calls; no two kernels that share it may run at once.
+// Where the signals of one stream of calls stand; no two kernels that share it may run at once.
 struct msccl_clock {
-    unsigned epoch;  // launches that have ended; signals start from it
+    unsigned long long base;  // what this launch adds to its signals; the last thread block to end raises it above all of them
     unsigned finished;  // thread blocks of this launch that have ended; 0 between launches
+    unsigned reserved;  // 0
 };
-static_assert(sizeof(msccl_clock) == 8, "msccl_clock");
-static_assert(__builtin_offsetof(msccl_clock, epoch) == 0, "msccl_clock.epoch");
-static_assert(__builtin_offsetof(msccl_clock, finished) == 4, "msccl_clock.finished");
+static_assert(sizeof(msccl_clock) == 16, "msccl_clock");
 
 // How host and kernels stop one another.
 struct msccl_control {
@@ -217,8 +188,6 @@ struct msccl_control {
     unsigned aborted;  // a kernel writes 1: some thread block gave up, so memory and links hold anything
 };
 static_assert(sizeof(msccl_control) == 8, "msccl_control");
-static_assert(__builtin_offsetof(msccl_control, abort) == 0, "msccl_control.abort");
-static_assert(__builtin_offsetof(msccl_control, aborted) == 4, "msccl_control.aborted");
 
 // What a thread block has been waiting for, longer than `report_after_us`. Read `kind` last and again: the entry is written while others read it.
 struct msccl_progress {
@@ -230,12 +199,6 @@ struct msccl_progress {
     unsigned long long call;  // the launch's `call`
 };
 static_assert(sizeof(msccl_progress) == 32, "msccl_progress");
-static_assert(__builtin_offsetof(msccl_progress, kind) == 0, "msccl_progress.kind");
-static_assert(__builtin_offsetof(msccl_progress, step) == 4, "msccl_progress.step");
-static_assert(__builtin_offsetof(msccl_progress, round) == 8, "msccl_progress.round");
-static_assert(__builtin_offsetof(msccl_progress, subject) == 12, "msccl_progress.subject");
-static_assert(__builtin_offsetof(msccl_progress, number) == 16, "msccl_progress.number");
-static_assert(__builtin_offsetof(msccl_progress, call) == 24, "msccl_progress.call");
 
 // What the kernel that scales an input is given by value: `to[i] = from[i] * scalar`, rounded once. `from` and `to` are the same or disjoint.
 struct msccl_scale {
@@ -246,8 +209,3 @@ struct msccl_scale {
     unsigned long long scalar_address;  // where the scalar lies in memory that the device reads, or 0
 };
 static_assert(sizeof(msccl_scale) == 40, "msccl_scale");
-static_assert(__builtin_offsetof(msccl_scale, from) == 0, "msccl_scale.from");
-static_assert(__builtin_offsetof(msccl_scale, to) == 8, "msccl_scale.to");
-static_assert(__builtin_offsetof(msccl_scale, elements) == 16, "msccl_scale.elements");
-static_assert(__builtin_offsetof(msccl_scale, scalar) == 24, "msccl_scale.scalar");
-static_assert(__builtin_offsetof(msccl_scale, scalar_address) == 32, "msccl_scale.scalar_address");

@@ -88,10 +88,6 @@ impl Patience {
         self.left().map_or(SLICE, |left| left.clamp(Duration::from_micros(1), SLICE))
     }
 
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
-    }
-
     pub(crate) fn abort(&self) -> &Abort {
         &self.abort
     }

@@ -136,7 +136,8 @@ pub(crate) fn sleep(pause: Duration, patience: &Patience) -> Result<(), Stop> {
     patience.check()
 }
 
-fn connect_once(address: SocketAddr, patience: &Patience) -> Result<TcpStream, Failure> {
+/// Connects to `address` if someone listens there.
+pub(crate) fn connect_once(address: SocketAddr, patience: &Patience) -> Result<TcpStream, Failure> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let stream = TcpStream::from(net::socket_with(family, SocketType::STREAM, flags, None)?);

@@ -14,6 +14,7 @@
 
 use std::convert::Infallible;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::os::fd::OwnedFd;
 
 use cudarc::driver::sys;
 
@@ -70,6 +71,7 @@ macro_rules! calls {
             self.check($symbol, unsafe { function($($argument),*) })
         }
     };
+    (@method inner $name:ident $symbol:literal ($($argument:ident: $type:ty),*)) => {};
     (@method unsafe $name:ident $symbol:literal ($($argument:ident: $type:ty),*)) => {
         #[doc = concat!("`", $symbol, "`.\n\n# Safety\n\nWhat the driver's documentation asks.")]
         pub(crate) unsafe fn $name(&self, $($argument: $type),*) -> Result<(), Error> {
@@ -84,8 +86,9 @@ calls! {
     // The driver itself.
     safe init = "cuInit"(flags: c_uint);
     safe driver_version = "cuDriverGetVersion"(version: &mut c_int);
-    unsafe error_name = "cuGetErrorName"(code: CuResult, name: &mut *const c_char);
-    unsafe error_text = "cuGetErrorString"(code: CuResult, text: &mut *const c_char);
+    // Asked by `check` alone, about failures of the others.
+    inner error_name = "cuGetErrorName"(code: CuResult, name: &mut *const c_char);
+    inner error_text = "cuGetErrorString"(code: CuResult, text: &mut *const c_char);
 
     // Devices.
     safe device_count = "cuDeviceGetCount"(count: &mut c_int);
@@ -171,9 +174,9 @@ calls! {
     );
     safe physical_release = "cuMemRelease"(handle: u64);
     safe physical_of = "cuMemRetainAllocationHandle"(handle: &mut u64, address: u64);
-    // Writes a file descriptor for the type that this crate asks for.
+    // Opens a descriptor for the kind `POSIX_FILE_DESCRIPTOR`, the only one this crate asks for.
     safe physical_export = "cuMemExportToShareableHandle"(
-        descriptor: &mut c_int, handle: u64, kind: c_uint, flags: c_ulonglong,
+        descriptor: &mut Option<OwnedFd>, handle: u64, kind: c_uint, flags: c_ulonglong,
     );
     safe physical_import = "cuMemImportFromShareableHandle"(
         handle: &mut u64, descriptor: usize, kind: c_uint,

@@ -1,6 +1,5 @@
-//! The driver: loaded once, or a typed reason why not.
+//! The driver: loaded once, or a typed reason why not. A door for `unsafe`.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -49,15 +48,22 @@ impl Driver {
     /// bad.
     pub fn load() -> Result<&'static Self, Unavailable> {
         static DRIVER: OnceLock<Result<&'static Driver, Unavailable>> = OnceLock::new();
-        DRIVER.get_or_init(|| Self::load_from(Path::new(LIBRARY))).clone()
+        // SAFETY: whoever installs a library under this name says that it is a driver.
+        DRIVER.get_or_init(|| unsafe { Self::load_from(Path::new(LIBRARY)) }).clone()
     }
 
     /// The driver in the library `path`, loaded anew by each call and never unloaded.
     ///
-    /// For tests and for drivers in unusual places. The library's code runs in this process.
-    pub fn load_from(path: &Path) -> Result<&'static Self, Unavailable> {
+    /// For tests and for drivers in unusual places.
+    ///
+    /// # Safety
+    ///
+    /// If there is a library, it is a driver: its functions have the signatures of the CUDA driver
+    /// interface, and it may be loaded into this process.
+    pub unsafe fn load_from(path: &Path) -> Result<&'static Self, Unavailable> {
         let library = path.display().to_string();
-        let calls = match Library::open(path.as_os_str() as &OsStr) {
+        // SAFETY: promised by the caller.
+        let calls = match unsafe { Library::open(path.as_os_str()) } {
             Ok(opened) => Calls::find(&opened),
             Err(reason) => return Err(Unavailable::NoLibrary { library, reason }),
         };

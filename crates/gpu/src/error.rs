@@ -73,7 +73,10 @@ pub enum Error {
         call: &'static str,
     },
     /// The driver reported success and gave nothing.
-    NoHandle,
+    NoHandle {
+        /// What was asked for.
+        wanted: &'static str,
+    },
     /// A device image was refused.
     Image {
         /// What the driver returned.
@@ -102,7 +105,7 @@ impl Error {
         match self {
             Self::Driver { code, .. } | Self::Image { code, .. } => Some(*code),
             Self::MissingSymbol { .. }
-            | Self::NoHandle
+            | Self::NoHandle { .. }
             | Self::OutOfRange { .. }
             | Self::Name(_) => None,
         }
@@ -124,7 +127,9 @@ impl fmt::Display for Error {
             Self::MissingSymbol { call } => {
                 write!(f, "the installed driver has no {call}: update the NVIDIA driver")
             }
-            Self::NoHandle => write!(f, "the driver reported success and gave no handle"),
+            Self::NoHandle { wanted } => {
+                write!(f, "the driver was asked for {wanted}, reported success and gave nothing")
+            }
             Self::Image { code: CuResult(code), name, log } => {
                 write!(f, "the driver refused the device code: {name} ({code})")?;
                 if log.is_empty() { Ok(()) } else { write!(f, "\n{log}") }

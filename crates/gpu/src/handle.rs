@@ -45,8 +45,7 @@ impl<T> Out<T> {
 }
 
 impl Out<sys::CUctx_st> {
-    /// The primary context written here. The driver keeps its address valid for good: a context
-    /// given back, or reset by somebody else, is refused and never freed memory.
+    /// The primary context written here, alive because whoever has the `Out` has retained it.
     pub(crate) fn retained(&self) -> Handle<'_, sys::CUctx_st> {
         Handle { raw: self.0, alive: PhantomData }
     }
@@ -96,6 +95,9 @@ unsafe impl<T> Sync for Handle<'_, T> {}
 
 /// A kind of object that this crate makes and destroys.
 pub(crate) trait Object: Sized {
+    /// What an error calls it.
+    const NAME: &'static str;
+
     /// Destroys the object.
     ///
     /// # Safety
@@ -120,7 +122,7 @@ impl<T: Object> Owned<T> {
         let mut object = Out::empty();
         create(context.calls(), &mut object)?;
         if object.0.is_null() {
-            return Err(Error::NoHandle);
+            return Err(Error::NoHandle { wanted: T::NAME });
         }
         Ok(Self { object, context: context.clone() })
     }
@@ -147,8 +149,10 @@ impl<T: Object> Drop for Owned<T> {
 
 /// Says for each kind of object by which call it ends.
 macro_rules! ends_by {
-    ($($object:ident: $call:ident;)*) => {$(
+    ($($object:ident, $name:literal: $call:ident;)*) => {$(
         impl Object for sys::$object {
+            const NAME: &'static str = $name;
+
             unsafe fn destroy(calls: &Calls, raw: *mut Self) -> Result<(), Error> {
                 // SAFETY: promised by the caller.
                 unsafe { calls.$call(raw) }
@@ -158,9 +162,9 @@ macro_rules! ends_by {
 }
 
 ends_by! {
-    CUstream_st: stream_destroy;
-    CUevent_st: event_destroy;
-    CUgraph_st: graph_destroy;
-    CUgraphExec_st: graph_exec_destroy;
-    CUmod_st: module_unload;
+    CUstream_st, "a stream": stream_destroy;
+    CUevent_st, "an event": event_destroy;
+    CUgraph_st, "a graph": graph_destroy;
+    CUgraphExec_st, "a graph to launch": graph_exec_destroy;
+    CUmod_st, "a module": module_unload;
 }

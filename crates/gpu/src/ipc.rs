@@ -62,11 +62,7 @@ impl IpcMapping {
 
     /// All of it, to read and write.
     pub fn span(&self) -> DeviceSpan<'_> {
-        DeviceSpan::of_mapping(self)
-    }
-
-    pub(crate) fn context(&self) -> &Context {
-        &self.context
+        DeviceSpan::lent(&self.context, self.base, self.length_bytes)
     }
 }
 

@@ -1,1 +1,65 @@
 //! The CUDA driver, made safe and found at run time.
+//!
+//! **What it guarantees.** A program with this crate starts on a machine without a driver, and
+//! [`Driver::load`] says in a type why there is none. No call panics. A code that a newer driver
+//! returns is a number, not undefined behaviour; a function that an older driver lacks is an error
+//! of the call that needs it. Objects are destroyed when dropped, in their own context, and the
+//! caller's current context is the same after every call as before it.
+//!
+//! **What it does not.** It does not know what kernels do: launching one, launching a graph, and
+//! copying in a stream are `unsafe`, and so is taking a stream from a raw pointer. The addresses in
+//! [`DevicePtr`]s are numbers. Errors of kernels surface, as the driver has it, in later calls.
+//!
+//! Read in this order: [`Driver`], [`Device`], [`Context`], then memory ([`DeviceBuffer`],
+//! [`PinnedBuffer`], [`IpcMapping`], [`VmmAllocation`]), order ([`Stream`], [`Event`]), code
+//! ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]).
+//!
+//! `unsafe` stands in few modules, each of which says so in its first lines. `calls` is the table
+//! of everything that the driver is asked; `handle` says how long its objects live.
+//!
+//! Absent from this crate: what is computed, ranks, printing, the environment.
+
+mod error;
+
+mod library;
+
+mod handle;
+
+mod calls;
+
+mod driver;
+
+mod device;
+
+mod context;
+
+mod address;
+mod ipc;
+mod memory;
+mod pinned;
+mod vmm;
+
+mod event;
+mod stream;
+
+mod launch;
+mod module;
+
+mod capture;
+mod graph;
+
+pub use address::{AddressRange, DevicePtr, MemoryKind, PointerInfo};
+pub use capture::{CaptureMode, CaptureModeGuard, CaptureState};
+pub use context::{Context, ContextGuard};
+pub use device::{ComputeCapability, Device, PeerReach};
+pub use driver::{Driver, DriverVersion};
+pub use error::{CuResult, Error, Unavailable};
+pub use event::Event;
+pub use graph::{Graph, GraphExec};
+pub use ipc::{IpcHandle, IpcMapping};
+pub use launch::Launch;
+pub use memory::{DeviceBuffer, DeviceSpan};
+pub use module::{Function, FunctionAttributes, Image, Module};
+pub use pinned::{PinnedBuffer, RegisteredMemory};
+pub use stream::{Stream, StreamRef};
+pub use vmm::{VmmAllocation, VmmMapping, vmm_granularity};

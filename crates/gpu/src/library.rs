@@ -11,9 +11,12 @@ pub(crate) struct Library(&'static libloading::Library);
 
 impl Library {
     /// Opens `name`, a path or a name for the loader to find.
-    pub(crate) fn open(name: &OsStr) -> Result<Self, String> {
-        // SAFETY: the driver's initialisers are made to run in any process; a path other than the
-        // driver's is the caller's own choice of code to run.
+    ///
+    /// # Safety
+    ///
+    /// The library's initialisers may be run.
+    pub(crate) unsafe fn open(name: &OsStr) -> Result<Self, String> {
+        // SAFETY: promised by the caller.
         let library = unsafe { libloading::Library::new(name) }.map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             cause.unwrap_or_else(|| error.to_string())

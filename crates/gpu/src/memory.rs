@@ -20,12 +20,9 @@ pub struct DeviceSpan<'a> {
 }
 
 impl<'a> DeviceSpan<'a> {
-    /// The span of memory that an owner in this crate has.
-    ///
-    /// # Safety
-    ///
-    /// The memory is a device's, and mapped for `'a`.
-    pub(crate) unsafe fn new(context: &'a Context, base: DevicePtr, length_bytes: usize) -> Self {
+    /// Memory that an owner lends: only what allocates or maps device memory in this crate calls
+    /// this, with what it has.
+    pub(crate) fn lent(context: &'a Context, base: DevicePtr, length_bytes: usize) -> Self {
         Self { context, base, length_bytes }
     }
 
@@ -73,7 +70,7 @@ impl<'a> DeviceSpan<'a> {
         let _entered = self.context.enter()?;
         // SAFETY: the memory is a device's and alive.
         unsafe { self.context.calls().fill(self.base.0, byte, self.length_bytes)? };
-        self.context.calls().stream_synchronize(crate::stream::LEGACY)
+        self.context.calls().stream_synchronize(crate::stream::legacy())
     }
 }
 
@@ -116,8 +113,7 @@ impl DeviceBuffer {
 
     /// All of it, to read and write.
     pub fn span(&self) -> DeviceSpan<'_> {
-        // SAFETY: the allocation belongs to `self`.
-        unsafe { DeviceSpan::new(&self.context, self.base, self.length_bytes) }
+        DeviceSpan::lent(&self.context, self.base, self.length_bytes)
     }
 }
 

@@ -2,8 +2,7 @@
 //! the host.
 //!
 //! `kernels/include/msccl_plan.h` declares the same records, generated from this file
-//! ([`crate::abi`]) with an assertion for the size of each and the place of every field. All
-//! addresses are as the device sees them.
+//! ([`crate::abi`]) with an assertion for the size of each. All addresses are as the device sees them.
 
 use crate::cut::Cut;
 
@@ -14,8 +13,6 @@ pub struct Field {
     pub name: &'static str,
     /// Its type in C.
     pub c_type: &'static str,
-    /// Bytes before it.
-    pub offset: usize,
     /// What it means.
     pub meaning: &'static str,
 }
@@ -44,7 +41,9 @@ macro_rules! records {
             #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
             pub struct $name { $(#[doc = $doc] pub $field: $type,)* }
 
+            // No padding, so the fields lie alike in every language.
             const _: () = assert!(size_of::<$name>() == $bytes);
+            const _: () = assert!($bytes == 0 $(+ size_of::<$type>())*);
         )*
 
         /// Every record, in an order in which C may declare them.
@@ -55,7 +54,6 @@ macro_rules! records {
             fields: &[$(Field {
                 name: stringify!($field),
                 c_type: c_type(stringify!($type)),
-                offset: std::mem::offset_of!($name, $field),
                 meaning: $doc,
             }),*],
         }),*];
@@ -107,10 +105,11 @@ records! {
         counter: u64, "`u64` in the memory of this end: messages posted or taken by it, kept from launch to launch";
     }
 
-    "Counts the launches of one stream of calls; no two kernels that share it may run at once."
-    Clock = "msccl_clock", 8 bytes {
-        epoch: u32, "launches that have ended; signals start from it";
+    "Where the signals of one stream of calls stand; no two kernels that share it may run at once."
+    Clock = "msccl_clock", 16 bytes {
+        base: u64, "what this launch adds to its signals; the last thread block to end raises it above all of them";
         finished: u32, "thread blocks of this launch that have ended; 0 between launches";
+        reserved: u32, "0";
     }
 
     "How host and kernels stop one another."

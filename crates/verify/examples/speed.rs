@@ -29,8 +29,8 @@ const FAMILIES: [Family; 6] = [
 fn main() {
     let wanted: Vec<_> = std::env::args().skip(1).collect();
     println!(
-        "{:18} {:>6} {:>9} {:>10} {:>10}  verdict",
-        "family", "ranks", "steps", "ms", "ns/step"
+        "{:18} {:>6} {:>9} {:>10} {:>10} {:>10}  verdict",
+        "family", "ranks", "steps", "ms", "ns/step", "links ms"
     );
     for (name, generate, sizes) in FAMILIES {
         if wanted.first().is_some_and(|wanted| wanted != name) {
@@ -51,10 +51,19 @@ fn measure(name: &str, algorithm: Algorithm) {
     let verdict = verify(algorithm, &target);
     let elapsed = start.elapsed();
     let per_step = elapsed.as_nanos() / steps.max(1) as u128;
-    let verdict = match verdict {
-        Ok(proved) => format!("proved, depth {}", proved.facts().least_link_depth),
-        Err(refusal) => refusal.to_string(),
-    };
     let ms = elapsed.as_secs_f64() * 1e3;
-    println!("{name:18} {ranks:>6} {steps:>9} {ms:>10.1} {per_step:>10}  {verdict}");
+    let (links_ms, verdict) = match verdict {
+        Ok(proved) => {
+            let depth = proved.facts().least_link_depth;
+            let start = Instant::now();
+            let ahead = proved.link_facts().into_iter().filter_map(|link| link.messages_ahead_max);
+            let ahead = ahead.max().map_or("unbounded".to_owned(), |most| most.to_string());
+            let links_ms = start.elapsed().as_secs_f64() * 1e3;
+            (links_ms, format!("proved, depth {depth}, ahead {ahead}"))
+        }
+        Err(refusal) => (0.0, refusal.to_string()),
+    };
+    println!(
+        "{name:18} {ranks:>6} {steps:>9} {ms:>10.1} {per_step:>10} {links_ms:>10.1}  {verdict}"
+    );
 }

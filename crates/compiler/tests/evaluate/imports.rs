@@ -139,6 +139,30 @@ fn the_standard_library_is_at_hand() {
     assert_eq!(msccl_compiler::chunk::check_promise(&dag), Ok(()));
 }
 
+/// The library says what it needs, in words of its own.
+#[test]
+fn the_standard_library_refuses_blocks_that_do_not_fit() {
+    let refusal = |call: &str| {
+        let text = format!(
+            "import blocks import halving import ring
+             algorithm main(ranks N = 4) implements allreduce(chunks N) in place {{ {call} }}"
+        );
+        let (sources, result) = super::evaluate_text(&text, &Launch::default());
+        let errors = result.map(|dag| super::ops(&dag)).expect_err(call);
+        let from_main =
+            errors[0].labels.iter().any(|label| sources.name(label.span.file) == "test.msccl");
+        assert!(from_main, "{errors:?}");
+        errors.into_iter().map(|error| error.message).collect::<Vec<_>>()
+    };
+    let count = ["a requirement does not hold: give one block for each rank of the group"];
+    assert_eq!(refusal("ring_allgather(0..N, input, cut(0..N, 2))"), count);
+    let run = "a requirement does not hold: \
+               the blocks must follow one another, each with a chunk or more";
+    assert_eq!(refusal("halving_reducescatter(0..N, input, cut(0..2, N))"), [run]);
+    assert_eq!(refusal("doubling_allgather(0..2, input, [2..4, 0..2])"), [run]);
+    assert_eq!(refusal("doubling_allgather(0..2, input, [0..1, 2..4])"), [run]);
+}
+
 #[test]
 fn algorithms_are_listed_with_parameters_and_comment() {
     let mut sources = SourceMap::new();

@@ -182,7 +182,7 @@ fn named_collective(tape: &mut Tape, dialect: Dialect) -> Collective {
         }))),
     }
     let kind = tape.pick(&kinds);
-    let chunks = if matches!(kind, Kind::Custom(_)) { 1 } else { chunks };
+    let chunks = if matches!(kind, Kind::Custom(_)) { tape.pick(&[1, chunks]) } else { chunks };
     Collective { kind, ranks, chunks }
 }
 

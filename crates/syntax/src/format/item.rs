@@ -54,17 +54,14 @@ impl Emitter<'_> {
                     self.token(&part);
                 }
                 Rule::expr => self.value(part),
-                Rule::kw_implements => self.indented(|emitter| {
-                    emitter.continued(|emitter| emitter.word(&part));
+                Rule::kw_implements => self.head_continued(|emitter| {
+                    emitter.push(Piece::SoftSpace);
+                    emitter.word(&part);
                 }),
-                Rule::implements => self.indented(|emitter| {
-                    emitter.indented(|emitter| {
-                        emitter.bracketed(part, Piece::SoftSpace, Self::words);
-                    });
+                Rule::implements => self.head_continued(|emitter| {
+                    emitter.bracketed(part, Piece::SoftSpace, Self::words);
                 }),
-                Rule::clause => self.indented(|emitter| {
-                    emitter.indented(|emitter| emitter.clause(part));
-                }),
+                Rule::clause => self.head_continued(|emitter| emitter.clause(part)),
                 _ => self.tokens(&part),
             }
         }

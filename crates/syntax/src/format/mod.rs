@@ -71,6 +71,11 @@ impl<'t> Emitter<'t> {
         self.push(Piece::Dedent);
     }
 
+    /// What a head goes on with: two steps indented, one more than its block.
+    fn head_continued(&mut self, content: impl FnOnce(&mut Self)) {
+        self.indented(|emitter| emitter.indented(content));
+    }
+
     /// What may stand on the next line, one step indented.
     fn continued(&mut self, content: impl FnOnce(&mut Self)) {
         self.indented(|emitter| {

@@ -109,12 +109,11 @@ impl Emitter<'_> {
             match part.as_rule() {
                 Rule::block => {}
                 Rule::hints if index == 0 => self.hints(part),
-                Rule::hints => self.indented(|emitter| {
-                    emitter.continued(|emitter| emitter.hints(part));
+                Rule::hints => self.head_continued(|emitter| {
+                    emitter.push(Piece::SoftSpace);
+                    emitter.hints(part);
                 }),
-                Rule::binders => self.indented(|emitter| {
-                    emitter.indented(|emitter| emitter.binders(part));
-                }),
+                Rule::binders => self.head_continued(|emitter| emitter.binders(part)),
                 Rule::expr => self.indented(|emitter| emitter.expr(part)),
                 _ => self.word(&part),
             }

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use msccl_machine::{LinkId, TbId};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::regions::{About, Question};
 use super::traffic::{Moment, Traffic};
@@ -48,17 +49,19 @@ pub(super) fn ask(
     for (link, ends) in (0..).map(LinkId).zip(program.wiring.links()) {
         links[groups.of_tb[ends.receiver.index()]].push(link);
     }
-    // What is asked across groups has no answer but no.
-    let group = |question: &Question| groups.of_tb[question.earlier.tb.index()];
-    questions.sort_by_key(|question| (group(question), question.earlier.tb));
+    let group = |tb: TbId| groups.of_tb[tb.index()];
+    questions.sort_by_key(|question| (group(question.earlier.tb), question.earlier.tb));
 
     let mut walk = Walk::new(program, traffic);
     let mut rest = questions.as_slice();
     for (index, steps) in steps.iter().enumerate() {
-        let of_group = rest.partition_point(|question| group(question) <= index);
-        let (asked, later) = rest.split_at(of_group);
+        let of_group = rest.partition_point(|question| group(question.earlier.tb) <= index);
+        let (asked, others) = rest.split_at(of_group);
+        // Nothing is known of other groups.
+        let strange = asked.iter().filter(|question| group(question.later.tb) != index);
+        strange.for_each(|question| walk.deny(question));
         walk.group(steps, &links[index], asked);
-        rest = later;
+        rest = others;
     }
     walk.answers
 }
@@ -115,30 +118,20 @@ struct Walk<'a> {
     now: Vec<Clock>,
     /// By link: what the senders of the messages under way knew.
     under_way: Vec<VecDeque<Clock>>,
-    /// Steps for which somebody waits.
-    awaited: FxHashSet<StepId>,
-    /// What they knew at their end, in this round.
-    ended: FxHashMap<StepId, Clock>,
+    awaited: Awaited,
     answers: Answers,
 }
 
 impl<'a> Walk<'a> {
     fn new(program: &'a Program<'a>, traffic: &'a Traffic) -> Self {
         let (blocks, links) = (program.wiring.tb_count(), program.wiring.links().len());
-        let mut awaited = FxHashSet::default();
-        for tb in (0..blocks as u32).map(TbId) {
-            for step in 0..program.wiring.block(tb).steps.len() as u32 {
-                awaited.extend(program.waits(At { tb, step }).map(|wait| program.id(wait)));
-            }
-        }
         Self {
             program,
             traffic,
             column: vec![None; blocks],
             now: vec![[0; COLUMNS]; blocks],
             under_way: vec![VecDeque::new(); links],
-            awaited,
-            ended: FxHashMap::default(),
+            awaited: Awaited::of(program),
             answers: Answers {
                 denied: FxHashSet::default(),
                 not_taken: FxHashSet::default(),
@@ -158,21 +151,20 @@ impl<'a> Walk<'a> {
             for (column, tb) in followed.iter().enumerate() {
                 self.column[tb.index()] = Some(column);
             }
-            self.pass(steps, links, questions);
+            let (first, last) = (followed[0], followed[followed.len() - 1]);
+            let start = questions.partition_point(|question| question.earlier.tb < first);
+            let end = questions.partition_point(|question| question.earlier.tb <= last);
+            self.pass(steps, links, &questions[start..end]);
             followed.iter().for_each(|tb| self.column[tb.index()] = None);
         }
     }
 
     fn pass(&mut self, steps: &[At], links: &[LinkId], questions: &[Question]) {
-        let mut asked: FxHashMap<StepId, Vec<&Question>> = FxHashMap::default();
+        let mut asked: FxHashMap<StepId, SmallVec<[Question; 2]>> = FxHashMap::default();
         for question in questions {
-            if self.column[question.earlier.tb.index()].is_some() {
-                asked.entry(question.later).or_default().push(question);
-            }
+            asked.entry(self.program.id(question.later)).or_default().push(*question);
         }
-        steps.iter().for_each(|at| self.now[at.tb.index()] = [0; COLUMNS]);
         for round in 0..ROUNDS {
-            self.ended.clear();
             for &at in steps {
                 let id = self.program.id(at);
                 let clock = self.beginning(at, id);
@@ -188,15 +180,15 @@ impl<'a> Walk<'a> {
                 links.iter().for_each(|&link| self.end_of_rank(link));
             }
         }
+        // Columns mean other blocks in the next pass.
+        steps.iter().for_each(|at| self.now[at.tb.index()] = [0; COLUMNS]);
     }
 
     /// What has ended before the step, position by position.
     fn beginning(&mut self, at: At, id: StepId) -> Clock {
         let mut clock = self.now[at.tb.index()];
         for wait in self.program.waits(at) {
-            if let Some(known) = self.ended.get(&self.program.id(wait)) {
-                join(&mut clock, known);
-            }
+            self.awaited.tell(self.program.id(wait), &mut clock);
         }
         if self.program.senders(id).is_empty() {
             return clock;
@@ -220,18 +212,20 @@ impl<'a> Walk<'a> {
                 self.under_way[link.index()].push_back(clock);
             }
         }
-        if self.awaited.contains(&id) {
-            self.ended.insert(id, clock);
-        }
+        self.awaited.keep(id, &clock);
         self.now[at.tb.index()] = clock;
     }
 
     fn answer(&mut self, question: &Question, clock: &Clock) {
-        let Question { earlier, later: _, link, about } = *question;
-        let column = self.column[earlier.tb.index()];
-        if !column.is_some_and(|column| clock[column] > earlier.step) {
-            self.answers.denied.insert((link, about));
+        let earlier = question.earlier;
+        let Some(column) = self.column[earlier.tb.index()] else { return };
+        if clock[column] <= earlier.step {
+            self.deny(question);
         }
+    }
+
+    fn deny(&mut self, question: &Question) {
+        self.answers.denied.insert((question.link, question.about));
     }
 
     /// A sender in the last round: how far is it ahead of receivers that are followed?
@@ -265,6 +259,57 @@ impl<'a> Walk<'a> {
 
     fn steps_of(&self, tb: TbId) -> u32 {
         self.program.wiring.block(tb).steps.len() as u32
+    }
+}
+
+/// What awaited steps knew at their end, until the last of those that wait has begun.
+struct Awaited {
+    /// By step: how many wait for it.
+    waiters: Vec<u32>,
+    /// By step: how many of them have not begun.
+    left: Vec<u32>,
+    /// By step: its place among `clocks`, while somebody is left.
+    place: Vec<u32>,
+    clocks: Vec<Clock>,
+    free: Vec<u32>,
+}
+
+impl Awaited {
+    fn of(program: &Program<'_>) -> Self {
+        let mut waiters = vec![0; program.step_count()];
+        for tb in (0..program.wiring.tb_count() as u32).map(TbId) {
+            for step in 0..program.wiring.block(tb).steps.len() as u32 {
+                for wait in program.waits(At { tb, step }) {
+                    waiters[program.id(wait).index()] += 1;
+                }
+            }
+        }
+        let none = vec![0; waiters.len()];
+        Self { waiters, left: none.clone(), place: none, clocks: Vec::new(), free: Vec::new() }
+    }
+
+    /// A step has ended.
+    fn keep(&mut self, id: StepId, clock: &Clock) {
+        self.left[id.index()] = self.waiters[id.index()];
+        if self.left[id.index()] == 0 {
+            return;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.clocks.push([0; COLUMNS]);
+            self.clocks.len() as u32 - 1
+        });
+        self.clocks[place as usize] = *clock;
+        self.place[id.index()] = place;
+    }
+
+    /// Somebody who waits for the step begins. The run has ended it before.
+    fn tell(&mut self, id: StepId, clock: &mut Clock) {
+        let place = self.place[id.index()];
+        join(clock, &self.clocks[place as usize]);
+        self.left[id.index()] -= 1;
+        if self.left[id.index()] == 0 {
+            self.free.push(place);
+        }
     }
 }
 

@@ -13,14 +13,14 @@ use smallvec::SmallVec;
 use super::traffic::Traffic;
 use super::{DirectRead, DirectWrite};
 use crate::memory::{Call, Memory};
-use crate::program::{At, Program, StepId};
+use crate::program::{At, Program};
 
 /// Whether step `earlier` has ended before step `later`, position by position. If not, `about` does
 /// not hold of the link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Question {
     pub(super) earlier: At,
-    pub(super) later: StepId,
+    pub(super) later: At,
     pub(super) link: LinkId,
     pub(super) about: About,
 }
@@ -249,7 +249,7 @@ impl Scan<'_> {
             self.direct[link.index()].deny(about);
             return;
         };
-        let later = self.program.id(At { tb: later.at.tb, step });
+        let later = At { tb: later.at.tb, step };
         let question = Question { earlier: earlier.at, later, link, about };
         if self.questions.last() != Some(&question) {
             self.questions.push(question);

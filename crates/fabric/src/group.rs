@@ -1,0 +1,184 @@
+//! Ranks that know one another: what they can do together.
+//!
+//! Operations of all ranks (all-gather, broadcast, barrier, split) must be called in the same order
+//! everywhere; that they are is checked, and a difference is an error on every rank. They go by
+//! way of a **hub**, rank 0 of the group, which therefore knows who has not come, and decides for all
+//! how an operation ended. A group whose operation failed on a rank is *broken* there: its later
+//! operations fail with the same error, messages between ranks and [`Group::shrink`] still work.
+//!
+//! Messages and descriptors between two ranks go directly, are taken in the order in which they
+//! were sent (per tag), and never block the sender.
+//!
+//! Every wait ends when the group's [`Abort`] is raised, when the operation timeout is over, and
+//! when a rank that it depends on has departed; the error says which.
+
+mod collective;
+mod family;
+
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use msccl_collective::Rank;
+
+use crate::abort::{Abort, Patience};
+use crate::error::Error;
+use crate::frame::{Frame, Subject};
+use crate::identity::Peer;
+use crate::switchboard::{Address, Fate, Member, Switchboard};
+
+/// One rank's view of a group of ranks. Dropping it leaves the group.
+pub struct Group {
+    board: Arc<Switchboard>,
+    /// The same on all members, different for all groups of a world.
+    id: u64,
+    me: Rank,
+    members: Vec<Member>,
+    timeout: Option<Duration>,
+    abort: Abort,
+    /// Held during an operation of all ranks, which keeps their order.
+    turn: Mutex<()>,
+    splits: AtomicU64,
+    shrinks: AtomicU64,
+}
+
+impl Group {
+    pub(crate) fn new(
+        board: Arc<Switchboard>,
+        id: u64,
+        me: Rank,
+        members: Vec<Member>,
+        timeout: Option<Duration>,
+        abort: &Abort,
+    ) -> Self {
+        board.state().open_group(id, members.iter().map(|member| member.world).collect());
+        let (turn, abort) = (Mutex::new(()), abort.clone());
+        let (splits, shrinks) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { board, id, me, members, timeout, abort, turn, splits, shrinks }
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.me
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    /// All ranks, in order.
+    pub fn peers(&self) -> impl ExactSizeIterator<Item = &Peer> {
+        self.members.iter().map(|member| &member.peer)
+    }
+
+    /// What is known of `rank`, if there is such a rank.
+    pub fn peer(&self, rank: Rank) -> Option<&Peer> {
+        self.members.get(rank.index()).map(|member| &member.peer)
+    }
+
+    /// The flag that ends this group's waits.
+    pub fn abort(&self) -> &Abort {
+        &self.abort
+    }
+
+    /// A number that all members of this group share and no other group has, for logs.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Ranks that died or left so far, each with what is known. Never waits.
+    pub fn departed(&self) -> Vec<(Rank, String)> {
+        let state = self.board.state();
+        let story = |fate: &Fate| match fate {
+            Fate::Present => None,
+            Fate::Left => Some("has left the group".to_owned()),
+            Fate::Lost(story) | Fate::Rumour { story, .. } => Some(story.clone()),
+        };
+        let departed = |member: &Member| Some((member.peer.rank, story(state.fate(member.world))?));
+        self.members.iter().filter_map(departed).collect()
+    }
+
+    /// Sends `bytes` to `peer`; returns as soon as they are on their way.
+    pub fn send(&self, peer: Rank, tag: u64, bytes: &[u8]) -> Result<(), Error> {
+        let to = self.member(peer)?;
+        let (subject, group) = (Subject::Message, self.id);
+        let frame = Frame { subject, group, number: tag, body: bytes.to_vec() };
+        self.board.send(to, frame, &self.patience())
+    }
+
+    /// Waits for the next message of `peer` with `tag`.
+    pub fn receive(&self, peer: Rank, tag: u64) -> Result<Vec<u8>, Error> {
+        let from = self.member(peer)?;
+        let address = self.address(from, Subject::Message, tag);
+        let patience = self.patience();
+        let found = self.board.wait(&patience, |state| match state.take(&address) {
+            Some(bytes) => Some(Some(bytes)),
+            None => state.is_gone(from.world).then_some(None),
+        });
+        let what = || format!("a message with tag {tag} from {}", from.peer.story());
+        let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
+        found?.ok_or_else(|| self.board.departed(from))
+    }
+
+    /// Sends a duplicate of `descriptor` to `peer`, which must share this rank's descriptors
+    /// ([`Peer::shares_descriptors`]).
+    pub fn send_fd(&self, peer: Rank, tag: u64, descriptor: impl AsFd) -> Result<(), Error> {
+        let to = self.member(peer)?;
+        self.board.send_descriptor(to, self.id, tag, descriptor.as_fd(), &self.patience())
+    }
+
+    /// Waits for the next descriptor that `peer` sends with `tag`.
+    pub fn receive_fd(&self, peer: Rank, tag: u64) -> Result<OwnedFd, Error> {
+        let from = self.member(peer)?;
+        let patience = self.patience();
+        // The sender's death is noticed on a connection.
+        if from.world != self.board.me() {
+            self.board.connect(from, &patience)?;
+        }
+        let found = self.board.wait(&patience, |state| {
+            match state.take_descriptor(self.id, from.world, tag) {
+                Some(descriptor) => Some(Some(descriptor)),
+                None => state.is_gone(from.world).then_some(None),
+            }
+        });
+        let what = || format!("a descriptor with tag {tag} from {}", from.peer.story());
+        let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
+        found?.ok_or_else(|| self.board.departed(from))
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::new(&self.abort, self.timeout)
+    }
+
+    fn member(&self, rank: Rank) -> Result<&Member, Error> {
+        self.members.get(rank.index()).ok_or_else(|| {
+            let text = format!("there is no rank {} in a group of {}", rank.0, self.ranks());
+            Error::invalid(text)
+        })
+    }
+
+    /// The ranks in this group of ranks of the world.
+    fn ranks_of(&self, world: &[Rank]) -> Vec<Rank> {
+        let of_group = self.members.iter().filter(|member| world.contains(&member.world));
+        of_group.map(|member| member.peer.rank).collect()
+    }
+
+    fn address(&self, from: &Member, subject: Subject, number: u64) -> Address {
+        Address { group: self.id, from: from.world, subject, number }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.board.state().drop_group(self.id);
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Group({:016x}, rank {} of {})", self.id, self.me.0, self.ranks())
+    }
+}

@@ -1,0 +1,292 @@
+//! Operations of all ranks of a group, by way of its hub.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use msccl_collective::Rank;
+
+use super::Group;
+use crate::abort::{Patience, Stop};
+use crate::error::{self, Error, ErrorKind};
+use crate::frame::{Frame, Subject};
+use crate::rank_list::RankList;
+use crate::switchboard::{Member, outcome_bytes, read_outcome};
+use crate::wire::{Malformed, Reader, Writer};
+
+/// How long a rank whose time is up waits for the hub to say who is missing.
+const ENQUIRY: Duration = Duration::from_secs(2);
+
+/// What all ranks must call alike.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Operation {
+    AllGather,
+    Broadcast { root: Rank },
+    Barrier,
+    Split,
+}
+
+impl Operation {
+    fn write(self, writer: &mut Writer) {
+        let (kind, root) = match self {
+            Self::AllGather => (0, 0),
+            Self::Broadcast { root } => (1, root.0),
+            Self::Barrier => (2, 0),
+            Self::Split => (3, 0),
+        };
+        writer.u8(kind);
+        writer.u32(root);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match (reader.u8()?, reader.u32()?) {
+            (0, _) => Ok(Self::AllGather),
+            (1, root) => Ok(Self::Broadcast { root: Rank(root) }),
+            (2, _) => Ok(Self::Barrier),
+            (3, _) => Ok(Self::Split),
+            _ => Err(Malformed("an operation is of no known kind")),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AllGather => f.write_str("all-gather"),
+            Self::Broadcast { root } => write!(f, "broadcast from rank {}", root.0),
+            Self::Barrier => f.write_str("barrier"),
+            Self::Split => f.write_str("split"),
+        }
+    }
+}
+
+impl Group {
+    /// Everyone's `bytes`, by rank; they may differ in length.
+    pub fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let gathered = self.operate(Operation::AllGather, bytes, &self.patience())?;
+        self.parts(&gathered)
+    }
+
+    /// The bytes that `root` passes; the other ranks' `bytes` do not matter.
+    pub fn broadcast(&self, root: Rank, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        self.member(root)?;
+        let bytes = if root == self.me { bytes } else { &[] };
+        self.operate(Operation::Broadcast { root }, bytes, &self.patience())
+    }
+
+    /// Returns once all ranks have called it.
+    pub fn barrier(&self) -> Result<(), Error> {
+        self.operate(Operation::Barrier, &[], &self.patience()).map(drop)
+    }
+
+    /// A barrier that waits for at most `timeout`, whatever the group's own limit.
+    pub(crate) fn meet(&self, timeout: Duration) -> Result<(), Error> {
+        let patience = Patience::new(&self.abort, Some(timeout));
+        self.operate(Operation::Barrier, &[], &patience).map(drop)
+    }
+
+    /// Runs one operation to its end; a failure breaks the group.
+    pub(super) fn operate(
+        &self,
+        operation: Operation,
+        bytes: &[u8],
+        patience: &Patience,
+    ) -> Result<Vec<u8>, Error> {
+        let _order = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.board.state().enter(self.id)?;
+        let call = Call { group: self, operation, number, patience };
+        let outcome = match self.me {
+            Rank(0) => call.as_hub(bytes),
+            _ => call.as_member(bytes),
+        };
+        if let Err(error) = &outcome {
+            self.board.break_group(self.id, error);
+        }
+        outcome
+    }
+
+    /// What [`Call::join`] put together.
+    pub(super) fn parts(&self, gathered: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let mut reader = Reader(gathered);
+        let parts = self.members.iter().map(|_| reader.bytes().map(<[u8]>::to_vec));
+        let parts: Result<Vec<_>, _> = parts.collect();
+        parts.map_err(|Malformed(why)| Error::network(format!("rank 0 sent nonsense: {why}")))
+    }
+}
+
+/// One operation under way.
+struct Call<'a> {
+    group: &'a Group,
+    operation: Operation,
+    number: u64,
+    patience: &'a Patience,
+}
+
+impl Call<'_> {
+    /// Contributes and waits for the hub's verdict.
+    fn as_member(&self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let (group, number) = (self.group, self.number);
+        let hub = &group.members[0];
+        let mut writer = Writer::default();
+        self.operation.write(&mut writer);
+        writer.0.extend(bytes);
+        let frame = self.frame(Subject::Contribution, writer.0);
+        group.board.send(hub, frame, self.patience)?;
+        let address = group.address(hub, Subject::Outcome, number);
+        let found = group.board.wait(self.patience, |state| match state.take(&address) {
+            Some(bytes) => Some(Some(bytes)),
+            None => state.is_gone(hub.world).then_some(None),
+        });
+        let bytes = found.map_err(|stop| self.not_in_time(stop))?;
+        let bytes = bytes.ok_or_else(|| group.board.departed(hub))?;
+        read_outcome(&bytes)
+            .map_err(|Malformed(why)| Error::network(format!("rank 0 sent nonsense: {why}")))?
+    }
+
+    /// Collects everyone's contribution, decides, and tells everyone.
+    fn as_hub(&self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let group = self.group;
+        let outcome = self.collect().and_then(|others| self.join(bytes, &others));
+        let body = match &outcome {
+            Ok(body) => outcome_bytes(Ok(body)),
+            Err(error) => outcome_bytes(Err(&self.for_others(error))),
+        };
+        let frame = self.frame(Subject::Outcome, body).to_bytes();
+        for member in &group.members[1..] {
+            // Whoever departed, or has not connected yet, does not wait for it.
+            let _ = group.board.post(member, frame.clone());
+        }
+        outcome
+    }
+
+    /// The contributions of ranks 1, 2, …, once all are there.
+    fn collect(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let (group, number) = (self.group, self.number);
+        let others = &group.members[1..];
+        let address = |member: &Member| group.address(member, Subject::Contribution, number);
+        let mut came = 0;
+        let found = group.board.wait(self.patience, |state| {
+            while others.get(came).is_some_and(|member| state.has(&address(member))) {
+                came += 1;
+            }
+            let never = |member: &&Member| {
+                state.is_gone(member.world) && !state.has(&address(member))
+            };
+            if let Some(gone) = others[came..].iter().find(never) {
+                return Some(Err(gone));
+            }
+            if came < others.len() {
+                return None;
+            }
+            state.complete(group.id, number);
+            Some(Ok(others.iter().filter_map(|member| state.take(&address(member))).collect()))
+        });
+        found.map_err(|stop| self.not_in_time(stop))?.map_err(|gone| group.board.departed(gone))
+    }
+
+    /// Checks that all called the same and puts together what all get.
+    fn join(&self, mine: &[u8], others: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
+        let mut calls = vec![(Rank(0), self.operation, mine)];
+        for (position, contribution) in others.iter().enumerate() {
+            let rank = Rank::from(position + 1);
+            let mut reader = Reader(contribution);
+            let operation = Operation::read(&mut reader).map_err(|Malformed(why)| {
+                Error::network(format!("rank {} sent nonsense: {why}", rank.0))
+            })?;
+            calls.push((rank, operation, reader.0));
+        }
+        if calls.iter().any(|(_, operation, _)| *operation != self.operation) {
+            return Err(self.different(&calls));
+        }
+        let mut writer = Writer::default();
+        match self.operation {
+            Operation::AllGather | Operation::Split => {
+                calls.iter().for_each(|(_, _, bytes)| writer.bytes(bytes));
+            }
+            Operation::Broadcast { root } => writer.0.extend(calls[root.index()].2),
+            Operation::Barrier => {}
+        }
+        Ok(writer.0)
+    }
+
+    fn different(&self, calls: &[(Rank, Operation, &[u8])]) -> Error {
+        let mut sides: BTreeMap<Operation, Vec<Rank>> = BTreeMap::new();
+        for (rank, operation, _) in calls {
+            sides.entry(*operation).or_default().push(*rank);
+        }
+        let mut sides: Vec<_> = sides.into_iter().collect();
+        sides.sort_by_key(|(_, ranks)| Reverse(ranks.len()));
+        let odd: Vec<_> = sides[1..].iter().flat_map(|(_, ranks)| ranks.iter().copied()).collect();
+        let say = |(operation, ranks): &(Operation, Vec<Rank>)| {
+            format!("{operation} on {}", RankList(ranks))
+        };
+        let said: Vec<_> = sides.iter().map(say).collect();
+        let text = format!(
+            "ranks call different operations as number {} of their group: {}; call the same on all",
+            self.number,
+            said.join(", ")
+        );
+        Error::mismatch(text).of_ranks(odd)
+    }
+
+    fn frame(&self, subject: Subject, body: Vec<u8>) -> Frame {
+        Frame { subject, group: self.group.id, number: self.number, body }
+    }
+
+    /// The hub's failure as the other ranks should hear it: their own flags are not raised.
+    fn for_others(&self, error: &Error) -> Error {
+        match error.kind() {
+            ErrorKind::Aborted => {
+                let hub = self.group.members[0].peer.story();
+                let text = format!("{hub} gave up: {error}");
+                Error::new(ErrorKind::RankLost, text).of_ranks([Rank(0)])
+            }
+            _ => error.clone(),
+        }
+    }
+
+    /// The wait ended before everyone came: the error says who did not.
+    fn not_in_time(&self, stop: Stop) -> Error {
+        let what = format!("{} (operation {})", self.operation, self.number);
+        let absent = match (stop, self.group.me) {
+            (Stop::Aborted, _) => None,
+            (Stop::TimedOut, Rank(0)) => {
+                Some(self.group.board.state().absent(self.group.id, self.number))
+            }
+            (Stop::TimedOut, _) => self.enquire(),
+        };
+        let Some(absent) = absent else {
+            return Error::stopped(stop, self.patience, what);
+        };
+        let absent: Vec<_> = self.group.ranks_of(&absent);
+        match absent.is_empty() {
+            true => Error::stopped(stop, self.patience, what),
+            false => error::absent(
+                &absent,
+                self.group.ranks(),
+                &format!("not entered {what}"),
+                &self.patience.limit(),
+            ),
+        }
+    }
+
+    /// Asks the hub who is missing; `None` if it does not say.
+    fn enquire(&self) -> Option<Vec<Rank>> {
+        let (group, hub) = (self.group, &self.group.members[0]);
+        group.board.post(hub, self.frame(Subject::Question, Vec::new()).to_bytes())?;
+        let address = group.address(hub, Subject::Answer, self.number);
+        let patience = Patience::new(&group.abort, Some(ENQUIRY));
+        let bytes = group.board.wait(&patience, |state| match state.take(&address) {
+            Some(bytes) => Some(Some(bytes)),
+            None => state.is_gone(hub.world).then_some(None),
+        });
+        let bytes = bytes.ok().flatten()?;
+        let mut reader = Reader(&bytes);
+        match reader.u8() {
+            Ok(0) => Some(vec![hub.world]),
+            _ => reader.list(|reader| reader.u32().map(Rank)).ok(),
+        }
+    }
+}

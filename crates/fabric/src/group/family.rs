@@ -1,0 +1,84 @@
+//! Groups out of groups: split by color, and shrink to those that are left.
+//!
+//! The children use their parent's connections, and live on when the parent is dropped. All
+//! members derive the child's identity from the parent's and from what they agreed on, so no further
+//! exchange is needed.
+
+use std::sync::atomic::Ordering;
+
+use msccl_collective::Rank;
+
+use super::Group;
+use super::collective::Operation;
+use crate::abort::Abort;
+use crate::error::Error;
+use crate::identity::Peer;
+use crate::switchboard::Member;
+use crate::wire::{Malformed, Reader, Writer, mark};
+
+impl Group {
+    /// Splits the group by `color`; every rank must call it. Ranks of one color form a group, in
+    /// which they stand in order of `key`, then of their rank here. No color, no group.
+    pub fn split(&self, color: Option<u32>, key: i32, abort: &Abort) -> Result<Option<Self>, Error> {
+        let mut writer = Writer::default();
+        writer.u8(u8::from(color.is_some()));
+        writer.u32(color.unwrap_or_default());
+        writer.u32(key as u32);
+        let gathered = self.operate(Operation::Split, &writer.0, &self.patience())?;
+        let turn = self.splits.fetch_add(1, Ordering::Relaxed);
+        let wishes = self.parts(&gathered)?;
+        let Some(color) = color else { return Ok(None) };
+        let mut chosen = Vec::new();
+        for (member, wish) in self.members.iter().zip(&wishes) {
+            let (its_color, its_key) = read_wish(wish).map_err(|Malformed(why)| {
+                Error::network(format!("{} sent nonsense: {why}", member.peer.story()))
+            })?;
+            if its_color == Some(color) {
+                chosen.push((its_key, member));
+            }
+        }
+        chosen.sort_by_key(|(key, member)| (*key, member.peer.rank));
+        let chosen: Vec<_> = chosen.into_iter().map(|(_, member)| member).collect();
+        let id = [&self.id.to_le_bytes()[..], b"split", &turn.to_le_bytes(), &color.to_le_bytes()];
+        self.child(mark(&id), &chosen, abort).map(Some)
+    }
+
+    /// The group without the ranks in `exclude`, which need not be alive; every other rank must
+    /// call it with the same ranks, and it returns when they have. Works on a broken group.
+    pub fn shrink(&self, exclude: &[Rank], abort: &Abort) -> Result<Self, Error> {
+        for rank in exclude {
+            self.member(*rank)?;
+        }
+        if exclude.contains(&self.me) {
+            let text = format!("rank {} cannot shrink the group to others than itself", self.me.0);
+            return Err(Error::invalid(text));
+        }
+        let stays = |member: &&Member| !exclude.contains(&member.peer.rank);
+        let chosen: Vec<_> = self.members.iter().filter(stays).collect();
+        let ranks: Vec<u8> = chosen.iter().flat_map(|m| m.peer.rank.0.to_le_bytes()).collect();
+        let turn = self.shrinks.fetch_add(1, Ordering::Relaxed);
+        let id = [&self.id.to_le_bytes()[..], b"shrink", &turn.to_le_bytes(), &ranks];
+        let child = self.child(mark(&id), &chosen, abort)?;
+        child.barrier()?;
+        Ok(child)
+    }
+
+    fn child(&self, id: u64, chosen: &[&Member], abort: &Abort) -> Result<Self, Error> {
+        let renumbered = chosen.iter().enumerate().map(|(position, member)| Member {
+            world: member.world,
+            peer: Peer { rank: Rank::from(position), ..member.peer.clone() },
+        });
+        let me = chosen.iter().position(|member| member.peer.rank == self.me);
+        let me = me.ok_or_else(|| Error::network("the split does not contain this rank"))?;
+        let (members, board) = (renumbered.collect(), self.board.clone());
+        Ok(Self::new(board, id, Rank::from(me), members, self.timeout, abort))
+    }
+}
+
+fn read_wish(bytes: &[u8]) -> Result<(Option<u32>, i32), Malformed> {
+    let mut reader = Reader(bytes);
+    let has_color = reader.u8()? != 0;
+    let (color, key) = (reader.u32()?, reader.u32()? as i32);
+    reader.end()?;
+    Ok((has_color.then_some(color), key))
+}

@@ -1,0 +1,207 @@
+//! Joining: from an id to a group.
+//!
+//! A rank finds the root, introduces itself, learns where everyone is, connects to rank 0 and
+//! meets the others there. If the root's connection ends before it answered, as happens when another
+//! group's root was still at a fixed address, the rank tries again for as long as its time lasts.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+
+use crate::abort::Patience;
+use crate::error::{Error, ErrorKind};
+use crate::group::Group;
+use crate::hello::{Answer, Hello, with_preface};
+use crate::identity::{self, Peer};
+use crate::interface;
+use crate::log::Event;
+use crate::root;
+use crate::settings::Settings;
+use crate::socket::{self, Failure};
+use crate::switchboard::{Member, Switchboard};
+use crate::unique_id::UniqueId;
+use crate::wire::{Malformed, mark};
+
+/// The longest answer of a root: the identities of all ranks.
+const ANSWER_LIMIT_BYTES: usize = 1 << 30;
+
+/// How much longer a rank waits than the root, whose verdict says more.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Who wants to join.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Newcomer {
+    /// Its rank.
+    pub rank: Rank,
+    /// How many ranks it expects, itself included.
+    pub ranks: u32,
+    /// Names and values on which all ranks must agree, such as the library's version or the
+    /// fingerprint of loaded algorithms.
+    pub facts: Vec<(String, String)>,
+    /// What its peers should know of it, such as its device.
+    pub description: Vec<u8>,
+}
+
+impl Group {
+    /// Joins the group of `ids` and returns when all ranks have. The first id counts; more may be
+    /// given, as many as a caller has.
+    pub fn join(
+        ids: &[UniqueId],
+        newcomer: &Newcomer,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
+        let started = Instant::now();
+        let Newcomer { rank, ranks, .. } = *newcomer;
+        if rank.0 >= ranks {
+            let text = format!("rank {} does not exist among {ranks} ranks", rank.0);
+            return Err(Error::invalid(text));
+        }
+        let id = ids.first().ok_or_else(|| Error::invalid("there is no unique id to join by"))?;
+        if id.fixed && rank == Rank(0) {
+            root::start(id.address, id.token, None, settings)?;
+        }
+        let arrival = Arrival { id, newcomer, settings };
+        let (world, peers, listener) = arrival.introduce()?;
+        let group = enter(newcomer, world, peers, listener, settings)?;
+        let took = started.elapsed();
+        settings.log.event(&Event::Joined { rank, ranks, took });
+        Ok(group)
+    }
+}
+
+/// Connects the rank to its peers and meets them.
+fn enter(
+    newcomer: &Newcomer,
+    world: u128,
+    peers: Vec<Peer>,
+    listener: TcpListener,
+    settings: &Settings,
+) -> Result<Group, Error> {
+    let Newcomer { rank, .. } = *newcomer;
+    let member = |peer: &Peer| Member { world: peer.rank, peer: peer.clone() };
+    let members: Vec<_> = peers.iter().map(member).collect();
+    let (connect_timeout, log) = (settings.connect_timeout, settings.log.clone());
+    let board = Switchboard::start(rank, world, peers, listener, connect_timeout, log)?;
+    let id = mark(&[&world.to_le_bytes()]);
+    let timeout = settings.operation_timeout;
+    let group = Group::new(Arc::new(board), id, rank, members, timeout, &settings.abort);
+    group.meet(settings.join_timeout)?;
+    Ok(group)
+}
+
+/// A rank on its way to the root.
+struct Arrival<'a> {
+    id: &'a UniqueId,
+    newcomer: &'a Newcomer,
+    settings: &'a Settings,
+}
+
+impl Arrival<'_> {
+    /// Tries until the root answers: the world's token, everyone, and where this rank listens.
+    fn introduce(&self) -> Result<(u128, Vec<Peer>, TcpListener), Error> {
+        let Settings { abort, connect_timeout, join_timeout, .. } = self.settings;
+        let reaching = Patience::new(abort, Some(*connect_timeout));
+        let attempt = identity::random_u128()? as u64;
+        loop {
+            let stream = self.reach_root(&reaching)?;
+            let (listener, interface) = self.listen(&stream)?;
+            let hello = self.hello(&listener, attempt)?;
+            let staying = Patience::new(abort, Some(*join_timeout + GRACE));
+            match self.ask(&stream, &hello, &staying) {
+                Ok(Answer::Table { world, peers }) => {
+                    self.check_table(&peers)?;
+                    let address = hello.peer.address;
+                    let rank = self.newcomer.rank;
+                    self.settings.log.event(&Event::RankListens { rank, address, interface });
+                    return Ok((world, peers, listener));
+                }
+                Ok(Answer::Refusal(error)) => return Err(error),
+                Err(Failure::Io(_)) if reaching.check().is_ok() => {
+                    // A pause, lest a root that closes every connection be stormed.
+                    let _ = socket::sleep(Duration::from_millis(20), &reaching);
+                }
+                Err(failure) => return Err(self.no_answer(failure, &staying)),
+            }
+        }
+    }
+
+    fn reach_root(&self, patience: &Patience) -> Result<TcpStream, Error> {
+        let address = self.id.address;
+        socket::connect(address, patience).map_err(|failure| {
+            let what = format!("cannot reach the root of the unique id at {address}");
+            match failure {
+                Failure::Stopped(stop) => Error::stopped(stop, patience, what),
+                Failure::Io(error) => {
+                    let hint = "the process that made the id must be alive, and a route must lead \
+                                to the network interface that it chose";
+                    let limit = patience.limit();
+                    Error::network(format!("{what}, tried for {limit}: {error}; {hint}"))
+                }
+            }
+        })
+    }
+
+    /// Listens on the chosen interface, or else on the one by which the root was reached: whoever
+    /// reaches the root reaches that too.
+    fn listen(&self, to_root: &TcpStream) -> Result<(TcpListener, Option<String>), Error> {
+        let choice = &self.settings.interface;
+        let (address, interface) = match &choice.filter {
+            Some(_) => {
+                let chosen = interface::choose(choice, Some(self.id.address))?;
+                (chosen.any_port(), Some(chosen.name))
+            }
+            None => {
+                let local = to_root.local_addr();
+                let mut local = local.map_err(|error| Error::system("no local address", error))?;
+                local.set_port(0);
+                (local, None)
+            }
+        };
+        let listener = socket::listen(address);
+        let failed = |error| Error::system(format_args!("cannot listen on {address}"), error);
+        Ok((listener.map_err(failed)?, interface))
+    }
+
+    fn hello(&self, listener: &TcpListener, attempt: u64) -> Result<Hello, Error> {
+        let Newcomer { rank, ranks, facts, description } = self.newcomer;
+        let address: SocketAddr = listener
+            .local_addr()
+            .map_err(|error| Error::system("the listening socket has no address", error))?;
+        let host = self.settings.host.as_deref();
+        let peer = identity::here(*rank, address, host, description)?;
+        Ok(Hello { ranks: *ranks, attempt, facts: facts.clone(), peer })
+    }
+
+    fn ask(&self, root: &TcpStream, hello: &Hello, wait: &Patience) -> Result<Answer, Failure> {
+        socket::send_all(root, &with_preface(self.id.token, &hello.to_bytes()), wait)?;
+        let mut length = [0; 4];
+        socket::receive_exact(root, &mut length, wait)?;
+        let length = (u32::from_le_bytes(length) as usize).min(ANSWER_LIMIT_BYTES);
+        let mut body = vec![0; length];
+        socket::receive_exact(root, &mut body, wait)?;
+        let malformed = |Malformed(why)| Failure::Io(std::io::Error::other(why));
+        Answer::from_bytes(&body).map_err(malformed)
+    }
+
+    /// Every rank has its place in the table, this one too.
+    fn check_table(&self, peers: &[Peer]) -> Result<(), Error> {
+        let in_order = peers.iter().enumerate().all(|(place, peer)| peer.rank.index() == place);
+        match in_order && peers.len() == self.newcomer.ranks as usize {
+            true => Ok(()),
+            false => Err(Error::network("the root's table of ranks makes no sense")),
+        }
+    }
+
+    fn no_answer(&self, failure: Failure, patience: &Patience) -> Error {
+        let what = format!("the root of the unique id at {} did not answer", self.id.address);
+        match failure {
+            Failure::Stopped(stop) => Error::stopped(stop, patience, what),
+            Failure::Io(error) => {
+                let hint = "the process that made the id has ended, or another root took its place";
+                Error::new(ErrorKind::Network, format!("{what}: {error}; {hint}"))
+            }
+        }
+    }
+}

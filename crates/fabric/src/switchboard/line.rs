@@ -1,0 +1,109 @@
+//! One connection, as the pump serves it: bytes in, bytes out, never blocking.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+
+use msccl_collective::Rank;
+use rustix::event::PollFlags;
+
+use super::mail::LineId;
+use crate::frame::{Frame, Subject};
+use crate::socket;
+use crate::wire::Malformed;
+
+/// What one pass takes from one connection at most, so that the others get their turn.
+const GULP_BYTES: usize = 4 << 20;
+
+/// A connection to a peer that has introduced itself.
+pub(super) struct Line {
+    pub(super) id: LineId,
+    pub(super) peer: Rank,
+    pub(super) stream: TcpStream,
+    inbox: Vec<u8>,
+    outbox: VecDeque<Arc<Vec<u8>>>,
+    /// Bytes of the outbox's first entry that are written.
+    written: usize,
+    /// Whether the peer said goodbye.
+    pub(super) parted: bool,
+    /// Whether this side has, and ended its direction.
+    closing: bool,
+}
+
+/// How a pass over a connection ended.
+pub(super) enum Pass {
+    Open,
+    /// The connection is over; the text says how, unless it was in order.
+    Over(Option<String>),
+}
+
+impl Line {
+    /// `inbox` has come already, behind the introduction.
+    pub(super) fn new(id: LineId, peer: Rank, stream: TcpStream, inbox: Vec<u8>) -> Self {
+        let outbox = VecDeque::new();
+        Self { id, peer, stream, inbox, outbox, written: 0, parted: false, closing: false }
+    }
+
+    pub(super) fn post(&mut self, bytes: Arc<Vec<u8>>) {
+        self.outbox.push_back(bytes);
+    }
+
+    /// What to wait for.
+    pub(super) fn interest(&self) -> PollFlags {
+        match self.outbox.is_empty() {
+            true => PollFlags::IN,
+            false => PollFlags::IN | PollFlags::OUT,
+        }
+    }
+
+    /// Writes what the peer has room for. Failures show when reading.
+    pub(super) fn write(&mut self) {
+        while let Some(first) = self.outbox.front() {
+            match (&self.stream).write(&first[self.written..]) {
+                Ok(length) => {
+                    self.written += length;
+                    if self.written == first.len() {
+                        self.outbox.pop_front();
+                        self.written = 0;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Ends this side's direction once everything is written.
+    pub(super) fn part(&mut self) {
+        if self.outbox.is_empty() && !self.closing {
+            self.closing = true;
+            // A peer that is gone already needs no farewell.
+            let _ = self.stream.shutdown(Shutdown::Write);
+        }
+    }
+
+    /// Reads what has come and hands every whole frame to `deliver`.
+    pub(super) fn read(&mut self, mut deliver: impl FnMut(Frame)) -> Pass {
+        let limit = self.inbox.len() + GULP_BYTES;
+        let drained = socket::drain(&self.stream, &mut self.inbox, limit);
+        let mut rest = self.inbox.as_slice();
+        let parsed = loop {
+            match Frame::take(&mut rest) {
+                Ok(Some(frame)) if frame.subject == Subject::Goodbye => self.parted = true,
+                Ok(Some(frame)) => deliver(frame),
+                Ok(None) => break Ok(()),
+                Err(malformed) => break Err(malformed),
+            }
+        };
+        let consumed = self.inbox.len() - rest.len();
+        self.inbox.drain(..consumed);
+        match (parsed, drained) {
+            _ if self.parted => Pass::Over(None),
+            (Err(Malformed(why)), _) => Pass::Over(Some(format!("sent nonsense: {why}"))),
+            (Ok(()), Ok(false)) => Pass::Open,
+            (Ok(()), Ok(true)) => Pass::Over(Some("has died: its connection ended".to_owned())),
+            (Ok(()), Err(error)) => Pass::Over(Some(format!("is lost: {error}"))),
+        }
+    }
+}

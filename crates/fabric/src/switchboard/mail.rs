@@ -1,0 +1,317 @@
+//! What callers and the pump hand to one another: mail, routes, fates, operations.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+
+use crate::error::{Error, ErrorKind};
+use crate::frame::{Frame, Subject};
+use crate::hello::{read_error, write_error};
+use crate::wire::{Malformed, Reader, Writer};
+
+/// How long the last messages of a rank may be under way after others saw it depart.
+const RUMOUR_AGE: Duration = Duration::from_millis(500);
+
+/// A connection; several may lead to one peer, but each side sends over one of them only, which
+/// keeps messages in order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct LineId(u64);
+
+/// Where mail lies: messages of one address are taken in the order in which they were sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Address {
+    pub(crate) group: u64,
+    pub(crate) from: Rank,
+    pub(crate) subject: Subject,
+    pub(crate) number: u64,
+}
+
+/// What is known of a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    Present,
+    /// It said goodbye.
+    Left,
+    /// Its connection ended without a goodbye.
+    Lost(String),
+    /// A third party says that it departed.
+    Rumour { since: Instant, story: String },
+}
+
+/// A group as the pump must know it, to answer when the group's own caller is elsewhere.
+struct Membership {
+    members: Vec<Rank>,
+    /// Operations that this rank has entered, and those of them that it has completed as the hub.
+    entered: u64,
+    completed: u64,
+    /// Why the group is of no more use.
+    broken: Option<Error>,
+}
+
+/// Everything that callers and the pump hand to one another.
+pub(crate) struct State {
+    mail: HashMap<Address, VecDeque<Vec<u8>>>,
+    descriptors: HashMap<(u64, Rank, u64), VecDeque<OwnedFd>>,
+    fates: Vec<Fate>,
+    routes: HashMap<Rank, LineId>,
+    groups: HashMap<u64, Membership>,
+    /// Groups that this rank has dropped; mail for them is not kept.
+    dropped: HashSet<u64>,
+    next_line: u64,
+    /// For the pump to take over.
+    pub(super) new_lines: Vec<(LineId, Rank, TcpStream)>,
+    pub(super) outgoing: Vec<(LineId, Arc<Vec<u8>>)>,
+    pub(super) leaving: bool,
+}
+
+impl State {
+    pub(super) fn new(ranks: usize) -> Self {
+        Self {
+            mail: HashMap::new(),
+            descriptors: HashMap::new(),
+            fates: vec![Fate::Present; ranks],
+            routes: HashMap::new(),
+            groups: HashMap::new(),
+            dropped: HashSet::new(),
+            next_line: 0,
+            new_lines: Vec::new(),
+            outgoing: Vec::new(),
+            leaving: false,
+        }
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.leaving = true;
+    }
+
+    // Mail.
+
+    pub(crate) fn has(&self, address: &Address) -> bool {
+        self.mail.contains_key(address)
+    }
+
+    pub(crate) fn take(&mut self, address: &Address) -> Option<Vec<u8>> {
+        let queue = self.mail.get_mut(address)?;
+        let body = queue.pop_front();
+        if queue.is_empty() {
+            self.mail.remove(address);
+        }
+        body
+    }
+
+    pub(crate) fn deliver(&mut self, from: Rank, frame: Frame) {
+        let Frame { subject, group, number, body } = frame;
+        match subject {
+            Subject::Question => self.answer(from, group, number),
+            Subject::Contribution if self.refuse(from, group, number) => {}
+            _ if self.dropped.contains(&group) => {}
+            _ => {
+                let address = Address { group, from, subject, number };
+                self.mail.entry(address).or_default().push_back(body);
+            }
+        }
+    }
+
+    pub(crate) fn take_descriptor(&mut self, group: u64, from: Rank, tag: u64) -> Option<OwnedFd> {
+        let queue = self.descriptors.get_mut(&(group, from, tag))?;
+        let descriptor = queue.pop_front();
+        if queue.is_empty() {
+            self.descriptors.remove(&(group, from, tag));
+        }
+        descriptor
+    }
+
+    pub(super) fn deliver_descriptor(&mut self, key: (u64, Rank, u64), descriptor: OwnedFd) {
+        if !self.dropped.contains(&key.0) {
+            self.descriptors.entry(key).or_default().push_back(descriptor);
+        }
+    }
+
+    // Routes.
+
+    pub(super) fn route(&self, to: Rank) -> Option<LineId> {
+        self.routes.get(&to).copied()
+    }
+
+    /// Leaves `bytes` for the pump; `None` if no connection leads to `to` any more.
+    pub(super) fn post(&mut self, to: Rank, bytes: Arc<Vec<u8>>) -> Option<()> {
+        let line = self.route(to)?;
+        self.outgoing.push((line, bytes));
+        Some(())
+    }
+
+    /// Gives the pump a connection that this rank made.
+    pub(super) fn add_line(&mut self, to: Rank, stream: TcpStream) {
+        let line = self.open_line(to);
+        self.new_lines.push((line, to, stream));
+    }
+
+    /// A connection to `peer` exists from now on.
+    pub(super) fn open_line(&mut self, peer: Rank) -> LineId {
+        let line = LineId(self.next_line);
+        self.next_line += 1;
+        self.routes.entry(peer).or_insert(line);
+        if let Fate::Rumour { .. } = self.fates[peer.index()] {
+            self.fates[peer.index()] = Fate::Present;
+        }
+        line
+    }
+
+    /// A connection has ended; `other` leads to the same peer, if any does.
+    pub(super) fn close_line(&mut self, peer: Rank, line: LineId, other: Option<LineId>) {
+        if self.routes.get(&peer) == Some(&line) {
+            match other {
+                Some(other) => self.routes.insert(peer, other),
+                None => self.routes.remove(&peer),
+            };
+        }
+    }
+
+    // Fates.
+
+    pub(crate) fn fate(&self, rank: Rank) -> &Fate {
+        &self.fates[rank.index()]
+    }
+
+    pub(super) fn set_fate(&mut self, rank: Rank, fate: Fate) {
+        self.fates[rank.index()] = fate;
+    }
+
+    pub(super) fn hear_rumour(&mut self, rank: Rank, story: String) {
+        let Some(fate) = self.fates.get_mut(rank.index()) else { return };
+        if *fate == Fate::Present && !self.routes.contains_key(&rank) {
+            *fate = Fate::Rumour { since: Instant::now(), story };
+        }
+    }
+
+    /// Whether nothing more will come from `rank`.
+    pub(crate) fn is_gone(&self, rank: Rank) -> bool {
+        match self.fate(rank) {
+            Fate::Present => false,
+            Fate::Left | Fate::Lost(_) => true,
+            Fate::Rumour { since, .. } => since.elapsed() > RUMOUR_AGE,
+        }
+    }
+
+    // Groups and their operations.
+
+    pub(crate) fn open_group(&mut self, group: u64, members: Vec<Rank>) {
+        self.groups.insert(group, Membership { members, entered: 0, completed: 0, broken: None });
+        // What came early lies in the mail; what this rank knows to be true stays true.
+        self.dropped.remove(&group);
+    }
+
+    pub(crate) fn drop_group(&mut self, group: u64) {
+        self.groups.remove(&group);
+        self.dropped.insert(group);
+        self.mail.retain(|address, _| address.group != group);
+        self.descriptors.retain(|(of, _, _), _| *of != group);
+    }
+
+    /// Enters the next operation of `group` and answers its number.
+    pub(crate) fn enter(&mut self, group: u64) -> Result<u64, Error> {
+        let Some(membership) = self.groups.get_mut(&group) else {
+            return Err(Error::invalid("the group was dropped"));
+        };
+        if let Some(error) = &membership.broken {
+            return Err(error.clone());
+        }
+        membership.entered += 1;
+        Ok(membership.entered - 1)
+    }
+
+    /// From now on every operation of `group` fails with `error`; contributions that lie here or
+    /// come later are answered with it.
+    pub(crate) fn break_group(&mut self, group: u64, error: &Error) {
+        if let Some(membership) = self.groups.get_mut(&group) {
+            membership.broken.get_or_insert_with(|| error.clone());
+        }
+        let waiting = self.mail.keys().filter(|a| a.group == group);
+        let waiting = waiting.filter(|a| a.subject == Subject::Contribution);
+        for Address { from, number, .. } in waiting.copied().collect::<Vec<_>>() {
+            self.refuse(from, group, number);
+        }
+    }
+
+    /// Answers a contribution to a group that is of no more use; false if the group is alive.
+    fn refuse(&mut self, from: Rank, group: u64, number: u64) -> bool {
+        let error = match self.groups.get(&group) {
+            Some(Membership { broken: Some(error), .. }) => error.clone(),
+            Some(_) => return false,
+            None if self.dropped.contains(&group) => {
+                Error::new(ErrorKind::RankLost, "rank 0 has left the group").of_ranks([Rank(0)])
+            }
+            None => return false,
+        };
+        let body = outcome_bytes(Err(&error));
+        let frame = Frame { subject: Subject::Outcome, group, number, body };
+        // Whoever is gone does not wait for an answer.
+        let _ = self.post(from, frame.to_bytes());
+        true
+    }
+
+    /// The hub has all contributions to operation `number` of `group`.
+    pub(crate) fn complete(&mut self, group: u64, number: u64) {
+        if let Some(membership) = self.groups.get_mut(&group) {
+            membership.completed = number + 1;
+        }
+    }
+
+    /// The members that have not entered operation `number` of `group`, as this rank, its hub, sees
+    /// it.
+    pub(crate) fn absent(&self, group: u64, number: u64) -> Vec<Rank> {
+        let Some(Membership { members, entered, completed, .. }) = self.groups.get(&group) else {
+            return Vec::new();
+        };
+        if number < *completed {
+            return Vec::new();
+        }
+        let has_come = |from: Rank| {
+            let subject = Subject::Contribution;
+            self.mail.contains_key(&Address { group, from, subject, number })
+        };
+        let hub = members.iter().copied().take(usize::from(*entered <= number));
+        hub.chain(members.iter().copied().skip(1).filter(|rank| !has_come(*rank))).collect()
+    }
+
+    fn answer(&mut self, to: Rank, group: u64, number: u64) {
+        let known = self.groups.contains_key(&group);
+        let mut writer = Writer::default();
+        writer.u8(u8::from(known));
+        let absent = self.absent(group, number);
+        writer.u32(absent.len() as u32);
+        absent.iter().for_each(|rank| writer.u32(rank.0));
+        let frame = Frame { subject: Subject::Answer, group, number, body: writer.0 };
+        // Whoever is gone does not wait for an answer.
+        let _ = self.post(to, frame.to_bytes());
+    }
+}
+
+/// How an operation ended, for the hub's members.
+pub(crate) fn outcome_bytes(outcome: Result<&[u8], &Error>) -> Vec<u8> {
+    let mut writer = Writer::default();
+    match outcome {
+        Ok(body) => {
+            writer.u8(0);
+            writer.0.extend(body);
+        }
+        Err(error) => {
+            writer.u8(1);
+            write_error(error, &mut writer);
+        }
+    }
+    writer.0
+}
+
+/// What [`outcome_bytes`] wrote.
+pub(crate) fn read_outcome(bytes: &[u8]) -> Result<Result<Vec<u8>, Error>, Malformed> {
+    let mut reader = Reader(bytes);
+    match reader.u8()? {
+        0 => Ok(Ok(reader.0.to_vec())),
+        _ => read_error(&mut reader).map(Err),
+    }
+}

@@ -1,0 +1,286 @@
+//! Groups of threads: operations, messages, families, failures.
+
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, Error, ErrorKind, Group, Settings};
+
+use crate::world::{run, settings, with_diary};
+
+fn hasty() -> Settings {
+    Settings { operation_timeout: Some(Duration::from_millis(300)), ..settings() }
+}
+
+#[test]
+fn all_gather_broadcast_barrier() {
+    for ranks in [1, 2, 3, 8, 64] {
+        let lengths = run(ranks, &settings(), |group| {
+            let mine = vec![group.rank().0 as u8; group.rank().index()];
+            let all = group.all_gather(&mine).unwrap();
+            for (rank, bytes) in all.iter().enumerate() {
+                assert_eq!(*bytes, vec![rank as u8; rank]);
+            }
+            let last = Rank(ranks - 1);
+            let told = group.broadcast(last, format!("from {}", group.rank()).as_bytes()).unwrap();
+            assert_eq!(told, format!("from {last}").into_bytes());
+            group.barrier().unwrap();
+            all.len()
+        });
+        assert_eq!(lengths, vec![ranks as usize; ranks as usize]);
+    }
+}
+
+#[test]
+fn large_parts_arrive_whole() {
+    run(4, &settings(), |group| {
+        let mine: Vec<u8> = (0..5_000_000_u32).map(|i| (i * 7 + group.rank().0) as u8).collect();
+        let all = group.all_gather(&mine).unwrap();
+        for (rank, bytes) in all.iter().enumerate() {
+            let at = |i: usize| (i as u32 * 7 + rank as u32) as u8;
+            assert!(bytes.len() == 5_000_000 && [0, 1, 4_999_999].iter().all(|i| bytes[*i] == at(*i)));
+        }
+    });
+}
+
+#[test]
+fn peers_know_one_another() {
+    run(3, &settings(), |group| {
+        let peers: Vec<_> = group.peers().collect();
+        assert_eq!(peers.iter().map(|peer| peer.rank.0).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(peers[2].description, [2]);
+        assert!(peers[0].same_process(peers[2]) && peers[0].shares_descriptors(peers[1]));
+        assert_eq!(peers[1].pid, std::process::id());
+    });
+}
+
+#[test]
+fn messages_keep_their_order_per_tag() {
+    run(5, &settings(), |group| {
+        let peers = || (0..5).map(Rank);
+        for round in 0..50_u8 {
+            peers().for_each(|peer| group.send(peer, 7, &[round, group.rank().0 as u8]).unwrap());
+        }
+        peers().for_each(|peer| group.send(peer, 8, b"other tag").unwrap());
+        for peer in peers() {
+            assert_eq!(group.receive(peer, 8).unwrap(), b"other tag");
+            for round in 0..50_u8 {
+                assert_eq!(group.receive(peer, 7).unwrap(), [round, peer.0 as u8]);
+            }
+        }
+    });
+}
+
+#[test]
+fn whoever_leaves_has_still_sent() {
+    for _ in 0..20 {
+        run(4, &settings(), |group| match group.rank() {
+            Rank(0) => {
+                for peer in (1..4).map(Rank) {
+                    assert_eq!(group.receive(peer, 1).unwrap(), vec![peer.0 as u8; 100_000]);
+                }
+            }
+            rank => group.send(Rank(0), 1, &vec![rank.0 as u8; 100_000]).unwrap(),
+        });
+    }
+}
+
+#[test]
+fn descriptors_travel() {
+    run(3, &settings(), |group| {
+        let file = rustix::fs::memfd_create("gift", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, format!("from {}", group.rank()).as_bytes()).unwrap();
+        for peer in (0..3).map(Rank) {
+            group.send_fd(peer, 3, file.as_fd()).unwrap();
+        }
+        for peer in (0..3).map(Rank) {
+            let gift = group.receive_fd(peer, 3).unwrap();
+            let mut text = [0; 16];
+            let length = rustix::io::pread(&gift, &mut text, 0).unwrap();
+            assert_eq!(&text[..length], format!("from {peer}").as_bytes());
+        }
+        group.barrier().unwrap();
+    });
+}
+
+#[track_caller]
+fn check(result: Result<impl Sized, Error>, kind: ErrorKind, ranks: &[u32], text: &str) {
+    let error = result.err().expect("an error");
+    let found: Vec<_> = error.ranks().iter().map(|rank| rank.0).collect();
+    assert_eq!((error.kind(), found.as_slice()), (kind, ranks), "{error}");
+    assert!(error.to_string().contains(text), "{error}");
+}
+
+#[test]
+fn who_does_not_come_is_named_on_every_rank() {
+    let settings = hasty();
+    run(4, &settings, |group| {
+        if group.rank() == Rank(2) {
+            // It comes once the others have given up, and hears why.
+            thread::sleep(Duration::from_millis(700));
+        }
+        let text = "rank 2 of 4 has not entered barrier (operation 1) within 0.3 s; \
+                    ranks that have: 0-1, 3";
+        check(group.barrier(), ErrorKind::TimedOut, &[2], text);
+        check(group.barrier(), ErrorKind::TimedOut, &[2], text);
+    });
+}
+
+#[test]
+fn a_late_hub_is_named() {
+    run(3, &hasty(), |group| match group.rank() {
+        Rank(0) => thread::sleep(Duration::from_millis(700)),
+        _ => check(group.barrier(), ErrorKind::TimedOut, &[0], "rank 0 of 3 has not entered"),
+    });
+}
+
+#[test]
+fn a_message_that_does_not_come_names_its_sender() {
+    run(2, &hasty(), |group| {
+        let peer = Rank(1 - group.rank().0);
+        let text = format!("a message with tag 5 from rank {} (host ", peer.0);
+        check(group.receive(peer, 5), ErrorKind::TimedOut, &[peer.0], &text);
+        group.barrier().unwrap();
+    });
+}
+
+#[test]
+fn different_operations_are_told_apart() {
+    run(4, &settings(), |group| {
+        let result = match group.rank() {
+            Rank(3) => group.barrier(),
+            _ => group.all_gather(b"").map(drop),
+        };
+        let text = "ranks call different operations as number 1 of their group: \
+                    all-gather on 0-2, barrier on 3; call the same on all";
+        check(result, ErrorKind::Mismatch, &[3], text);
+    });
+}
+
+#[test]
+fn an_abort_ends_waits_from_another_thread() {
+    run(3, &Settings { operation_timeout: None, ..settings() }, |group| {
+        // Each rank has the flag of its own child group.
+        let abort = Abort::new();
+        let child = group.split(Some(0), 0, &abort).unwrap().unwrap();
+        let since = Instant::now();
+        match group.rank() {
+            Rank(1) => thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_millis(100));
+                    abort.raise("the watchdog says so");
+                });
+                let text = "aborted (the watchdog says so)";
+                check(child.receive(Rank(0), 9), ErrorKind::Aborted, &[1 - 1], text);
+            }),
+            Rank(2) => thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_millis(100));
+                    abort.raise("me too");
+                });
+                check(child.barrier(), ErrorKind::Aborted, &[], "aborted (me too)");
+            }),
+            _ => {}
+        }
+        assert!(since.elapsed() < Duration::from_secs(5));
+        drop(child);
+        group.barrier().unwrap();
+    });
+}
+
+#[test]
+fn who_leaves_is_named() {
+    run(3, &Settings { operation_timeout: None, ..settings() }, |group| {
+        if group.rank() == Rank(2) {
+            return;
+        }
+        let other = Rank(1 - group.rank().0);
+        group.send(other, 0, b"hello").unwrap();
+        let text = "has left the group";
+        check(group.receive(Rank(2), 1), ErrorKind::RankLost, &[2], text);
+        check(group.barrier(), ErrorKind::RankLost, &[2], text);
+        assert_eq!(group.receive(other, 0).unwrap(), b"hello");
+        let departed: Vec<_> = group.departed().into_iter().map(|(rank, _)| rank).collect();
+        assert!(departed.contains(&Rank(2)));
+    });
+}
+
+#[test]
+fn split_by_color_and_key() {
+    run(7, &settings(), |group| {
+        let rank = group.rank().0;
+        let color = (rank != 6).then_some(rank % 2);
+        let child = group.split(color, -(rank as i32), &Abort::new()).unwrap();
+        let Some(child) = child else {
+            assert_eq!(rank, 6);
+            return;
+        };
+        // Ranks 4, 2, 0 and 5, 3, 1, by key.
+        assert_eq!((child.ranks(), child.rank().0), (3, 2 - rank / 2));
+        drop(group);
+        let all = child.all_gather(&[rank as u8]).unwrap().concat();
+        assert_eq!(all, [4, 2, 0].map(|even| even + (rank % 2) as u8));
+        let names: Vec<_> = child.peers().map(|peer| peer.rank.0).collect();
+        assert_eq!(names, [0, 1, 2]);
+        let grandchild = child.split(Some(rank / 4), 0, &Abort::new()).unwrap().unwrap();
+        assert_eq!(grandchild.ranks(), if rank >= 4 { 1 } else { 2 });
+        child.send(child.rank(), 4, b"self").unwrap();
+        assert_eq!(child.receive(child.rank(), 4).unwrap(), b"self");
+        grandchild.barrier().unwrap();
+    });
+}
+
+#[test]
+fn shrink_goes_on_without_the_departed_hub() {
+    run(4, &settings(), |group| {
+        if group.rank() == Rank(0) {
+            return;
+        }
+        check(group.barrier(), ErrorKind::RankLost, &[0], "has left the group");
+        check(group.barrier(), ErrorKind::RankLost, &[0], "has left the group");
+        let rest = group.shrink(&[Rank(0)], &Abort::new()).unwrap();
+        assert_eq!((rest.ranks(), rest.rank().0), (3, group.rank().0 - 1));
+        let all = rest.all_gather(&[group.rank().0 as u8]).unwrap().concat();
+        assert_eq!(all, [1, 2, 3]);
+        let again = rest.shrink(&[Rank(1)], &Abort::new());
+        match rest.rank() {
+            Rank(1) => check(again, ErrorKind::InvalidArgument, &[], "other than itself"),
+            _ => assert_eq!(again.unwrap().ranks(), 2),
+        }
+    });
+}
+
+#[test]
+fn a_dropped_child_refuses_those_who_stay() {
+    let settings = Settings { operation_timeout: None, ..settings() };
+    run(2, &settings, |group: Group| {
+        let child = group.split(Some(0), 0, &Abort::new()).unwrap().unwrap();
+        match group.rank() {
+            Rank(0) => drop(child),
+            _ => check(child.barrier(), ErrorKind::RankLost, &[0], "has left the group"),
+        }
+        group.barrier().unwrap();
+    });
+}
+
+#[test]
+fn wrong_ranks_are_refused() {
+    run(2, &settings(), |group| {
+        let text = "there is no rank 2 in a group of 2";
+        check(group.send(Rank(2), 0, b""), ErrorKind::InvalidArgument, &[], text);
+        check(group.receive(Rank(2), 0), ErrorKind::InvalidArgument, &[], text);
+        check(group.broadcast(Rank(9), b""), ErrorKind::InvalidArgument, &[], "no rank 9");
+        check(group.shrink(&[Rank(2)], &Abort::new()), ErrorKind::InvalidArgument, &[], text);
+    });
+}
+
+#[test]
+fn the_log_tells_of_the_join() {
+    let (settings, diary) = with_diary();
+    run(2, &settings, |group| group.barrier().unwrap());
+    diary.await_line("the root listens on ");
+    diary.await_line("rank 1 listens on ");
+    diary.await_line("rank 1 of 2 joined in ");
+    assert!(diary.lines().iter().all(|line| !line.contains("lost")), "{:#?}", diary.lines());
+}

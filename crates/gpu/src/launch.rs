@@ -1,0 +1,113 @@
+//! Launching kernels. A door for `unsafe`.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys::{self, CUlaunchAttributeID as Id};
+
+use crate::error::Error;
+use crate::module::Function;
+use crate::stream::StreamRef;
+
+/// The shape of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Launch {
+    /// How many blocks there are, in each direction.
+    pub grid: [u32; 3],
+    /// How many threads a block has, in each direction.
+    pub block: [u32; 3],
+    /// How much dynamic shared memory each block gets.
+    pub dynamic_shared_bytes: u32,
+    /// Whether all blocks must run at once: the driver then refuses
+    /// ([`COOPERATIVE_LAUNCH_TOO_LARGE`](crate::CuResult::COOPERATIVE_LAUNCH_TOO_LARGE)) a grid
+    /// that cannot, and starts one that can only when there is room for all of it.
+    pub cooperative: bool,
+    /// How many neighbouring blocks form a cluster, in each direction, if they do.
+    pub cluster: Option<[u32; 3]>,
+}
+
+impl Launch {
+    /// `blocks` blocks of `threads` threads, and nothing special.
+    pub fn linear(blocks: u32, threads: u32) -> Self {
+        Self {
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            dynamic_shared_bytes: 0,
+            cooperative: false,
+            cluster: None,
+        }
+    }
+
+    /// The attributes that say what the shape's numbers do not; how many of them count.
+    fn attributes(&self) -> ([sys::CUlaunchAttribute; 2], u32) {
+        let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 2];
+        let mut count = 0;
+        if self.cooperative {
+            attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+            attributes[count].value.cooperative = 1;
+            count += 1;
+        }
+        if let Some([x, y, z]) = self.cluster {
+            attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+            let dimension = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+            attributes[count].value.clusterDim = dimension;
+            count += 1;
+        }
+        (attributes, count as u32)
+    }
+}
+
+/// The attribute `id`, its value all zeros.
+fn attribute(id: Id) -> sys::CUlaunchAttribute {
+    let value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+    sys::CUlaunchAttribute { id, pad: [0; 4], value }
+}
+
+/// Marks in the list by which a launch passes all parameters as one block of bytes.
+const END: usize = sys::CU_LAUNCH_PARAM_END_AS_INT as usize;
+const BUFFER: usize = sys::CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT as usize;
+const BUFFER_SIZE: usize = sys::CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT as usize;
+
+impl Function {
+    /// Runs the kernel when `stream` gets there. `parameters` are the bytes of its parameters as C
+    /// lays them out in one structure, copied before this returns.
+    ///
+    /// # Safety
+    ///
+    /// `parameters` are what the kernel declares; whatever memory the kernel reaches through them
+    /// stays valid, and is used by nobody in conflict, until it is done, and again whenever a graph
+    /// that captured the launch runs. The module stays loaded as long.
+    pub unsafe fn launch(
+        &self,
+        stream: StreamRef<'_>,
+        launch: &Launch,
+        parameters: &[u8],
+    ) -> Result<(), Error> {
+        let _entered = stream.context().enter()?;
+        let (mut attributes, count) = launch.attributes();
+        let config = sys::CUlaunchConfig {
+            gridDimX: launch.grid[0],
+            gridDimY: launch.grid[1],
+            gridDimZ: launch.grid[2],
+            blockDimX: launch.block[0],
+            blockDimY: launch.block[1],
+            blockDimZ: launch.block[2],
+            sharedMemBytes: launch.dynamic_shared_bytes,
+            hStream: stream.as_raw().cast(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: count,
+        };
+        let mut bytes = parameters.len();
+        let mut list: [*mut c_void; 5] = [
+            std::ptr::without_provenance_mut(BUFFER),
+            parameters.as_ptr().cast_mut().cast(),
+            std::ptr::without_provenance_mut(BUFFER_SIZE),
+            (&raw mut bytes).cast(),
+            std::ptr::without_provenance_mut(END),
+        ];
+        let calls = stream.context().calls();
+        let nothing = std::ptr::null_mut();
+        // SAFETY: the driver copies everything it is given before it returns; the rest is promised
+        // by the caller.
+        unsafe { calls.launch(&config, self.handle(), nothing, list.as_mut_ptr()) }
+    }
+}

@@ -1,0 +1,194 @@
+//! Virtual memory: physical memory and addresses apart, shared between processes as file
+//! descriptors.
+//!
+//! A [`VmmAllocation`] is physical memory of one device; a [`VmmMapping`] is a range of addresses
+//! at which it appears, open to the devices that the mapping names (peer access between contexts
+//! does not count here). Physical memory lives as long as an allocation or a mapping, in any
+//! process, holds it. All sizes are multiples of the [granularity](vmm_granularity), 2 MiB so far.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use cudarc::driver::sys;
+
+use crate::address::DevicePtr;
+use crate::calls::{Calls, SINGLE};
+use crate::context::Context;
+use crate::device::Device;
+use crate::error::Error;
+use crate::memory::DeviceSpan;
+
+/// The kind of handle that travels as a file descriptor.
+pub(crate) const POSIX_FILE_DESCRIPTOR: u32 =
+    sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
+
+/// The size of which allocations and mappings on `device` are multiples, in bytes.
+pub fn vmm_granularity(device: Device) -> Result<usize, Error> {
+    const RECOMMENDED: u32 =
+        sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED as u32;
+    let mut bytes = 0;
+    device.calls().physical_granularity(&mut bytes, &properties(device)?, RECOMMENDED)?;
+    Ok(bytes)
+}
+
+/// Pinned memory of `device` that can be shared, and reached over PCIe where that is possible.
+fn properties(device: Device) -> Result<sys::CUmemAllocationProp, Error> {
+    let rdma = device.supports_rdma_to_virtual_memory()?;
+    Ok(sys::CUmemAllocationProp {
+        type_: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        requestedHandleTypes:
+            sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        location: location(device),
+        win32HandleMetaData: std::ptr::null_mut(),
+        allocFlags: sys::CUmemAllocationProp_st__bindgen_ty_1 {
+            compressionType: 0,
+            gpuDirectRDMACapable: rdma.into(),
+            usage: 0,
+            reserved: [0; 4],
+        },
+    })
+}
+
+fn location(device: Device) -> sys::CUmemLocation {
+    let type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    sys::CUmemLocation { type_, id: device.raw() }
+}
+
+/// Physical memory of a device.
+#[derive(Debug)]
+pub struct VmmAllocation {
+    context: Context,
+    handle: u64,
+    length_bytes: usize,
+}
+
+impl VmmAllocation {
+    /// At least `length_bytes` bytes, rounded up to the granularity.
+    pub fn new(context: &Context, length_bytes: usize) -> Result<Self, Error> {
+        let _entered = context.enter()?;
+        let device = context.device();
+        let length_bytes = length_bytes.next_multiple_of(vmm_granularity(device)?);
+        let mut handle = 0;
+        context.calls().physical_create(&mut handle, length_bytes, &properties(device)?, 0)?;
+        Ok(Self { context: context.clone(), handle, length_bytes })
+    }
+
+    /// The memory behind `descriptor`, which another process exported, `length_bytes` long as that
+    /// process knows. The descriptor is not needed afterwards.
+    pub fn import(
+        context: &Context,
+        descriptor: BorrowedFd<'_>,
+        length_bytes: usize,
+    ) -> Result<Self, Error> {
+        let _entered = context.enter()?;
+        // The descriptor is passed where a pointer would stand; a borrowed one is not negative.
+        let descriptor = descriptor.as_raw_fd().unsigned_abs() as usize;
+        let mut handle = 0;
+        context.calls().physical_import(&mut handle, descriptor, POSIX_FILE_DESCRIPTOR)?;
+        Ok(Self { context: context.clone(), handle, length_bytes })
+    }
+
+    /// The memory that is mapped at `address`, by anyone in this process: one piece of a range
+    /// that may be made of several. `length_bytes` is how long the piece is.
+    pub fn mapped_at(
+        context: &Context,
+        address: DevicePtr,
+        length_bytes: usize,
+    ) -> Result<Self, Error> {
+        let _entered = context.enter()?;
+        let mut handle = 0;
+        context.calls().physical_of(&mut handle, address.0)?;
+        Ok(Self { context: context.clone(), handle, length_bytes })
+    }
+
+    /// How long it is.
+    pub fn length_bytes(&self) -> usize {
+        self.length_bytes
+    }
+
+    /// A file descriptor by which other processes import the memory.
+    pub fn export(&self) -> Result<OwnedFd, Error> {
+        let _entered = self.context.enter()?;
+        let mut descriptor = None;
+        let calls = self.context.calls();
+        calls.physical_export(&mut descriptor, self.handle, POSIX_FILE_DESCRIPTOR, 0)?;
+        descriptor.ok_or(Error::NoHandle { wanted: "a file descriptor" })
+    }
+
+    /// Maps all of it, to be read and written by `devices`.
+    pub fn map(&self, devices: &[Device]) -> Result<VmmMapping, Error> {
+        let _entered = self.context.enter()?;
+        let calls = self.context.calls();
+        let mut mapping = VmmMapping::reserve(&self.context, self.length_bytes)?;
+        calls.memory_map(mapping.base.0, self.length_bytes, 0, self.handle, 0)?;
+        mapping.mapped = true;
+        devices.iter().try_for_each(|device| mapping.open_to(*device))?;
+        Ok(mapping)
+    }
+}
+
+impl Drop for VmmAllocation {
+    fn drop(&mut self) {
+        // A driver that has shut down has released it.
+        let Ok(_entered) = self.context.enter() else { return };
+        let _ = self.context.calls().physical_release(self.handle);
+    }
+}
+
+/// Addresses at which physical memory appears, given back when dropped.
+///
+/// Unmapping does not wait for kernels that use the memory.
+#[derive(Debug)]
+pub struct VmmMapping {
+    context: Context,
+    base: DevicePtr,
+    length_bytes: usize,
+    mapped: bool,
+}
+
+impl VmmMapping {
+    fn reserve(context: &Context, length_bytes: usize) -> Result<Self, Error> {
+        let mut base = 0;
+        context.calls().address_reserve(&mut base, length_bytes, 0, 0, 0)?;
+        let context = context.clone();
+        Ok(Self { context, base: DevicePtr(base), length_bytes, mapped: false })
+    }
+
+    /// Lets `device` read and write the memory, too.
+    pub fn open_to(&self, device: Device) -> Result<(), Error> {
+        let access = sys::CUmemAccessDesc {
+            location: location(device),
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        self.calls().memory_access(self.base.0, self.length_bytes, &access, SINGLE)
+    }
+
+    /// Where it begins.
+    pub fn ptr(&self) -> DevicePtr {
+        self.base
+    }
+
+    /// How long it is.
+    pub fn length_bytes(&self) -> usize {
+        self.length_bytes
+    }
+
+    /// All of it, to read and write.
+    pub fn span(&self) -> DeviceSpan<'_> {
+        DeviceSpan::lent(&self.context, self.base, self.length_bytes)
+    }
+
+    fn calls(&self) -> &'static Calls {
+        self.context.calls()
+    }
+}
+
+impl Drop for VmmMapping {
+    fn drop(&mut self) {
+        // A driver that has shut down has forgotten it.
+        let Ok(_entered) = self.context.enter() else { return };
+        if self.mapped {
+            let _ = self.calls().memory_unmap(self.base.0, self.length_bytes);
+        }
+        let _ = self.calls().address_free(self.base.0, self.length_bytes);
+    }
+}

@@ -1,0 +1,154 @@
+//! The algorithms at hand: built in or loaded, all proved.
+//!
+//! A [`Registry`] belongs to one [`Shape`] of communicator. Built-in algorithms are `.msccl` programs
+//! compiled into this crate; they are instantiated and proved for the shape when a collective is
+//! first wanted, and kept. Loaded ones come as the bytes of files (XML, JSON, text form or `.msccl`);
+//! each is accepted or refused with one line, and refusing one never harms the others.
+//!
+//! # Guarantees
+//!
+//! Everything handed out is [`Verified`] for the native target. What is accepted or refused, in which order,
+//! depends on the shape and the files alone, so that all ranks given the same files agree;
+//! [`Registry::fingerprint`] lets them make sure.
+//!
+//! Absent from this crate: which algorithm serves a call, message sizes, files and environment.
+
+mod built_in;
+mod fingerprint;
+mod load;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use msccl_collective::{Kind, Placement, Rank};
+use msccl_verify::Verified;
+
+pub use built_in::built_ins;
+pub use fingerprint::Fingerprint;
+pub use load::{File, Refused};
+
+/// What a communicator looks like to an algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Shape {
+    /// Ranks.
+    pub ranks: u32,
+    /// Ranks on one node; divides `ranks`.
+    pub per_node: u32,
+}
+
+/// A collective that somebody may call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Wanted {
+    /// All-reduce.
+    AllReduce,
+    /// All-gather.
+    AllGather,
+    /// Reduce-scatter.
+    ReduceScatter,
+    /// All-to-all.
+    AllToAll,
+    /// Broadcast from that root.
+    Broadcast(Rank),
+    /// Reduce to that root.
+    Reduce(Rank),
+    /// Gather to that root.
+    Gather(Rank),
+    /// Scatter from that root.
+    Scatter(Rank),
+}
+
+impl Wanted {
+    /// Whether `kind` is what is wanted.
+    pub fn is(self, kind: &Kind) -> bool {
+        match (self, kind) {
+            (Wanted::AllReduce, Kind::AllReduce)
+            | (Wanted::AllGather, Kind::AllGather)
+            | (Wanted::ReduceScatter, Kind::ReduceScatter)
+            | (Wanted::AllToAll, Kind::AllToAll) => true,
+            (Wanted::Broadcast(wanted), Kind::Broadcast { root })
+            | (Wanted::Reduce(wanted), Kind::Reduce { root })
+            | (Wanted::Gather(wanted), Kind::Gather { root })
+            | (Wanted::Scatter(wanted), Kind::Scatter { root }) => wanted == *root,
+            _ => false,
+        }
+    }
+
+    /// The root, for the collectives that have one.
+    pub fn root(self) -> Option<Rank> {
+        match self {
+            Wanted::Broadcast(root)
+            | Wanted::Reduce(root)
+            | Wanted::Gather(root)
+            | Wanted::Scatter(root) => Some(root),
+            Wanted::AllReduce | Wanted::AllGather | Wanted::ReduceScatter | Wanted::AllToAll => {
+                None
+            }
+        }
+    }
+}
+
+/// An algorithm at hand.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What messages call it: the built-in's name, or the file's.
+    pub name: String,
+    /// Whether it was loaded; loaded ones go first.
+    pub loaded: bool,
+    /// The algorithm and its proof.
+    pub verified: Arc<Verified>,
+    /// What it is, in a number: equal for equal algorithms.
+    pub fingerprint: Fingerprint,
+}
+
+/// The algorithms at hand for one shape of communicator.
+#[derive(Debug)]
+pub struct Registry {
+    shape: Shape,
+    loaded: Vec<Entry>,
+    refused: Vec<Refused>,
+    built_in: Mutex<HashMap<(Wanted, bool), Arc<[Entry]>>>,
+}
+
+impl Registry {
+    /// The built-in algorithms for `shape`, and `files` in their order.
+    pub fn new(shape: Shape, files: &[File]) -> Self {
+        let mut loaded = Vec::new();
+        let mut refused = Vec::new();
+        for file in files {
+            match load::load(file, shape) {
+                Ok(entry) => loaded.push(entry),
+                Err(refusal) => refused.push(refusal),
+            }
+        }
+        Self { shape, loaded, refused, built_in: Mutex::default() }
+    }
+
+    /// The shape it belongs to.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The files that were accepted, in their order.
+    pub fn loaded(&self) -> &[Entry] {
+        &self.loaded
+    }
+
+    /// The files that were refused, in their order.
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// The built-in algorithms for `wanted`, best for large messages first; at least one. They are
+    /// compiled and proved when first asked for.
+    pub fn built_in(&self, wanted: Wanted, in_place: bool) -> Arc<[Entry]> {
+        let mut known = self.built_in.lock().unwrap_or_else(PoisonError::into_inner);
+        let placement = if in_place { Placement::InPlace } else { Placement::OutOfPlace };
+        let entries = known.entry((wanted, in_place));
+        Arc::clone(entries.or_insert_with(|| built_ins(self.shape, wanted, placement).into()))
+    }
+
+    /// What was loaded, in a number: ranks whose numbers differ were given different files.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of_all(self.loaded.iter().map(|entry| entry.fingerprint))
+    }
+}

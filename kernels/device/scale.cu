@@ -1,0 +1,38 @@
+// Scaling an input before its collective: what NCCL calls a pre-multiplied sum.
+#include "reduce.cuh"
+
+namespace msccl {
+
+// `to[i] = from[i] * scalar`, rounded once. Any grid and block will do.
+template <class Number>
+__device__ inline void scale(const msccl_scale& launch) {
+    constexpr int BYTES = Number::BYTES;
+    u64 bits = launch.scalar_address ? load_element<BYTES>(launch.scalar_address) : launch.scalar;
+    auto scalar = Number::widen(bits);
+    u64 stride = u64(gridDim.x) * blockDim.x;
+    for (u64 at = u64(blockIdx.x) * blockDim.x + threadIdx.x; at < launch.elements; at += stride) {
+        auto value = Number::widen(load_element<BYTES>(launch.from + at * BYTES));
+        store_element<BYTES>(launch.to + at * BYTES, Number::narrow(product(value, scalar)));
+    }
+}
+
+}  // namespace msccl
+
+// A scaling kernel for one element type.
+#define MSCCL_SCALE(name, Number)                                                   \
+    extern "C" __global__ void name(const __grid_constant__ msccl_scale launch) {   \
+        msccl::scale<msccl::Number>(launch);                                        \
+    }
+
+MSCCL_SCALE(msccl_scale_i8, I8)
+MSCCL_SCALE(msccl_scale_u8, U8)
+MSCCL_SCALE(msccl_scale_i32, I32)
+MSCCL_SCALE(msccl_scale_u32, U32)
+MSCCL_SCALE(msccl_scale_i64, I64)
+MSCCL_SCALE(msccl_scale_u64, U64)
+MSCCL_SCALE(msccl_scale_f16, F16)
+MSCCL_SCALE(msccl_scale_bf16, Bf16)
+MSCCL_SCALE(msccl_scale_f32, F32)
+MSCCL_SCALE(msccl_scale_f64, F64)
+MSCCL_SCALE(msccl_scale_f8e4m3, F8E4M3)
+MSCCL_SCALE(msccl_scale_f8e5m2, F8E5M2)

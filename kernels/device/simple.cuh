@@ -1,0 +1,150 @@
+// Protocol Simple: plain data in slots, announced by counters.
+//
+// Sources of a step are whole before it begins, so nothing here waits. Where all operands are aligned
+// and whole, several loads are in flight in every thread; else a loop that minds every pack.
+#pragma once
+
+#include "reduce.cuh"
+
+namespace msccl {
+
+// One chunk of one step, ready to be moved: Σ sources → destinations.
+struct Move {
+    const Operand* sources;
+    const Operand* destinations;
+    u32 source_count;       // at least 1
+    u32 destination_count;  // at least 1
+    u32 length;             // bytes of the chunk
+    bool regular;           // every operand is aligned and has them all, in multiples of 16
+    Arithmetic arithmetic;
+
+    // Whether the result is the only source, bit for bit.
+    __device__ bool is_copy() const { return source_count == 1 && arithmetic.divisor == 0; }
+};
+
+struct Simple {
+    // Whether tails announce messages.
+    static constexpr bool TAILS = true;
+    // Whether slots must be filled with flags once in a while.
+    static constexpr bool REFRESHES = false;
+
+    // Most threads in a block.
+    static constexpr int THREADS = 512;
+
+    // Bytes that a chunk of `data` bytes takes in a slot.
+    __device__ static u64 wire_bytes(u64 data) { return (data + 15) / 16 * 16; }
+
+    // Moves a chunk. False when the kernel is to end, which is never.
+    template <class Number>
+    __device__ static bool move(const Move& move, Watch&) {
+        if (!move.regular) {
+            any<Number>(move);
+        } else if (move.is_copy()) {
+            copy<8>(move);
+        } else if (move.source_count == 2 && Number::BYTES > 1) {
+            reduce<Number, 2, 4>(move);
+        } else {
+            reduce<Number, group<Number>(), 1>(move);
+        }
+        return true;
+    }
+
+private:
+    // The paths are functions of their own: each has all registers to itself.
+
+    __device__ static Pack<4> load_regular(const Operand& from, u32 pack) {
+        return load_whole<Coherence::WEAK>(from.address + u64(pack) * 16,
+                                           static_cast<Pack<4>*>(nullptr));
+    }
+
+    // `UNROLL` loads in flight.
+    template <int UNROLL>
+    __device__ __noinline__ static void copy(Move move) {
+        u32 packs = move.length / 16;
+#pragma unroll 1
+        for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
+            Pack<4> value[UNROLL];
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                u32 pack = first + at * blockDim.x;
+                if (pack < packs) value[at] = load_regular(*move.sources, pack);
+            }
+#pragma unroll 1
+            for (u32 to = 0; to < move.destination_count; ++to) {
+                u64 address = move.destinations[to].address;
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    u32 pack = first + at * blockDim.x;
+                    if (pack < packs) store_whole(address + u64(pack) * 16, value[at]);
+                }
+            }
+        }
+    }
+
+    // `MOST` sources at a time, `UNROLL` packs of each: as many loads in flight as their product.
+    template <class Number, int MOST, int UNROLL>
+    __device__ __noinline__ static void reduce(Move move) {
+        u32 packs = move.length / 16;
+#pragma unroll 1
+        for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
+            Sum<Number, 4> sum[UNROLL];
+#pragma unroll 1
+            for (u32 from = 0; from < move.source_count; from += MOST) {
+                const Operand* sources = move.sources + from;
+                int count = min(int(move.source_count - from), MOST);
+                Pack<4> value[UNROLL][MOST];
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    u32 pack = first + at * blockDim.x;
+#pragma unroll
+                    for (int source = 0; source < MOST; ++source) {
+                        if (pack < packs && source < count) {
+                            value[at][source] = load_regular(sources[source], pack);
+                        }
+                    }
+                }
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    if (from == 0) sum[at].start(value[at][0]);
+                    sum[at].add(move.arithmetic.reduction, value[at], from == 0 ? 1 : 0, count);
+                }
+            }
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                u32 pack = first + at * blockDim.x;
+                if (pack >= packs) continue;
+                Pack<4> result = sum[at].finish(move.arithmetic.divisor);
+#pragma unroll 1
+                for (u32 to = 0; to < move.destination_count; ++to) {
+                    store_whole(move.destinations[to].address + u64(pack) * 16, result);
+                }
+            }
+        }
+    }
+
+    // Operands that are misaligned or end early; any number of them.
+    template <class Number>
+    __device__ __noinline__ static void any(Move move) {
+        constexpr int BYTES = Number::BYTES;
+#pragma unroll 1
+        for (u32 offset = threadIdx.x * 16; offset < move.length; offset += blockDim.x * 16) {
+            Pack<4> result = load<BYTES, 4, Coherence::WEAK>(move.sources[0], offset);
+            if (!move.is_copy()) {
+                Sum<Number, 4> sum;
+                sum.start(result);
+#pragma unroll 1
+                for (u32 from = 1; from < move.source_count; ++from) {
+                    Pack<4> other[1] = {load<BYTES, 4, Coherence::WEAK>(move.sources[from], offset)};
+                    sum.add(move.arithmetic.reduction, other, 0, 1);
+                }
+                result = sum.finish(move.arithmetic.divisor);
+            }
+#pragma unroll 1
+            for (u32 to = 0; to < move.destination_count; ++to) {
+                store<BYTES, 4>(move.destinations[to], offset, result);
+            }
+        }
+    }
+};
+
+}  // namespace msccl

@@ -1,0 +1,254 @@
+// One step: wait, find the operands, move chunk by chunk, hand on.
+#pragma once
+
+#include "link.cuh"
+#include "simple.cuh"
+
+namespace msccl {
+
+// Words of a step that are at hand at once: more than the largest step has.
+constexpr u32 WINDOW = 2048;
+static_assert(WINDOW >= 4 + MSCCL_PLAN_STEP_LENGTH + MSCCL_WAITS_MAX + MSCCL_SOURCES_MAX +
+                            MSCCL_DESTINATIONS_MAX,
+              "the largest step does not fit the window");
+
+constexpr u32 OPERANDS_MAX = MSCCL_SOURCES_MAX + MSCCL_DESTINATIONS_MAX;
+
+// What the threads of a thread block share.
+struct Shared {
+    // Two sets, used in turn: one barrier a chunk is enough.
+    Operand operands[2][OPERANDS_MAX];
+    Link links[MSCCL_LINKS_MAX];
+    alignas(16) u32 window[WINDOW];
+    Watch watch;
+};
+
+// What does not change during a launch, in every thread.
+struct Context {
+    Shared& shared;
+    LinkShape links;
+    u64 signals;       // the first signal of this instance
+    u64 signal_base;   // what this launch adds to signals
+    u32 stride;        // what a signal advances by in a round
+    u32 tb;
+    u32 block_chunks;
+    u32 turn;          // which set of operands comes next; the same for all threads
+    bool unordered;    // the thread block stored to local memory since its last fence
+};
+
+// The part of every chunk that is at hand.
+struct Slice {
+    u32 round;
+    u64 start;   // bytes from the start of the chunk
+    u32 length;
+};
+
+// A step, as its words say.
+struct Step {
+    u32 index;
+    u32 head;
+    u32 sources;
+    u32 destinations;
+    u32 count;
+    const u32* waits;
+    const u32* operands;
+
+    __device__ Step(const u32* words, u32 index)
+        : index(index),
+          head(words[MSCCL_PLAN_STEP_HEAD]),
+          sources(words[MSCCL_PLAN_STEP_OPERANDS] & 0xffff),
+          destinations(words[MSCCL_PLAN_STEP_OPERANDS] >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT),
+          count(words[MSCCL_PLAN_STEP_COUNT]),
+          waits(words + MSCCL_PLAN_STEP_LENGTH),
+          operands(waits + wait_count()) {}
+
+    __device__ u32 wait_count() const { return head >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
+    __device__ u32 words() const {
+        u32 used = MSCCL_PLAN_STEP_LENGTH + wait_count() + sources + destinations;
+        return (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
+    }
+};
+
+// The signal of step `step`.
+__device__ inline u64 signal_value(const Context& context, const Slice& slice, u32 step) {
+    return context.signal_base + u64(slice.round) * context.stride + step + 1;
+}
+
+// Waits for the steps of other thread blocks, one in each thread, from the last thread on: the first
+// ones have links to wait for. Acquires at GPU scope; a barrier must follow.
+__device__ inline void wait_for_steps(const Context& context, const Slice& slice, const Step& step) {
+#pragma unroll 1
+    for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.wait_count(); at += blockDim.x) {
+        u32 tb = step.waits[at] >> MSCCL_PLAN_WAIT_TB_SHIFT;
+        u32 awaited = step.waits[at] & MSCCL_PLAN_WAIT_STEP_MASK;
+        u64 value = signal_value(context, slice, awaited);
+        Wait wait;
+        while (ptx::ld_acquire_gpu_u64(context.signals + 8ull * tb) < value) {
+            if (!wait.again(context.shared.watch, {MSCCL_WAITING_SIGNAL, tb, awaited})) return;
+        }
+        wait.over(context.shared.watch);
+    }
+}
+
+// After a barrier: tells other thread blocks that the step has ended. Releases at GPU scope what the
+// thread block did.
+__device__ inline void signal(const Context& context, const Slice& slice, const Step& step) {
+    if (!(step.head & MSCCL_PLAN_STEP_SIGNALS) || threadIdx.x != 0) return;
+    u64 address = context.signals + 8ull * context.tb;
+    ptx::st_release_gpu_u64(address, signal_value(context, slice, step.index));
+}
+
+// ---- Operands ------------------------------------------------------------------------------------
+
+// Chunk `chunk` of a buffer.
+__device__ inline Operand resolve_local(const Context& context, const msccl_launch& launch,
+                                        const Slice& slice, u32 place, u32 chunk) {
+    u64 start, exists;
+    u64 base = launch.scratch;
+    if (place == MSCCL_PLAN_PLACE_SCRATCH) {
+        start = chunk * ((launch.chunk_bytes + 15) & ~15ull) + slice.start;
+        exists = slice.length;
+    } else {
+        base = place == MSCCL_PLAN_PLACE_INPUT ? launch.input : launch.output;
+        u32 block = chunk / context.block_chunks;
+        u64 in_block = (chunk % context.block_chunks) * launch.chunk_bytes + slice.start;
+        start = block * launch.block_bytes + in_block;
+        exists = in_block < launch.block_bytes ? launch.block_bytes - in_block : 0;
+    }
+    Operand operand{};
+    operand.address = base + start;
+    operand.limit = u32(min(exists, u64(slice.length)));
+    operand.traits = operand.address % 16 == 0 ? Operand::ALIGNED : 0;
+    return operand;
+}
+
+// Chunk number `position` of a message of link `number`; the message begins with its first chunk.
+template <class Protocol>
+__device__ inline Operand resolve_link(const Context& context, const Slice& slice, u32 number,
+                                       bool incoming, u32 position) {
+    Link& link = context.shared.links[number];
+    Watch& watch = context.shared.watch;
+    if (position == 0 && incoming) {
+        begin_receive<Protocol::TAILS>(link, context.links, number, watch);
+    } else if (position == 0) {
+        begin_send<Protocol::TAILS>(link, context.links, number, watch);
+    }
+    Operand operand{};
+    operand.address = link.address + position * Protocol::wire_bytes(slice.length);
+    operand.message = link.count;
+    // Slots have whole packs.
+    operand.limit = (slice.length + 15) & ~15u;
+    operand.traits = Operand::LINK | Operand::ALIGNED;
+    operand.link = number;
+    return operand;
+}
+
+// Fills `operands` with the operands of chunk `chunk` of the step, which is number `position` of its
+// message, one in each thread. Waits for messages and room. Whether those of this thread are regular.
+template <class Protocol>
+__device__ inline bool resolve(const Context& context, const msccl_launch& launch,
+                               const Slice& slice, const Step& step, u32 chunk, u32 position,
+                               Operand* operands) {
+    bool regular = slice.length % 16 == 0;
+#pragma unroll 1
+    for (u32 at = threadIdx.x; at < step.sources + step.destinations; at += blockDim.x) {
+        u32 word = step.operands[at];
+        u32 place = word >> MSCCL_PLAN_PLACE_SHIFT;
+        u32 index = word & MSCCL_PLAN_INDEX_MASK;
+        operands[at] =
+            place == MSCCL_PLAN_PLACE_LINK
+                ? resolve_link<Protocol>(context, slice, index, at < step.sources, position)
+                : resolve_local(context, launch, slice, place, index + chunk);
+        regular = regular && operands[at].whole(0, slice.length);
+    }
+    return regular;
+}
+
+// Once in a while, where the protocol needs it: leaves no old flag in the slots of a message of which
+// `operands` are the last chunk.
+template <class Protocol>
+__device__ inline void refresh_slots(const Context& context, const Slice& slice, const Step& step,
+                                     const Operand* operands) {
+    if constexpr (Protocol::REFRESHES) {
+#pragma unroll 1
+        for (u32 at = step.sources; at < step.sources + step.destinations; ++at) {
+            const Operand& to = operands[at];
+            if (!to.is_link() || (to.message - 1) % Protocol::REFRESH >= context.links.depth) continue;
+            u64 slot = context.shared.links[to.link].address;
+            u64 begin = to.address + Protocol::wire_bytes(slice.length);
+            Protocol::refresh(to.message, begin, slot + context.links.slot_bytes);
+        }
+    }
+}
+
+// After a barrier: the message at hand has been read and written.
+template <class Protocol>
+__device__ inline void end_message(const Context& context, const Step& step,
+                                   const Operand* operands) {
+#pragma unroll 1
+    for (u32 at = threadIdx.x; at < step.sources + step.destinations; at += blockDim.x) {
+        const Operand& operand = operands[at];
+        if (!operand.is_link()) continue;
+        const Link& link = context.shared.links[operand.link];
+        if (at < step.sources) {
+            end_receive(link, operand.message);
+        } else {
+            end_send<Protocol::TAILS>(link, operand.message);
+        }
+    }
+}
+
+// ---- The step ------------------------------------------------------------------------------------
+
+// Where links order memory that is not in their messages, packets must not overtake stores.
+template <class Protocol>
+__device__ inline void order_stores(Context& context, const msccl_launch& launch) {
+    if constexpr (!Protocol::TAILS) {
+        if ((launch.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY) && context.unordered) {
+            ptx::fence_acq_rel_gpu();
+            context.unordered = false;
+        }
+    }
+}
+
+// Executes a step on one slice. False when the kernel is to end.
+//
+// Between two barriers a thread is in one of three phases: it resolves operands and waits, it moves,
+// or it hands on. The barrier after the first makes what any thread acquired visible to all; the one
+// after the second precedes every release.
+template <class Protocol, class Number>
+__device__ inline bool run_step(Context& context, const msccl_launch& launch, const Slice& slice,
+                                const Step& step) {
+    const u32& aborted = context.shared.watch.aborted;
+    u32 divisor = step.head & MSCCL_PLAN_STEP_COMPLETES ? launch.divisor : 0;
+    wait_for_steps(context, slice, step);
+    if (step.count == 0) __syncthreads();
+#pragma unroll 1
+    for (u32 first = 0; first < step.count; first += launch.chunks_per_message) {
+        u32 chunks = min(step.count - first, launch.chunks_per_message);
+        const Operand* operands = nullptr;
+#pragma unroll 1
+        for (u32 position = 0; position < chunks; ++position) {
+            Operand* set = context.shared.operands[context.turn];
+            context.turn ^= 1;
+            bool own = resolve<Protocol>(context, launch, slice, step, first + position, position, set);
+            order_stores<Protocol>(context, launch);
+            bool regular = __syncthreads_and(own);
+            if (aborted) return false;
+            Move move{set, set + step.sources, step.sources, step.destinations, slice.length, regular,
+                      {launch.reduction, divisor}};
+            Protocol::template move<Number>(move, context.shared.watch);
+            operands = set;
+        }
+        refresh_slots<Protocol>(context, slice, step, operands);
+        context.unordered = true;
+        __syncthreads();
+        if (aborted) return false;
+        end_message<Protocol>(context, step, operands);
+    }
+    if (aborted) return false;
+    signal(context, slice, step);
+    return true;
+}
+
+}  // namespace msccl
