@@ -18,11 +18,11 @@ use msccl_verify::verify;
 
 /// Example, target, ranks, parameters, runs.
 const CASES: &[(&str, &str, u32, &str, usize)] = &[
-    ("allreduce/ring", "msccl", 8, "C=1", 5),
-    ("allreduce/ring", "msccl", 64, "C=1", 5),
-    ("allreduce/ring", "msccl", 256, "C=8", 5),
-    ("allreduce/ring", "msccl", 512, "C=16", 3),
-    ("allreduce/ring", "msccl", 1024, "C=32", 3),
+    ("allreduce/ring", "msccl", 8, "", 5),
+    ("allreduce/ring", "msccl", 64, "", 5),
+    ("allreduce/ring", "msccl", 256, "", 5),
+    ("allreduce/ring", "msccl", 512, "", 3),
+    ("allreduce/ring", "msccl", 1024, "", 3),
     ("allreduce/halving_doubling", "msccl", 1024, "", 5),
     ("alltoall/allpairs", "executor", 256, "", 5),
 ];

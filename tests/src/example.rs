@@ -74,9 +74,14 @@ fn launches(test: &str, name: &str) -> Vec<Launch> {
     ranks.map(|ranks| Launch { ranks, ..rest.clone() }).collect()
 }
 
+/// Where the examples are.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../dsl-examples")
+}
+
 /// Every example, in the order of their paths.
 pub fn examples() -> Vec<Example> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dsl-examples");
+    let root = folder();
     let files_of = |folder: &Path| -> Vec<PathBuf> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     };

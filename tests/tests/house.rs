@@ -49,7 +49,8 @@ fn every_room_is_listed() {
     let listed: BTreeSet<_> = ROOMS.iter().map(|(room, _)| (*room).to_owned()).collect();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(name == "cli" || listed.contains(&name), "crates/{name} is not in ROOMS");
+        let tool = ["cli", "xtask"].contains(&name.as_str());
+        assert!(tool || listed.contains(&name), "crates/{name} is not in ROOMS");
     }
 }
 
@@ -87,6 +88,7 @@ const DOORS: &[&str] = &[
     "crates/gpu/src/calls.rs",
     "crates/gpu/src/driver.rs",
     "crates/gpu/src/graph.rs",
+    "crates/gpu/src/graph_count.rs",
     "crates/gpu/src/handle.rs",
     "crates/gpu/src/launch.rs",
     "crates/gpu/src/library.rs",
@@ -95,8 +97,12 @@ const DOORS: &[&str] = &[
     "crates/gpu/src/pinned.rs",
     "crates/gpu/src/stream.rs",
     "crates/gpu/tests/driver.rs",
+    "crates/fabric/src/ring/slot.rs",
+    "crates/fabric/src/shared/mapping.rs",
+    "crates/runtime/src/host/link.rs",
     "crates/runtime/src/host/memory.rs",
-    "crates/runtime/src/host/shared.rs",
+    "crates/runtime/src/host/rank_memory.rs",
+    "crates/xtask/src/nvrtc.rs",
 ];
 
 #[test]

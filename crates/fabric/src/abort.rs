@@ -94,7 +94,7 @@ impl Patience {
 
     /// The time limit in words.
     pub(crate) fn limit(&self) -> String {
-        self.timeout.map_or_else(|| "no limit".to_owned(), |timeout| seconds(timeout))
+        self.timeout.map_or_else(|| "no limit".to_owned(), seconds)
     }
 }
 

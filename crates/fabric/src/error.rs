@@ -128,10 +128,7 @@ mod tests {
             assert_eq!(error.to_string(), expected);
             assert_eq!(error.ranks(), missing);
         };
-        check(
-            &[3],
-            "rank 3 of 8 has not connected within 30 s; ranks that have: 0-2, 4-7",
-        );
+        check(&[3], "rank 3 of 8 has not connected within 30 s; ranks that have: 0-2, 4-7");
         check(
             &[3, 5, 6, 7],
             "ranks 3, 5-7 of 8 have not connected within 30 s; ranks that have: 0-2, 4",

@@ -22,6 +22,8 @@ pub(crate) enum Subject {
     Question,
     /// From the hub: those ranks.
     Answer,
+    /// The sender has dropped the group; the number means nothing.
+    Leave,
     /// Rank `number` has departed; the body tells how. Belongs to no group.
     Departure,
     /// The sender leaves in order; nothing follows. Belongs to no group.
@@ -29,12 +31,13 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Message,
         Self::Contribution,
         Self::Outcome,
         Self::Question,
         Self::Answer,
+        Self::Leave,
         Self::Departure,
         Self::Goodbye,
     ];
@@ -91,7 +94,8 @@ mod tests {
             let mut front = &stream[..cut];
             let taken: Vec<_> = std::iter::from_fn(|| Frame::take(&mut front).unwrap()).collect();
             assert_eq!(taken, frames[..taken.len()]);
-            let taken_bytes: usize = taken.iter().map(|frame| HEADER_BYTES + frame.body.len()).sum();
+            let taken_bytes: usize =
+                taken.iter().map(|frame| HEADER_BYTES + frame.body.len()).sum();
             assert_eq!(front.len(), cut - taken_bytes);
         }
         assert!(Frame::take(&mut &[99; 40][..]).is_err());

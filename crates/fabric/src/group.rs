@@ -116,7 +116,7 @@ impl Group {
         let patience = self.patience();
         let found = self.board.wait(&patience, |state| match state.take(&address) {
             Some(bytes) => Some(Some(bytes)),
-            None => state.is_gone(from.world).then_some(None),
+            None => state.is_gone(self.id, from.world).then_some(None),
         });
         let what = || format!("a message with tag {tag} from {}", from.peer.story());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
@@ -141,7 +141,7 @@ impl Group {
         let found = self.board.wait(&patience, |state| {
             match state.take_descriptor(self.id, from.world, tag) {
                 Some(descriptor) => Some(Some(descriptor)),
-                None => state.is_gone(from.world).then_some(None),
+                None => state.is_gone(self.id, from.world).then_some(None),
             }
         });
         let what = || format!("a descriptor with tag {tag} from {}", from.peer.story());
@@ -173,7 +173,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.board.state().drop_group(self.id);
+        self.board.drop_group(self.id);
     }
 }
 

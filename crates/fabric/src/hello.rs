@@ -28,7 +28,10 @@ pub(crate) fn with_preface(token: u128, body: &[u8]) -> Vec<u8> {
 
 /// The body of a first message at the front of `inbox` and the length of both, once it is complete.
 /// A stranger is told by its first wrong byte.
-pub(crate) fn first_message(inbox: &[u8], token: u128) -> Result<Option<(&[u8], usize)>, Malformed> {
+pub(crate) fn first_message(
+    inbox: &[u8],
+    token: u128,
+) -> Result<Option<(&[u8], usize)>, Malformed> {
     let mut expected = Writer::default();
     expected.u64(MAGIC);
     expected.u128(token);

@@ -181,7 +181,8 @@ pub fn parse_address(text: &str, family: Option<Family>) -> Result<SocketAddr, E
     let found = text.to_socket_addrs().map_err(|error| {
         Error::invalid(format!("expected host:port or [IPv6]:port, found `{text}`: {error}"))
     })?;
-    let fits = |address: &SocketAddr| family.is_none_or(|family| family == Family::of(address.ip()));
+    let fits =
+        |address: &SocketAddr| family.is_none_or(|family| family == Family::of(address.ip()));
     let mut found = found.filter(fits);
     found.next().ok_or_else(|| Error::invalid(format!("`{text}` has no address of that family")))
 }

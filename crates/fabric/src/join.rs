@@ -47,11 +47,7 @@ pub struct Newcomer {
 impl Group {
     /// Joins the group of `ids` and returns when all ranks have. The first id counts; more may be
     /// given, as many as a caller has.
-    pub fn join(
-        ids: &[UniqueId],
-        newcomer: &Newcomer,
-        settings: &Settings,
-    ) -> Result<Self, Error> {
+    pub fn join(ids: &[UniqueId], newcomer: &Newcomer, settings: &Settings) -> Result<Self, Error> {
         let started = Instant::now();
         let Newcomer { rank, ranks, .. } = *newcomer;
         if rank.0 >= ranks {

@@ -99,16 +99,14 @@ impl Root {
         };
         // Who comes from now on belongs to another group at this address, or is too late.
         drop(listener);
-        let table = outcome.and_then(|peers| {
-            identity::random_u128().map(|world| Answer::Table { world, peers })
-        });
+        let table = outcome
+            .and_then(|peers| identity::random_u128().map(|world| Answer::Table { world, peers }));
         self.answer(&table.unwrap_or_else(Answer::Refusal));
     }
 
     fn wait(&self, listener: &TcpListener) {
         let visitors = self.visitors.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
-        let mut all: Vec<_> =
-            visitors.chain([PollFd::new(listener, PollFlags::IN)]).collect();
+        let mut all: Vec<_> = visitors.chain([PollFd::new(listener, PollFlags::IN)]).collect();
         // Interrupted or not, the caller looks at everything.
         let _ = poll(&mut all, Some(&socket::timespec(TICK)));
     }

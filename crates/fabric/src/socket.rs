@@ -52,7 +52,11 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
 }
 
 /// Waits until `socket` can do what `flags` say, or has failed.
-pub(crate) fn ready(socket: &impl AsFd, flags: PollFlags, patience: &Patience) -> Result<(), Failure> {
+pub(crate) fn ready(
+    socket: &impl AsFd,
+    flags: PollFlags,
+    patience: &Patience,
+) -> Result<(), Failure> {
     loop {
         let mut poll_fd = [PollFd::new(socket, flags)];
         match poll(&mut poll_fd, Some(&timespec(patience.slice()))) {

@@ -84,7 +84,8 @@ impl Switchboard {
         let pump = pump::Pump::new(shared.clone(), listener);
         let thread = thread::Builder::new().name("msccl-fabric".to_owned());
         let pump = thread.spawn(move || pump.run());
-        let pump = pump.map_err(|error| Error::system("cannot start the fabric's thread", error))?;
+        let pump =
+            pump.map_err(|error| Error::system("cannot start the fabric's thread", error))?;
         Ok(Self { shared, pump: Some(pump) })
     }
 
@@ -117,7 +118,8 @@ impl Switchboard {
     pub(crate) fn send(&self, to: &Member, frame: Frame, patience: &Patience) -> Result<(), Error> {
         if frame.body.len() > BODY_LIMIT_BYTES {
             let length = frame.body.len();
-            let text = format!("a message has {length} bytes, at most {BODY_LIMIT_BYTES} can be sent");
+            let text =
+                format!("a message has {length} bytes, at most {BODY_LIMIT_BYTES} can be sent");
             return Err(Error::invalid(text));
         }
         if to.world == self.me() {
@@ -139,6 +141,12 @@ impl Switchboard {
     /// Makes all later operations of `group` fail with `error`, here and for those who ask.
     pub(crate) fn break_group(&self, group: u64, error: &Error) {
         self.state().break_group(group, error);
+        self.shared.ring();
+    }
+
+    /// Leaves `group`, with those who wait there being told.
+    pub(crate) fn drop_group(&self, group: u64) {
+        self.state().drop_group(group);
         self.shared.ring();
     }
 
@@ -190,22 +198,22 @@ impl Switchboard {
             Ok(stream)
         });
         let what = || format!("cannot connect to {} at {}", to.peer.story(), to.peer.address);
-        dialled.map_err(|failure| match failure {
-            Failure::Stopped(stop) => Error::stopped(stop, &patience, what()),
-            Failure::Io(error) => {
-                let hint = "either it has ended, or no route leads to that address";
-                Error::new(ErrorKind::RankLost, format!("{}: {error}; {hint}", what()))
-            }
-        })
-        .map_err(|error| error.of_ranks([to.peer.rank]))
+        dialled
+            .map_err(|failure| match failure {
+                Failure::Stopped(stop) => Error::stopped(stop, &patience, what()),
+                Failure::Io(error) => {
+                    let hint = "either it has ended, or no route leads to that address";
+                    Error::new(ErrorKind::RankLost, format!("{}: {error}; {hint}", what()))
+                }
+            })
+            .map_err(|error| error.of_ranks([to.peer.rank]))
     }
 
     /// That `member` is not there any more.
     pub(crate) fn departed(&self, member: &Member) -> Error {
         let how = match self.state().fate(member.world) {
-            Fate::Left => "has left the group".to_owned(),
+            Fate::Left | Fate::Present => "has left the group".to_owned(),
             Fate::Lost(story) | Fate::Rumour { story, .. } => story.clone(),
-            Fate::Present => "is not connected any more".to_owned(),
         };
         let text = format!("{} {how}", member.peer.story());
         Error::new(ErrorKind::RankLost, text).of_ranks([member.peer.rank])

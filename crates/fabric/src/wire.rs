@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let addresses = ["10.0.0.1:80", "[fe80::1%3]:9", "[::ffff:1.2.3.4]:0"];
-        let addresses: Vec<SocketAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();
+        let addresses: Vec<SocketAddr> =
+            addresses.iter().map(|text| text.parse().unwrap()).collect();
         let mut writer = Writer::default();
         writer.u16(7);
         writer.text("grüß");

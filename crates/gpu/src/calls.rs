@@ -139,13 +139,16 @@ calls! {
     safe pointer_attribute = "cuPointerGetAttribute"(
         value: &mut u64, attribute: PointerAttribute, address: u64,
     );
-    unsafe copy_to_device = "cuMemcpyHtoD_v2"(to: u64, from: *const c_void, bytes: usize);
-    unsafe copy_from_device = "cuMemcpyDtoH_v2"(to: *mut c_void, from: u64, bytes: usize);
-    unsafe copy_async = "cuMemcpyAsync"(
+    unsafe copy_to_device = "cuMemcpyHtoDAsync_v2"(
+        to: u64, from: *const c_void, bytes: usize, stream: Handle<'_, sys::CUstream_st>,
+    );
+    unsafe copy_from_device = "cuMemcpyDtoHAsync_v2"(
+        to: *mut c_void, from: u64, bytes: usize, stream: Handle<'_, sys::CUstream_st>,
+    );
+    unsafe copy = "cuMemcpyAsync"(
         to: u64, from: u64, bytes: usize, stream: Handle<'_, sys::CUstream_st>,
     );
-    unsafe fill = "cuMemsetD8_v2"(address: u64, byte: u8, bytes: usize);
-    unsafe fill_async = "cuMemsetD8Async"(
+    unsafe fill = "cuMemsetD8Async"(
         address: u64, byte: u8, bytes: usize, stream: Handle<'_, sys::CUstream_st>,
     );
 
@@ -232,7 +235,7 @@ calls! {
     );
     safe capture_info = "cuStreamGetCaptureInfo_v2"(
         stream: Handle<'_, sys::CUstream_st>, status: &mut c_uint, id: &mut u64,
-        graph: Unasked<'_>, dependencies: Unasked<'_>, count: Unasked<'_>,
+        graph: Option<&mut Out<sys::CUgraph_st>>, dependencies: Unasked<'_>, count: Unasked<'_>,
     );
     safe capture_mode_exchange = "cuThreadExchangeStreamCaptureMode"(mode: &mut c_uint);
     safe graph_instantiate = "cuGraphInstantiateWithFlags"(
@@ -244,6 +247,17 @@ calls! {
     // With no array of nodes, the driver writes their number.
     safe graph_nodes = "cuGraphGetNodes"(
         graph: Handle<'_, sys::CUgraph_st>, nodes: Unasked<'_>, count: &mut usize,
+    );
+    unsafe user_object_create = "cuUserObjectCreate"(
+        object: &mut Out<sys::CUuserObject_st>, data: *mut c_void,
+        destroy: unsafe extern "C" fn(*mut c_void), count: c_uint, flags: c_uint,
+    );
+    unsafe user_object_release = "cuUserObjectRelease"(
+        object: Handle<'_, sys::CUuserObject_st>, count: c_uint,
+    );
+    unsafe graph_retain_user_object = "cuGraphRetainUserObject"(
+        graph: Handle<'_, sys::CUgraph_st>, object: Handle<'_, sys::CUuserObject_st>,
+        count: c_uint, flags: c_uint,
     );
     unsafe graph_destroy = "cuGraphDestroy"(graph: *mut sys::CUgraph_st);
     unsafe graph_exec_destroy = "cuGraphExecDestroy"(exec: *mut sys::CUgraphExec_st);
@@ -257,6 +271,7 @@ calls! {
     unsafe module_function = "cuModuleGetFunction"(
         function: &mut Out<sys::CUfunc_st>, module: Handle<'_, sys::CUmod_st>, name: *const c_char,
     );
+    safe function_load = "cuFuncLoad"(function: Handle<'_, sys::CUfunc_st>);
     safe function_attribute = "cuFuncGetAttribute"(
         value: &mut c_int, attribute: c_uint, function: Handle<'_, sys::CUfunc_st>,
     );

@@ -95,8 +95,11 @@ pub enum Error {
         /// How many the memory has.
         length_bytes: usize,
     },
-    /// A name given to the driver holds a zero byte.
-    Name(String),
+    /// Text for the driver holds a zero byte, at which the driver would stop reading.
+    ZeroByte {
+        /// The text, or what it is if it is long.
+        text: String,
+    },
 }
 
 impl Error {
@@ -107,7 +110,7 @@ impl Error {
             Self::MissingSymbol { .. }
             | Self::NoHandle { .. }
             | Self::OutOfRange { .. }
-            | Self::Name(_) => None,
+            | Self::ZeroByte { .. } => None,
         }
     }
 
@@ -138,7 +141,9 @@ impl fmt::Display for Error {
                 f,
                 "{bytes} bytes from byte {offset} on do not lie in a range of {length_bytes} bytes"
             ),
-            Self::Name(name) => write!(f, "the name {name:?} holds a zero byte"),
+            Self::ZeroByte { text } => {
+                write!(f, "{text:?} holds a zero byte, at which the driver would stop reading")
+            }
         }
     }
 }

@@ -23,6 +23,10 @@ pub struct Launch {
     pub cooperative: bool,
     /// How many neighbouring blocks form a cluster, in each direction, if they do.
     pub cluster: Option<[u32; 3]>,
+    /// Whether the kernel's writes are fenced apart from those of other kernels, so that its
+    /// system-wide fences do not wait for them. For kernels that talk to other devices beside
+    /// kernels that compute; needs compute capability 9.0 to have an effect.
+    pub own_memory_domain: bool,
 }
 
 impl Launch {
@@ -34,12 +38,13 @@ impl Launch {
             dynamic_shared_bytes: 0,
             cooperative: false,
             cluster: None,
+            own_memory_domain: false,
         }
     }
 
     /// The attributes that say what the shape's numbers do not; how many of them count.
-    fn attributes(&self) -> ([sys::CUlaunchAttribute; 2], u32) {
-        let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 2];
+    fn attributes(&self) -> ([sys::CUlaunchAttribute; 3], u32) {
+        let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 3];
         let mut count = 0;
         if self.cooperative {
             attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
@@ -50,6 +55,13 @@ impl Launch {
             attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
             let dimension = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
             attributes[count].value.clusterDim = dimension;
+            count += 1;
+        }
+        if self.own_memory_domain {
+            const REMOTE: sys::CUlaunchMemSyncDomain =
+                sys::CUlaunchMemSyncDomain::CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+            attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN);
+            attributes[count].value.memSyncDomain = REMOTE;
             count += 1;
         }
         (attributes, count as u32)

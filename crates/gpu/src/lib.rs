@@ -17,6 +17,9 @@
 //! `unsafe` stands in few modules, each of which says so in its first lines. `calls` is the table
 //! of everything that the driver is asked; `handle` says how long its objects live.
 //!
+//! It is written for Linux, where descriptors travel, and for little-endian hosts, as all hosts of
+//! CUDA are.
+//!
 //! Absent from this crate: what is computed, ranks, printing, the environment.
 
 mod error;
@@ -47,6 +50,7 @@ mod module;
 
 mod capture;
 mod graph;
+mod graph_count;
 
 pub use address::{AddressRange, DevicePtr, MemoryKind, PointerInfo};
 pub use capture::{CaptureMode, CaptureModeGuard, CaptureState};
@@ -62,4 +66,4 @@ pub use memory::{DeviceBuffer, DeviceSpan};
 pub use module::{Function, FunctionAttributes, Image, Module};
 pub use pinned::{PinnedBuffer, RegisteredMemory};
 pub use stream::{Stream, StreamRef};
-pub use vmm::{VmmAllocation, VmmMapping, vmm_granularity};
+pub use vmm::{VmmAllocation, VmmMapping};

@@ -2,14 +2,17 @@
 //!
 //! A [`DeviceSpan`] is memory of a device that its owner keeps alive, so that reading, writing and
 //! filling it is safe: the driver checks addresses, the span checks lengths, and the host waits for
-//! the result. These copies go through the legacy stream. They fit set-up and tests; what must
-//! overlap goes through a stream.
+//! the result. Each such call has a stream of its own, for it must not wait for kernels of others:
+//! one of them may be waiting for what this call prepares. That fits set-up and tests; what must be
+//! fast goes through a stream of the caller's.
 
 use std::ops::Range;
 
 use crate::address::DevicePtr;
+use crate::calls::Calls;
 use crate::context::Context;
 use crate::error::Error;
+use crate::stream::{Stream, StreamRef};
 
 /// Memory of a device, alive for `'a`.
 #[derive(Clone, Copy, Debug)]
@@ -49,28 +52,44 @@ impl<'a> DeviceSpan<'a> {
     /// Writes `bytes` to the beginning of the span, which must be long enough.
     pub fn write(self, bytes: &[u8]) -> Result<(), Error> {
         let to = self.slice(0..bytes.len())?;
-        let _entered = self.context.enter()?;
-        // SAFETY: both sides have `bytes.len()` bytes; the driver has read `bytes` on return.
-        unsafe {
-            self.context.calls().copy_to_device(to.base.0, bytes.as_ptr().cast(), bytes.len())
-        }
+        to.wait_for(|calls, stream| {
+            let from = bytes.as_ptr().cast();
+            // SAFETY: both sides have `bytes.len()` bytes and are borrowed until it is done.
+            unsafe { calls.copy_to_device(to.base.0, from, bytes.len(), stream.handle()) }
+        })
     }
 
     /// Reads as many bytes as `into` has from the beginning of the span, which must be long enough.
     pub fn read(self, into: &mut [u8]) -> Result<(), Error> {
         let from = self.slice(0..into.len())?;
-        let _entered = self.context.enter()?;
-        let to = into.as_mut_ptr().cast();
-        // SAFETY: both sides have `into.len()` bytes; `into` is written on return.
-        unsafe { self.context.calls().copy_from_device(to, from.base.0, into.len()) }
+        from.wait_for(|calls, stream| {
+            let to = into.as_mut_ptr().cast();
+            // SAFETY: both sides have `into.len()` bytes and are borrowed until it is done.
+            unsafe { calls.copy_from_device(to, from.base.0, into.len(), stream.handle()) }
+        })
     }
 
     /// Sets every byte and waits until it is done.
     pub fn fill(self, byte: u8) -> Result<(), Error> {
+        self.wait_for(|calls, stream| {
+            // SAFETY: the memory is a device's and alive until it is done.
+            unsafe { calls.fill(self.base.0, byte, self.length_bytes, stream.handle()) }
+        })
+    }
+
+    /// Gives `work` on this span a new stream and waits until that is idle. There is no work on
+    /// an empty span.
+    fn wait_for(
+        self,
+        work: impl FnOnce(&Calls, StreamRef<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.length_bytes == 0 {
+            return Ok(());
+        }
         let _entered = self.context.enter()?;
-        // SAFETY: the memory is a device's and alive.
-        unsafe { self.context.calls().fill(self.base.0, byte, self.length_bytes)? };
-        self.context.calls().stream_synchronize(crate::stream::legacy())
+        let stream = Stream::new(self.context)?;
+        work(self.context.calls(), stream.borrow())?;
+        stream.borrow().synchronize()
     }
 }
 

@@ -53,7 +53,8 @@ impl Module {
     pub fn load(context: &Context, image: Image<'_>) -> Result<Self, Error> {
         match image.0 {
             Form::Text(text) => {
-                let text = CString::new(text).map_err(|_| Error::Name("PTX".to_owned()))?;
+                let text =
+                    CString::new(text).map_err(|_| Error::ZeroByte { text: "PTX".to_owned() })?;
                 Self::load_bytes(context, text.as_bytes_with_nul())
             }
             Form::Binary(bytes) => Self::load_bytes(context, bytes),
@@ -82,9 +83,10 @@ impl Module {
         }
     }
 
-    /// The kernel `name`.
+    /// The kernel `name`, wholly loaded. A driver may put that off until the first launch, and
+    /// then wait for kernels that are running, one of which may be waiting for the launch.
     pub fn function(&self, name: &str) -> Result<Function, Error> {
-        let c_name = CString::new(name).map_err(|_| Error::Name(name.to_owned()))?;
+        let c_name = CString::new(name).map_err(|_| Error::ZeroByte { text: name.to_owned() })?;
         let context = self.owned.context();
         let _entered = context.enter()?;
         let mut raw = Out::empty();
@@ -92,7 +94,13 @@ impl Module {
         unsafe {
             context.calls().module_function(&mut raw, self.owned.handle(), c_name.as_ptr())?;
         }
-        Ok(Function { module: self.clone(), raw })
+        let function = Function { module: self.clone(), raw };
+        match context.calls().function_load(function.handle()) {
+            // An older driver loads what it is asked about.
+            Err(Error::MissingSymbol { .. }) => function.attributes().map(drop)?,
+            loaded => loaded?,
+        }
+        Ok(function)
     }
 }
 

@@ -22,12 +22,6 @@ const LEGACY_ADDRESS: usize = 1;
 /// The raw pointer that names the calling thread's default stream.
 const PER_THREAD_ADDRESS: usize = 2;
 
-/// The legacy default stream of the current context.
-pub(crate) fn legacy() -> Handle<'static, sys::CUstream_st> {
-    // SAFETY: the driver knows this number and looks for no object there.
-    unsafe { Handle::from_raw(std::ptr::without_provenance_mut(LEGACY_ADDRESS)) }
-}
-
 /// A stream that does not wait for the legacy default stream, destroyed when dropped.
 ///
 /// Dropping waits for nothing: work already in the stream is still done.
@@ -66,15 +60,17 @@ pub struct StreamRef<'a> {
 impl<'a> StreamRef<'a> {
     /// The legacy default stream of `context`.
     pub fn legacy(context: &'a Context) -> Self {
-        Self { context, handle: legacy() }
+        Self::default_stream(context, LEGACY_ADDRESS)
     }
 
     /// The default stream that the calling thread has in `context`.
     pub fn per_thread(context: &'a Context) -> Self {
-        // SAFETY: the driver knows this number and looks for no object there.
-        let handle =
-            unsafe { Handle::from_raw(std::ptr::without_provenance_mut(PER_THREAD_ADDRESS)) };
-        Self { context, handle }
+        Self::default_stream(context, PER_THREAD_ADDRESS)
+    }
+
+    fn default_stream(context: &'a Context, address: usize) -> Self {
+        // SAFETY: the driver knows the two numbers and looks for no object there.
+        unsafe { Self::from_raw(context, std::ptr::without_provenance_mut(address)) }
     }
 
     /// The stream that a caller handed over as a `cudaStream_t` or `CUstream`.
@@ -134,7 +130,7 @@ impl<'a> StreamRef<'a> {
     pub unsafe fn copy(self, to: DevicePtr, from: DevicePtr, bytes: usize) -> Result<(), Error> {
         let _entered = self.context.enter()?;
         // SAFETY: promised by the caller.
-        unsafe { self.context.calls().copy_async(to.0, from.0, bytes, self.handle) }
+        unsafe { self.context.calls().copy(to.0, from.0, bytes, self.handle) }
     }
 
     /// Sets `bytes` bytes from `to` on, when the stream gets there.
@@ -145,7 +141,7 @@ impl<'a> StreamRef<'a> {
     pub unsafe fn fill(self, to: DevicePtr, byte: u8, bytes: usize) -> Result<(), Error> {
         let _entered = self.context.enter()?;
         // SAFETY: promised by the caller.
-        unsafe { self.context.calls().fill_async(to.0, byte, bytes, self.handle) }
+        unsafe { self.context.calls().fill(to.0, byte, bytes, self.handle) }
     }
 
     /// Has a thread of the driver call `call` with `data` when the stream gets there.

@@ -4,7 +4,7 @@
 //! A [`VmmAllocation`] is physical memory of one device; a [`VmmMapping`] is a range of addresses
 //! at which it appears, open to the devices that the mapping names (peer access between contexts
 //! does not count here). Physical memory lives as long as an allocation or a mapping, in any
-//! process, holds it. All sizes are multiples of the [granularity](vmm_granularity), 2 MiB so far.
+//! process, holds it. All sizes are multiples of [`Device::vmm_granularity`], 2 MiB so far.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -21,13 +21,15 @@ use crate::memory::DeviceSpan;
 pub(crate) const POSIX_FILE_DESCRIPTOR: u32 =
     sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
 
-/// The size of which allocations and mappings on `device` are multiples, in bytes.
-pub fn vmm_granularity(device: Device) -> Result<usize, Error> {
-    const RECOMMENDED: u32 =
-        sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED as u32;
-    let mut bytes = 0;
-    device.calls().physical_granularity(&mut bytes, &properties(device)?, RECOMMENDED)?;
-    Ok(bytes)
+impl Device {
+    /// The size of which virtual memory's allocations and mappings are multiples, in bytes.
+    pub fn vmm_granularity(self) -> Result<usize, Error> {
+        const RECOMMENDED: u32 =
+            sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED as u32;
+        let mut bytes = 0;
+        self.calls().physical_granularity(&mut bytes, &properties(self)?, RECOMMENDED)?;
+        Ok(bytes)
+    }
 }
 
 /// Pinned memory of `device` that can be shared, and reached over PCIe where that is possible.
@@ -66,7 +68,7 @@ impl VmmAllocation {
     pub fn new(context: &Context, length_bytes: usize) -> Result<Self, Error> {
         let _entered = context.enter()?;
         let device = context.device();
-        let length_bytes = length_bytes.next_multiple_of(vmm_granularity(device)?);
+        let length_bytes = length_bytes.next_multiple_of(device.vmm_granularity()?);
         let mut handle = 0;
         context.calls().physical_create(&mut handle, length_bytes, &properties(device)?, 0)?;
         Ok(Self { context: context.clone(), handle, length_bytes })
@@ -159,6 +161,7 @@ impl VmmMapping {
             location: location(device),
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
+        let _entered = self.context.enter()?;
         self.calls().memory_access(self.base.0, self.length_bytes, &access, SINGLE)
     }
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use msccl_gpu::{
-    Context, CuResult, DeviceBuffer, Driver, DriverVersion, Error, Event, PinnedBuffer, Stream,
-    Unavailable,
+    Context, CuResult, DeviceBuffer, Driver, DriverVersion, Error, Event, Function, Graph,
+    GraphExec, IpcMapping, Module, PinnedBuffer, RegisteredMemory, Stream, StreamRef, Unavailable,
+    VmmAllocation, VmmMapping,
 };
 
 /// Compiles the stand-in with `variant` switched on. Each test has a variant of its own, if only
@@ -139,7 +140,7 @@ fn success_without_a_handle_is_an_error() {
 #[test]
 fn a_device_that_is_not_there() {
     let driver = load(&fake("plain_device")).unwrap();
-    for ordinal in [1, u32::MAX] {
+    for ordinal in [2, u32::MAX] {
         assert_eq!(driver.device(ordinal).unwrap_err().code(), Some(CuResult(101)));
     }
 }
@@ -167,6 +168,21 @@ fn every_way_out_leaves_the_callers_context() {
     });
     assert!(unwound.is_err());
     assert_eq!(driver.current_device().unwrap(), None);
+}
+
+#[test]
+fn a_caller_on_another_device_stays_there() {
+    let driver = load(&fake("plain_stays")).unwrap();
+    let ours = context(driver);
+    let theirs = driver.device(1).unwrap().context().unwrap();
+    let _entered = theirs.enter().unwrap();
+    let buffer = DeviceBuffer::new(&ours, 8).unwrap();
+    assert!(DeviceBuffer::new(&ours, 0).is_err());
+    let inner = ours.enter().unwrap();
+    assert_eq!(driver.current_device().unwrap(), Some(ours.device()));
+    drop((inner, buffer));
+    assert_eq!(driver.current_device().unwrap(), Some(theirs.device()));
+    assert_eq!(alive_and_depth(&theirs).1, 1);
 }
 
 #[test]
@@ -204,6 +220,15 @@ fn the_last_owner_gives_the_context_back() {
     assert_eq!(alive_and_depth(&watcher).0, 3, "the buffer keeps its context");
     drop(buffer);
     assert_eq!(alive_and_depth(&watcher).0, 1);
+}
+
+/// Everything that owns or names something may go to another thread.
+#[test]
+fn threads_share_what_is_made() {
+    fn shared<T: Send + Sync>() {}
+    shared::<(Context, DeviceBuffer, PinnedBuffer, RegisteredMemory, IpcMapping)>();
+    shared::<(VmmAllocation, VmmMapping, Stream, StreamRef<'_>, Event)>();
+    shared::<(Module, Function, Graph, GraphExec)>();
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 use msccl_collective::{Channel, Contract, Contribution, Custom, Kind, Placement, Rank, SizeRange};
-use msccl_ir::{Algorithm, Limits, Step, StepForm, Target, ViolationClass, validate};
+use msccl_ir::{
+    Algorithm, Limits, LinkShape, Packing, Step, StepForm, Target, ViolationClass, validate,
+};
 
 /// Two ranks exchange their input chunk and add it: right on every target.
 fn exchange() -> Algorithm {
@@ -283,6 +285,20 @@ fn every_limit_is_checked() {
     );
     limits("r0 tb0 s0: i[0] lies too far", Limits { slots: 0, ..enough });
     assert_eq!(Target::native().form, StepForm::Native);
+}
+
+#[test]
+fn a_step_sent_whole_fits_a_message() {
+    let target = |message_bytes, packing| {
+        let simple = LinkShape { depth: 2, message_bytes, packing };
+        Target { simple, ..Target::native() }
+    };
+    let expected = "too many chunks in one step: 1 slices of 16 bytes do not fit a message, which \
+                    holds 15 bytes on target native under Simple";
+    check(ViolationClass::Limits, &target(15, Packing::Whole), expected, |_| {});
+    for fits in [target(16, Packing::Whole), target(15, Packing::Fitting)] {
+        assert_eq!(validate(&exchange(), &fits), Ok(()));
+    }
 }
 
 #[test]

@@ -5,10 +5,11 @@ mod build;
 mod families;
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use build::{StepExt, algorithm, i, o, r, step, t, tb};
-use msccl_collective::{Kind, Placement, Rank, StepIndex};
-use msccl_ir::{Algorithm, Target, ThreadBlock};
+use msccl_collective::{Custom, Kind, Placement, Rank, Slot, StepIndex};
+use msccl_ir::{Algorithm, Place, StepRef, Target, ThreadBlock};
 use msccl_machine::{Messages, Outcome, Wiring, latest_ready, run};
 use msccl_verify::{DirectRead, DirectWrite, LinkFacts, verify};
 
@@ -262,4 +263,174 @@ fn senders_come_as_far_ahead_as_stated() {
         check_ahead(&families::halving_doubling(ranks));
     }
     check_ahead(&families::out_of_place(families::ring(4, 1)));
+}
+
+/// A small generator of numbers; the tests must not depend on luck.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as u32 % bound.max(1)
+    }
+}
+
+/// Three ranks of two thread blocks each that exchange messages in one order of all, so that they
+/// end; chunks lie in a little scratch, so that some race.
+fn scattered(seed: u64) -> Algorithm {
+    let mut numbers = Numbers(seed);
+    let mut ranks = vec![vec![Vec::new(), Vec::new()]; 3];
+    // A block owns the links from and to every second rank.
+    let owner = |rank: u32, peer: u32| ((rank + peer + seed as u32 % 2) % 2) as usize;
+    for _ in 0..4 + numbers.below(12) {
+        let from = numbers.below(3);
+        let to = (from + 1 + numbers.below(2)) % 3;
+        let source = if numbers.below(2) == 0 { i(0) } else { o(numbers.below(2)) };
+        let place = if numbers.below(2) == 0 { t(numbers.below(2)) } else { o(numbers.below(2)) };
+        for (rank, peer, code) in
+            [(from, to, step(&[source], &[r(to)])), (to, from, step(&[r(from)], &[place]))]
+        {
+            let blocks: &mut Vec<Vec<_>> = &mut ranks[rank as usize];
+            let block = owner(rank, peer);
+            let others = blocks[1 - block].len() as u32;
+            let waits = others > 0 && numbers.below(4) > 0;
+            let code = if waits { code.after(1 - block as u32, others - 1) } else { code };
+            blocks[block].push(code);
+        }
+    }
+    let fill = step(&[i(0)], &[o(0)]).times(2);
+    let ranks = ranks.into_iter().map(|blocks| {
+        let [mut first, mut second] = <[Vec<_>; 2]>::try_from(blocks).expect("two blocks");
+        for step in &mut second {
+            step.waits.iter_mut().for_each(|wait| wait.step.0 += 1);
+        }
+        first.insert(0, fill.clone());
+        second.insert(0, build::nop(0, 0));
+        first[1..].iter_mut().flat_map(|it| &mut it.waits).for_each(|wait| wait.step.0 += 1);
+        vec![tb(0, first), tb(0, second)]
+    });
+    let name = "scattered".to_owned();
+    let custom = Custom { name, input_chunks: 2, output_chunks: 2, contract: None };
+    let scattered = algorithm(Kind::Custom(Arc::new(custom)), 1, ranks.collect());
+    Algorithm { placement: Placement::OutOfPlace, ..scattered }
+}
+
+/// Happens-before of one round by definition: `before[x][y]` for steps in the order of ranks, blocks,
+/// steps, and the address of every step.
+fn happens_before(algorithm: &Algorithm) -> (Vec<Vec<bool>>, Vec<StepRef>) {
+    let mut all = Vec::new();
+    for (rank, tb, block) in algorithm.thread_blocks() {
+        all.extend((0..block.steps.len()).map(|at| StepRef { rank, tb, step: at.into() }));
+    }
+    let position = |at: StepRef| all.iter().position(|it| *it == at).expect("a step");
+    let mut before = vec![vec![false; all.len()]; all.len()];
+    for (index, at) in all.iter().enumerate() {
+        if at.step.0 > 0 {
+            before[index - 1][index] = true;
+        }
+        for wait in &algorithm.step(*at).waits {
+            before[position(StepRef { rank: at.rank, tb: wait.tb, step: wait.step })][index] = true;
+        }
+    }
+    for (send, receive) in messages(algorithm) {
+        before[position(send.1)][position(receive)] = true;
+    }
+    for middle in 0..all.len() {
+        for from in 0..all.len() {
+            if before[from][middle] {
+                let beyond = before[middle].clone();
+                before[from].iter_mut().zip(beyond).for_each(|(to, and)| *to |= and);
+            }
+        }
+    }
+    (before, all)
+}
+
+/// Every message: link, sending step, receiving step; in order on each link.
+fn messages(algorithm: &Algorithm) -> Vec<((usize, StepRef), StepRef)> {
+    let wiring = Wiring::new(algorithm).expect("validated");
+    let mut all = Vec::new();
+    for (link, ends) in wiring.links().iter().enumerate() {
+        let (from, to) = (wiring.rank(ends.sender), wiring.rank(ends.receiver));
+        let (sends, takes) = (wiring.block(ends.sender), wiring.block(ends.receiver));
+        let sends = (0..).zip(&sends.steps).filter(|(_, it)| it.sends().any(|peer| peer == to));
+        let takes =
+            (0..).zip(&takes.steps).filter(|(_, it)| it.receives().any(|peer| peer == from));
+        for ((send, _), (take, _)) in sends.zip(takes) {
+            let send = wiring.step_ref(ends.sender, send);
+            all.push(((link, send), wiring.step_ref(ends.receiver, take)));
+        }
+    }
+    all
+}
+
+/// The facts on memory of every link, by definition, for steps of one chunk out of place.
+fn direct_by_definition(algorithm: &Algorithm) -> Vec<(Option<DirectWrite>, Option<DirectRead>)> {
+    let (before, all) = happens_before(algorithm);
+    let position = |at: StepRef| all.iter().position(|it| *it == at).expect("a step");
+    let ordered = |x: StepRef, y: StepRef| before[position(x)][position(y)];
+    let touches = |x: StepRef, slot: Slot, writes: bool| {
+        let step = algorithm.step(x);
+        let region = step.writes().chain(step.reads().filter(|_| !writes));
+        region.into_iter().any(|region| region.overlaps(slot.run(1)))
+    };
+    let messages = messages(algorithm);
+    let links = Wiring::new(algorithm).expect("validated").links().len();
+    let of_link = |link: usize| {
+        let of_link: Vec<_> = messages.iter().filter(|((it, _), _)| *it == link).collect();
+        let mut write = DirectWrite { untouched: true, ordered: true, credits: u32::MAX };
+        let mut read = DirectRead { kept: true, taken_by_end: true };
+        for (k, ((_, send), receive)) in of_link.iter().enumerate() {
+            let Place::Local(to) = algorithm.step(*receive).destinations[0] else { panic!() };
+            let on_rank = |rank: Rank| all.iter().copied().filter(move |x| x.rank == rank);
+            for x in on_rank(receive.rank).filter(|x| x != receive && touches(*x, to, false)) {
+                if !ordered(x, *receive) {
+                    continue;
+                }
+                write.untouched = false;
+                write.ordered &= ordered(x, *send);
+                let mut earlier = of_link[..k].iter();
+                let enough = |it: &&&((usize, StepRef), StepRef)| it.1 == x || ordered(x, it.1);
+                let first = earlier.position(|it| enough(&it)).unwrap_or(k);
+                let lag = (k - first) as u32;
+                let lag = if x.tb == receive.tb { lag } else { lag.min(1) };
+                write.credits = write.credits.min(lag);
+            }
+            let Place::Local(from) = algorithm.step(*send).sources[0] else { panic!() };
+            read.kept &= on_rank(send.rank)
+                .filter(|x| touches(*x, from, true) && ordered(*send, *x))
+                .all(|x| ordered(*receive, x));
+            read.taken_by_end &= on_rank(send.rank).any(|x| ordered(*receive, x));
+        }
+        (Some(write), Some(read))
+    };
+    (0..links).map(of_link).collect()
+}
+
+#[test]
+fn the_facts_of_scattered_messages_are_those_of_the_definitions() {
+    let (mut proved, mut kinds) = (0, std::collections::BTreeMap::new());
+    for seed in 0..6000 {
+        let scattered = scattered(seed);
+        let Ok(verified) = verify(scattered.clone(), &Target::native()) else { continue };
+        proved += 1;
+        let expected = direct_by_definition(&scattered);
+        for (link, expected) in verified.link_facts().into_iter().zip(expected) {
+            let found = (link.direct_write, link.direct_read);
+            assert_eq!(
+                found,
+                expected,
+                "{seed}: {link:?} of {}",
+                msccl_ir::text::print(&scattered)
+            );
+            let (write, read) = (link.direct_write.unwrap(), link.direct_read.unwrap());
+            let kind = (write.untouched, write.ordered, write.credits.min(2), read.kept);
+            *kinds
+                .entry((kind, read.taken_by_end, link.messages_ahead_max.is_some()))
+                .or_insert(0) += 1;
+        }
+        check_ahead(&scattered);
+    }
+    assert!(proved > 200 && kinds.len() > 12, "{proved} proved: {kinds:#?}");
 }

@@ -193,3 +193,17 @@ fn what_is_proved_is_what_was_given() {
     assert_eq!(proved.target(), &Target::native());
     assert_eq!(proved.into_algorithm(), ring);
 }
+
+#[test]
+fn without_a_contract_every_output_must_keep_its_column() {
+    let found = |crossed: bool| {
+        let name = "unknown".to_owned();
+        let custom = Custom { name, input_chunks: 2, output_chunks: 2, contract: None };
+        let from = |chunk: u32| if crossed { i(1 - chunk) } else { i(chunk) };
+        let steps = vec![step(&[from(0)], &[o(0)]), step(&[from(1)], &[o(1)])];
+        let copy = algorithm(Kind::Custom(Arc::new(custom)), 2, vec![vec![tb(0, steps)]]);
+        facts(Algorithm { placement: Placement::OutOfPlace, ..copy }).serves_any_count
+    };
+    assert!(found(false));
+    assert!(!found(true));
+}

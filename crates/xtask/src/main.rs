@@ -1,3 +1,37 @@
-//! Tasks of developers.
+//! What developers run beside cargo.
+//!
+//! ```text
+//! cargo xtask kernels            compile kernels/device and write kernels/images
+//! cargo xtask kernels --check    compile, and compare with what is committed
+//! ```
 
-fn main() {}
+use std::process::ExitCode;
+
+mod compiler;
+mod kernels;
+mod nvrtc;
+
+const USAGE: &str = "usage: cargo xtask kernels [--check]";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments.as_slice() {
+        ["kernels"] => kernels::write(),
+        ["kernels", "--check"] => kernels::check(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            say(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells the person at the terminal.
+#[allow(clippy::print_stderr)] // The only place that prints.
+fn say(message: &str) {
+    eprintln!("{message}");
+}

@@ -94,7 +94,11 @@ fn scope(algorithm: &Algorithm, facts: &Facts) -> String {
         true => ", bit for bit the same on every rank",
         false => "",
     };
-    format!("right result for {calls}{same}")
+    let counts = match facts.serves_any_count {
+        true => String::new(),
+        false => format!(", counts that {} divides", algorithm.collective.chunks),
+    };
+    format!("right result for {calls}{counts}{same}")
 }
 
 fn sizes(algorithm: &Algorithm) -> String {

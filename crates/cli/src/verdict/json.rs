@@ -60,6 +60,7 @@ struct FactsJson<'a> {
     result_promised: bool,
     same_on_every_rank: bool,
     overwrites_input: bool,
+    serves_any_count: bool,
 }
 
 impl Verdict {
@@ -107,6 +108,7 @@ impl Proved {
                 result_promised: facts.result_promised,
                 same_on_every_rank: facts.same_on_every_rank,
                 overwrites_input: facts.overwrites_input,
+                serves_any_count: facts.serves_any_count,
             }),
         }
     }

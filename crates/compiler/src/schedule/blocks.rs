@@ -135,10 +135,11 @@ impl<'a> Blocks<'a> {
     fn for_local(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
         let touched = instruction.sources.iter().chain(&instruction.destinations);
         let writers = touched.filter_map(local).filter_map(|slot| memory.writer(slot));
-        let receiving = writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);
+        let mut receiving =
+            writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);
         let roomy = |tb: &TbIndex| self.blocks[tb.index()].steps < self.local_steps_max;
         let instance = self.program.hints[instruction.hints.0 as usize].instance;
-        let known = receiving.last().filter(roomy).or_else(|| {
+        let known = receiving.next_back().filter(roomy).or_else(|| {
             let local = self.local.get(&instance).copied();
             local.filter(roomy)
         });

@@ -136,13 +136,43 @@ impl Call<'_> {
         group.board.send(hub, frame, self.patience)?;
         let address = group.address(hub, Subject::Outcome, number);
         let found = group.board.wait(self.patience, |state| match state.take(&address) {
-            Some(bytes) => Some(Some(bytes)),
-            None => state.is_gone(hub.world).then_some(None),
+            Some(bytes) => Some(Ok(bytes)),
+            None => state.is_gone(group.id, hub.world).then_some(Err(())),
         });
-        let bytes = found.map_err(|stop| self.not_in_time(stop))?;
-        let bytes = bytes.ok_or_else(|| group.board.departed(hub))?;
-        read_outcome(&bytes)
+        match found {
+            Ok(Ok(bytes)) => self.verdict(&bytes),
+            Ok(Err(())) => Err(group.board.departed(hub)),
+            Err(Stop::TimedOut) => self.enquire(),
+            Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
+        }
+    }
+
+    fn verdict(&self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        read_outcome(bytes)
             .map_err(|Malformed(why)| Error::network(format!("rank 0 sent nonsense: {why}")))?
+    }
+
+    /// Time is up: asks the hub who is missing. Its verdict, if that arrives meanwhile, says more.
+    fn enquire(&self) -> Result<Vec<u8>, Error> {
+        let (group, hub) = (self.group, &self.group.members[0]);
+        let question = self.frame(Subject::Question, Vec::new());
+        group.board.post(hub, question.to_bytes()).ok_or_else(|| group.board.departed(hub))?;
+        let outcome = group.address(hub, Subject::Outcome, self.number);
+        let answer = group.address(hub, Subject::Answer, self.number);
+        let patience = Patience::new(&group.abort, Some(ENQUIRY));
+        let reply = group.board.wait(&patience, |state| {
+            let verdict = state.take(&outcome).map(Reply::Verdict);
+            let absent = || state.take(&answer).map(Reply::Absent);
+            verdict
+                .or_else(absent)
+                .or_else(|| state.is_gone(group.id, hub.world).then_some(Reply::Gone))
+        });
+        match reply {
+            Ok(Reply::Verdict(bytes)) => self.verdict(&bytes),
+            Ok(Reply::Absent(bytes)) => Err(self.missing(&read_absent(&bytes, hub.world))),
+            Ok(Reply::Gone) => Err(group.board.departed(hub)),
+            Err(stop) => Err(self.stopped(stop)),
+        }
     }
 
     /// Collects everyone's contribution, decides, and tells everyone.
@@ -172,7 +202,7 @@ impl Call<'_> {
                 came += 1;
             }
             let never = |member: &&Member| {
-                state.is_gone(member.world) && !state.has(&address(member))
+                state.is_gone(group.id, member.world) && !state.has(&address(member))
             };
             if let Some(gone) = others[came..].iter().find(never) {
                 return Some(Err(gone));
@@ -183,7 +213,11 @@ impl Call<'_> {
             state.complete(group.id, number);
             Some(Ok(others.iter().filter_map(|member| state.take(&address(member))).collect()))
         });
-        found.map_err(|stop| self.not_in_time(stop))?.map_err(|gone| group.board.departed(gone))
+        match found {
+            Ok(all) => all.map_err(|gone| group.board.departed(gone)),
+            Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
+            Err(Stop::TimedOut) => Err(self.missing(&group.board.state().absent(group.id, number))),
+        }
     }
 
     /// Checks that all called the same and puts together what all get.
@@ -247,46 +281,43 @@ impl Call<'_> {
         }
     }
 
-    /// The wait ended before everyone came: the error says who did not.
-    fn not_in_time(&self, stop: Stop) -> Error {
-        let what = format!("{} (operation {})", self.operation, self.number);
-        let absent = match (stop, self.group.me) {
-            (Stop::Aborted, _) => None,
-            (Stop::TimedOut, Rank(0)) => {
-                Some(self.group.board.state().absent(self.group.id, self.number))
-            }
-            (Stop::TimedOut, _) => self.enquire(),
-        };
-        let Some(absent) = absent else {
-            return Error::stopped(stop, self.patience, what);
-        };
-        let absent: Vec<_> = self.group.ranks_of(&absent);
+    /// That `absent`, by their ranks in the world, did not come in time.
+    fn missing(&self, absent: &[Rank]) -> Error {
+        let absent = self.group.ranks_of(absent);
         match absent.is_empty() {
-            true => Error::stopped(stop, self.patience, what),
+            true => self.stopped(Stop::TimedOut),
             false => error::absent(
                 &absent,
                 self.group.ranks(),
-                &format!("not entered {what}"),
+                &format!("not entered {self}"),
                 &self.patience.limit(),
             ),
         }
     }
 
-    /// Asks the hub who is missing; `None` if it does not say.
-    fn enquire(&self) -> Option<Vec<Rank>> {
-        let (group, hub) = (self.group, &self.group.members[0]);
-        group.board.post(hub, self.frame(Subject::Question, Vec::new()).to_bytes())?;
-        let address = group.address(hub, Subject::Answer, self.number);
-        let patience = Patience::new(&group.abort, Some(ENQUIRY));
-        let bytes = group.board.wait(&patience, |state| match state.take(&address) {
-            Some(bytes) => Some(Some(bytes)),
-            None => state.is_gone(hub.world).then_some(None),
-        });
-        let bytes = bytes.ok().flatten()?;
-        let mut reader = Reader(&bytes);
-        match reader.u8() {
-            Ok(0) => Some(vec![hub.world]),
-            _ => reader.list(|reader| reader.u32().map(Rank)).ok(),
-        }
+    fn stopped(&self, stop: Stop) -> Error {
+        Error::stopped(stop, self.patience, self)
+    }
+}
+
+impl fmt::Display for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (operation {})", self.operation, self.number)
+    }
+}
+
+/// What a rank hears whose time is up.
+enum Reply {
+    Verdict(Vec<u8>),
+    Absent(Vec<u8>),
+    Gone,
+}
+
+/// The ranks of the world that the hub misses; itself if it does not know the group yet.
+fn read_absent(answer: &[u8], hub: Rank) -> Vec<Rank> {
+    let mut reader = Reader(answer);
+    match reader.u8() {
+        Ok(0) => vec![hub],
+        _ => reader.list(|reader| reader.u32().map(Rank)).unwrap_or_default(),
     }
 }

@@ -19,7 +19,12 @@ use crate::wire::{Malformed, Reader, Writer, mark};
 impl Group {
     /// Splits the group by `color`; every rank must call it. Ranks of one color form a group, in
     /// which they stand in order of `key`, then of their rank here. No color, no group.
-    pub fn split(&self, color: Option<u32>, key: i32, abort: &Abort) -> Result<Option<Self>, Error> {
+    pub fn split(
+        &self,
+        color: Option<u32>,
+        key: i32,
+        abort: &Abort,
+    ) -> Result<Option<Self>, Error> {
         let mut writer = Writer::default();
         writer.u8(u8::from(color.is_some()));
         writer.u32(color.unwrap_or_default());
@@ -50,7 +55,8 @@ impl Group {
             self.member(*rank)?;
         }
         if exclude.contains(&self.me) {
-            let text = format!("rank {} cannot shrink the group to others than itself", self.me.0);
+            let text =
+                format!("rank {} cannot exclude itself from the group that it asks for", self.me.0);
             return Err(Error::invalid(text));
         }
         let stays = |member: &&Member| !exclude.contains(&member.peer.rank);

@@ -12,8 +12,8 @@ use std::time::Duration;
 use msccl_collective::Rank;
 use rustix::io::Errno;
 use rustix::net::{
-    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
 use crate::abort::Patience;
@@ -132,8 +132,7 @@ pub(super) fn receive(
     if reader.u128()? != world {
         return Err(Malformed("it looks for another group"));
     }
-    let parcel =
-        Parcel { from: Rank(reader.u32()?), group: reader.u64()?, tag: reader.u64()? };
+    let parcel = Parcel { from: Rank(reader.u32()?), group: reader.u64()?, tag: reader.u64()? };
     reader.end()?;
     let descriptor = descriptor.ok_or(Malformed("it brings no descriptor"))?;
     Ok(Some((parcel, descriptor)))

@@ -39,7 +39,10 @@ pub(crate) enum Fate {
     /// Its connection ended without a goodbye.
     Lost(String),
     /// A third party says that it departed.
-    Rumour { since: Instant, story: String },
+    Rumour {
+        since: Instant,
+        story: String,
+    },
 }
 
 /// A group as the pump must know it, to answer when the group's own caller is elsewhere.
@@ -59,6 +62,8 @@ pub(crate) struct State {
     fates: Vec<Fate>,
     routes: HashMap<Rank, LineId>,
     groups: HashMap<u64, Membership>,
+    /// Who has dropped which group.
+    left: HashSet<(u64, Rank)>,
     /// Groups that this rank has dropped; mail for them is not kept.
     dropped: HashSet<u64>,
     next_line: u64,
@@ -76,6 +81,7 @@ impl State {
             fates: vec![Fate::Present; ranks],
             routes: HashMap::new(),
             groups: HashMap::new(),
+            left: HashSet::new(),
             dropped: HashSet::new(),
             next_line: 0,
             new_lines: Vec::new(),
@@ -109,6 +115,9 @@ impl State {
             Subject::Question => self.answer(from, group, number),
             Subject::Contribution if self.refuse(from, group, number) => {}
             _ if self.dropped.contains(&group) => {}
+            Subject::Leave => {
+                self.left.insert((group, from));
+            }
             _ => {
                 let address = Address { group, from, subject, number };
                 self.mail.entry(address).or_default().push_back(body);
@@ -188,10 +197,10 @@ impl State {
         }
     }
 
-    /// Whether nothing more will come from `rank`.
-    pub(crate) fn is_gone(&self, rank: Rank) -> bool {
+    /// Whether nothing more will come from `rank` in `group`.
+    pub(crate) fn is_gone(&self, group: u64, rank: Rank) -> bool {
         match self.fate(rank) {
-            Fate::Present => false,
+            Fate::Present => self.left.contains(&(group, rank)),
             Fate::Left | Fate::Lost(_) => true,
             Fate::Rumour { since, .. } => since.elapsed() > RUMOUR_AGE,
         }
@@ -205,9 +214,17 @@ impl State {
         self.dropped.remove(&group);
     }
 
+    /// Forgets `group` and tells those of its members to whom a connection exists. The others ask
+    /// when they come to an operation.
     pub(crate) fn drop_group(&mut self, group: u64) {
-        self.groups.remove(&group);
+        let frame = Frame { subject: Subject::Leave, group, number: 0, body: Vec::new() };
+        let notice = frame.to_bytes();
+        for member in self.groups.remove(&group).map(|of| of.members).unwrap_or_default() {
+            // No connection, nobody who waits.
+            let _ = self.post(member, notice.clone());
+        }
         self.dropped.insert(group);
+        self.left.retain(|(of, _)| *of != group);
         self.mail.retain(|address, _| address.group != group);
         self.descriptors.retain(|(of, _, _), _| *of != group);
     }

@@ -216,13 +216,15 @@ impl Pump {
             }
         }
         let shared = &self.shared;
-        self.couriers.retain(|(connection, since)| match courier::receive(connection, shared.world) {
-            Ok(Some((parcel, descriptor))) => {
-                shared.deliver_descriptor(&parcel, descriptor);
-                false
+        self.couriers.retain(|(connection, since)| {
+            match courier::receive(connection, shared.world) {
+                Ok(Some((parcel, descriptor))) => {
+                    shared.deliver_descriptor(&parcel, descriptor);
+                    false
+                }
+                Ok(None) => since.elapsed() < MANNERS,
+                Err(Malformed(_)) => false,
             }
-            Ok(None) => since.elapsed() < MANNERS,
-            Err(Malformed(_)) => false,
         });
     }
 

@@ -1,1 +1,246 @@
+//! Joining among strangers, differences and absences.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, Error, ErrorKind, Filter, Group, Newcomer, Settings, UniqueId};
+
+use crate::world::{newcomer, run, settings, with_diary};
+
+/// Lets `newcomers` join one id at once; answers in their order.
+fn join(settings: &Settings, newcomers: &[Newcomer]) -> Vec<Result<Group, Error>> {
+    join_by(UniqueId::create(settings).unwrap(), settings, newcomers)
+}
+
+fn join_by(id: UniqueId, settings: &Settings, newcomers: &[Newcomer]) -> Vec<Result<Group, Error>> {
+    thread::scope(|scope| {
+        let join = |newcomer| scope.spawn(move || Group::join(&[id], newcomer, settings));
+        let threads: Vec<_> = newcomers.iter().map(join).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[track_caller]
+fn all_refused(results: Vec<Result<Group, Error>>, kind: ErrorKind, ranks: &[u32], text: &str) {
+    for result in results {
+        let error = result.expect_err("a refusal");
+        assert!(error.to_string().contains(text), "{error}");
+        let found: Vec<_> = error.ranks().iter().map(|rank| rank.0).collect();
+        assert_eq!((error.kind(), found.as_slice()), (kind, ranks), "{error}");
+    }
+}
+
+fn root_address(diary: &crate::world::Diary) -> SocketAddr {
+    let line = diary.await_line("the root listens on ");
+    let (_, address) = line.rsplit_once(' ').unwrap();
+    // Behind the interface's name.
+    address.parse().unwrap_or_else(|_| address.split_once(':').unwrap().1.parse().unwrap())
+}
+
+#[test]
+fn who_has_not_come_is_named() {
+    let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
+    let newcomers = [newcomer(0, 4), newcomer(1, 4), newcomer(3, 4)];
+    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3";
+    all_refused(join(&settings, &newcomers), ErrorKind::TimedOut, &[2], text);
+}
+
+#[test]
+fn differences_are_named_on_all_ranks() {
+    let with_version = |rank, version: &str| {
+        let facts = vec![("version".to_owned(), version.to_owned())];
+        Newcomer { facts, ..newcomer(rank, 3) }
+    };
+    let newcomers = [with_version(0, "1"), with_version(1, "2"), with_version(2, "1")];
+    let text = "ranks differ in their version: ranks 0, 2: `1`; rank 1: `2`";
+    all_refused(join(&settings(), &newcomers), ErrorKind::Mismatch, &[1], text);
+    let newcomers = [newcomer(0, 3), newcomer(0, 3)];
+    let text = "two processes claim one rank: rank 0 (host ";
+    all_refused(join(&settings(), &newcomers), ErrorKind::Mismatch, &[0], text);
+}
+
+#[test]
+fn different_numbers_of_ranks_are_named() {
+    for result in join(&settings(), &[newcomer(0, 2), newcomer(1, 3)]) {
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains("pass the same number on all ranks"), "{error}");
+    }
+}
+
+#[test]
+fn strangers_change_nothing() {
+    let (settings, diary) = with_diary();
+    let id = UniqueId::create(&settings).unwrap();
+    let address = root_address(&diary);
+    let garbage: [&[u8]; 4] =
+        [b"GET / HTTP/1.1\r\n\r\n", &[0; 4096], b"msccl-hi wrong token 123456", b""];
+    let mut silent = Vec::new();
+    for bytes in garbage.into_iter().cycle().take(60) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // The root may have closed it already.
+        let _ = stream.write_all(bytes);
+        silent.push(stream);
+    }
+    silent.truncate(20);
+    let newcomers = [newcomer(0, 3), newcomer(1, 3), newcomer(2, 3)];
+    let groups = join_by(id, &settings, &newcomers);
+    let groups: Vec<_> = groups.into_iter().map(Result::unwrap).collect();
+    diary.await_line("a stray connection from");
+    diary.await_line("it speaks another protocol");
+    // The ranks' own doors see strangers as well.
+    for peer in groups[0].peers() {
+        TcpStream::connect(peer.address).unwrap().write_all(b"SSH-2.0-scan\r\n").unwrap();
+    }
+    thread::scope(|scope| {
+        groups.iter().for_each(|group| drop(scope.spawn(|| group.barrier().unwrap())));
+    });
+}
+
+#[test]
+fn the_root_lets_go_of_its_port_and_thread() {
+    let (settings, diary) = with_diary();
+    let first = join_with(&settings, 2);
+    let address = root_address(&diary);
+    assert!(TcpStream::connect(address).is_err(), "the root still listens");
+    drop(first);
+    // A root to whom nobody comes ends as well.
+    let (settings, diary) = with_diary();
+    let settings = Settings { root_timeout: Duration::from_millis(100), ..settings };
+    UniqueId::create(&settings).unwrap();
+    let address = root_address(&diary);
+    let since = Instant::now();
+    while TcpStream::connect(address).is_ok() {
+        assert!(since.elapsed() < Duration::from_secs(5), "the root still listens");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn join_with(settings: &Settings, ranks: u32) -> Vec<Group> {
+    let newcomers: Vec<_> = (0..ranks).map(|rank| newcomer(rank, ranks)).collect();
+    join(settings, &newcomers).into_iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn several_groups_at_once() {
+    thread::scope(|scope| {
+        for ranks in [2, 3, 5, 4] {
+            scope.spawn(move || {
+                run(ranks, &settings(), |group| {
+                    assert_eq!(group.all_gather(&[1]).unwrap().len(), ranks as usize);
+                })
+            });
+        }
+    });
+}
+
+#[test]
+fn one_fixed_address_serves_group_after_group() {
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let settings = Settings { root: Some(SocketAddr::from(([127, 0, 0, 1], port))), ..settings() };
+    thread::scope(|scope| {
+        for rank in 0..3 {
+            let settings = &settings;
+            scope.spawn(move || {
+                // No transport and no pause: all processes make the same id, and the fast ones
+                // knock at the door of the former group's root.
+                for _ in 0..10 {
+                    let id = UniqueId::create(settings).unwrap();
+                    let group = Group::join(&[id], &newcomer(rank, 3), settings).unwrap();
+                    assert_eq!(group.all_gather(&[rank as u8]).unwrap().concat(), [0, 1, 2]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn an_unreachable_root_is_named() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let root = Some(SocketAddr::from(([127, 0, 0, 1], port)));
+    let settings = Settings { root, connect_timeout: Duration::from_millis(200), ..settings() };
+    let id = UniqueId::create(&settings).unwrap();
+    let error = Group::join(&[id], &newcomer(1, 2), &settings).unwrap_err();
+    let text = format!(
+        "cannot reach the root of the unique id at 127.0.0.1:{port}, tried for 0.2 s: \
+         Connection refused"
+    );
+    assert!(error.to_string().starts_with(&text), "{error}");
+}
+
+#[test]
+fn a_root_that_says_nothing_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let root = Some(listener.local_addr().unwrap());
+    let settings = Settings { root, connect_timeout: Duration::from_millis(300), ..settings() };
+    let id = UniqueId::create(&settings).unwrap();
+    // It accepts, reads and hangs up, as another service might.
+    let service = thread::spawn(move || {
+        listener.set_nonblocking(true).unwrap();
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_secs(1) {
+            if let Ok((mut stream, _)) = listener.accept() {
+                stream.set_nonblocking(false).unwrap();
+                let _ = stream.read(&mut [0; 64]);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let error = Group::join(&[id], &newcomer(1, 2), &settings).unwrap_err();
+    assert!(error.to_string().contains("did not answer"), "{error}");
+    service.join().unwrap();
+}
+
+#[test]
+fn an_abort_ends_the_join() {
+    let abort = Abort::new();
+    let settings = Settings { abort: abort.clone(), ..settings() };
+    let id = UniqueId::create(&settings).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(100));
+            abort.raise("the user changed their mind");
+        });
+        let error = Group::join(&[id], &newcomer(0, 2), &settings).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Aborted);
+    });
+}
+
+#[test]
+fn wrong_arguments_are_refused_at_once() {
+    let id = UniqueId::create(&settings()).unwrap();
+    let check = |ids: &[UniqueId], rank, ranks, text| {
+        let error = Group::join(ids, &newcomer(rank, ranks), &settings()).unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    };
+    check(&[id], 2, 2, "rank 2 does not exist among 2 ranks");
+    check(&[id], 0, 0, "rank 0 does not exist among 0 ranks");
+    check(&[], 0, 1, "no unique id");
+    let mut settings = settings();
+    settings.interface.filter = Filter::parse("=nosuch0");
+    let error = UniqueId::create(&settings).unwrap_err();
+    assert!(error.to_string().starts_with("no network interface matches `=nosuch0`"), "{error}");
+}
+
+#[test]
+fn bytes_carry_the_id() {
+    let id = UniqueId::create(&settings()).unwrap();
+    let id = UniqueId::from_bytes(&id.to_bytes()).unwrap();
+    let other = thread::spawn(move || Group::join(&[id], &newcomer(1, 2), &settings()).unwrap());
+    let group = Group::join(&[id], &newcomer(0, 2), &settings()).unwrap();
+    assert_eq!(group.peer(Rank(1)).unwrap().pid, std::process::id());
+    drop(other.join().unwrap());
+}
+
+#[test]
+fn loopback_by_name() {
+    let mut settings = settings();
+    settings.interface.filter = Filter::parse("=lo");
+    run(3, &settings, |group| {
+        assert!(group.peers().all(|peer| peer.address.ip().is_loopback()));
+        group.barrier().unwrap();
+    });
+}

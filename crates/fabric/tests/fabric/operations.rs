@@ -1,6 +1,7 @@
 //! Groups of threads: operations, messages, families, failures.
 
 use std::os::fd::AsFd;
+use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,9 @@ fn large_parts_arrive_whole() {
         let all = group.all_gather(&mine).unwrap();
         for (rank, bytes) in all.iter().enumerate() {
             let at = |i: usize| (i as u32 * 7 + rank as u32) as u8;
-            assert!(bytes.len() == 5_000_000 && [0, 1, 4_999_999].iter().all(|i| bytes[*i] == at(*i)));
+            assert!(
+                bytes.len() == 5_000_000 && [0, 1, 4_999_999].iter().all(|i| bytes[*i] == at(*i))
+            );
         }
     });
 }
@@ -114,8 +117,8 @@ fn check(result: Result<impl Sized, Error>, kind: ErrorKind, ranks: &[u32], text
 
 #[test]
 fn who_does_not_come_is_named_on_every_rank() {
-    let settings = hasty();
-    run(4, &settings, |group| {
+    let end = Barrier::new(4);
+    run(4, &hasty(), |group| {
         if group.rank() == Rank(2) {
             // It comes once the others have given up, and hears why.
             thread::sleep(Duration::from_millis(700));
@@ -124,6 +127,7 @@ fn who_does_not_come_is_named_on_every_rank() {
                     ranks that have: 0-1, 3";
         check(group.barrier(), ErrorKind::TimedOut, &[2], text);
         check(group.barrier(), ErrorKind::TimedOut, &[2], text);
+        end.wait();
     });
 }
 
@@ -172,7 +176,7 @@ fn an_abort_ends_waits_from_another_thread() {
                     abort.raise("the watchdog says so");
                 });
                 let text = "aborted (the watchdog says so)";
-                check(child.receive(Rank(0), 9), ErrorKind::Aborted, &[1 - 1], text);
+                check(child.receive(Rank(0), 9), ErrorKind::Aborted, &[0], text);
             }),
             Rank(2) => thread::scope(|scope| {
                 scope.spawn(|| {
@@ -184,15 +188,18 @@ fn an_abort_ends_waits_from_another_thread() {
             _ => {}
         }
         assert!(since.elapsed() < Duration::from_secs(5));
-        drop(child);
         group.barrier().unwrap();
+        drop(child);
     });
 }
 
 #[test]
 fn who_leaves_is_named() {
+    let end = Barrier::new(3);
     run(3, &Settings { operation_timeout: None, ..settings() }, |group| {
         if group.rank() == Rank(2) {
+            drop(group);
+            end.wait();
             return;
         }
         let other = Rank(1 - group.rank().0);
@@ -203,6 +210,7 @@ fn who_leaves_is_named() {
         assert_eq!(group.receive(other, 0).unwrap(), b"hello");
         let departed: Vec<_> = group.departed().into_iter().map(|(rank, _)| rank).collect();
         assert!(departed.contains(&Rank(2)));
+        end.wait();
     });
 }
 
@@ -245,7 +253,7 @@ fn shrink_goes_on_without_the_departed_hub() {
         assert_eq!(all, [1, 2, 3]);
         let again = rest.shrink(&[Rank(1)], &Abort::new());
         match rest.rank() {
-            Rank(1) => check(again, ErrorKind::InvalidArgument, &[], "other than itself"),
+            Rank(1) => check(again, ErrorKind::InvalidArgument, &[], "cannot exclude itself"),
             _ => assert_eq!(again.unwrap().ranks(), 2),
         }
     });
@@ -254,14 +262,22 @@ fn shrink_goes_on_without_the_departed_hub() {
 #[test]
 fn a_dropped_child_refuses_those_who_stay() {
     let settings = Settings { operation_timeout: None, ..settings() };
-    run(2, &settings, |group: Group| {
-        let child = group.split(Some(0), 0, &Abort::new()).unwrap().unwrap();
-        match group.rank() {
-            Rank(0) => drop(child),
-            _ => check(child.barrier(), ErrorKind::RankLost, &[0], "has left the group"),
-        }
-        group.barrier().unwrap();
-    });
+    // The one that leaves is the child's hub, or not; it leaves early or late.
+    for (leaver, pause_ms) in [(0, 0), (0, 30), (1, 0), (1, 30)] {
+        run(2, &settings, |group: Group| {
+            let child = group.split(Some(0), 0, &Abort::new()).unwrap().unwrap();
+            if group.rank() == Rank(leaver) {
+                thread::sleep(Duration::from_millis(pause_ms));
+                drop(child);
+            } else {
+                let gone = &[leaver];
+                let received = child.receive(Rank(leaver), 0);
+                check(received, ErrorKind::RankLost, gone, "has left the group");
+                check(child.barrier(), ErrorKind::RankLost, gone, "has left the group");
+            }
+            group.barrier().unwrap();
+        });
+    }
 }
 
 #[test]

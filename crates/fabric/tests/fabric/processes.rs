@@ -1,1 +1,292 @@
+//! Ranks as processes: this test binary runs itself once per rank.
 
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{
+    Abort, ErrorKind, Group, RingShape, Rings, Settings, SharedMemory, UNIQUE_ID_BYTES, UniqueId,
+};
+
+use crate::links::{check_samples, send_samples};
+use crate::world::{newcomer, settings};
+
+/// What a rank does; its line of output says how it went.
+type Role = fn(Group) -> String;
+
+const ROLES: &[(&str, Role)] = &[
+    ("gather", gather),
+    ("victim", victim),
+    ("memory", memory),
+    ("rings", rings),
+    ("family", family),
+    ("hosts", hosts),
+];
+
+/// Not a test by itself: what a child process runs.
+#[test]
+fn rank_process() {
+    let Ok(role) = env::var("FABRIC_ROLE") else { return };
+    let number = |name: &str| env::var(name).unwrap().parse::<u32>().unwrap();
+    let id = id_from_text(&env::var("FABRIC_ID").unwrap());
+    let newcomer = newcomer(number("FABRIC_RANK"), number("FABRIC_RANKS"));
+    let group = Group::join(&[id], &newcomer, &settings()).unwrap();
+    let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
+    println!("\nresult: {}", role(group));
+}
+
+fn id_from_text(text: &str) -> UniqueId {
+    let byte = |i: usize| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap();
+    let bytes: [u8; UNIQUE_ID_BYTES] = std::array::from_fn(byte);
+    UniqueId::from_bytes(&bytes).unwrap()
+}
+
+fn id_to_text(id: &UniqueId) -> String {
+    id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The command that runs rank `rank`, for callers who want to wrap it.
+pub fn command(program: &mut Command, role: &str, id: &UniqueId, rank: u32, ranks: u32) -> Child {
+    program
+        .args(["processes::rank_process", "--exact", "--nocapture"])
+        .env("FABRIC_ROLE", role)
+        .env("FABRIC_ID", id_to_text(id))
+        .env("FABRIC_RANK", rank.to_string())
+        .env("FABRIC_RANKS", ranks.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A process for each rank, all with one role.
+fn spawn(role: &str, ranks: u32) -> Vec<Child> {
+    let id = UniqueId::create(&settings()).unwrap();
+    let own = || Command::new(env::current_exe().unwrap());
+    (0..ranks).map(|rank| command(&mut own(), role, &id, rank, ranks)).collect()
+}
+
+/// Waits for the end of `child` and answers what it said.
+#[track_caller]
+pub fn result(mut child: Child) -> String {
+    let mut output = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    let status = child.wait().unwrap();
+    let result = output.lines().find_map(|line| line.strip_prefix("result: "));
+    assert!(status.success(), "{status}: {output}");
+    result.unwrap().to_owned()
+}
+
+/// Reads lines of `child` until one contains `part`.
+fn await_line(child: &mut Child, part: &str) {
+    let mut output = BufReader::new(child.stdout.as_mut().unwrap());
+    let mut line = String::new();
+    while !line.contains(part) {
+        line.clear();
+        assert!(output.read_line(&mut line).unwrap() > 0, "it ended without saying `{part}`");
+    }
+}
+
+fn gather(group: Group) -> String {
+    let all = group.all_gather(&[group.rank().0 as u8]).unwrap().concat();
+    let expected: Vec<_> = (0..group.ranks() as u8).collect();
+    assert_eq!(all, expected);
+    let peers: Vec<_> = group.peers().collect();
+    let me = group.peer(group.rank()).unwrap();
+    assert_eq!(me.pid, std::process::id());
+    assert!(peers.iter().all(|peer| peer.same_process(me) == (peer.rank == me.rank)));
+    let pids: Vec<_> = peers.iter().map(|peer| peer.pid.to_string()).collect();
+    pids.join(" ")
+}
+
+#[test]
+fn processes_find_one_another() {
+    for ranks in [2, 8, 24] {
+        let children = spawn("gather", ranks);
+        let pids: Vec<_> = children.iter().map(|child| child.id().to_string()).collect();
+        for child in children {
+            assert_eq!(result(child), pids.join(" "));
+        }
+    }
+}
+
+/// Rank 2, or the rank that its environment names, waits to be killed while the others gather.
+fn victim(group: Group) -> String {
+    let victim = Rank(env::var("FABRIC_VICTIM").unwrap().parse().unwrap());
+    // Everyone has connected to everyone whom it will wait for.
+    group.barrier().unwrap();
+    println!("\nready");
+    if group.rank() == victim {
+        thread::sleep(Duration::from_secs(60));
+    }
+    let since = Instant::now();
+    let error = group.all_gather(&[1]).unwrap_err();
+    assert!(since.elapsed() < Duration::from_secs(5));
+    assert_eq!((error.kind(), error.ranks()), (ErrorKind::RankLost, &[victim][..]));
+    // Nobody leaves before all have seen it: the survivors go on without the victim.
+    group.shrink(&[victim], &Abort::new()).unwrap().barrier().unwrap();
+    error.to_string()
+}
+
+#[test]
+fn a_killed_rank_is_named_and_survived() {
+    for victim in [2, 0] {
+        let id = UniqueId::create(&Settings::default()).unwrap();
+        let mut children: Vec<_> = (0..4)
+            .map(|rank| {
+                let mut own = Command::new(env::current_exe().unwrap());
+                own.env("FABRIC_VICTIM", victim.to_string());
+                command(&mut own, "victim", &id, rank, 4)
+            })
+            .collect();
+        let mut killed = children.remove(victim);
+        await_line(&mut killed, "ready");
+        thread::sleep(Duration::from_millis(50));
+        killed.kill().unwrap();
+        let pid = killed.id();
+        killed.wait().unwrap();
+        for child in children {
+            let text = result(child);
+            assert!(text.starts_with(&format!("rank {victim} (host ")), "{text}");
+            assert!(text.contains(&format!(", pid {pid}) ")), "{text}");
+        }
+    }
+}
+
+/// Rank 0 shares memory in which every rank leaves its mark.
+fn memory(group: Group) -> String {
+    let bytes = 1 << 20;
+    let memory = match group.rank() {
+        Rank(0) => {
+            let memory = SharedMemory::create(bytes).unwrap();
+            for peer in group.peers().skip(1) {
+                assert!(peer.shares_descriptors(group.peer(Rank(0)).unwrap()));
+                group.send_fd(peer.rank, 1, &memory).unwrap();
+            }
+            memory
+        }
+        _ => SharedMemory::open(group.receive_fd(Rank(0), 1).unwrap(), bytes).unwrap(),
+    };
+    let word = |rank: usize| memory.word(bytes - 8 * (rank + 1)).unwrap();
+    word(group.rank().index()).store(u64::from(std::process::id()), Ordering::Release);
+    group.barrier().unwrap();
+    for (rank, peer) in group.peers().enumerate() {
+        assert_eq!(word(rank).load(Ordering::Acquire), u64::from(peer.pid));
+    }
+    "shared".to_owned()
+}
+
+/// Every rank receives from every other one through rings in its own memory.
+fn rings(group: Group) -> String {
+    let shape = RingShape { depth: 4, slot_bytes: 1000 };
+    let ranks = group.ranks() as usize;
+    let mine = Rings::create(&vec![shape; ranks]).unwrap();
+    let others = || (0..ranks).map(Rank::from).filter(|rank| *rank != group.rank());
+    others().for_each(|peer| group.send_fd(peer, 2, mine.as_fd()).unwrap());
+    thread::scope(|scope| {
+        for peer in others() {
+            let theirs = Rings::open(group.receive_fd(peer, 2).unwrap()).unwrap();
+            let mut sender = theirs.sender(group.rank().index()).unwrap();
+            let mut receiver = mine.receiver(peer.index()).unwrap();
+            scope.spawn(move || send_samples(&mut sender, 5000));
+            scope.spawn(move || check_samples(&mut receiver, 5000));
+        }
+    });
+    "exchanged".to_owned()
+}
+
+#[test]
+fn processes_share_memory() {
+    for child in spawn("memory", 4) {
+        assert_eq!(result(child), "shared");
+    }
+}
+
+#[test]
+fn processes_exchange_messages_in_place() {
+    for child in spawn("rings", 3) {
+        assert_eq!(result(child), "exchanged");
+    }
+}
+
+/// The odd ranks form a group of their own and go on after the others have ended.
+fn family(group: Group) -> String {
+    let rank = group.rank().0;
+    let child = group.split(Some(rank % 2), 0, &Abort::new()).unwrap().unwrap();
+    drop(group);
+    if rank % 2 == 0 {
+        return child.ranks().to_string();
+    }
+    thread::sleep(Duration::from_millis(200));
+    let all = child.all_gather(&[rank as u8]).unwrap().concat();
+    assert_eq!(all, [1, 3, 5]);
+    child.ranks().to_string()
+}
+
+#[test]
+fn a_split_outlives_its_parent_and_the_parents_hub() {
+    for child in spawn("family", 6) {
+        assert_eq!(result(child), "3");
+    }
+}
+
+/// Where everyone listens; descriptors pass between even ranks and between odd ones, no further.
+fn hosts(group: Group) -> String {
+    let me = group.peer(group.rank()).unwrap();
+    for peer in group.peers() {
+        let near = peer.rank.0 % 2 == me.rank.0 % 2;
+        assert_eq!(peer.shares_descriptors(me), near);
+        let sent = group.send_fd(peer.rank, 1, SharedMemory::create(1).unwrap());
+        assert_eq!(sent.is_ok(), near);
+        if let Err(error) = sent {
+            let text = error.to_string();
+            assert!(text.contains("must live in the same network namespace"), "{text}");
+        }
+    }
+    group.barrier().unwrap();
+    let addresses: Vec<_> = group.peers().map(|peer| peer.address.ip().to_string()).collect();
+    addresses.join(" ")
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    // In a process of its own, where nothing else opens files.
+    let mut own = Command::new(env::current_exe().unwrap());
+    let own = own.args(["processes::cycles", "--exact", "--nocapture"]).env("FABRIC_CYCLES", "100");
+    let output = own.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("flat"), "{text}");
+}
+
+/// Not a test by itself: joins and leaves again and again, and counts descriptors and threads.
+#[test]
+fn cycles() {
+    let Ok(cycles) = env::var("FABRIC_CYCLES") else { return };
+    let count =
+        || ["fd", "task"].map(|of| fs::read_dir(format!("/proc/self/{of}")).unwrap().count());
+    let cycle = || {
+        crate::world::run(3, &settings(), |group| {
+            let child = group.split(Some(0), 0, &Abort::new()).unwrap().unwrap();
+            child.send_fd(Rank(0), 1, SharedMemory::create(4096).unwrap()).unwrap();
+            let rings = Rings::create(&[RingShape { depth: 1, slot_bytes: 1 }]).unwrap();
+            drop((rings.sender(0).unwrap(), child));
+            group.barrier().unwrap();
+        });
+    };
+    cycle();
+    let before = settled(count);
+    (0..cycles.parse().unwrap()).for_each(|_| cycle());
+    assert_eq!(settled(count), before);
+    println!("flat");
+}
+
+/// What `count` says once roots had time to end.
+fn settled(count: impl Fn() -> [usize; 2]) -> [usize; 2] {
+    thread::sleep(Duration::from_millis(200));
+    count()
+}

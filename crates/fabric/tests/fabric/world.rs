@@ -55,11 +55,7 @@ pub fn with_diary() -> (Settings, Arc<Diary>) {
 }
 
 /// Runs `rank` on as many threads as there are ranks, each with its group; answers by rank.
-pub fn run<T: Send>(
-    ranks: u32,
-    settings: &Settings,
-    rank: impl Fn(Group) -> T + Sync,
-) -> Vec<T> {
+pub fn run<T: Send>(ranks: u32, settings: &Settings, rank: impl Fn(Group) -> T + Sync) -> Vec<T> {
     let id = UniqueId::create(settings).unwrap();
     let live = |index| rank(Group::join(&[id], &newcomer(index, ranks), settings).unwrap());
     thread::scope(|scope| {

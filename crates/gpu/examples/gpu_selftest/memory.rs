@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use msccl_gpu::{
-    CuResult, DeviceBuffer, DevicePtr, DeviceSpan, Event, MemoryKind, PinnedBuffer,
-    RegisteredMemory, Stream, StreamRef, VmmAllocation, vmm_granularity,
+    CuResult, DeviceBuffer, DevicePtr, DeviceSpan, Event, Launch, MemoryKind, PinnedBuffer,
+    RegisteredMemory, Stream, StreamRef, VmmAllocation,
 };
 
 use crate::{Bench, Check, Outcome, fine, kernel, same};
@@ -20,6 +21,7 @@ pub const CHECKS: &[Check] = &[
     ("pinned memory", pinned_memory),
     ("registered memory", registered_memory),
     ("virtual memory", virtual_memory),
+    ("set-up beside a waiting kernel", beside_a_waiting_kernel),
     ("nothing leaks", nothing_leaks),
 ];
 
@@ -82,6 +84,10 @@ fn device_memory(bench: &Bench) -> Outcome {
     buffer.span().read(&mut bytes)?;
     same("zeros", bytes.iter().all(|byte| *byte == 0), true)?;
     write_and_read(buffer.span())?;
+    let nothing = buffer.span().slice(7..7)?;
+    nothing.write(&[])?;
+    nothing.read(&mut [])?;
+    nothing.fill(1)?;
     let range = bench.context.address_range(buffer.ptr().offset(50_000))?;
     same("base of the range", range.base, buffer.ptr())?;
     same("length of the range", range.length_bytes, 100_001)?;
@@ -129,7 +135,7 @@ fn pinned_memory(bench: &Bench) -> Outcome {
     let [low, high] = kernel::halves(pinned.ptr());
     let [answer_low, answer_high] = kernel::halves(pinned.ptr().offset(128));
     let parameters = [low, high, answer_low, answer_high, kernel::POLLS, 0];
-    let shape = msccl_gpu::Launch::linear(1, 1);
+    let shape = Launch::linear(1, 1);
     // SAFETY: `pinned` outlives the stream's work, which is waited for.
     unsafe { kernel::launch(&answer, stream.borrow(), &shape, &parameters)? };
     same("idle while the kernel waits", stream.borrow().is_idle()?, false)?;
@@ -154,9 +160,54 @@ fn registered_memory(bench: &Bench) -> Outcome {
     fine()
 }
 
+/// Nothing that sets up memory or code may wait for a kernel of the legacy stream, since that
+/// kernel may wait for what is being set up.
+fn beside_a_waiting_kernel(bench: &Bench) -> Outcome {
+    let answer = kernel::load(&bench.context, "answer")?;
+    let pinned = PinnedBuffer::new(&bench.context, 256)?;
+    let stream = StreamRef::legacy(&bench.context);
+    let [low, high] = kernel::halves(pinned.ptr());
+    let [answer_low, answer_high] = kernel::halves(pinned.ptr().offset(128));
+    let parameters = [low, high, answer_low, answer_high, kernel::POLLS, 0];
+    // SAFETY: `pinned` outlives the stream's work, which is waited for.
+    unsafe { kernel::launch(&answer, stream, &Launch::linear(1, 1), &parameters)? };
+
+    let mut remarks = Vec::new();
+    let mut note = |what: &str, begin: Instant| {
+        let still_waiting = pinned.words32()[32].load(Ordering::Acquire) == 0;
+        let verdict = if still_waiting { "" } else { " (IT WAITED)" };
+        remarks.push(format!("{what} {:.0} us{verdict}", begin.elapsed().as_secs_f64() * 1e6));
+    };
+    let begin = Instant::now();
+    let buffer = DeviceBuffer::zeroed(&bench.context, 1 << 20)?;
+    buffer.span().write(&[1; 100])?;
+    buffer.span().read(&mut [0; 100])?;
+    note("buffer", begin);
+    let begin = Instant::now();
+    let mapping = VmmAllocation::new(&bench.context, 1)?.map(&[bench.context.device()])?;
+    note("mapping", begin);
+    let begin = Instant::now();
+    let more_pinned = PinnedBuffer::new(&bench.context, 1 << 16)?;
+    note("pinned", begin);
+    let begin = Instant::now();
+    let add = kernel::load(&bench.context, "add")?;
+    note("module", begin);
+    let begin = Instant::now();
+    let peered = bench.peer.as_ref().map(|peer| bench.context.enable_peer_access(peer));
+    note("peer access", begin);
+
+    pinned.words32()[0].store(41, Ordering::Release);
+    stream.synchronize()?;
+    peered.transpose()?;
+    drop((buffer, mapping, more_pinned, add));
+    let remarks = remarks.join(", ");
+    same(&remarks, pinned.words32()[32].load(Ordering::Acquire), 42)?;
+    Ok(remarks)
+}
+
 fn virtual_memory(bench: &Bench) -> Outcome {
     let device = bench.context.device();
-    let granularity = vmm_granularity(device)?;
+    let granularity = device.vmm_granularity()?;
     let allocation = VmmAllocation::new(&bench.context, granularity + 1)?;
     same("length", allocation.length_bytes(), 2 * granularity)?;
     let first = allocation.map(&[device])?;

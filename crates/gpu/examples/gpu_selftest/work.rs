@@ -1,8 +1,9 @@
 //! Checks of streams, events, kernels and graphs. A door for `unsafe`: kernels run here.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use msccl_gpu::{
     CaptureMode, CaptureModeGuard, CaptureState, CuResult, DeviceBuffer, Error, Event, Function,
@@ -192,7 +193,9 @@ fn cluster_launch(bench: &Bench) -> Outcome {
     };
     let word = DeviceBuffer::zeroed(&bench.context, 4)?;
     let stream = Stream::new(&bench.context)?;
-    let shape = Launch { cluster: Some([4, 1, 1]), ..Launch::linear(8, 32) };
+    let cluster_of_four = Some([4, 1, 1]);
+    let shape =
+        Launch { cluster: cluster_of_four, own_memory_domain: true, ..Launch::linear(8, 32) };
     // SAFETY: `word` outlives the stream's work.
     unsafe { kernel::launch(&cluster, stream.borrow(), &shape, &kernel::halves(word.ptr()))? };
     stream.borrow().synchronize()?;
@@ -215,11 +218,14 @@ fn graph(bench: &Bench) -> Outcome {
     let joined = (stream.capture_state()?, side.capture_state()?);
     same("one capture", joined.0, joined.1)?;
     same("active", matches!(joined.0, CaptureState::Active(_)), true)?;
+    let counter = Arc::new(AtomicUsize::new(0));
+    stream.count_graph(&counter)?;
     join.record(side)?;
     stream.wait(&join)?;
     kernel::add(&add, stream, words.ptr(), 100, 1024)?;
     let graph = stream.end_capture()?;
     same("state afterwards", stream.capture_state()?, CaptureState::None)?;
+    same("graphs counted", counter.load(Ordering::Acquire), 1)?;
     same("nodes", graph.nodes()?, 3)?;
     same("nothing ran", first_word(&words)?, 0)?;
     let exec = graph.instantiate()?;
@@ -231,6 +237,14 @@ fn graph(bench: &Bench) -> Outcome {
     }
     stream.synchronize()?;
     same("word", first_word(&words)?, 11_110)?;
+    same("graphs counted after use", counter.load(Ordering::Acquire), 1)?;
+    drop(exec);
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while counter.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    same("graphs counted at the end", counter.load(Ordering::Acquire), 0)?;
+    same("counting without one", stream.count_graph(&counter).is_err(), true)?;
     fine()
 }
 

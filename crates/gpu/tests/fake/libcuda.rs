@@ -1,6 +1,6 @@
 //! A driver that does as little as possible and sometimes what no driver should.
 //!
-//! It has one device, keeps the stack of contexts as a driver does, and counts objects. Where a
+//! It has two devices, keeps the stack of contexts as a driver does, and counts objects. Where a
 //! driver says how much memory is free, it says how many objects are alive; and how deep the stack
 //! of contexts is where a driver says how much memory there is.
 
@@ -58,20 +58,20 @@ pub extern "C" fn cuGetErrorString(code: u32, text: &mut *const c_char) -> u32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDeviceGetCount(count: &mut i32) -> u32 {
-    *count = if cfg!(zero_devices) { 0 } else { 1 };
+    *count = if cfg!(zero_devices) { 0 } else { 2 };
     0
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDeviceGet(device: &mut i32, ordinal: i32) -> u32 {
     *device = ordinal;
-    if ordinal == 0 { 0 } else { 101 }
+    if (0..2).contains(&ordinal) { 0 } else { 101 }
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuDevicePrimaryCtxRetain(context: &mut usize, _device: i32) -> u32 {
+pub extern "C" fn cuDevicePrimaryCtxRetain(context: &mut usize, device: i32) -> u32 {
     ALIVE.fetch_add(1, SeqCst);
-    *context = 0x1000;
+    *context = 0x1000 + device as usize;
     0
 }
 
@@ -84,6 +84,15 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: i32) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxGetCurrent(context: &mut usize) -> u32 {
     *context = CONTEXTS.with_borrow(|stack| stack.last().copied().unwrap_or(0));
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxGetDevice(device: &mut i32) -> u32 {
+    match CONTEXTS.with_borrow(|stack| stack.last().copied()) {
+        Some(context) => *device = (context - 0x1000) as i32,
+        None => return 201,
+    }
     0
 }
 

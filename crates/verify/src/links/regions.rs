@@ -239,9 +239,11 @@ impl Scan<'_> {
 
     /// Asks whether `earlier` ends before `later`, once.
     fn ask(&mut self, link: LinkId, about: About, earlier: Access, later: Access) {
-        // Order is by equal positions. A later position comes after; for an earlier one the whole
-        // of `earlier` must come before, and the step before `later` must know of it.
-        let step = match earlier.offset <= later.offset {
+        // Order is by equal positions. A later position comes after, and all positions do if
+        // nothing but the end of `earlier` leads on. Otherwise the whole of `earlier` must come
+        // before, and the step before `later` must know of it.
+        let sends = self.program.step(earlier.at).sends().next().is_some();
+        let step = match earlier.offset <= later.offset || !sends {
             true => Some(later.at.step),
             false => later.at.step.checked_sub(1),
         };

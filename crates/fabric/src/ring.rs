@@ -1,0 +1,303 @@
+//! Links in shared memory: rings of slots, each with one sender and one receiver.
+//!
+//! A [`Rings`] is one piece of shared memory with any number of rings; whoever opens its descriptor
+//! can take the ends that are still free. A message is written and read in place: the sender reserves
+//! a slot and commits it, the receiver peeks at it and releases it. Both ends count messages over
+//! the ring's life, so an end can be given back and taken by another process, and goes on
+//! where the former one stopped.
+//!
+//! **Order.** What a sender wrote before `commit` is visible to the receiver that peeks the message;
+//! what a receiver read before `release` is over before the sender can reserve the slot again.
+//!
+//! **Waits** spin for a moment, then yield, then sleep until the other end wakes them; they end by the
+//! caller's [`Abort`], a timeout, or [`Rings::stop`], which ends the waits of all processes. A
+//! process that dies holding an end leaves it taken: its peers learn of the death from their group and
+//! stop the rings.
+
+mod layout;
+mod slot;
+mod wait;
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::abort::{Abort, Patience};
+use crate::error::{Error, ErrorKind};
+use crate::shared::{self, SharedMemory};
+use layout::{Ends, Layout, Place};
+pub use slot::{Message, Slot};
+use wait::{Outcome, Waiter};
+
+/// The size of one ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RingShape {
+    /// Messages that may be under way; at least one.
+    pub depth: u32,
+    /// Bytes of the longest message.
+    pub slot_bytes: usize,
+}
+
+/// Rings in one piece of shared memory.
+#[derive(Clone)]
+pub struct Rings {
+    bank: Arc<Bank>,
+}
+
+struct Bank {
+    memory: SharedMemory,
+    places: Vec<Place>,
+}
+
+impl Rings {
+    /// New, empty rings of these shapes.
+    pub fn create(shapes: &[RingShape]) -> Result<Self, Error> {
+        let layout = Layout::new(shapes).ok_or_else(|| {
+            Error::invalid("the rings do not fit into memory, or one has no slots")
+        })?;
+        let memory = SharedMemory::create(layout.bytes)?;
+        layout.write(&memory);
+        let bank = Bank { memory, places: layout.places };
+        Ok(Self { bank: Arc::new(bank) })
+    }
+
+    /// The rings behind a descriptor that another rank has sent.
+    pub fn open(descriptor: OwnedFd) -> Result<Self, Error> {
+        let bytes = usize::try_from(shared::size(&descriptor)?).unwrap_or_default();
+        let memory = SharedMemory::open(descriptor, bytes)?;
+        let places = Layout::read(&memory).map_err(|why| {
+            Error::mismatch(format!("this shared memory does not hold rings: {why}"))
+        })?;
+        Ok(Self { bank: Arc::new(Bank { memory, places }) })
+    }
+
+    /// How many rings there are.
+    pub fn count(&self) -> usize {
+        self.bank.places.len()
+    }
+
+    /// The shape of ring `index`.
+    pub fn shape(&self, index: usize) -> Option<RingShape> {
+        self.bank.places.get(index).map(|place| place.shape)
+    }
+
+    /// Takes the sending end of ring `index`, which must be free.
+    pub fn sender(&self, index: usize) -> Result<Sender, Error> {
+        let end = End::take(&self.bank, index, "sending", |ends| ends.sender_taken)?;
+        let sent = end.ends().sent.load(Ordering::Acquire);
+        Ok(Sender { end, sent })
+    }
+
+    /// Takes the receiving end of ring `index`, which must be free.
+    pub fn receiver(&self, index: usize) -> Result<Receiver, Error> {
+        let end = End::take(&self.bank, index, "receiving", |ends| ends.receiver_taken)?;
+        let taken = end.ends().taken.load(Ordering::Acquire);
+        Ok(Receiver { end, taken })
+    }
+
+    /// Ends all waits at these rings, in all processes, from now on.
+    pub fn stop(&self) {
+        self.bank.stopped().store(1, Ordering::Release);
+        for place in &self.bank.places {
+            let ends = place.ends(&self.bank.memory);
+            wait::wake(ends.sent_bell);
+            wait::wake(ends.taken_bell);
+        }
+    }
+
+    /// Whether someone stopped the rings.
+    pub fn is_stopped(&self) -> bool {
+        self.bank.is_stopped()
+    }
+}
+
+impl Bank {
+    fn stopped(&self) -> &AtomicU64 {
+        layout::stopped(&self.memory)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped().load(Ordering::Acquire) != 0
+    }
+}
+
+impl AsFd for Rings {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bank.memory.as_fd()
+    }
+}
+
+impl fmt::Debug for Rings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rings({} in {:?})", self.count(), self.bank.memory)
+    }
+}
+
+/// What both kinds of end share: their claim, given back on drop.
+struct End {
+    bank: Arc<Bank>,
+    index: usize,
+    place: Place,
+    claim: fn(Ends<'_>) -> &AtomicU64,
+}
+
+impl End {
+    fn take(
+        bank: &Arc<Bank>,
+        index: usize,
+        kind: &str,
+        claim: fn(Ends<'_>) -> &AtomicU64,
+    ) -> Result<Self, Error> {
+        let place = bank.places.get(index).copied().ok_or_else(|| {
+            Error::invalid(format!("there is no ring {index} among {}", bank.places.len()))
+        })?;
+        let word = claim(place.ends(&bank.memory));
+        if word.swap(1, Ordering::AcqRel) != 0 {
+            let text = format!("the {kind} end of ring {index} is taken already");
+            return Err(Error::invalid(text));
+        }
+        Ok(Self { bank: bank.clone(), index, place, claim })
+    }
+
+    fn ends(&self) -> Ends<'_> {
+        self.place.ends(&self.bank.memory)
+    }
+
+    /// Waits at this end until `look` finds what it looks for.
+    fn wait(
+        &self,
+        waiter: &Waiter<'_>,
+        abort: &Abort,
+        timeout: Option<Duration>,
+        what: &str,
+        look: impl FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let patience = Patience::new(abort, timeout);
+        let ends = self.ends();
+        let what = || {
+            let sent = ends.sent.load(Ordering::Relaxed);
+            let taken = ends.taken.load(Ordering::Relaxed);
+            format!("{what} in ring {} ({sent} messages sent, {taken} taken)", self.index)
+        };
+        match waiter.wait(&patience, || self.bank.is_stopped(), look) {
+            Outcome::Found => Ok(()),
+            Outcome::Stopped(stop) => Err(Error::stopped(stop, &patience, what())),
+            Outcome::Halted => {
+                let text = format!("{}: another rank stopped the rings", what());
+                Err(Error::new(ErrorKind::Aborted, text))
+            }
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        (self.claim)(self.ends()).store(0, Ordering::Release);
+    }
+}
+
+/// The sending end of a ring.
+pub struct Sender {
+    end: End,
+    /// Messages committed so far; the ring's own count follows it.
+    sent: u64,
+}
+
+impl Sender {
+    /// The slot of the next message, if the ring has room. Asking again without a commit gives the
+    /// same slot with what was written.
+    pub fn try_reserve(&mut self) -> Option<Slot<'_>> {
+        self.has_room().then(|| Slot::new(self))
+    }
+
+    /// Waits for room.
+    pub fn reserve(&mut self, abort: &Abort, timeout: Option<Duration>) -> Result<Slot<'_>, Error> {
+        if !self.has_room() {
+            let Ends { taken_bell, sender_sleeps, .. } = self.end.ends();
+            let waiter = Waiter { bell: taken_bell, sleeps: sender_sleeps };
+            self.end.wait(&waiter, abort, timeout, "no room", || self.has_room())?;
+        }
+        Ok(Slot::new(self))
+    }
+
+    /// Messages committed over the ring's life.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The shape of the ring.
+    pub fn shape(&self) -> RingShape {
+        self.end.place.shape
+    }
+
+    fn has_room(&self) -> bool {
+        let taken = self.end.ends().taken.load(Ordering::Acquire);
+        self.sent.wrapping_sub(taken) < u64::from(self.shape().depth)
+    }
+
+    /// Hands the reserved slot over as a message of `bytes` bytes.
+    fn commit(&mut self, bytes: usize) {
+        let ends = self.end.ends();
+        self.end
+            .place
+            .length(&self.end.bank.memory, self.sent)
+            .store(bytes as u64, Ordering::Relaxed);
+        self.sent += 1;
+        ends.sent.store(self.sent, Ordering::Release);
+        wait::announce(ends.sent_bell, ends.receiver_sleeps);
+    }
+}
+
+/// The receiving end of a ring.
+pub struct Receiver {
+    end: End,
+    /// Messages released so far; the ring's own count follows it.
+    taken: u64,
+}
+
+impl Receiver {
+    /// The next message, if there is one. It stays the next one until it is released.
+    pub fn try_peek(&mut self) -> Option<Message<'_>> {
+        self.has_message().then(|| Message::new(self))
+    }
+
+    /// Waits for a message.
+    pub fn peek(&mut self, abort: &Abort, timeout: Option<Duration>) -> Result<Message<'_>, Error> {
+        if !self.has_message() {
+            let Ends { sent_bell, receiver_sleeps, .. } = self.end.ends();
+            let waiter = Waiter { bell: sent_bell, sleeps: receiver_sleeps };
+            self.end.wait(&waiter, abort, timeout, "no message", || self.has_message())?;
+        }
+        Ok(Message::new(self))
+    }
+
+    /// Messages released over the ring's life.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The shape of the ring.
+    pub fn shape(&self) -> RingShape {
+        self.end.place.shape
+    }
+
+    fn has_message(&self) -> bool {
+        self.end.ends().sent.load(Ordering::Acquire) != self.taken
+    }
+
+    /// The length of the message at hand, within its slot whatever the sender says.
+    fn message_bytes(&self) -> usize {
+        let length = self.end.place.length(&self.end.bank.memory, self.taken);
+        (length.load(Ordering::Relaxed) as usize).min(self.shape().slot_bytes)
+    }
+
+    /// Gives the slot of the message at hand back.
+    fn release(&mut self) {
+        self.taken += 1;
+        let ends = self.end.ends();
+        ends.taken.store(self.taken, Ordering::Release);
+        wait::announce(ends.taken_bell, ends.sender_sleeps);
+    }
+}

@@ -1,0 +1,112 @@
+//! `cargo xtask kernels`: from `kernels/device` to `kernels/images`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use msccl_kernels::recipe::{self, Architecture, HEADERS, Module, STAMP};
+use sha2::{Digest, Sha256};
+
+use crate::compiler;
+use crate::nvrtc::{Nvrtc, Source};
+
+/// Compiles every image and writes it, with what it was made from.
+///
+/// # Errors
+///
+/// What went wrong, with what to do.
+pub fn write() -> Result<(), String> {
+    let package = package();
+    fs::create_dir_all(package.join("images")).map_err(|error| error.to_string())?;
+    each_image(|path, bytes| {
+        let packed = pack(&bytes).map_err(|error| error.to_string())?;
+        crate::say(&format!("{path}: {} bytes, {} packed", bytes.len(), packed.len()));
+        write_file(&package.join(path), &packed)
+    })?;
+    write_file(&package.join(STAMP), stamp()?.as_bytes())
+}
+
+/// Compiles every image and compares it with the committed one.
+///
+/// # Errors
+///
+/// The first difference.
+pub fn check() -> Result<(), String> {
+    let package = package();
+    let stale =
+        |path: &str| format!("{path} is not what the sources give: run `cargo xtask kernels`");
+    if read_file(&package.join(STAMP))? != stamp()?.as_bytes() {
+        return Err(stale(STAMP));
+    }
+    each_image(|path, bytes| {
+        let found = unpack(&read_file(&package.join(path))?).map_err(|error| error.to_string())?;
+        if found == bytes { Ok(()) } else { Err(stale(path)) }
+    })?;
+    crate::say("every image is what the sources give");
+    Ok(())
+}
+
+/// Compiles every image and gives it to `take` with its path below the package.
+fn each_image(mut take: impl FnMut(&str, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
+    let package = package();
+    let libraries =
+        compiler::fetch(&package.join("requirements.txt"), &package.join("../target/kernels"))?;
+    let nvrtc = Nvrtc::load(&libraries)?;
+    let headers: Result<Vec<_>, _> = HEADERS.iter().map(|path| source(path)).collect();
+    let headers = headers?;
+    for module in Module::ALL {
+        let main = source(&recipe::source(module))?;
+        for architecture in Architecture::ALL {
+            let compiled = nvrtc.compile(&main, &headers, architecture);
+            let bytes = compiled.map_err(|log| {
+                format!("{} for {}: {log}", recipe::source(module), architecture.name())
+            })?;
+            take(&recipe::image(module, architecture), bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// The text at `path` below the package, under the name by which the others include it: those of
+/// `device/` say the bare name, and lead up to `include/`.
+fn source(path: &str) -> Result<Source, String> {
+    let name = match path.strip_prefix("device/") {
+        Some(name) => name.to_owned(),
+        None => format!("../{path}"),
+    };
+    Source::new(&name, read_file(&package().join(path))?)
+}
+
+fn stamp() -> Result<String, String> {
+    let hash =
+        |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    recipe::stamp(|path| read_file(&package().join(path)), hash)
+}
+
+/// The folder `kernels/`.
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels")
+}
+
+fn pack(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn unpack(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    ZlibDecoder::new(bytes).read_to_end(&mut unpacked)?;
+    Ok(unpacked)
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    fs::write(path, bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}

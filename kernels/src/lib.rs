@@ -1,0 +1,19 @@
+//! The device side: CUDA sources, and the images built from them.
+//!
+//! The sources stand in `device/`, to be read in this order: `ptx` (one instruction per function),
+//! `memory`, `number`, `reduce`, `wait`, `link`, the three protocols `simple`, `ll` and `ll128`,
+//! `step`, `interpreter`, and a `.cu` file for every image. `cargo xtask kernels` compiles them with a
+//! pinned compiler and writes `images/`; a test holds the committed images to the sources.
+//!
+//! Each image has one kernel for every element type. A launch of `msccl_<module>_<type>` is given the
+//! record `msccl_launch` of `include/msccl_plan.h`, and `msccl_scale_<type>` the record `msccl_scale`.
+//!
+//! Absent from this crate: the driver, and everything that decides.
+
+#[cfg(feature = "images")]
+mod image;
+pub mod recipe;
+
+#[cfg(feature = "images")]
+pub use image::{Corrupt, Image, image};
+pub use recipe::Module;
