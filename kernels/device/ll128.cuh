@@ -77,6 +77,8 @@ private:
     template <class Number, int MOST>
     __device__ static bool fetch(const Operand* sources, int count, const Place& place, Watch& watch,
                                  Pack<4> (&value)[MOST]) {
+        // A line is read as a whole only by lanes that stand together.
+        __syncwarp();
 #pragma unroll
         for (int at = 0; at < MOST; ++at) {
             if (at < count) value[at] = first_look<Number>(sources[at], place);
@@ -138,6 +140,7 @@ private:
 #pragma unroll 1
         for (u32 at = 0; at < move.destination_count; ++at) {
             const Operand& to = move.destinations[at];
+            // And written as a whole.
             __syncwarp();
             if (!place.exists()) continue;
             if (to.is_link()) {

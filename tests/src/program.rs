@@ -121,7 +121,7 @@ impl Grower {
     }
 
     fn hints(&mut self, channel: u32) -> HintsId {
-        if !self.hinted || channel % 2 == 0 {
+        if !self.hinted || channel.is_multiple_of(2) {
             return HintsId(0);
         }
         self.hints.push(Hints { channel: Some(channel / 2 % 3), ..Hints::default() });

@@ -219,7 +219,7 @@ fn family(group: Group) -> String {
     let rank = group.rank().0;
     let child = group.split(Some(rank % 2), 0, &Abort::new()).unwrap().unwrap();
     drop(group);
-    if rank % 2 == 0 {
+    if rank.is_multiple_of(2) {
         return child.ranks().to_string();
     }
     thread::sleep(Duration::from_millis(200));
