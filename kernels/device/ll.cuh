@@ -15,7 +15,7 @@ namespace msccl {
 struct Ll {
     static constexpr bool TAILS = false;
     static constexpr bool REFRESHES = true;
-    static constexpr int THREADS = 1024;
+    static constexpr int THREADS = MSCCL_THREADS_MAX_LL;
 
     // Bytes of data in a packet, and of a packet.
     static constexpr u32 DATA = 8;
@@ -47,11 +47,10 @@ struct Ll {
     }
 
 private:
-    static constexpr int MOST = 8;
-
     // What packet `packet` of the destinations is to hold. False when the kernel is to end.
     template <class Number>
     __device__ static bool combine(const Move& move, u32 packet, Watch& watch, Pack<2>& result) {
+        constexpr int MOST = group<Number>();
         Sum<Number, 2> sum;
 #pragma unroll 1
         for (u32 from = 0; from < move.source_count; from += MOST) {
@@ -69,7 +68,7 @@ private:
 
     // Reads packet `packet` of `count` sources. All loads are on their way before the first is looked
     // at. Relaxed: the flag vouches for the data beside it and for nothing else.
-    template <class Number>
+    template <class Number, int MOST>
     __device__ static bool fetch(const Operand* sources, int count, u32 packet, Watch& watch,
                                  Pack<2> (&value)[MOST]) {
         ptx::Words4 line[MOST];

@@ -15,7 +15,7 @@ namespace msccl {
 struct Ll128 {
     static constexpr bool TAILS = false;
     static constexpr bool REFRESHES = false;
-    static constexpr int THREADS = 512;
+    static constexpr int THREADS = MSCCL_THREADS_MAX_LL128;
 
     // Bytes of data in a line, of a line, and of a lane.
     static constexpr u32 DATA = 120;

@@ -29,7 +29,7 @@ struct Simple {
     static constexpr bool REFRESHES = false;
 
     // Most threads in a block.
-    static constexpr int THREADS = 512;
+    static constexpr int THREADS = MSCCL_THREADS_MAX_SIMPLE;
 
     // Bytes that a chunk of `data` bytes takes in a slot.
     __device__ static u64 wire_bytes(u64 data) { return (data + 15) / 16 * 16; }

@@ -129,7 +129,9 @@ enum : unsigned {
     MSCCL_WAITING_MESSAGE                = 1,  // a message to come in
     MSCCL_WAITING_ROOM                   = 2,  // room on an outgoing link
     MSCCL_WAITING_SIGNAL                 = 3,  // a step of another thread block
-    MSCCL_THREADS_MAX                    = 1024,  // most threads in a block; a multiple of 32, at least 32
+    MSCCL_THREADS_MAX_SIMPLE             = 512,  // most threads in a block under protocol Simple; every number of threads is a multiple of 32
+    MSCCL_THREADS_MAX_LL                 = 1024,  // most threads in a block under protocol LL
+    MSCCL_THREADS_MAX_LL128              = 512,  // most threads in a block under protocol LL128
     MSCCL_SOURCES_MAX                    = 128,  // most sources of a step
     MSCCL_DESTINATIONS_MAX               = 128,  // most destinations of a step
     MSCCL_WAITS_MAX                      = 512,  // most waits of a step

@@ -40,14 +40,6 @@ impl Module {
     pub fn kernel(self, data_type: &str) -> String {
         format!("msccl_{}_{data_type}", self.name())
     }
-
-    /// Most threads in a block of its kernels.
-    pub const fn threads_max(self) -> u32 {
-        match self {
-            Module::Ll | Module::Scale => 1024,
-            Module::Simple | Module::Ll128 => 512,
-        }
-    }
 }
 
 impl Architecture {

@@ -92,12 +92,12 @@ impl Group {
     /// Ranks that died or left so far, each with what is known. Never waits.
     pub fn departed(&self) -> Vec<(Rank, String)> {
         let state = self.board.state();
-        let story = |fate: &Fate| match fate {
-            Fate::Present => None,
-            Fate::Left => Some("has left the group".to_owned()),
+        let story = |member: &Member| match state.fate(member.world) {
+            Fate::Present if !state.has_left(self.id, member.world) => None,
+            Fate::Present | Fate::Left => Some("has left the group".to_owned()),
             Fate::Lost(story) | Fate::Rumour { story, .. } => Some(story.clone()),
         };
-        let departed = |member: &Member| Some((member.peer.rank, story(state.fate(member.world))?));
+        let departed = |member: &Member| Some((member.peer.rank, story(member)?));
         self.members.iter().filter_map(departed).collect()
     }
 

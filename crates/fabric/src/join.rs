@@ -113,7 +113,11 @@ impl Arrival<'_> {
                     self.settings.log.event(&Event::RankListens { rank, address, interface });
                     return Ok((world, peers, listener));
                 }
-                Ok(Answer::Refusal(error)) => return Err(error),
+                Ok(Answer::Refusal(error)) => {
+                    // A flag that this rank shares with the root ends both; it is its own to report.
+                    staying.check().map_err(|stop| self.no_answer(stop.into(), &staying))?;
+                    return Err(error);
+                }
                 Err(Failure::Io(_)) if reaching.check().is_ok() => {
                     // A pause, lest a root that closes every connection be stormed.
                     let _ = socket::sleep(Duration::from_millis(20), &reaching);

@@ -1,7 +1,7 @@
 //! The root of a unique id: a thread that waits for all ranks and tells each where the others are.
 //!
 //! It serves one group and ends: when all ranks were answered, when those that came can't form a
-//! group, or when time is up. Whoever connects without the id's token is closed and forgotten;
+//! group, when time is up, or when its maker aborts. Whoever connects without the id's token is closed and forgotten;
 //! whoever says nothing is closed after a while, and keeps nobody waiting.
 
 use std::io;
@@ -14,7 +14,7 @@ use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::abort::{Abort, Patience, seconds};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::hello::{Answer, Hello, first_message};
 use crate::identity;
 use crate::log::{Event, Log};
@@ -49,6 +49,7 @@ pub(crate) fn start(
     let root = Root {
         token,
         log: settings.log.clone(),
+        abort: settings.abort.clone(),
         join_timeout: settings.join_timeout,
         root_timeout: settings.root_timeout,
         roll: Roll::default(),
@@ -65,6 +66,7 @@ pub(crate) fn start(
 struct Root {
     token: u128,
     log: Arc<dyn Log>,
+    abort: Abort,
     join_timeout: Duration,
     root_timeout: Duration,
     roll: Roll,
@@ -86,7 +88,8 @@ impl Root {
     fn serve(mut self, listener: TcpListener) {
         let started = Instant::now();
         let outcome = loop {
-            if self.first_came.is_none() && started.elapsed() > self.root_timeout {
+            let nobody_came = self.first_came.is_none();
+            if nobody_came && (self.abort.is_raised() || started.elapsed() > self.root_timeout) {
                 return;
             }
             self.wait(&listener);
@@ -200,6 +203,10 @@ impl Root {
 
     fn watch_the_clock(&mut self) -> Result<(), Error> {
         let Some(first_came) = self.first_came else { return Ok(()) };
+        if let Some(reason) = self.abort.reason() {
+            let text = format!("the process that made the unique id gave up: {reason}");
+            return Err(Error::new(ErrorKind::RankLost, text));
+        }
         let waited = first_came.elapsed();
         if waited > self.join_timeout && !self.roll.is_complete() {
             return Err(roll::nobody_else_came(&self.roll, &seconds(self.join_timeout)));

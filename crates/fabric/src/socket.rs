@@ -21,6 +21,10 @@ const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES: u32 = 5;
 
+/// How long what was sent may stay without an acknowledgement, which the questions above do not
+/// cover.
+const UNACKNOWLEDGED_MS: u32 = 60_000;
+
 /// Why a socket operation did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -96,6 +100,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
     sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
     sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MS)?;
     Ok(())
 }
 

@@ -4,7 +4,12 @@
 //! `kernels/include/msccl_plan.h` declares the same records, generated from this file
 //! ([`crate::abi`]) with an assertion for the size of each. All addresses are as the device sees them.
 
+use std::fmt;
+
+use msccl_collective::{Protocol, TbIndex};
+
 use crate::cut::Cut;
+use crate::program::{Program, ThreadBlock};
 
 /// A field of a record, for the generated header.
 #[derive(Clone, Copy, Debug)]
@@ -161,11 +166,22 @@ constants! {
     WAITING_MESSAGE = 1, "a message to come in";
     WAITING_ROOM = 2, "room on an outgoing link";
     WAITING_SIGNAL = 3, "a step of another thread block";
-    THREADS_MAX = 1024, "most threads in a block; a multiple of 32, at least 32";
+    THREADS_MAX_SIMPLE = 512, "most threads in a block under protocol Simple; every number of threads is a multiple of 32";
+    THREADS_MAX_LL = 1024, "most threads in a block under protocol LL";
+    THREADS_MAX_LL128 = 512, "most threads in a block under protocol LL128";
     SOURCES_MAX = 128, "most sources of a step";
     DESTINATIONS_MAX = 128, "most destinations of a step";
     WAITS_MAX = 512, "most waits of a step";
     LINKS_MAX = 256, "most link ends of a thread block";
+}
+
+/// Most threads in a block of the kernels for `protocol`.
+pub fn threads_max(protocol: Protocol) -> u32 {
+    match protocol {
+        Protocol::Simple => THREADS_MAX_SIMPLE,
+        Protocol::Ll => THREADS_MAX_LL,
+        Protocol::Ll128 => THREADS_MAX_LL128,
+    }
 }
 
 impl Launch {
@@ -182,5 +198,72 @@ impl Launch {
             chunks_per_message: cut.chunks_per_message,
             ..Self::default()
         }
+    }
+}
+
+/// A thread block that no kernel can hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TooWide {
+    /// Which one.
+    pub tb: TbIndex,
+    /// What it has too many of.
+    pub what: &'static str,
+    /// How many.
+    pub found: usize,
+    /// How many a kernel can hold.
+    pub limit: u32,
+}
+
+impl fmt::Display for TooWide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tb, what, found, limit } = self;
+        write!(f, "{tb} has {found} {what}; kernels can hold {limit}")
+    }
+}
+
+impl std::error::Error for TooWide {}
+
+/// Whether kernels can hold every step and thread block of `program`.
+///
+/// # Errors
+///
+/// The first thread block that they cannot.
+pub fn holds(program: &Program) -> Result<(), TooWide> {
+    let blocks = program.thread_blocks.iter().enumerate();
+    let mut faults = blocks.filter_map(|(tb, block)| too_wide(TbIndex::from(tb), block));
+    faults.next().map_or(Ok(()), Err)
+}
+
+fn too_wide(tb: TbIndex, block: &ThreadBlock) -> Option<TooWide> {
+    let most = |of: fn(&crate::Step) -> usize| block.steps.iter().map(of).max().unwrap_or(0);
+    let widths = [
+        ("link ends", block.receives.len() + block.sends.len(), LINKS_MAX),
+        ("sources in a step", most(|step| step.sources.len()), SOURCES_MAX),
+        ("destinations in a step", most(|step| step.destinations.len()), DESTINATIONS_MAX),
+        ("waits in a step", most(|step| step.waits.len()), WAITS_MAX),
+    ];
+    let beyond = widths.into_iter().find(|&(_, found, limit)| found > limit as usize);
+    beyond.map(|(what, found, limit)| TooWide { tb, what, found, limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::{Channel, Rank};
+
+    use super::*;
+
+    fn check(receives: u32, sends: u32, expected: Option<&str>) {
+        let peers = |count| (0..count).map(Rank).collect();
+        let (channel, steps) = (Channel(0), Vec::new());
+        let (receives, sends) = (peers(receives), peers(sends));
+        let block = ThreadBlock { channel, receives, sends, steps };
+        let fault = too_wide(TbIndex(3), &block).map(|fault| fault.to_string());
+        assert_eq!(fault.as_deref(), expected);
+    }
+
+    #[test]
+    fn thread_blocks_beyond_the_kernels_are_named() {
+        check(128, 128, None);
+        check(128, 129, Some("tb3 has 257 link ends; kernels can hold 256"));
     }
 }

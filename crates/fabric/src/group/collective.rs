@@ -11,7 +11,7 @@ use msccl_collective::Rank;
 use super::Group;
 use crate::abort::{Patience, Stop};
 use crate::error::{self, Error, ErrorKind};
-use crate::frame::{Frame, Subject};
+use crate::frame::{BODY_LIMIT_BYTES, Frame, Subject};
 use crate::rank_list::RankList;
 use crate::switchboard::{Member, outcome_bytes, read_outcome};
 use crate::wire::{Malformed, Reader, Writer};
@@ -242,7 +242,15 @@ impl Call<'_> {
             Operation::Broadcast { root } => writer.0.extend(calls[root.index()].2),
             Operation::Barrier => {}
         }
-        Ok(writer.0)
+        // One byte in front says how the operation ended.
+        match writer.0.len() < BODY_LIMIT_BYTES {
+            true => Ok(writer.0),
+            false => {
+                let bytes = writer.0.len();
+                let text = format!("{self} gathers {bytes} bytes, at most {BODY_LIMIT_BYTES} fit");
+                Err(Error::invalid(text))
+            }
+        }
     }
 
     fn different(&self, calls: &[(Rank, Operation, &[u8])]) -> Error {

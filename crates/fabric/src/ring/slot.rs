@@ -4,7 +4,8 @@
 //! same pages. What makes that sound is the ring's protocol, all of whose code is in this module's
 //! parent: a ring has one sender and one receiver (each claims its end atomically); the sender lends a
 //! slot only while the receiver has released it, and the receiver only while the sender has committed
-//! it; the counters order the two. All processes that hold the memory's descriptor must run this code.
+//! it; the counters order the two. All who hold the memory's descriptor must use it
+//! as rings, by this code.
 
 use std::slice;
 

@@ -197,10 +197,15 @@ impl State {
         }
     }
 
+    /// Whether `rank` has dropped `group`.
+    pub(crate) fn has_left(&self, group: u64, rank: Rank) -> bool {
+        self.left.contains(&(group, rank))
+    }
+
     /// Whether nothing more will come from `rank` in `group`.
     pub(crate) fn is_gone(&self, group: u64, rank: Rank) -> bool {
         match self.fate(rank) {
-            Fate::Present => self.left.contains(&(group, rank)),
+            Fate::Present => self.has_left(group, rank),
             Fate::Left | Fate::Lost(_) => true,
             Fate::Rumour { since, .. } => since.elapsed() > RUMOUR_AGE,
         }

@@ -210,6 +210,21 @@ fn an_abort_ends_the_join() {
 }
 
 #[test]
+fn a_root_whose_maker_aborts_tells_who_waits() {
+    let abort = Abort::new();
+    let id = UniqueId::create(&Settings { abort: abort.clone(), ..settings() }).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(100));
+            abort.raise("out of memory");
+        });
+        let error = Group::join(&[id], &newcomer(1, 2), &settings()).unwrap_err();
+        let text = "the process that made the unique id gave up: out of memory";
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::RankLost, text));
+    });
+}
+
+#[test]
 fn wrong_arguments_are_refused_at_once() {
     let id = UniqueId::create(&settings()).unwrap();
     let check = |ids: &[UniqueId], rank, ranks, text| {

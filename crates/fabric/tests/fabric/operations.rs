@@ -1,14 +1,13 @@
 //! Groups of threads: operations, messages, families, failures.
 
 use std::os::fd::AsFd;
-use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Error, ErrorKind, Group, Settings};
 
-use crate::world::{run, settings, with_diary};
+use crate::world::{Meeting, run, settings, with_diary};
 
 fn hasty() -> Settings {
     Settings { operation_timeout: Some(Duration::from_millis(300)), ..settings() }
@@ -117,7 +116,7 @@ fn check(result: Result<impl Sized, Error>, kind: ErrorKind, ranks: &[u32], text
 
 #[test]
 fn who_does_not_come_is_named_on_every_rank() {
-    let end = Barrier::new(4);
+    let end = Meeting::default();
     run(4, &hasty(), |group| {
         if group.rank() == Rank(2) {
             // It comes once the others have given up, and hears why.
@@ -127,7 +126,7 @@ fn who_does_not_come_is_named_on_every_rank() {
                     ranks that have: 0-1, 3";
         check(group.barrier(), ErrorKind::TimedOut, &[2], text);
         check(group.barrier(), ErrorKind::TimedOut, &[2], text);
-        end.wait();
+        end.wait_for(4);
     });
 }
 
@@ -195,11 +194,11 @@ fn an_abort_ends_waits_from_another_thread() {
 
 #[test]
 fn who_leaves_is_named() {
-    let end = Barrier::new(3);
+    let end = Meeting::default();
     run(3, &Settings { operation_timeout: None, ..settings() }, |group| {
         if group.rank() == Rank(2) {
             drop(group);
-            end.wait();
+            end.wait_for(3);
             return;
         }
         let other = Rank(1 - group.rank().0);
@@ -210,7 +209,7 @@ fn who_leaves_is_named() {
         assert_eq!(group.receive(other, 0).unwrap(), b"hello");
         let departed: Vec<_> = group.departed().into_iter().map(|(rank, _)| rank).collect();
         assert!(departed.contains(&Rank(2)));
-        end.wait();
+        end.wait_for(3);
     });
 }
 

@@ -1,5 +1,6 @@
 //! Worlds of ranks for tests.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -63,4 +64,21 @@ pub fn run<T: Send>(ranks: u32, settings: &Settings, rank: impl Fn(Group) -> T +
         let threads: Vec<_> = (0..ranks).map(|index| scope.spawn(move || live(index))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+/// Where threads wait for one another, but not for ever: one may have failed.
+#[derive(Default)]
+pub struct Meeting(AtomicU32);
+
+impl Meeting {
+    pub fn wait_for(&self, ranks: u32) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        for _ in 0..1000 {
+            if self.0.load(Ordering::Acquire) >= ranks {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the other ranks have failed");
+    }
 }
