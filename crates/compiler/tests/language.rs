@@ -6,6 +6,8 @@
 //! | `msccl-fragment` | definitions, or statements, that parse |
 //! | `msccl-error` | a file that is refused, with exactly the errors that `// error: …` expects, each on its line |
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::path::Path;
 
 use msccl_compiler::chunk::check_promise;

@@ -100,13 +100,16 @@ pub struct Entry {
     pub fingerprint: Fingerprint,
 }
 
+/// What has been instantiated so far, by collective and whether in place.
+type BuiltIns = HashMap<(Wanted, bool), Arc<[Entry]>>;
+
 /// The algorithms at hand for one shape of communicator.
 #[derive(Debug)]
 pub struct Registry {
     shape: Shape,
     loaded: Vec<Entry>,
     refused: Vec<Refused>,
-    built_in: Mutex<HashMap<(Wanted, bool), Arc<[Entry]>>>,
+    built_in: Mutex<BuiltIns>,
 }
 
 impl Registry {
