@@ -12,7 +12,7 @@
 //! ([`chunk::check_promise`]), and whether hints can be honoured.
 //!
 //! No program makes evaluation run away: rounds of loops, elements of lists, ops, chunks and nesting
-//! are bounded ([`budget`]), and each bound is an error with its place. One mistake does not hide the
+//! are bounded (`budget`), and each bound is an error with its place. One mistake does not hide the
 //! next: up to twenty are reported at once, each place once.
 //!
 //! Absent from this module: files and paths (a [`Loader`] reads them), sends, receives, channels.

@@ -2,12 +2,12 @@
 //!
 //! [`schedule`] turns the instruction DAG into an [`Algorithm`]:
 //!
-//! 1. [`channels`] gives every message a channel, so that each link end can belong to one thread
+//! 1. `channels` gives every message a channel, so that each link end can belong to one thread
 //!    block and every step's links to one channel;
-//! 2. [`blocks`] gives every instruction of a rank a thread block;
-//! 3. [`waits`] finds, in the order of waves and phases, what each step must wait for, without what
+//! 2. `blocks` gives every instruction of a rank a thread block;
+//! 3. `waits` finds, in the order of waves and phases, what each step must wait for, without what
 //!    is implied;
-//! 4. [`emit`] writes steps, with no-op steps where the target allows one wait per step.
+//! 4. `emit` writes steps, with no-op steps where the target allows one wait per step.
 //!
 //! # Why schedules do not deadlock
 //!
@@ -67,7 +67,7 @@ impl Origins {
 /// # Errors
 ///
 /// Hints that cannot be honoured, and programs that need more channels than the target has, each at
-/// the statement that asked. Sizes of the result are checked afterwards, by [`msccl_ir::validate`].
+/// the statement that asked. Sizes of the result are checked afterwards, by [`msccl_ir::validate()`].
 pub fn schedule(
     program: &chunk::Dag,
     instructions: &instruction::Dag,
