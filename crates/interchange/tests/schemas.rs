@@ -8,6 +8,7 @@ mod generator;
 mod malformed;
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -83,14 +84,16 @@ fn xmllint(dialect: Dialect, document: &str) -> Option<bool> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    std::io::Write::write_all(&mut child.stdin.take()?, document.as_bytes()).ok();
+    child.stdin.take()?.write_all(document.as_bytes()).ok();
     Some(child.wait().ok()?.success())
 }
 
 fn skip_without_xmllint() -> bool {
     let missing = Command::new("xmllint").arg("--version").stderr(Stdio::null()).status().is_err();
     if missing {
-        println!("SKIPPED: xmllint is not installed, so the XSD was not tried on documents");
+        // Written past the test harness, which keeps back what tests print.
+        let said = b"SKIPPED: xmllint is not installed, so the XSD was not tried on documents\n";
+        std::io::stderr().write_all(said).unwrap();
     }
     missing
 }

@@ -1,6 +1,7 @@
 //! Ranks in network namespaces: two hosts in one.
 
 use std::env;
+use std::io::Write;
 use std::process::{Child, Command};
 
 use msccl_fabric::{Settings, UniqueId};
@@ -55,7 +56,11 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
 fn ranks_of_two_hosts() {
     let cable = match Cable::new() {
         Ok(cable) => cable,
-        Err(why) => return eprintln!("SKIPPED: no network namespaces here: {why}"),
+        // Written past the test harness, which keeps back what tests print.
+        Err(why) => {
+            let said = format!("SKIPPED: no network namespaces here: {why}\n");
+            return std::io::stderr().write_all(said.as_bytes()).unwrap();
+        }
     };
     // A root inside a namespace, which every rank must find by its address.
     let root = format!("{}:4711", ADDRESSES[0]).parse().unwrap();
