@@ -88,6 +88,16 @@ impl Instruction {
         u64::from(self.wave) * 4 + self.phase as u64
     }
 
+    /// The first slots of the local regions it reads.
+    pub fn reads(&self) -> impl Iterator<Item = Slot> {
+        locals(&self.sources)
+    }
+
+    /// The first slots of the local regions it writes.
+    pub fn writes(&self) -> impl Iterator<Item = Slot> {
+        locals(&self.destinations)
+    }
+
     /// The messages it takes.
     pub fn receives(&self) -> impl Iterator<Item = MessageId> {
         messages(&self.sources)
@@ -97,6 +107,13 @@ impl Instruction {
     pub fn sends(&self) -> impl Iterator<Item = MessageId> {
         messages(&self.destinations)
     }
+}
+
+fn locals(operands: &[Operand]) -> impl Iterator<Item = Slot> {
+    operands.iter().filter_map(|operand| match operand {
+        Operand::Local(slot) => Some(*slot),
+        Operand::Message(_) => None,
+    })
 }
 
 fn messages(operands: &[Operand]) -> impl Iterator<Item = MessageId> {

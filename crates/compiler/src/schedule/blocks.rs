@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use msccl_collective::{Channel, Slot, TbIndex};
+use msccl_collective::{Channel, TbIndex};
 use msccl_ir::Target;
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use super::channels::{EndId, Routes};
 use super::memory::Memory;
 use crate::chunk;
-use crate::instruction::{self, Instruction, InstructionId, Operand, Phase};
+use crate::instruction::{self, Instruction, InstructionId, Phase};
 
 /// The thread blocks of one rank, as far as they are known.
 #[derive(Debug)]
@@ -133,13 +133,12 @@ impl<'a> Blocks<'a> {
     }
 
     fn for_local(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
-        let touched = instruction.sources.iter().chain(&instruction.destinations);
-        let writers = touched.filter_map(local).filter_map(|slot| memory.writer(slot));
-        let mut receiving =
-            writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);
+        let touched = instruction.reads().chain(instruction.writes());
+        let writers = touched.filter_map(|slot| memory.writer(slot));
+        let receiving = writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);
         let roomy = |tb: &TbIndex| self.blocks[tb.index()].steps < self.local_steps_max;
         let instance = self.program.hints[instruction.hints.0 as usize].instance;
-        let known = receiving.next_back().filter(roomy).or_else(|| {
+        let known = receiving.last().filter(roomy).or_else(|| {
             let local = self.local.get(&instance).copied();
             local.filter(roomy)
         });
@@ -184,12 +183,5 @@ impl<'a> Blocks<'a> {
             "a thread block has one channel, and each end of a link belongs to one thread block; \
              use another channel or thread block, or leave the choice to the compiler",
         )
-    }
-}
-
-fn local(operand: &Operand) -> Option<Slot> {
-    match operand {
-        Operand::Local(slot) => Some(*slot),
-        Operand::Message(_) => None,
     }
 }

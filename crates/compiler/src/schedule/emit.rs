@@ -1,6 +1,6 @@
 //! Writes the steps of one rank, in the order of waves and phases.
 
-use msccl_collective::{Rank, Slot, StepIndex, TbIndex};
+use msccl_collective::{Rank, StepIndex, TbIndex};
 use msccl_ir::{Place, RankProgram, Step, StepForm, Target, ThreadBlock, Wait, Waits};
 use msccl_syntax::Diagnostic;
 use smallvec::SmallVec;
@@ -120,10 +120,10 @@ impl Emitter<'_> {
     fn find_needed(&mut self, instruction: &Instruction) {
         self.needed.clear();
         let needed = &mut self.needed;
-        for start in locals(&instruction.sources) {
+        for start in instruction.reads() {
             self.memory.before_read(start, instruction.count, |step| needed.push(step));
         }
-        for start in locals(&instruction.destinations) {
+        for start in instruction.writes() {
             self.memory.before_write(start, instruction.count, |step| needed.push(step));
         }
     }
@@ -137,7 +137,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn step(&mut self, instruction: &Instruction, waits: Waits) -> Step {
+    fn step(&self, instruction: &Instruction, waits: Waits) -> Step {
         let dag = self.context.dag;
         let sources = instruction.sources.iter().map(|source| match *source {
             Operand::Local(slot) => Place::Local(slot),
@@ -167,10 +167,10 @@ impl Emitter<'_> {
     fn touch(&mut self, tb: TbIndex, instruction: &Instruction) {
         let step = StepIndex::from(self.built[tb.index()].steps.len() - 1);
         let at = Wait { tb, step };
-        for start in locals(&instruction.sources) {
+        for start in instruction.reads() {
             self.memory.read(start, instruction.count, at);
         }
-        for start in locals(&instruction.destinations) {
+        for start in instruction.writes() {
             self.memory.write(start, instruction.count, at);
         }
     }
@@ -186,11 +186,4 @@ fn note(peers: &mut Vec<Rank>, peer: Rank) {
 fn sorted(mut peers: Vec<Rank>) -> Vec<Rank> {
     peers.sort_unstable();
     peers
-}
-
-fn locals(operands: &[Operand]) -> impl Iterator<Item = Slot> {
-    operands.iter().filter_map(|operand| match operand {
-        Operand::Local(slot) => Some(*slot),
-        Operand::Message(_) => None,
-    })
 }
