@@ -18,7 +18,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("fabric", &["collective"]),
     ("gpu", &[]),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
-    ("runtime", &["collective", "ir", "machine", "plan", "verify"]),
+    ("runtime", &["collective", "fabric", "gpu", "ir", "kernels", "machine", "plan", "registry", "verify"]),
+    ("nccl", &["collective", "fabric", "gpu", "registry", "runtime"]),
 ];
 
 fn root() -> PathBuf {

@@ -1,10 +1,24 @@
-//! Executes plans on host threads, and knows what their results must be.
+//! Executes plans: on host threads and on GPUs, behind one communicator.
 //!
-//! * [`host`] runs a proved algorithm: one call after another, on threads of this process.
+//! * [`Communicator`] joins ranks, chooses an algorithm for every call, binds it and launches it.
+//! * [`host`] runs a proved algorithm of all ranks in one process, one call after another: the
+//!   executor that everything else is compared with.
 //! * [`mod@reference`] says what a call must give, the plain way.
 //!
 //! Absent from this crate: file formats, the front end, printing, the environment.
 
+mod board;
+mod call;
+mod communicator;
+mod engine;
+mod error;
 pub mod host;
 mod number;
 pub mod reference;
+mod settings;
+mod wiring;
+
+pub use call::{Blocks, Call, Combine, Operation, Scalar};
+pub use communicator::{Batch, Communicator, submit};
+pub use error::{Error, ErrorKind};
+pub use settings::{Event, Log, PlaceOfRank, Settings, Wish};

@@ -1,0 +1,254 @@
+//! What a caller asks of a communicator: one collective, or one half of a point-to-point exchange.
+//!
+//! Counts are those of the NCCL C API: the elements of one block, which is what one rank contributes
+//! to one destination (see [`crate::host`] for the sizes that follow from it).
+
+use std::fmt;
+
+use msccl_collective::{DataType, Rank, Reduction};
+use msccl_registry::Wanted;
+
+use crate::error::Error;
+
+/// One call.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Call {
+    /// What is asked.
+    pub operation: Operation,
+    /// The type of every element.
+    pub data_type: DataType,
+    /// Elements of one block.
+    pub count: u64,
+    /// Where the input lies; for [`Operation::Send`], what is sent. Read only where the operation has
+    /// an input on this rank.
+    pub send: u64,
+    /// Where the output goes; for [`Operation::Receive`], where the message goes.
+    pub receive: u64,
+    /// In which stream, as the caller has it: a `cudaStream_t`. Ranks on the host ignore it.
+    pub stream: u64,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Operation {
+    /// Everyone gets the combination of all inputs.
+    AllReduce(Combine),
+    /// Everyone gets all inputs.
+    AllGather,
+    /// Everyone gets its block of the combination of all inputs.
+    ReduceScatter(Combine),
+    /// Everyone gets from everyone the block meant for it.
+    AllToAll,
+    /// Everyone gets the root's input.
+    Broadcast(Rank),
+    /// The root gets the combination of all inputs.
+    Reduce(Rank, Combine),
+    /// The root gets all inputs.
+    Gather(Rank),
+    /// Everyone gets its block of the root's input.
+    Scatter(Rank),
+    /// Sends to that rank, which must receive.
+    Send(Rank),
+    /// Receives from that rank, which must send.
+    Receive(Rank),
+}
+
+/// How contributions combine.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Combine {
+    /// As they are.
+    Plain(Reduction),
+    /// Summed, each multiplied before by its rank's scalar.
+    Scaled(Scalar),
+}
+
+/// A scalar of the data type of its call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scalar {
+    /// Its bits, in the low bytes.
+    Immediate(u64),
+    /// Where it lies when the call is executed.
+    At(u64),
+}
+
+impl Operation {
+    /// The collective; `None` for point-to-point.
+    pub fn wanted(&self) -> Option<Wanted> {
+        Some(match *self {
+            Operation::AllReduce(_) => Wanted::AllReduce,
+            Operation::AllGather => Wanted::AllGather,
+            Operation::ReduceScatter(_) => Wanted::ReduceScatter,
+            Operation::AllToAll => Wanted::AllToAll,
+            Operation::Broadcast(root) => Wanted::Broadcast(root),
+            Operation::Reduce(root, _) => Wanted::Reduce(root),
+            Operation::Gather(root) => Wanted::Gather(root),
+            Operation::Scatter(root) => Wanted::Scatter(root),
+            Operation::Send(_) | Operation::Receive(_) => return None,
+        })
+    }
+
+    /// How contributions combine, where they do.
+    pub fn combine(&self) -> Option<Combine> {
+        match *self {
+            Operation::AllReduce(combine)
+            | Operation::ReduceScatter(combine)
+            | Operation::Reduce(_, combine) => Some(combine),
+            Operation::AllGather
+            | Operation::AllToAll
+            | Operation::Broadcast(_)
+            | Operation::Gather(_)
+            | Operation::Scatter(_)
+            | Operation::Send(_)
+            | Operation::Receive(_) => None,
+        }
+    }
+
+    /// The field's name for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Operation::AllReduce(_) => "allreduce",
+            Operation::AllGather => "allgather",
+            Operation::ReduceScatter(_) => "reducescatter",
+            Operation::AllToAll => "alltoall",
+            Operation::Broadcast(_) => "broadcast",
+            Operation::Reduce(..) => "reduce",
+            Operation::Gather(_) => "gather",
+            Operation::Scatter(_) => "scatter",
+            Operation::Send(_) => "send",
+            Operation::Receive(_) => "receive",
+        }
+    }
+
+    /// The other rank of a point-to-point operation, or the root of a collective.
+    pub fn peer(&self) -> Option<Rank> {
+        match *self {
+            Operation::Broadcast(rank)
+            | Operation::Reduce(rank, _)
+            | Operation::Gather(rank)
+            | Operation::Scatter(rank)
+            | Operation::Send(rank)
+            | Operation::Receive(rank) => Some(rank),
+            Operation::AllReduce(_)
+            | Operation::AllGather
+            | Operation::ReduceScatter(_)
+            | Operation::AllToAll => None,
+        }
+    }
+}
+
+/// Blocks of the input and of the output on one rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocks {
+    /// Blocks read.
+    pub input: u64,
+    /// Blocks written.
+    pub output: u64,
+}
+
+impl Call {
+    /// Bytes of one block.
+    ///
+    /// # Errors
+    ///
+    /// They exceed 64 bits.
+    pub fn block_bytes(&self) -> Result<u64, Error> {
+        let bytes = self.count.checked_mul(self.data_type.size_bytes() as u64);
+        bytes.ok_or_else(|| Error::invalid_argument(format!("{self}: the buffers exceed memory")))
+    }
+
+    /// What `rank` of `ranks` reads and writes.
+    pub fn blocks(&self, rank: Rank, ranks: u32) -> Blocks {
+        let (one, all) = (1, u64::from(ranks));
+        let at = |root: Rank, blocks: u64| if root == rank { blocks } else { 0 };
+        let (input, output) = match self.operation {
+            Operation::AllReduce(_) => (one, one),
+            Operation::AllGather => (one, all),
+            Operation::ReduceScatter(_) => (all, one),
+            Operation::AllToAll => (all, all),
+            Operation::Broadcast(root) => (at(root, one), one),
+            Operation::Reduce(root, _) => (one, at(root, one)),
+            Operation::Gather(root) => (one, at(root, all)),
+            Operation::Scatter(root) => (at(root, all), one),
+            Operation::Send(_) => (one, 0),
+            Operation::Receive(_) => (0, one),
+        };
+        Blocks { input, output }
+    }
+
+    /// Whether input and output of `rank` share memory in the way the collective defines. Where this
+    /// rank has only one of them, they do not.
+    pub fn is_in_place(&self, rank: Rank, ranks: u32) -> bool {
+        let Ok(block_bytes) = self.block_bytes() else { return false };
+        let own = block_bytes.wrapping_mul(u64::from(rank.0));
+        let Blocks { input, output } = self.blocks(rank, ranks);
+        let both = input != 0 && output != 0;
+        both && match self.operation {
+            Operation::AllReduce(_)
+            | Operation::AllToAll
+            | Operation::Broadcast(_)
+            | Operation::Reduce(..) => self.send == self.receive,
+            Operation::AllGather | Operation::Gather(_) => {
+                self.send == self.receive.wrapping_add(own)
+            }
+            Operation::ReduceScatter(_) | Operation::Scatter(_) => {
+                self.receive == self.send.wrapping_add(own)
+            }
+            Operation::Send(_) | Operation::Receive(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call { operation, data_type, count, send: _, receive: _, stream: _ } = self;
+        write!(f, "{} of {count} {data_type}", operation.name())?;
+        match operation.combine() {
+            Some(Combine::Plain(reduction)) => write!(f, " {reduction}")?,
+            Some(Combine::Scaled(_)) => f.write_str(" scaled sum")?,
+            None => {}
+        }
+        match operation.peer() {
+            Some(rank) if matches!(operation, Operation::Receive(_)) => write!(f, " from {rank}"),
+            Some(rank) if operation.wanted().is_none() => write!(f, " to {rank}"),
+            Some(rank) => write!(f, " root {rank}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(operation: Operation, send: u64, receive: u64) -> Call {
+        Call { operation, data_type: DataType::F32, count: 4, send, receive, stream: 0 }
+    }
+
+    fn check(operation: Operation, send: u64, receive: u64, in_place: bool) {
+        let call = call(operation, send, receive);
+        assert_eq!(call.is_in_place(Rank(2), 4), in_place, "{call} {send} {receive}");
+    }
+
+    #[test]
+    fn in_place_is_where_the_collective_says() {
+        let sum = Combine::Plain(Reduction::Sum);
+        check(Operation::AllReduce(sum), 64, 64, true);
+        check(Operation::AllReduce(sum), 64, 128, false);
+        check(Operation::AllGather, 96, 64, true);
+        check(Operation::AllGather, 64, 64, false);
+        check(Operation::ReduceScatter(sum), 64, 96, true);
+        check(Operation::Broadcast(Rank(2)), 64, 64, true);
+        check(Operation::Broadcast(Rank(0)), 64, 64, false);
+        check(Operation::Gather(Rank(2)), 96, 64, true);
+        check(Operation::Scatter(Rank(2)), 64, 96, true);
+        check(Operation::Send(Rank(2)), 64, 64, false);
+    }
+
+    #[test]
+    fn calls_print_what_matters() {
+        let text = call(Operation::Reduce(Rank(1), Combine::Plain(Reduction::Max)), 0, 0);
+        assert_eq!(text.to_string(), "reduce of 4 f32 max root r1");
+        let text = call(Operation::Receive(Rank(3)), 0, 0);
+        assert_eq!(text.to_string(), "receive of 4 f32 from r3");
+    }
+}

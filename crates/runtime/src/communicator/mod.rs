@@ -1,0 +1,71 @@
+//! The communicator: one rank's door to the collectives of its group.
+//!
+//! A [`Communicator`] is made together by all ranks ([`Communicator::join`], [`Communicator::split`],
+//! [`Communicator::shrink`]) and then takes calls ([`submit`]). Its methods may be called from any thread.
+//!
+//! # Guarantees
+//!
+//! * Calls are executed in the order in which they are submitted, on all ranks; the result is that of
+//!   a proved schedule. What cannot be served is an error, never a wrong answer.
+//! * On a GPU a call returns when it is in the caller's stream; on the host when it is done.
+//! * Nothing waits without end where a peer died or somebody aborted. The first failure is kept
+//!   ([`Communicator::error`]) and given to every later call.
+//! * Dropping a communicator frees all that it allocated, after its own work is done.
+//!
+//! All ranks must submit the same calls in the same order, with the same counts, types and operators
+//! and, for collectives without a root, all in place or all not; [`crate::Settings::check`] makes sure.
+
+mod join;
+mod submit;
+
+use std::sync::Arc;
+
+use msccl_collective::Rank;
+
+use crate::error::Error;
+
+pub use submit::{Batch, submit};
+
+/// One rank's door to the collectives of its group. Clones are the same communicator.
+#[derive(Clone)]
+pub struct Communicator {
+    pub(crate) inner: Arc<join::Inner>,
+}
+
+impl Communicator {
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.inner.group.rank()
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.inner.group.ranks()
+    }
+
+    /// A number that all members share and no other communicator has, for logs.
+    pub fn id(&self) -> u64 {
+        self.inner.group.id()
+    }
+
+    /// The first failure, if there was one: of a call, of a peer, or an abort.
+    pub fn error(&self) -> Option<Error> {
+        self.inner.failure.get().cloned()
+    }
+
+    /// Makes everything under way on this rank give up, and every later call fail. Needs no peer and
+    /// does not wait.
+    pub fn abort(&self, reason: &str) {
+        self.inner.abort(reason);
+    }
+
+    /// Waits until everything submitted is done, or has given up.
+    ///
+    /// # Errors
+    ///
+    /// The communicator has failed.
+    pub fn finish(&self) -> Result<(), Error> {
+        self.inner.engine.quiesce()?;
+        self.error().map_or(Ok(()), Err)
+    }
+}

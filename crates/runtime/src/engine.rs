@@ -1,0 +1,185 @@
+//! What executes a rank's part of calls: host threads ([`crate::cpu`]) or a GPU ([`crate::cuda`]).
+//!
+//! An engine owns the *wires* of its rank: physical links to and from every peer, made once when the
+//! communicator is, the same number for every pair. A plan's links are laid onto them call by
+//! call ([`crate::wiring`]), which needs no exchange between ranks.
+//!
+//! Every engine promises: calls are executed in the order in which they are given, whatever their
+//! streams; nothing waits without watching the communicator's abort; memory that a call needs
+//! beyond the caller's is the engine's, and is kept for later calls.
+
+use std::sync::Arc;
+
+use msccl_collective::{DataType, Protocol, Rank, Reduction};
+use msccl_plan::Plan;
+use msccl_plan::cut::Cut;
+use msccl_registry::Fingerprint;
+
+use crate::call::Scalar;
+use crate::error::Error;
+use crate::wiring::Wiring;
+
+/// What an engine can hold; the same on all ranks of a communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Capacity {
+    /// The wires of every ordered pair of ranks, by protocol.
+    pub simple: WireShape,
+    /// Under LL; no wires if the engine does not speak it.
+    pub ll: WireShape,
+    /// Under LL128; no wires if the engine does not speak it.
+    pub ll128: WireShape,
+    /// Thread blocks of a rank that can run at once.
+    pub blocks: u32,
+}
+
+/// The wires of one pair of ranks under one protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct WireShape {
+    /// How many there are.
+    pub wires: u32,
+    /// Messages that each holds.
+    pub depth: u32,
+    /// Bytes of the longest message, as the protocol lays it out; a multiple of 128.
+    pub slot_bytes: u32,
+}
+
+impl Capacity {
+    /// The wires under `protocol`.
+    pub fn wires(&self, protocol: Protocol) -> WireShape {
+        match protocol {
+            Protocol::Simple => self.simple,
+            Protocol::Ll => self.ll,
+            Protocol::Ll128 => self.ll128,
+        }
+    }
+}
+
+/// An algorithm of which this rank's part is ready to be bound.
+pub(crate) struct Prepared {
+    /// What messages call it.
+    pub name: String,
+    /// What it is.
+    pub fingerprint: Fingerprint,
+    /// This rank's part.
+    pub plan: Plan,
+    /// How its links lie on wires.
+    pub wiring: Wiring,
+}
+
+/// One collective, decided.
+pub(crate) struct Job<'a> {
+    /// What runs.
+    pub prepared: &'a Arc<Prepared>,
+    /// How messages are laid out.
+    pub protocol: Protocol,
+    /// Threads in a block.
+    pub threads: u32,
+    /// How buffers are cut; also the number of instances.
+    pub cut: Cut,
+    /// The type of every element.
+    pub data_type: DataType,
+    /// How contributions combine.
+    pub reduction: Reduction,
+    /// Where the input lies.
+    pub send: u64,
+    /// Where the output goes.
+    pub receive: u64,
+    /// In which stream.
+    pub stream: u64,
+    /// The number of the call on its communicator.
+    pub call: u64,
+}
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Way {
+    /// To the peer.
+    Out,
+    /// From the peer.
+    In,
+}
+
+/// One half of a point-to-point exchange with another rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Transfer {
+    /// The other rank, never this one.
+    pub peer: Rank,
+    /// Which way.
+    pub way: Way,
+    /// Where the bytes lie or go.
+    pub address: u64,
+    /// How many, at least one; the other half has as many.
+    pub bytes: u64,
+}
+
+/// Copying one array into another, scaled: `to[i] = from[i] * scalar`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Scaling {
+    /// The first element read.
+    pub from: u64,
+    /// The first element written; the same as `from`, or elsewhere.
+    pub to: u64,
+    /// How many.
+    pub elements: u64,
+    /// Their type.
+    pub data_type: DataType,
+    /// By what.
+    pub scalar: Scalar,
+}
+
+/// What executes a rank's part of calls.
+pub(crate) trait Engine: Send + Sync {
+    /// What it can hold.
+    fn capacity(&self) -> &Capacity;
+
+    /// Where it runs and how its wires are realised, for people.
+    fn story(&self) -> String;
+
+    /// Takes up a collective.
+    fn collective(&self, job: &Job<'_>) -> Result<(), Error>;
+
+    /// Takes up point-to-point transfers that may all wait for one another. Transfers with one peer in
+    /// one way go in order over the same wires, whatever groups they come in.
+    fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error>;
+
+    /// Copies between buffers of this rank.
+    fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error>;
+
+    /// Scales a buffer.
+    fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error>;
+
+    /// Memory of at least `bytes` bytes for the calls of one stream of calls to keep intermediate
+    /// results in; kept until the engine is dropped, given again to the next who asks.
+    fn scratch(&self, bytes: u64) -> Result<u64, Error>;
+
+    /// Before a group: whatever `streams` hold so far comes first, and what the group does in any of
+    /// them is done before any of them goes on. Called with the distinct streams of a group.
+    fn join_streams(&self, streams: &[u64]) -> Result<(), Error>;
+
+    /// After a group: see [`Engine::join_streams`].
+    fn release_streams(&self, streams: &[u64]) -> Result<(), Error>;
+
+    /// The lines of what this rank's thread blocks wait for, for a story; `call` is the number of the
+    /// call that they belong to.
+    fn waits(&self) -> Vec<Waiting>;
+
+    /// Whether the call of that number, and all before it, have been executed; never waits.
+    fn has_finished(&self, call: u64) -> bool;
+
+    /// Makes everything under way give up. Never waits.
+    fn abort(&self);
+
+    /// Waits until everything taken up is done or has given up.
+    fn quiesce(&self) -> Result<(), Error>;
+}
+
+/// What one thread block has been waiting for, for some time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Waiting {
+    /// The call.
+    pub call: u64,
+    /// The peer that could help, if it is another rank.
+    pub peer: Option<Rank>,
+    /// Such as `tb2 s17 waits for message 41 from r5 on ch0 (round 3)`.
+    pub text: String,
+}

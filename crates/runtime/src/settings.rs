@@ -1,0 +1,161 @@
+//! What the doors decide for a communicator; nothing here is read from the environment.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use msccl_collective::{Protocol, Rank};
+use msccl_fabric as fabric;
+use msccl_gpu as gpu;
+use msccl_registry::File;
+
+/// How a communicator is made and behaves.
+#[derive(Clone)]
+pub struct Settings {
+    /// How ranks find one another; its log hears the fabric.
+    pub fabric: fabric::Settings,
+    /// Where this rank runs.
+    pub place: PlaceOfRank,
+    /// Algorithms to load, the same on all ranks.
+    pub files: Vec<File>,
+    /// How long a call may stand still before its story is told and the communicator fails; `None`
+    /// waits for ever.
+    pub timeout: Option<Duration>,
+    /// Whether ranks compare the arguments of every call before it runs.
+    pub check: bool,
+    /// Whether GPUs may map one another's memory; if not, links lie in host memory.
+    pub peer_memory: bool,
+    /// Replaces the choice of algorithm where it can.
+    pub wish: Wish,
+    /// Most thread blocks a call may occupy; `None` leaves it to the tuning.
+    pub blocks_max: Option<u32>,
+    /// Hears what happens.
+    pub log: Arc<dyn Log>,
+}
+
+/// Where a rank runs.
+#[derive(Clone, Debug)]
+pub enum PlaceOfRank {
+    /// On host threads; buffers are host memory, and calls return when they are done.
+    Host,
+    /// On the GPU of this context.
+    Gpu(gpu::Context),
+}
+
+/// What a user wants to be used, where it serves.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wish {
+    /// Only algorithms whose name contains this.
+    pub algorithm: Option<String>,
+    /// This protocol.
+    pub protocol: Option<Protocol>,
+    /// That many instances.
+    pub instances: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            fabric: fabric::Settings::default(),
+            place: PlaceOfRank::Host,
+            files: Vec::new(),
+            timeout: None,
+            check: false,
+            peer_memory: true,
+            wish: Wish::default(),
+            blocks_max: None,
+            log: Arc::new(()),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("place", &self.place)
+            .field("files", &self.files.len())
+            .field("timeout", &self.timeout)
+            .field("check", &self.check)
+            .field("wish", &self.wish)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Receives events; called from background threads as well.
+pub trait Log: Send + Sync {
+    /// Takes note of `event`.
+    fn event(&self, event: &Event);
+}
+
+/// Hears nothing.
+impl Log for () {
+    fn event(&self, _: &Event) {}
+}
+
+/// Something a person who reads the log may want to know. `Display` is the text, which may have
+/// several lines only for [`Event::Story`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A communicator is ready.
+    Ready {
+        /// This rank.
+        rank: Rank,
+        /// All ranks.
+        ranks: u32,
+        /// Where it runs and how its links are realised, for people.
+        place: String,
+        /// Since the call.
+        took: Duration,
+    },
+    /// A file serves from now on.
+    Loaded(String),
+    /// A file is not used.
+    Refused(String),
+    /// For the first time, this serves a shape of call.
+    Serves {
+        /// The shape of call.
+        call: String,
+        /// What serves it.
+        by: String,
+    },
+    /// A loaded algorithm could not serve a call.
+    PassedOver {
+        /// The call.
+        call: String,
+        /// Which algorithm, and why.
+        reason: String,
+    },
+    /// Who waits for whom.
+    Story(String),
+    /// The communicator failed.
+    Failed(String),
+}
+
+impl Event {
+    /// Whether this deserves the attention of someone who asked for warnings only.
+    pub fn is_warning(&self) -> bool {
+        match self {
+            Event::Refused(_) | Event::Story(_) | Event::Failed(_) => true,
+            Event::Ready { .. }
+            | Event::Loaded(_)
+            | Event::Serves { .. }
+            | Event::PassedOver { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Ready { rank, ranks, place, took } => {
+                write!(f, "{rank} of {ranks} is ready on {place} after {} ms", took.as_millis())
+            }
+            Event::Loaded(text)
+            | Event::Refused(text)
+            | Event::Story(text)
+            | Event::Failed(text) => f.write_str(text),
+            Event::Serves { call, by } => write!(f, "{call}: served by {by}"),
+            Event::PassedOver { call, reason } => write!(f, "{call}: {reason}"),
+        }
+    }
+}
