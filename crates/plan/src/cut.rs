@@ -8,6 +8,7 @@
 //! of rounds holds of instances: they touch different memory and different links.
 
 use msccl_collective::Protocol;
+use msccl_ir::Packing;
 
 use crate::program::{Counts, Program};
 
@@ -44,10 +45,42 @@ impl Cut {
         element_bytes: u64,
         instances: u32,
     ) -> Option<Self> {
+        let slice_limit = u64::from(program.links.slice_bytes);
+        Self::with_slices(program, elements, element_bytes, instances, slice_limit)
+    }
+
+    /// The same call where a message under `protocol` has `slot_bytes` bytes on its link. A proof for
+    /// whole messages holds for slices of any length, so they are as long as fit; otherwise no longer
+    /// than the program says. `None` also if not even the shortest slice fits.
+    pub fn within(
+        program: &Program,
+        elements: u64,
+        element_bytes: u64,
+        instances: u32,
+        protocol: Protocol,
+        slot_bytes: u64,
+    ) -> Option<Self> {
+        let proved = match program.links.packing {
+            Packing::Whole => u64::MAX,
+            Packing::Fitting => u64::from(program.links.slice_bytes),
+        };
+        let chunks = u64::from(program.links.count_limit.max(1));
+        let slice_limit = data_bytes(protocol, slot_bytes / chunks).min(proved);
+        let cut = Self::with_slices(program, elements, element_bytes, instances, slice_limit)?;
+        (slice_limit >= GRAIN_BYTES && cut.chunks_per_message <= program.links.count_limit.max(1))
+            .then_some(cut)
+    }
+
+    fn with_slices(
+        program: &Program,
+        elements: u64,
+        element_bytes: u64,
+        instances: u32,
+        slice_limit: u64,
+    ) -> Option<Self> {
         let instances = instances.max(1);
         let chunk_bytes = chunk_bytes(program, elements, element_bytes)?;
         let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
-        let slice_limit = u64::from(program.links.slice_bytes);
         let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
         let slice_bytes = part_bytes.min(most);
         let rounds = if slice_bytes == 0 { 0 } else { part_bytes.div_ceil(slice_bytes) };
@@ -99,6 +132,16 @@ pub fn wire_bytes(protocol: Protocol, data_bytes: u64) -> u64 {
     }
 }
 
+/// Most bytes of a chunk, in whole grains, that take no more than `wire_bytes` bytes under `protocol`.
+pub fn data_bytes(protocol: Protocol, wire_bytes: u64) -> u64 {
+    let data_bytes = match protocol {
+        Protocol::Simple => wire_bytes,
+        Protocol::Ll => wire_bytes / 16 * 8,
+        Protocol::Ll128 => wire_bytes / 128 * 120,
+    };
+    data_bytes / GRAIN_BYTES * GRAIN_BYTES
+}
+
 /// `bytes`, rounded up to whole grains.
 fn grains(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(GRAIN_BYTES)
@@ -107,7 +150,6 @@ fn grains(bytes: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use msccl_collective::{Placement, Rank};
-    use msccl_ir::Packing;
 
     use super::*;
     use crate::program::{Alias, Geometry, LinkLimits};
@@ -180,6 +222,20 @@ mod tests {
         assert_eq!(cut.message_wire_bytes(Protocol::Simple, 1), Some(384));
         assert_eq!(cut.message_wire_bytes(Protocol::Ll, 1), Some(640));
         assert_eq!(cut.message_wire_bytes(Protocol::Ll128, 2), Some(768));
+    }
+
+    #[test]
+    fn slices_fit_their_slots() {
+        let mut program = program(2, 64, Counts::Any);
+        for protocol in Protocol::ALL {
+            for (slot_bytes, chunks) in [(128, 1), (1 << 10, 3), (128 << 10, 8)] {
+                program.links.count_limit = chunks;
+                let cut = Cut::within(&program, 1 << 20, 4, 3, protocol, slot_bytes).unwrap();
+                let taken = wire_bytes(protocol, cut.slice_bytes) * u64::from(chunks);
+                assert!(cut.slice_bytes > 0 && taken <= slot_bytes, "{protocol} {slot_bytes}");
+            }
+        }
+        assert_eq!(Cut::within(&program, 64, 4, 1, Protocol::Ll, 16), None);
     }
 
     #[test]

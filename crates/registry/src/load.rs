@@ -13,7 +13,7 @@ use msccl_verify::verify;
 use crate::{Entry, Fingerprint, Shape};
 
 /// A file, read.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct File {
     /// What messages call it.
     pub name: String,

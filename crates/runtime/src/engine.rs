@@ -64,6 +64,8 @@ pub(crate) struct Prepared {
     pub plan: Plan,
     /// How its links lie on wires.
     pub wiring: Wiring,
+    /// Whether some step combines or divides; if not, the type of elements does not matter.
+    pub computes: bool,
 }
 
 /// One collective, decided.

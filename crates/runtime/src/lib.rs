@@ -10,15 +10,19 @@
 mod board;
 mod call;
 mod communicator;
+mod cuda;
 mod engine;
 mod error;
 pub mod host;
 mod number;
 pub mod reference;
+mod select;
 mod settings;
+mod walk;
 mod wiring;
 
 pub use call::{Blocks, Call, Combine, Operation, Scalar};
 pub use communicator::{Batch, Communicator, submit};
 pub use error::{Error, ErrorKind};
+pub use select::Alternative;
 pub use settings::{Event, Log, PlaceOfRank, Settings, Wish};

@@ -1,13 +1,41 @@
 //! What the ranks of a communicator know of one another while they run: a piece of shared memory.
 //!
-//! Each rank writes its own part: which calls it has issued, and, when asked, what its thread blocks
-//! wait for. Everyone reads all parts, so a rank that is stuck, or dead, can still be told about.
+//! Each rank writes its own part: which calls it has issued, what became of it, and, when asked, what its
+//! thread blocks wait for. Everyone reads all parts, so a rank that is stuck, or dead, can still
+//! be told about. [`layout`] says where everything lies.
+//!
+//! **Numbers.** Only collectives are *numbered*, from 1, and call `n` of one rank is call `n` of all
+//! others. Point-to-point calls need not be aligned across ranks and have no number: a group of them is
+//! posted as one record. Within a rank every call, of either kind, has a *sequence*, also from 1: that
+//! is what its engine counts by.
+//!
+//! **Guarantees.** Posting takes no lock, allocates nothing and never waits; a reader sees a record
+//! whole or not at all. Not guaranteed: that old records are still there (see
+//! [`layout::COLLECTIVES`]), and sense in what a malicious process writes, although nothing that it
+//! could write makes a reader fail.
+
+pub(crate) mod check;
+mod layout;
+mod ranks;
+mod record;
+mod request;
+mod text;
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, SharedMemory};
+use msccl_fabric::{Group, Peer, SharedMemory};
 
 use crate::call::Call;
 use crate::error::Error;
+use layout::{Field, Ring, Text};
+
+pub(crate) use layout::ANSWER_BYTES;
+pub(crate) use ranks::Ranks;
+pub(crate) use record::{Kind, Posted};
+
+/// Marks the board's descriptor among others that rank 0 sends.
+const TAG: u64 = u64::from_be_bytes(*b"\0\0\0board");
 
 /// The board of a communicator, as one rank sees it.
 pub(crate) struct Board {
@@ -16,15 +44,246 @@ pub(crate) struct Board {
     ranks: u32,
 }
 
+/// What became of a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Nothing bad that it knows of.
+    Running,
+    /// Its caller gave up while calls were under way.
+    Aborted,
+    /// Its communicator failed.
+    Failed,
+    /// It left in order: all its calls were done.
+    Closed,
+}
+
 impl Board {
     /// The board of `group`: rank 0 makes it, all others open it. All ranks must live on one host.
     pub fn join(group: &Group) -> Result<Self, Error> {
-        let memory = SharedMemory::create(4096)?;
-        Ok(Self { memory, me: group.rank(), ranks: group.ranks() })
+        one_host(group)?;
+        let (me, ranks) = (group.rank(), group.ranks());
+        let bytes = layout::board_bytes(ranks);
+        let memory = match me {
+            Rank(0) => {
+                let memory = SharedMemory::create(bytes)?;
+                for peer in group.peers().skip(1) {
+                    group.send_fd(peer.rank, TAG, &memory)?;
+                }
+                memory
+            }
+            _ => SharedMemory::open(group.receive_fd(Rank(0), TAG)?, bytes)?,
+        };
+        Ok(Self { memory, me, ranks })
     }
 
-    /// This rank has issued `call` as its call number `number`, counted from 1.
-    pub fn post(&self, number: u64, call: &Call, in_place: bool) {
-        let _ = (number, call, in_place, &self.memory, self.me, self.ranks);
+    /// This rank.
+    pub fn me(&self) -> Rank {
+        self.me
+    }
+
+    /// All ranks, in order.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        (0..self.ranks).map(Rank)
+    }
+
+    /// This rank has issued `call`, a collective, as its call `sequence`. Answers its number. One
+    /// thread at a time.
+    pub fn post(&self, sequence: u64, call: &Call, in_place: bool) -> u64 {
+        let number = self.own(Field::Collectives).load(Ordering::Relaxed) + 1;
+        let contents = [sequence, record::pack(call, in_place), call.count, 1];
+        self.write_record(Ring::Collectives, number, contents);
+        self.own(Field::Collectives).store(number, Ordering::Release);
+        self.own(Field::Issued).store(sequence, Ordering::Release);
+        number
+    }
+
+    /// This rank has issued `calls`, point-to-point calls that go together, as its call `sequence`.
+    /// One thread at a time, which may also be the only one that posts collectives.
+    pub fn post_transfers(&self, sequence: u64, calls: &[Call]) {
+        let Some(first) = calls.first() else { return };
+        let number = self.own(Field::Transfers).load(Ordering::Relaxed) + 1;
+        let contents = [sequence, record::pack(first, false), first.count, calls.len() as u64];
+        self.write_record(Ring::Transfers, number, contents);
+        self.own(Field::Transfers).store(number, Ordering::Release);
+        self.own(Field::Issued).store(sequence, Ordering::Release);
+    }
+
+    /// The calls of this rank up to `sequence` get no execution beyond what they had: they are
+    /// empty, were refused, or are done. Needed only for calls that the engine never hears of.
+    pub fn settle(&self, sequence: u64) {
+        self.own(Field::Settled).fetch_max(sequence, Ordering::Release);
+    }
+
+    /// The sequence up to which this rank's calls were settled.
+    pub fn settled(&self) -> u64 {
+        self.own(Field::Settled).load(Ordering::Acquire)
+    }
+
+    /// The guard is 0 while the record is being written, and its number otherwise.
+    fn write_record(&self, ring: Ring, number: u64, contents: [u64; 4]) {
+        let [guard, words @ ..] = ring.record(self.me, number).map(|offset| self.word(offset));
+        guard.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (word, value) in words.into_iter().zip(contents) {
+            word.store(value, Ordering::Relaxed);
+        }
+        guard.store(number, Ordering::Release);
+    }
+
+    /// The number of the last collective of `rank`; 0 before the first.
+    pub fn collectives(&self, rank: Rank) -> u64 {
+        self.word(Field::Collectives.of(rank)).load(Ordering::Acquire)
+    }
+
+    /// The sequence of the last call of `rank`; 0 before the first.
+    pub fn issued(&self, rank: Rank) -> u64 {
+        self.word(Field::Issued.of(rank)).load(Ordering::Acquire)
+    }
+
+    /// Collective `number` of `rank`, if it was posted and is still there.
+    pub fn collective(&self, rank: Rank, number: u64) -> Option<Posted> {
+        self.read_record(rank, Ring::Collectives, number)
+    }
+
+    /// The last call of `rank`.
+    pub fn last(&self, rank: Rank) -> Option<Posted> {
+        let newest = |ring| self.newest(rank, ring).next();
+        let last = newest(Ring::Collectives).into_iter().chain(newest(Ring::Transfers));
+        last.max_by_key(|posted| posted.sequence)
+    }
+
+    /// The first call of `rank` whose sequence is at least `sequence`, among those still there.
+    pub fn first_from(&self, rank: Rank, sequence: u64) -> Option<Posted> {
+        let first = |ring| {
+            let newest = self.newest(rank, ring);
+            newest.take_while(|posted| posted.sequence >= sequence).last()
+        };
+        let first = first(Ring::Collectives).into_iter().chain(first(Ring::Transfers));
+        first.min_by_key(|posted| posted.sequence)
+    }
+
+    /// The records of `ring`, newest first, until one is not there.
+    fn newest(&self, rank: Rank, ring: Ring) -> impl Iterator<Item = Posted> {
+        let field = match ring {
+            Ring::Collectives => Field::Collectives,
+            Ring::Transfers => Field::Transfers,
+        };
+        let last = self.word(field.of(rank)).load(Ordering::Acquire);
+        let oldest = last.saturating_sub(ring.length() - 1).max(1);
+        (oldest..=last).rev().map_while(move |number| self.read_record(rank, ring, number))
+    }
+
+    fn read_record(&self, rank: Rank, ring: Ring, number: u64) -> Option<Posted> {
+        let [guard, contents @ ..] = ring.record(rank, number).map(|offset| self.word(offset));
+        if number == 0 || guard.load(Ordering::Acquire) != number {
+            return None;
+        }
+        let [sequence, shape, count, calls] = contents.map(|word| word.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        if guard.load(Ordering::Relaxed) != number {
+            return None;
+        }
+        let (call, in_place) = record::unpack(shape, count)?;
+        let kind = match ring {
+            Ring::Collectives => Kind::Collective { number, in_place },
+            Ring::Transfers => Kind::Transfers { calls },
+        };
+        Some(Posted { sequence, call, kind })
+    }
+
+    /// Lets everyone know what became of this rank, and why. One thread at a time.
+    pub fn mark(&self, state: State, reason: &str) {
+        self.write_text(Text::Reason, reason);
+        self.own(Field::State).store(state.code(), Ordering::Release);
+    }
+
+    /// What became of `rank`.
+    pub fn state(&self, rank: Rank) -> State {
+        State::from_code(self.word(Field::State.of(rank)).load(Ordering::Acquire))
+    }
+
+    /// Why it did.
+    pub fn reason(&self, rank: Rank) -> String {
+        self.read_text(rank, Text::Reason).unwrap_or_default()
+    }
+
+    fn own(&self, field: Field) -> &AtomicU64 {
+        self.word(field.of(self.me))
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // The layout's offsets are multiples of eight below `board_bytes`, which is the memory's size;
+        // a test of the layout says so.
+        self.memory.word(offset).expect("the layout lies inside the memory")
+    }
+
+    /// A board that nobody else has.
+    #[cfg(test)]
+    pub fn alone(me: Rank, ranks: u32) -> Self {
+        Self { memory: SharedMemory::create(layout::board_bytes(ranks)).unwrap(), me, ranks }
+    }
+
+    /// The same board, as `me` sees it.
+    #[cfg(test)]
+    pub fn seen_by(&self, me: Rank) -> Self {
+        use std::os::fd::AsFd;
+        let descriptor = self.memory.as_fd().try_clone_to_owned().unwrap();
+        let memory = SharedMemory::open(descriptor, self.memory.len()).unwrap();
+        Self { memory, me, ranks: self.ranks }
     }
 }
+
+impl State {
+    fn code(self) -> u64 {
+        match self {
+            State::Running => 0,
+            State::Aborted => 1,
+            State::Failed => 2,
+            State::Closed => 3,
+        }
+    }
+
+    fn from_code(code: u64) -> Self {
+        match code {
+            1 => State::Aborted,
+            2 => State::Failed,
+            3 => State::Closed,
+            _ => State::Running,
+        }
+    }
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Aborted => "aborted",
+            State::Failed => "failed",
+            State::Closed => "closed",
+        }
+    }
+}
+
+/// All ranks can get memory from rank 0. The answer is the same on every rank.
+fn one_host(group: &Group) -> Result<(), Error> {
+    let mut peers = group.peers();
+    let Some(first) = peers.next() else { return Ok(()) };
+    match peers.find(|peer| !peer.shares_descriptors(first)) {
+        None => Ok(()),
+        Some(peer) => Err(Error::invalid_usage(apart(first, peer))),
+    }
+}
+
+fn apart(first: &Peer, other: &Peer) -> String {
+    let of = |peer: &Peer| format!("{} on {}", peer.rank, peer.host_name);
+    let (one, two) = (of(first), of(other));
+    match first.same_host(other) {
+        false => format!("ranks on several hosts are not served yet: {one}, {two}"),
+        true => format!(
+            "ranks in several network namespaces cannot share memory: {one}, {two} in another \
+             namespace; let the containers of a job share one (docker: --network host)"
+        ),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

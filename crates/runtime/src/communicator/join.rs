@@ -1,26 +1,69 @@
 //! Making communicators: joining, splitting, shrinking.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, UniqueId};
+use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
+use msccl_registry::{File, Registry, Shape};
 
 use super::Communicator;
+use crate::board::Board;
+use crate::call::Call;
+use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::settings::Settings;
+use crate::select::{Machine, Selector};
+use crate::settings::{Event, PlaceOfRank, Settings};
 
+/// Registries that are kept for the communicators to come.
+const REGISTRIES_KEPT: usize = 8;
+
+/// What a communicator is made of. Fields drop in order: first whoever watches, then what is
+/// watched, at last the connections.
 pub(crate) struct Inner {
+    pub engine: Arc<dyn Engine>,
+    pub board: Arc<Board>,
     pub group: Group,
-    pub engine: Box<dyn Engine>,
-    pub failure: OnceLock<Error>,
+    pub selector: Selector,
+    pub settings: Settings,
+    pub failure: Arc<OnceLock<Error>>,
+    /// Held while calls are taken up, which keeps their order.
+    pub turn: Mutex<()>,
+    /// Calls announced so far.
+    calls: AtomicU64,
 }
 
 impl Inner {
+    /// Numbers for `calls` calls, counted from 1; the first of them.
+    pub fn take_numbers(&self, calls: u64) -> u64 {
+        self.calls.fetch_add(calls, Ordering::Relaxed) + 1
+    }
+
+    /// Keeps `error` if it ends the communicator.
+    pub fn note(&self, error: &Error) {
+        if Communicator::is_fatal(error) && self.failure.set(error.clone()).is_ok() {
+            self.log(&Event::Failed(error.to_string()));
+        }
+    }
+
     pub fn abort(&self, reason: &str) {
-        let _ = self.failure.set(Error::new(ErrorKind::Aborted, reason));
+        // The first failure says more than an abort that follows it.
+        let _ = self.failure.set(Error::new(ErrorKind::Aborted, format!("aborted: {reason}")));
+        self.group.abort().raise(reason);
         self.engine.abort();
+    }
+
+    /// Waits until all ranks have announced call `number`, and compares it.
+    pub fn agree(&self, number: u64, call: &Call) -> Result<(), Error> {
+        let _ = (number, call);
+        Ok(())
+    }
+
+    pub fn log(&self, event: &Event) {
+        self.settings.log.event(event);
     }
 }
 
@@ -42,8 +85,20 @@ impl Communicator {
         ranks: u32,
         settings: &Settings,
     ) -> Result<Self, Error> {
-        let _ = (ids, rank, ranks, settings);
-        Err(Error::internal("not yet"))
+        let started = Instant::now();
+        let registry = registry(Shape { ranks, per_node: ranks }, &settings.files);
+        let place = match settings.place {
+            PlaceOfRank::Host => "host threads",
+            PlaceOfRank::Gpu(_) => "GPUs",
+        };
+        let facts = vec![
+            ("version of the library".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("place of the ranks".to_owned(), place.to_owned()),
+            ("loaded algorithms".to_owned(), registry.fingerprint().to_string()),
+        ];
+        let newcomer = Newcomer { rank, ranks, facts, description: Vec::new() };
+        let group = Group::join(ids, &newcomer, &settings.fabric)?;
+        Self::over(group, registry, settings, started)
     }
 
     /// Splits the communicator by `color`; every rank must call it. Ranks of one color form a
@@ -59,8 +114,10 @@ impl Communicator {
         key: i32,
         settings: Option<&Settings>,
     ) -> Result<Option<Self>, Error> {
-        let _ = (color, key, settings);
-        Err(Error::internal("not yet"))
+        let started = Instant::now();
+        let settings = self.inherited(settings);
+        let group = self.inner.group.split(color, key, &settings.fabric.abort)?;
+        group.map(|group| Self::over_part(group, &settings, started)).transpose()
     }
 
     /// A communicator without the ranks in `exclude`, which need not be alive; every other rank must
@@ -76,7 +133,87 @@ impl Communicator {
         abort: bool,
         settings: Option<&Settings>,
     ) -> Result<Self, Error> {
-        let _ = (exclude, abort, settings);
-        Err(Error::internal("not yet"))
+        let started = Instant::now();
+        if abort {
+            self.inner.engine.abort();
+            self.inner.engine.quiesce()?;
+        }
+        let settings = self.inherited(settings);
+        let group = self.inner.group.shrink(exclude, &settings.fabric.abort)?;
+        Self::over_part(group, &settings, started)
     }
+
+    /// The settings of a communicator that is made from this one.
+    fn inherited(&self, settings: Option<&Settings>) -> Settings {
+        let own = &self.inner.settings;
+        let mut settings = settings.cloned().unwrap_or_else(|| {
+            let mut inherited = own.clone();
+            // An abort ends one communicator, not its descendants.
+            inherited.fabric.abort = Abort::new();
+            inherited
+        });
+        settings.place = own.place.clone();
+        settings
+    }
+
+    fn over_part(group: Group, settings: &Settings, started: Instant) -> Result<Self, Error> {
+        let ranks = group.ranks();
+        let registry = registry(Shape { ranks, per_node: ranks }, &settings.files);
+        Self::over(group, registry, settings, started)
+    }
+
+    /// The communicator of a group whose ranks all are here.
+    fn over(
+        group: Group,
+        registry: Arc<Registry>,
+        settings: &Settings,
+        started: Instant,
+    ) -> Result<Self, Error> {
+        let (rank, ranks) = (group.rank(), group.ranks());
+        let board = Arc::new(Board::join(&group)?);
+        let (engine, machine): (Arc<dyn Engine>, _) = match &settings.place {
+            PlaceOfRank::Host => return Err(Error::internal("no host engine yet")),
+            PlaceOfRank::Gpu(context) => {
+                let rank = cuda::Rank::join(&group, context, settings.peer_memory)?;
+                (Arc::new(rank), Machine::Gpus)
+            }
+        };
+        let capacity = *engine.capacity();
+        for entry in registry.loaded() {
+            settings.log.event(&Event::Loaded(format!("{} is proved and serves", entry.name)));
+        }
+        for refused in registry.refused() {
+            settings.log.event(&Event::Refused(refused.to_string()));
+        }
+        let selector = Selector::new(registry, rank, capacity, machine, settings.wish.clone());
+        let place = engine.story();
+        let inner = Inner {
+            engine,
+            board,
+            group,
+            selector,
+            settings: settings.clone(),
+            failure: Arc::default(),
+            turn: Mutex::new(()),
+            calls: AtomicU64::new(0),
+        };
+        inner.log(&Event::Ready { rank, ranks, place, took: started.elapsed() });
+        Ok(Self { inner: Arc::new(inner) })
+    }
+}
+
+/// The registry for communicators of `shape` with these files. What was proved for an earlier
+/// communicator of this process need not be proved again.
+fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
+    static KEPT: Mutex<Vec<(Shape, Vec<File>, Arc<Registry>)>> = Mutex::new(Vec::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = kept.iter().position(|(of, from, _)| *of == shape && from == files);
+    let entry = match found {
+        Some(position) => kept.remove(position),
+        None => (shape, files.to_vec(), Arc::new(Registry::new(shape, files))),
+    };
+    let registry = entry.2.clone();
+    kept.insert(0, entry);
+    kept.truncate(REGISTRIES_KEPT);
+    registry
 }

@@ -16,6 +16,7 @@
 //! and, for collectives without a root, all in place or all not; [`crate::Settings::check`] makes sure.
 
 mod join;
+mod point_to_point;
 mod submit;
 
 use std::sync::Arc;

@@ -1,13 +1,22 @@
 //! Submitting calls: alone, or many that may wait for one another.
 
+use std::sync::{MutexGuard, PoisonError};
+use std::thread;
+
+use msccl_collective::Reduction;
+
 use super::Communicator;
-use crate::call::Call;
-use crate::error::Error;
+use super::point_to_point::{self, Exchange, exchange_of};
+use crate::call::{Blocks, Call, Combine};
+use crate::engine::{Job, Scaling};
+use crate::error::{Error, ErrorKind};
+use crate::select::Request;
+use crate::settings::{Event, PlaceOfRank};
 
 /// Calls on one communicator.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The communicator.
+    /// The communicator; no other batch of the same submission has it.
     pub communicator: Communicator,
     /// Its calls, in order.
     pub calls: Vec<Call>,
@@ -21,6 +30,205 @@ pub struct Batch {
 /// The first call that cannot be served, or the failure of a communicator. Nothing of any batch is
 /// executed if some call's arguments are wrong.
 pub fn submit(batches: &[Batch]) -> Result<(), Error> {
-    let _ = batches;
-    Ok(())
+    for batch in batches {
+        batch.communicator.error().map_or(Ok(()), Err)?;
+        batch.calls.iter().try_for_each(|call| batch.communicator.admit(call))?;
+        point_to_point::admit(&batch.calls, batch.communicator.rank())?;
+    }
+    let _turns = take_turns(batches);
+    let numbers: Vec<u64> = batches.iter().map(Batch::announce).collect();
+    for (batch, &first) in batches.iter().zip(&numbers) {
+        batch.agree(first)?;
+    }
+    let on_host = |batch: &Batch| {
+        matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host)
+    };
+    match batches {
+        [only] => only.execute(numbers[0]),
+        _ if batches.iter().any(on_host) => at_once(batches, &numbers),
+        _ => batches.iter().zip(&numbers).try_for_each(|(batch, &first)| batch.execute(first)),
+    }
+}
+
+/// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
+fn take_turns(batches: &[Batch]) -> Vec<MutexGuard<'_, ()>> {
+    let mut inners: Vec<_> = batches.iter().map(|batch| &batch.communicator.inner).collect();
+    inners.sort_by_key(|inner| std::sync::Arc::as_ptr(inner).addr());
+    inners
+        .into_iter()
+        .map(|inner| inner.turn.lock().unwrap_or_else(PoisonError::into_inner))
+        .collect()
+}
+
+/// Executes batches on threads of their own: calls on the host return when they are done, and these
+/// may wait for one another.
+fn at_once(batches: &[Batch], numbers: &[u64]) -> Result<(), Error> {
+    let results: Vec<Result<(), Error>> = thread::scope(|scope| {
+        let threads = batches.iter().zip(numbers).map(|(batch, &first)| {
+            scope.spawn(move || batch.execute(first))
+        });
+        let threads: Vec<_> = threads.collect();
+        let lost = || Err(Error::internal("a thread that executed calls panicked"));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| lost())).collect()
+    });
+    results.into_iter().collect()
+}
+
+impl Batch {
+    /// Says on the board what comes; the number of the first call.
+    fn announce(&self) -> u64 {
+        let inner = &self.communicator.inner;
+        let first = inner.take_numbers(self.calls.len() as u64);
+        for (number, call) in (first..).zip(&self.calls) {
+            inner.board.post(number, call, self.communicator.is_in_place(call));
+        }
+        first
+    }
+
+    /// Where arguments are compared: waits until all ranks have announced the same.
+    fn agree(&self, first: u64) -> Result<(), Error> {
+        let inner = &self.communicator.inner;
+        if !inner.settings.check {
+            return Ok(());
+        }
+        (first..).zip(&self.calls).try_for_each(|(number, call)| inner.agree(number, call))
+    }
+
+    fn execute(&self, first: u64) -> Result<(), Error> {
+        let inner = &self.communicator.inner;
+        let mut streams: Vec<u64> = self.calls.iter().map(|call| call.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        let done = self.execute_in(&streams, first);
+        done.inspect_err(|error| inner.note(error))
+    }
+
+    /// Executes the calls in the first of `streams`, as if in all of them.
+    fn execute_in(&self, streams: &[u64], first: u64) -> Result<(), Error> {
+        let engine = &self.communicator.inner.engine;
+        let Some(&stream) = streams.first() else { return Ok(()) };
+        engine.join_streams(streams)?;
+        for (number, call) in (first..).zip(&self.calls) {
+            if call.operation.wanted().is_some() {
+                self.communicator.collective(&Call { stream, ..*call }, number)?;
+            }
+        }
+        let Exchange { copies, transfers } = exchange_of(&self.calls, self.communicator.rank())?;
+        for copy in copies {
+            engine.copy(copy.from, copy.to, copy.bytes, stream)?;
+        }
+        if !transfers.is_empty() {
+            engine.transfers(&transfers, stream, first + self.calls.len() as u64 - 1)?;
+        }
+        engine.release_streams(streams)
+    }
+}
+
+impl Communicator {
+    fn is_in_place(&self, call: &Call) -> bool {
+        call.is_in_place(self.rank(), self.ranks())
+    }
+
+    /// Whether the arguments of `call` make sense.
+    fn admit(&self, call: &Call) -> Result<(), Error> {
+        let ranks = self.ranks();
+        if let Some(rank) = call.operation.peer().filter(|rank| rank.0 >= ranks) {
+            let text = format!("{call}: there is no rank {rank} among {ranks}");
+            return Err(Error::invalid_argument(text));
+        }
+        let bytes = call.block_bytes()?.checked_mul(u64::from(ranks));
+        if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+            return Err(Error::invalid_argument(format!("{call}: the buffers exceed memory")));
+        }
+        let Blocks { input, output } = call.blocks(self.rank(), ranks);
+        let missing = |blocks: u64, address: u64| blocks != 0 && call.count != 0 && address == 0;
+        if missing(input, call.send) || missing(output, call.receive) {
+            return Err(Error::invalid_argument(format!("{call}: a buffer is NULL")));
+        }
+        Ok(())
+    }
+
+    /// Executes a collective.
+    fn collective(&self, call: &Call, number: u64) -> Result<(), Error> {
+        if call.count == 0 {
+            return Ok(());
+        }
+        let call = self.scaled(call)?;
+        if self.ranks() == 1 {
+            return self.alone(&call);
+        }
+        let reduction = call.operation.combine().map(|combine| match combine {
+            Combine::Plain(reduction) => reduction,
+            Combine::Scaled(_) => Reduction::Sum,
+        });
+        let Some(wanted) = call.operation.wanted() else { return Ok(()) };
+        let request = Request {
+            wanted,
+            in_place: self.is_in_place(&call),
+            data_type: call.data_type,
+            reduction,
+            count: call.count,
+        };
+        let inner = &self.inner;
+        let (decision, is_new) = inner.selector.choose(&request)?;
+        if is_new {
+            self.tell(&call, &request, &decision);
+        }
+        inner.engine.collective(&Job {
+            prepared: &decision.prepared,
+            protocol: decision.protocol,
+            threads: decision.threads,
+            cut: decision.cut,
+            data_type: call.data_type,
+            reduction: reduction.unwrap_or(Reduction::Sum),
+            send: call.send,
+            receive: call.receive,
+            stream: call.stream,
+            call: number,
+        })
+    }
+
+    /// Says what serves a shape of call, once for every way of serving it.
+    fn tell(&self, call: &Call, request: &Request, decision: &crate::select::Decision) {
+        let inner = &self.inner;
+        let place = if request.in_place { "in place" } else { "out of place" };
+        let call = format!("{call} {place} ({} bytes)", request.bytes(self.ranks()));
+        for reason in &decision.passed_over {
+            inner.log(&Event::PassedOver { call: call.clone(), reason: reason.clone() });
+        }
+        inner.log(&Event::Serves { call, by: decision.story() });
+    }
+
+    /// The call with its inputs scaled, if it asks for that: it then reads what was set aside.
+    fn scaled(&self, call: &Call) -> Result<Call, Error> {
+        let Some(Combine::Scaled(scalar)) = call.operation.combine() else { return Ok(*call) };
+        let blocks = call.blocks(self.rank(), self.ranks()).input;
+        let elements = call.count * blocks;
+        let engine = &self.inner.engine;
+        let to = engine.scratch(elements * call.data_type.size_bytes() as u64)?;
+        let (from, data_type) = (call.send, call.data_type);
+        engine.scale(&Scaling { from, to, elements, data_type, scalar }, call.stream)?;
+        Ok(Call { send: to, ..*call })
+    }
+
+    /// A collective of one rank: what it contributes is the result.
+    fn alone(&self, call: &Call) -> Result<(), Error> {
+        if call.send == call.receive {
+            return Ok(());
+        }
+        self.inner.engine.copy(call.send, call.receive, call.block_bytes()?, call.stream)
+    }
+
+    /// Whether `error` ends the communicator: what a caller did wrong does not.
+    pub(super) fn is_fatal(error: &Error) -> bool {
+        match error.kind() {
+            ErrorKind::InvalidArgument | ErrorKind::InvalidUsage => false,
+            ErrorKind::Cuda
+            | ErrorKind::System
+            | ErrorKind::Remote
+            | ErrorKind::Aborted
+            | ErrorKind::TimedOut
+            | ErrorKind::Internal => true,
+        }
+    }
 }

@@ -1,16 +1,15 @@
 //! Linking: the plans of all ranks joined into one executable whole.
 //!
 //! A plan names its links by number; here both ends of each link get the same queue, and every
-//! thread block learns whom to wake. Steps become [`msccl_ir::Step`]s again, since
-//! [`msccl_machine`] says what those mean.
+//! thread block learns whom to wake.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use msccl_collective::{Channel, Rank, TbIndex};
-use msccl_ir::{Place, Step};
-use msccl_machine::pieces;
-use msccl_plan::{Operand, Program, ThreadBlock};
+use msccl_plan::{Program, ThreadBlock};
+
+use crate::walk::{BoundStep, bind_steps};
 
 /// The thread blocks of all ranks, and the links between them.
 pub(crate) struct Bound {
@@ -40,16 +39,6 @@ pub(crate) struct Block {
     pub(crate) waiters: Vec<usize>,
     /// The steps.
     pub(crate) steps: Vec<BoundStep>,
-}
-
-/// A step with its flags.
-pub(crate) struct BoundStep {
-    /// The step.
-    pub(crate) step: Step,
-    /// Whether the result is complete.
-    pub(crate) completes: bool,
-    /// Whether someone waits for it.
-    pub(crate) signals: bool,
 }
 
 /// The thread blocks at the ends of a link, as positions in [`Bound::blocks`].
@@ -118,17 +107,16 @@ impl Block {
         first_of_rank: usize,
         signal_stride: usize,
     ) -> Self {
-        let ThreadBlock { channel, receives: _, sends: _, steps } = block;
         Self {
             rank,
             tb,
-            channel: *channel,
+            channel: block.channel,
             first_of_rank,
             signal_stride,
             incoming: Vec::new(),
             outgoing: Vec::new(),
             waiters: Vec::new(),
-            steps: steps.iter().map(|step| bind_step(step, block)).collect(),
+            steps: bind_steps(block),
         }
     }
 
@@ -141,37 +129,6 @@ impl Block {
     pub(crate) fn link_to(&self, peer: Rank) -> Option<usize> {
         find(&self.outgoing, peer)
     }
-}
-
-impl BoundStep {
-    /// How many chunks of the step move at once when a message carries `chunks_per_message`; at
-    /// least one.
-    pub(crate) fn piece_chunks(&self, chunks_per_message: u32) -> u32 {
-        let first = pieces(&self.step, chunks_per_message).next();
-        first.map_or(1, |chunks| chunks.end - chunks.start).max(1)
-    }
-}
-
-fn bind_step(step: &msccl_plan::Step, block: &ThreadBlock) -> BoundStep {
-    let msccl_plan::Step { kind: _, completes, signals, waits, sources, destinations, count } =
-        step;
-    let place = |operand: &Operand| match *operand {
-        Operand::Local(slot) => Place::Local(slot),
-        Operand::Link(link) => Place::Link(peer(block, link as usize)),
-    };
-    let step = Step {
-        waits: waits.iter().copied().collect(),
-        sources: sources.iter().map(place).collect(),
-        destinations: destinations.iter().map(place).collect(),
-        count: *count,
-    };
-    BoundStep { step, completes: *completes, signals: *signals }
-}
-
-/// The rank at the other end of link number `link`; decoding has checked the number.
-fn peer(block: &ThreadBlock, link: usize) -> Rank {
-    let incoming = block.receives.len();
-    if link < incoming { block.receives[link] } else { block.sends[link - incoming] }
 }
 
 fn find(ends: &[(Rank, usize)], peer: Rank) -> Option<usize> {

@@ -1,22 +1,21 @@
 //! The executor: made once from a proved algorithm, run for any number of calls.
 
+use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use msccl_collective::{Buffer, Collective, DataType, Placement, Reduction, SizeRange};
-#[cfg(test)]
-use msccl_plan::Counts;
+use msccl_plan::cut::Cut;
 use msccl_plan::{Plan, Program, decode};
 use msccl_verify::Verified;
 
-use super::arithmetic::arithmetic;
 use super::bind::{Bound, Unlinked};
-use super::engine::{Cursor, Engine, Worker};
+use super::engine::{Engine, Worker};
 use super::job::{Failure, Job, Report};
-use super::pool::{End, Pool};
+use super::pool::End;
 use super::rank_memory::RankMemory;
-use super::slicing::Slicing;
 use super::stall::{Stall, StallKind};
+use crate::walk::{Cursor, Slicing, Terms, arithmetic};
 
 /// A proved algorithm, ready to run on host threads.
 pub struct Executor {
@@ -25,6 +24,8 @@ pub struct Executor {
     sizes: SizeRange,
     programs: Vec<Program>,
     bound: Bound,
+    #[cfg(test)]
+    guards_counts: bool,
 }
 
 impl Executor {
@@ -49,13 +50,21 @@ impl Executor {
         programs: Vec<Program>,
     ) -> Result<Self, Unlinked> {
         let bound = Bound::new(&programs)?;
-        Ok(Self { collective: collective.clone(), placement, sizes, programs, bound })
+        Ok(Self {
+            collective: collective.clone(),
+            placement,
+            sizes,
+            programs,
+            bound,
+            #[cfg(test)]
+            guards_counts: true,
+        })
     }
 
     /// The executor without its refusal of counts, to see what they would do.
     #[cfg(test)]
     pub(crate) fn without_count_guard(mut self) -> Self {
-        self.programs.iter_mut().for_each(|program| program.counts = Counts::Any);
+        self.guards_counts = false;
         self
     }
 
@@ -97,15 +106,9 @@ impl Executor {
         let memory = self.memory(job, &slicing).ok_or_else(too_large)?;
         let arithmetic = arithmetic(job.data_type, job.reduction);
         let engine = self.programs.first().and_then(|program| {
-            let contributions = program.average_of.unwrap_or(1);
-            Engine::new(
-                &self.bound,
-                slicing,
-                program.links.depth,
-                memory,
-                arithmetic,
-                contributions,
-            )
+            let contributions = program.average_of.and_then(NonZeroU32::new);
+            let terms = Terms { slicing, arithmetic, contributions };
+            Engine::new(&self.bound, terms, program.links.depth, memory)
         });
         self.execute(job, &engine.ok_or_else(too_large)?)
     }
@@ -114,15 +117,15 @@ impl Executor {
     fn execute(&self, job: &Job, engine: &Engine<'_>) -> Result<Report, Failure> {
         let blocks = self.bound.blocks.len();
         let cursors: Vec<_> = (0..blocks).map(|_| Mutex::new(Cursor::default())).collect();
-        let pool = Pool::new(blocks);
         let turn = |block: usize, worker: &mut Worker| {
             // Never contended: the pool gives a task to one worker at a time.
             let mut cursor = cursors[block].lock().unwrap_or_else(PoisonError::into_inner);
-            engine.turn(block, &mut cursor, worker, &pool)
+            engine.turn(block, &mut cursor, worker)
         };
         let start = Instant::now();
         let deadline = job.timeout.and_then(|timeout| start.checked_add(timeout));
-        let (end, workers) = pool.run(job.workers.count(blocks), deadline, Worker::default, turn);
+        let workers = job.workers.count(blocks);
+        let (end, workers) = engine.pool.run(workers, deadline, Worker::default, turn);
         let elapsed_us = start.elapsed().as_secs_f64() * 1e6;
         let kind = match end {
             End::Finished => {
@@ -131,7 +134,7 @@ impl Executor {
                     elapsed_us,
                     messages: workers.iter().map(|worker| worker.messages).sum(),
                     message_bytes: workers.iter().map(|worker| worker.bytes).sum(),
-                    rounds: engine.slicing.rounds(),
+                    rounds: engine.terms.slicing.rounds as usize,
                     workers: workers.len(),
                 });
             }
@@ -144,9 +147,19 @@ impl Executor {
         Err(Failure::Stalled(Stall { kind, blocked: blocked.collect() }))
     }
 
+    /// Whether the plan `program` serves calls on blocks of `count` elements.
+    fn serves(&self, program: &Program, count: usize) -> bool {
+        #[cfg(test)]
+        if !self.guards_counts {
+            return true;
+        }
+        program.serves(count)
+    }
+
     fn slicing(&self, count: usize, data_type: DataType) -> Option<Slicing> {
-        let links = self.programs.first()?.links;
-        Slicing::new(count, data_type.size_bytes(), self.collective.chunks, links)
+        let program = self.programs.first()?;
+        let cut = Cut::new(program, count as u64, data_type.size_bytes() as u64, 1)?;
+        Slicing::new(program, &cut)
     }
 
     /// Checks that the algorithm serves the call, and that the inputs are as long as it needs.
@@ -160,7 +173,7 @@ impl Executor {
             let way = if job.in_place { "in place" } else { "out of place" };
             return refuse(format!("a call {way}: the algorithm runs {}", self.placement));
         }
-        if let Some(program) = self.programs.iter().find(|of| !of.serves(job.count)) {
+        if let Some(program) = self.programs.iter().find(|of| !self.serves(of, job.count)) {
             let chunks = program.geometry.block_chunks;
             return refuse(format!(
                 "{} elements: the algorithm serves only counts that {chunks} divides, because some \
@@ -209,7 +222,7 @@ impl Executor {
         let ranks = self.programs.iter().zip(&engine.memory);
         let output = |(program, memory): (&Program, &RankMemory)| {
             let (buffer, start) = memory.part(Buffer::Output);
-            let bytes = engine.slicing.user_bytes(program.geometry.output_chunks).unwrap_or(0);
+            let bytes = engine.terms.slicing.user_bytes(program.geometry.output_chunks).unwrap_or(0);
             buffer.to_vec(start..start + bytes)
         };
         ranks.map(output).collect()
@@ -226,7 +239,7 @@ mod tests {
 
     use msccl_collective::{Channel, Kind, Protocol, Rank, Slot};
     use msccl_ir::{Packing, StepKind};
-    use msccl_plan::{Alias, Geometry, LinkLimits, Operand, Step, ThreadBlock};
+    use msccl_plan::{Alias, Counts, Geometry, LinkLimits, Operand, Step, ThreadBlock};
 
     use super::*;
     use crate::host::Workers;
@@ -250,8 +263,8 @@ mod tests {
             threads: None,
             links: LinkLimits {
                 depth,
-                message_bytes: 4,
-                slice_bytes: 4,
+                message_bytes: 16,
+                slice_bytes: 16,
                 packing: Packing::Fitting,
                 count_limit: 8,
             },
@@ -284,9 +297,9 @@ mod tests {
         executor.run(&Job {
             data_type: DataType::I32,
             reduction: Reduction::Sum,
-            count: 4,
+            count: 16,
             in_place: false,
-            inputs: vec![(0..16).collect(), (16..32).collect()],
+            inputs: vec![(0..64).collect(), (64..128).collect()],
             workers: Workers::Exactly(2),
             timeout,
         })
@@ -304,8 +317,8 @@ mod tests {
         // Two rounds of two messages each; the first round's are taken before the second's are
         // sent.
         let report = run(&exchange(&[1, 0], 2), None).unwrap();
-        assert_eq!(report.outputs, [(16..32).collect::<Vec<u8>>(), (0..16).collect()]);
-        assert_eq!((report.rounds, report.messages, report.message_bytes), (2, 8, 32));
+        assert_eq!(report.outputs, [(64..128).collect::<Vec<u8>>(), (0..64).collect()]);
+        assert_eq!((report.rounds, report.messages, report.message_bytes), (2, 8, 128));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! [`Executor::new`] takes a proved algorithm, makes every rank's plan, decodes the words again and
 //! joins both ends of every link; [`Executor::run`] then serves any number of calls, of any count
-//! and type. What a step does is [`msccl_machine::execute`]; what is here is memory, links, threads
-//! and arithmetic.
+//! and type. What a step does is [`msccl_machine::execute`]; what is here is memory, links and
+//! threads.
 //!
 //! # Counts
 //!
@@ -34,19 +34,15 @@
 //! A fixed pool of workers takes turns at the thread blocks; nobody spins. A standstill is seen at
 //! once and reported with who waits for whom ([`Stall`]). For a proved algorithm there is none.
 
-mod arithmetic;
 mod bind;
 mod check;
-mod element;
 mod engine;
 mod executor;
 mod job;
-mod lane;
 mod link;
 mod memory;
 mod pool;
 mod rank_memory;
-mod slicing;
 mod stall;
 #[cfg(test)]
 mod tails;

@@ -10,16 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// How a turn ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
-    /// The task is done.
-    Finished,
-    /// The task cannot go on until it is woken.
-    Blocked,
-    /// The task has had its share and can go on later.
-    Yielded,
-}
+use crate::walk::Turn;
 
 /// How a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use msccl_collective::Buffer;
 use msccl_plan::{Alias, Geometry, Program};
 
 use super::memory::Shared;
-use super::slicing::Slicing;
+use crate::walk::Slicing;
 
 /// Input, output and scratch. In place, input and output are parts of one buffer.
 pub(crate) struct RankMemory {
@@ -27,7 +27,7 @@ impl RankMemory {
             program.geometry;
         let input_bytes = slicing.user_bytes(input_chunks)?;
         let output_bytes = slicing.user_bytes(output_chunks)?;
-        let own_block = slicing.block_bytes()?.checked_mul(program.rank.index());
+        let own_block = slicing.block_bytes().checked_mul(program.rank.index());
         let alias = if in_place { program.alias } else { Alias::None };
         // Lengths of the buffers before scratch, and where input and output lie in them.
         let (mut lengths, input_at, output_at) = match alias {

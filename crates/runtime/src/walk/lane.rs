@@ -8,11 +8,11 @@ use std::convert::Infallible;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+use msccl_collective::{Buffer, Slot};
 use msccl_ir::Place;
 use msccl_machine::{Machine, execute};
 
-use super::bind::{Block, BoundStep};
-use super::engine::{Cursor, Engine};
+use super::{BoundStep, Pass, Reach, Terms};
 
 /// Bytes of a chunk that are worked on at a time; a multiple of every element size.
 const WINDOW_BYTES: usize = 16 << 10;
@@ -25,12 +25,12 @@ pub(crate) struct Staging {
 }
 
 /// One step of one thread block, at one window of one chunk.
-pub(crate) struct Lane<'a, 'e> {
-    engine: &'a Engine<'e>,
-    block: &'a Block,
+pub(super) struct Lane<'a, R> {
     bound: &'a BoundStep,
-    round: usize,
+    terms: &'a Terms,
+    pass: Pass,
     divisor: Option<NonZeroU32>,
+    reach: &'a mut R,
     staging: &'a mut Staging,
     /// Where the window starts in the slice, and in the current message.
     in_slice: usize,
@@ -38,31 +38,23 @@ pub(crate) struct Lane<'a, 'e> {
     length: usize,
 }
 
-impl<'a, 'e> Lane<'a, 'e> {
-    /// The step `bound` of `block` in the round of `cursor`.
-    pub(crate) fn new(
-        engine: &'a Engine<'e>,
-        block: &'a Block,
+impl<'a, R: Reach> Lane<'a, R> {
+    /// The step `bound` in `pass`.
+    pub(super) fn new(
         bound: &'a BoundStep,
-        cursor: &Cursor,
+        terms: &'a Terms,
+        pass: Pass,
+        reach: &'a mut R,
         staging: &'a mut Staging,
     ) -> Self {
-        let contributions = if bound.completes { engine.contributions } else { 0 };
-        Self {
-            engine,
-            block,
-            bound,
-            round: cursor.round,
-            divisor: NonZeroU32::new(contributions),
-            staging,
-            in_slice: 0,
-            in_message: 0,
-            length: 0,
-        }
+        let divisor = terms.contributions.filter(|_| bound.completes);
+        let (in_slice, in_message, length) = (0, 0, 0);
+        Self { bound, terms, pass, divisor, reach, staging, in_slice, in_message, length }
     }
 
-    /// Executes the chunks `chunks` of the step, whose slices have `slice_bytes` bytes.
-    pub(crate) fn run(&mut self, chunks: Range<u32>, slice_bytes: usize) {
+    /// Executes the chunks `chunks` of the step.
+    pub(super) fn run(&mut self, chunks: Range<u32>) {
+        let slice_bytes = self.terms.slicing.slice_bytes(self.pass);
         for (position, chunk) in chunks.enumerate() {
             for start in (0..slice_bytes).step_by(WINDOW_BYTES) {
                 self.in_slice = start;
@@ -84,20 +76,33 @@ impl<'a, 'e> Lane<'a, 'e> {
         if self.staging.operands.len() < end {
             self.staging.operands.resize(end, 0);
         }
-        let operand = &mut self.staging.operands[start..end];
-        if let Place::Local(slot) = from {
-            let (memory, slice) = self.engine.slice(self.block.rank, slot, self.round);
-            let window = window(slice, self.in_slice, self.length);
-            let (present, absent) = operand.split_at_mut(window.len());
-            memory.read(window, present);
-            absent.fill(0);
-        } else if let Some(link) = self.engine.incoming(self.block, from) {
-            link.read(self.in_message, operand);
+        match from {
+            Place::Local(slot) => {
+                let window = self.window(slot);
+                let operand = &mut self.staging.operands[start..end];
+                let (present, absent) = operand.split_at_mut(window.len());
+                self.reach.load(slot.buffer, window, present);
+                absent.fill(0);
+            }
+            Place::Link(peer) => {
+                self.reach.take(peer, self.in_message, &mut self.staging.operands[start..end]);
+            }
         }
+    }
+
+    /// The window's bytes in the buffer of `slot`, as far as they exist.
+    fn window(&self, slot: Slot) -> Range<usize> {
+        let slicing = &self.terms.slicing;
+        let slice = match slot.buffer {
+            Buffer::Input | Buffer::Output => slicing.user_slice(slot.index, self.pass),
+            Buffer::Scratch => slicing.scratch_slice(slot.index, self.pass),
+        };
+        let first = (slice.start + self.in_slice).min(slice.end);
+        first..(first + self.length).min(slice.end)
     }
 }
 
-impl Machine for Lane<'_, '_> {
+impl<R: Reach> Machine for Lane<'_, R> {
     /// How many operands are staged.
     type Sum = usize;
     type Value = Rounded;
@@ -120,7 +125,7 @@ impl Machine for Lane<'_, '_> {
         let Staging { operands, result } = &mut *self.staging;
         result.resize(self.length, 0);
         let operands = &operands[..staged * self.length];
-        self.engine.arithmetic.combine(operands, self.divisor, result);
+        self.terms.arithmetic.combine(operands, self.divisor, result);
         Rounded::Result
     }
 
@@ -129,27 +134,21 @@ impl Machine for Lane<'_, '_> {
             Rounded::Operand => &self.staging.operands[..self.length],
             Rounded::Result => &self.staging.result[..self.length],
         };
-        if let Place::Local(slot) = to {
-            let (memory, slice) = self.engine.slice(self.block.rank, slot, self.round);
-            let window = window(slice, self.in_slice, self.length);
-            memory.write(window.start, &bytes[..window.len()]);
-        } else if let Some(link) = self.engine.outgoing(self.block, to) {
-            link.write(self.in_message, bytes);
+        match to {
+            Place::Local(slot) => {
+                let window = self.window(slot);
+                self.reach.store(slot.buffer, window.start, &bytes[..window.len()]);
+            }
+            Place::Link(peer) => self.reach.put(peer, self.in_message, bytes),
         }
         Ok(())
     }
 }
 
 /// Where the finished value of the window stands.
-pub(crate) enum Rounded {
+pub(super) enum Rounded {
     /// It is the only operand.
     Operand,
     /// It was computed.
     Result,
-}
-
-/// The window of `length` bytes from `start` on, as far as `slice` has it.
-fn window(slice: Range<usize>, start: usize, length: usize) -> Range<usize> {
-    let first = (slice.start + start).min(slice.end);
-    first..(first + length).min(slice.end)
 }

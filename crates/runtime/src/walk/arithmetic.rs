@@ -38,6 +38,32 @@ pub(crate) fn arithmetic(data_type: DataType, reduction: Reduction) -> &'static 
     }
 }
 
+/// What multiplies elements of `data_type`, in place, by a scalar of that type: each is widened,
+/// multiplied and rounded once.
+pub(crate) fn scaler(data_type: DataType) -> fn(elements: &mut [u8], scalar: &[u8]) {
+    match data_type {
+        DataType::I8 => scale::<i8>,
+        DataType::U8 => scale::<u8>,
+        DataType::I32 => scale::<i32>,
+        DataType::U32 => scale::<u32>,
+        DataType::I64 => scale::<i64>,
+        DataType::U64 => scale::<u64>,
+        DataType::F16 => scale::<f16>,
+        DataType::Bf16 => scale::<bf16>,
+        DataType::F32 => scale::<f32>,
+        DataType::F64 => scale::<f64>,
+        DataType::F8E4M3 => scale::<F8E4M3>,
+        DataType::F8E5M2 => scale::<F8E5M2>,
+    }
+}
+
+fn scale<E: Element>(elements: &mut [u8], scalar: &[u8]) {
+    let scalar = E::load(scalar).widen();
+    for element in elements.chunks_exact_mut(size_of::<E>()) {
+        E::narrow(E::load(element).widen().prod(scalar)).store(element);
+    }
+}
+
 fn of<E: Element>(reduction: Reduction) -> &'static dyn Arithmetic {
     match reduction {
         Reduction::Sum => &Typed::<E, Sum>(PhantomData),
@@ -164,6 +190,16 @@ mod tests {
         check(Reduction::Avg, [3.0, 2.0, 1.0], Some(3), 2.0);
         check(Reduction::Avg, [3.0, 2.0, 1.0], None, 6.0);
         check(Reduction::Sum, [3.0, 2.0, 1.0], Some(3), 6.0);
+    }
+
+    #[test]
+    fn scaling_rounds_once_and_wraps() {
+        let mut halves = [2049.0_f32, -3.0].map(|x| f16::from_f32(x).to_ne_bytes()).concat();
+        scaler(DataType::F16)(&mut halves, &f16::from_f32(0.25).to_ne_bytes());
+        assert_eq!(halves, [512.0_f32, -0.75].map(|x| f16::from_f32(x).to_ne_bytes()).concat());
+        let mut bytes = [100_i8, -100].map(|x| x as u8);
+        scaler(DataType::I8)(&mut bytes, &[3]);
+        assert_eq!(bytes, [44, 212]);
     }
 
     #[test]

@@ -1,0 +1,110 @@
+//! Memory of one rank, which cases write, let calls use, and read back.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use msccl_gpu::DeviceBuffer;
+use msccl_runtime::PlaceOfRank;
+
+use crate::Trouble;
+
+/// Where an arena begins: at a multiple of this.
+pub const ALIGNMENT: usize = 256;
+
+/// Memory that grows to what a case needs.
+pub struct Arena {
+    place: PlaceOfRank,
+    memory: Memory,
+}
+
+enum Memory {
+    None,
+    /// Bytes that an engine may write while others look; `offset` is where the arena begins.
+    Host { bytes: Vec<AtomicU8>, offset: usize },
+    Device(DeviceBuffer),
+}
+
+impl Arena {
+    /// An empty arena.
+    pub fn new(place: PlaceOfRank) -> Self {
+        Self { place, memory: Memory::None }
+    }
+
+    /// Writes `bytes` at its beginning, growing it if it must; it may lie elsewhere afterwards.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        if self.length_bytes() < bytes.len() {
+            self.memory = Memory::None;
+            self.memory = Memory::new(&self.place, bytes.len().next_power_of_two())?;
+        }
+        match &self.memory {
+            Memory::None => {}
+            Memory::Host { bytes: memory, offset } => {
+                let cells = memory[*offset..].iter();
+                cells.zip(bytes).for_each(|(cell, byte)| cell.store(*byte, Ordering::Relaxed));
+            }
+            Memory::Device(buffer) => buffer.span().write(bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Its first `length` bytes.
+    pub fn read(&self, length: usize) -> Result<Vec<u8>, Trouble> {
+        match &self.memory {
+            Memory::None => Ok(Vec::new()),
+            Memory::Host { bytes, offset } => {
+                let cells = bytes[*offset..][..length].iter();
+                Ok(cells.map(|cell| cell.load(Ordering::Relaxed)).collect())
+            }
+            Memory::Device(buffer) => {
+                let mut bytes = vec![0; length];
+                buffer.span().read(&mut bytes)?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// Where it begins.
+    pub fn address(&self) -> u64 {
+        match &self.memory {
+            Memory::None => 0,
+            Memory::Host { bytes, offset } => bytes[*offset..].as_ptr().addr() as u64,
+            Memory::Device(buffer) => buffer.ptr().0,
+        }
+    }
+
+    fn length_bytes(&self) -> usize {
+        match &self.memory {
+            Memory::None => 0,
+            Memory::Host { bytes, offset } => bytes.len() - offset,
+            Memory::Device(buffer) => buffer.length_bytes(),
+        }
+    }
+}
+
+impl Memory {
+    fn new(place: &PlaceOfRank, length: usize) -> Result<Self, Trouble> {
+        match place {
+            PlaceOfRank::Host => {
+                let bytes: Vec<_> = (0..length + ALIGNMENT).map(|_| AtomicU8::new(0)).collect();
+                let offset = bytes.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+                Ok(Self::Host { bytes, offset })
+            }
+            PlaceOfRank::Gpu(context) => Ok(Self::Device(DeviceBuffer::new(context, length)?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_begins_aligned() {
+        let mut arena = Arena::new(PlaceOfRank::Host);
+        for length in [1, 3, 1000, 5] {
+            let bytes: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
+            arena.write(&bytes).unwrap();
+            assert_eq!(arena.read(length).unwrap(), bytes);
+            assert_eq!(arena.address() % ALIGNMENT as u64, 0);
+        }
+    }
+}

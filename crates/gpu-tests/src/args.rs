@@ -1,0 +1,56 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+/// Tests communicators on GPUs: every result is compared, bit for bit, with that of the host
+/// executor or of the plain reference.
+///
+/// Exit code 0: all is well, or there is no GPU; 1: something is wrong; 3: something stood still.
+#[derive(Clone, Parser, Debug)]
+#[command(name = "msccl-gpu-tests", version)]
+pub struct Args {
+    /// Lists the sections and ends.
+    #[arg(long)]
+    pub list: bool,
+    /// Runs only sections whose name contains this; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Fewer cases of each kind: under a minute.
+    #[arg(long)]
+    pub quick: bool,
+    /// How many ranks; they share GPUs where these are fewer.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
+    pub ranks: u32,
+    /// Where ranks run.
+    #[arg(long, value_enum, default_value_t = Device::Gpu)]
+    pub device: Device,
+    /// What random cases follow from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How long nothing may happen before the program gives up, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub patience: u64,
+}
+
+/// Where ranks run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub enum Device {
+    /// On GPUs.
+    Gpu,
+    /// On host threads.
+    Host,
+}
+
+impl Args {
+    /// Whether the section of that name is to run.
+    pub fn selects(&self, section: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| section.contains(name.as_str()))
+    }
+
+    /// How long nothing may happen before the program gives up.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.patience)
+    }
+}

@@ -1,0 +1,286 @@
+//! One collective call as all ranks make it, and what their memory must hold afterwards.
+//!
+//! A rank's memory is an image: guards, input, guard, output, guard. The whole image is compared, so
+//! a write outside the output is seen as well as a wrong result.
+
+use std::ops::Range;
+
+use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
+use msccl_registry::Wanted;
+use msccl_runtime::host::{Job, Workers};
+use msccl_runtime::{Blocks, Call, Combine, Operation, reference};
+
+use crate::Trouble;
+use crate::arena::ALIGNMENT;
+use crate::dice::Dice;
+use crate::oracle::Oracle;
+use crate::values::rounded;
+
+/// Bytes before, between and after buffers, which nobody may write.
+const GUARD: usize = ALIGNMENT;
+
+/// A call.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The collective.
+    pub wanted: Wanted,
+    /// How contributions combine, where they do.
+    pub reduction: Reduction,
+    /// The type of every element.
+    pub data_type: DataType,
+    /// Elements of one block.
+    pub count: usize,
+    /// Whether input and output share memory.
+    pub in_place: bool,
+    /// By how many elements input and output are shifted from a good alignment.
+    pub shift: [usize; 2],
+    /// Whether sums are rounded. If so, what is right depends on the algorithm.
+    pub rounded: bool,
+    /// What inputs follow from.
+    pub seed: u64,
+}
+
+/// What a rank's memory holds, and where in it the buffers lie.
+#[derive(Clone)]
+pub struct Image {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Where the input begins.
+    pub send: usize,
+    /// Where the output begins.
+    pub receive: usize,
+    /// What the call may change beside the output.
+    free: Range<usize>,
+}
+
+impl Case {
+    /// A small call out of place, of exact numbers; the beginning of others.
+    pub fn of(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            reduction: Reduction::Sum,
+            data_type: DataType::F32,
+            count: 1000,
+            in_place: false,
+            shift: [0, 0],
+            rounded: false,
+            seed: 1,
+        }
+    }
+
+    /// What the ranks ask for.
+    pub fn operation(&self) -> Operation {
+        let combine = Combine::Plain(self.reduction);
+        match self.wanted {
+            Wanted::AllReduce => Operation::AllReduce(combine),
+            Wanted::AllGather => Operation::AllGather,
+            Wanted::ReduceScatter => Operation::ReduceScatter(combine),
+            Wanted::AllToAll => Operation::AllToAll,
+            Wanted::Broadcast(root) => Operation::Broadcast(root),
+            Wanted::Reduce(root) => Operation::Reduce(root, combine),
+            Wanted::Gather(root) => Operation::Gather(root),
+            Wanted::Scatter(root) => Operation::Scatter(root),
+        }
+    }
+
+    /// The call of a rank whose memory begins at `base`.
+    pub fn call(&self, base: u64, image: &Image, stream: u64) -> Call {
+        Call {
+            operation: self.operation(),
+            data_type: self.data_type,
+            count: self.count as u64,
+            send: base + image.send as u64,
+            receive: base + image.receive as u64,
+            stream,
+        }
+    }
+
+    /// The inputs of all ranks.
+    pub fn inputs(&self, ranks: u32) -> Vec<Vec<u8>> {
+        let collective = self.collective(ranks);
+        if !self.rounded {
+            let Self { data_type, reduction, count, seed, .. } = *self;
+            return reference::inputs(&collective, data_type, reduction, count, seed);
+        }
+        let mut dice = Dice::new(self.seed);
+        let ranks = collective.all_ranks();
+        let blocks = ranks.map(|rank| collective.input_chunks(rank) as usize);
+        blocks.map(|blocks| rounded(self.data_type, blocks * self.count, &mut dice)).collect()
+    }
+
+    /// What the outputs must be. Where sums are rounded, `algorithm` and the host executor decide.
+    pub fn outputs(
+        &self,
+        ranks: u32,
+        inputs: &[Vec<u8>],
+        algorithm: &str,
+        oracle: &mut Oracle,
+    ) -> Result<Vec<Vec<u8>>, Trouble> {
+        let Self { data_type, reduction, count, in_place, .. } = *self;
+        if self.rounded {
+            let (workers, inputs) = (Workers::Available, inputs.to_vec());
+            let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout: None };
+            return oracle.outputs(algorithm, self.wanted, &job);
+        }
+        let collective = self.collective(ranks);
+        let mut outputs = vec![Vec::new(); ranks as usize];
+        let promised = reference::expected(&collective, data_type, reduction, count, inputs);
+        for part in promised {
+            // The parts of an output come in order and leave nothing out.
+            outputs[part.rank.index()].extend_from_slice(&part.bytes);
+        }
+        Ok(outputs)
+    }
+
+    /// The memory of `rank` before the call.
+    pub fn image(&self, rank: Rank, ranks: u32, input: &[u8]) -> Image {
+        let size = self.data_type.size_bytes();
+        let block = self.count * size;
+        let Blocks { input: read, output: written } = self.blocks(rank, ranks);
+        // A rank without input or output still names one, which nobody may touch.
+        let [read_bytes, written_bytes] = [read, written].map(|n| n.max(1) as usize * block);
+        let at = |from: usize, shift: usize| from.next_multiple_of(ALIGNMENT) + shift * size;
+        let own = rank.index() * block;
+        let (send, receive, end, free) = if self.shares_memory(rank, ranks) {
+            let base = at(GUARD, self.shift[0]);
+            let end = base + read_bytes.max(written_bytes);
+            match self.wanted {
+                Wanted::AllGather | Wanted::Gather(_) => (base + own, base, end, 0..0),
+                Wanted::ReduceScatter | Wanted::Scatter(_) => (base, base + own, end, base..end),
+                Wanted::AllReduce | Wanted::AllToAll | Wanted::Broadcast(_) | Wanted::Reduce(_) => {
+                    (base, base, end, 0..0)
+                }
+            }
+        } else {
+            let send = at(GUARD, self.shift[0]);
+            let receive = at(send + read_bytes + GUARD, self.shift[1]);
+            (send, receive, receive + written_bytes, 0..0)
+        };
+        let mut dice = Dice::new(self.seed ^ u64::from(rank.0));
+        let mut bytes = vec![0; end + GUARD];
+        bytes.iter_mut().for_each(|byte| *byte = dice.next() as u8);
+        bytes[send..send + input.len()].copy_from_slice(input);
+        Image { bytes, send, receive, free }
+    }
+
+    /// Whether input and output of `rank` share memory: it must have both.
+    fn shares_memory(&self, rank: Rank, ranks: u32) -> bool {
+        let Blocks { input, output } = self.blocks(rank, ranks);
+        self.in_place && input != 0 && output != 0
+    }
+
+    fn blocks(&self, rank: Rank, ranks: u32) -> Blocks {
+        let empty = Image { bytes: Vec::new(), send: 0, receive: 0, free: 0..0 };
+        self.call(0, &empty, 0).blocks(rank, ranks)
+    }
+
+    fn collective(&self, ranks: u32) -> Collective {
+        let kind = match self.wanted {
+            Wanted::AllReduce => Kind::AllReduce,
+            Wanted::AllGather => Kind::AllGather,
+            Wanted::ReduceScatter => Kind::ReduceScatter,
+            Wanted::AllToAll => Kind::AllToAll,
+            Wanted::Broadcast(root) => Kind::Broadcast { root },
+            Wanted::Reduce(root) => Kind::Reduce { root },
+            Wanted::Gather(root) => Kind::Gather { root },
+            Wanted::Scatter(root) => Kind::Scatter { root },
+        };
+        Collective { kind, ranks, chunks: 1 }
+    }
+
+    /// In a few words, for failures.
+    pub fn story(&self) -> String {
+        let Self { wanted, reduction, data_type, count, in_place, shift, rounded, seed } = self;
+        let place = if *in_place { "in place" } else { "out of place" };
+        let numbers = if *rounded { "rounded" } else { "exact" };
+        let [input, output] = shift;
+        format!(
+            "{wanted:?} {reduction} of {count} {data_type} {place}, shifted by {input} and {output}, \
+             {numbers} numbers, seed {seed}"
+        )
+    }
+}
+
+impl Image {
+    /// Compares what is there after the call with what must be.
+    pub fn check(&self, found: &[u8], output: &[u8], element_bytes: usize) -> Result<(), Trouble> {
+        let mut expected = self.bytes.clone();
+        expected[self.free.clone()].copy_from_slice(&found[self.free.clone()]);
+        let written = self.receive..self.receive + output.len();
+        expected[written.clone()].copy_from_slice(output);
+        let differs = |at: &usize| expected[*at] != found[*at];
+        let Some(first) = (0..expected.len()).find(differs) else { return Ok(()) };
+        if !written.contains(&first) {
+            let (was, is) = (expected[first], found[first]);
+            let offset = first as i64 - self.receive as i64;
+            return Err(format!(
+                "byte {offset} relative to the output is not part of it and changed from {was:#04x} \
+                 to {is:#04x}"
+            )
+            .into());
+        }
+        let element = (first - written.start) / element_bytes;
+        let at = written.start + element * element_bytes..written.start + (element + 1) * element_bytes;
+        let wrong = (written.step_by(element_bytes))
+            .filter(|at| expected[*at..][..element_bytes] != found[*at..][..element_bytes]);
+        Err(format!(
+            "element {element} of the output: expected bytes {:02x?}, found {:02x?}; {} of {} \
+             elements are wrong",
+            &expected[at.clone()],
+            &found[at],
+            wrong.count(),
+            output.len() / element_bytes,
+        )
+        .into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(ranks: u32) -> Vec<Wanted> {
+        let root = Rank(ranks - 1);
+        let rooted = [Wanted::Broadcast, Wanted::Reduce, Wanted::Gather, Wanted::Scatter];
+        let plain = [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
+        rooted.map(|kind| kind(root)).into_iter().chain(plain).collect()
+    }
+
+    #[test]
+    fn images_are_in_place_where_the_call_says_so() {
+        for wanted in all(3) {
+            for in_place in [true, false] {
+                let case = Case { in_place, shift: [3, 5], ..Case::of(wanted) };
+                let inputs = case.inputs(3);
+                for rank in [0, 1, 2] {
+                    let image = case.image(Rank(rank), 3, &inputs[rank as usize]);
+                    let call = case.call(4096, &image, 0);
+                    let shares = case.shares_memory(Rank(rank), 3);
+                    assert_eq!(call.is_in_place(Rank(rank), 3), shares, "{}", case.story());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn outputs_are_compared_whole() {
+        let case = Case { count: 4, ..Case::of(Wanted::AllGather) };
+        let inputs = case.inputs(2);
+        let mut oracle = Oracle::new(2, &[]);
+        let outputs = case.outputs(2, &inputs, "", &mut oracle).unwrap();
+        assert_eq!(outputs[0], [&inputs[0][..], &inputs[1]].concat());
+        let image = case.image(Rank(0), 2, &inputs[0]);
+        let mut right = image.bytes.clone();
+        right[image.receive..][..32].copy_from_slice(&outputs[0]);
+        assert!(image.check(&right, &outputs[0], 4).is_ok());
+        let check = |at: usize, expected: &str| {
+            let mut wrong = right.clone();
+            wrong[at] ^= 1;
+            let story = image.check(&wrong, &outputs[0], 4).unwrap_err().to_string();
+            assert!(story.contains(expected), "{story}");
+        };
+        check(image.receive + 9, "element 2 of the output");
+        check(image.receive + 32, "byte 32 relative to the output");
+        check(image.send, "changed from");
+    }
+}

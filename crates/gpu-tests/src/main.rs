@@ -1,0 +1,71 @@
+//! Holds communicators against the host executor and the plain reference, on real GPUs.
+//!
+//! `cargo build --release -p msccl-gpu-tests` gives a program that needs nothing but the driver. Ranks
+//! are threads of one process and share GPUs where these are fewer. Sections can be chosen; each
+//! prints one line. Without a GPU the program says so and succeeds; `--device host` runs everything
+//! that applies on host threads.
+
+#![allow(clippy::print_stdout, reason = "this program reports on its standard output")]
+
+mod args;
+mod arena;
+mod case;
+mod diary;
+mod dice;
+mod examples;
+mod machine;
+mod oracle;
+mod random_program;
+mod sections;
+mod tally;
+mod values;
+mod world;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+
+use args::Args;
+use machine::Machine;
+use sections::{Bench, SECTIONS, Section};
+use tally::{Tally, Watch};
+
+/// What goes wrong in a check, for people.
+type Trouble = Box<dyn Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let chosen = || SECTIONS.iter().filter(|section| args.selects(section.name));
+    if args.list {
+        chosen().for_each(|Section { name, about, .. }| println!("{name:14} {about}"));
+        return ExitCode::SUCCESS;
+    }
+    let machine = match Machine::find(args.device) {
+        Ok(machine) => machine,
+        Err(reason) => {
+            println!("SKIPPED: there is no GPU to test on: {reason}");
+            return ExitCode::SUCCESS;
+        }
+    };
+    match machine.story() {
+        Ok(story) => println!("{} ranks on {story}", args.ranks),
+        Err(error) => println!("{} ranks on GPUs that do not tell of themselves: {error}", args.ranks),
+    }
+    let Args { ranks, quick, seed, .. } = args;
+    let bench = Bench { machine, ranks, quick, seed };
+    let watch = Watch::start(args.patience());
+    let start = Instant::now();
+    let run = |section: &Section| {
+        let mut tally = Tally::new(watch.clone());
+        let start = Instant::now();
+        (section.run)(&bench, &mut tally);
+        tally.summarise(section.name, start.elapsed())
+    };
+    let verdicts: Vec<bool> = chosen().map(run).collect();
+    let failed = verdicts.iter().filter(|well| !**well).count();
+    let took = start.elapsed().as_secs_f64();
+    println!("{} sections, {failed} failed, {took:.1} s", verdicts.len());
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

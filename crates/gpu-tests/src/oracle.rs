@@ -1,0 +1,64 @@
+//! What a named algorithm gives, by the host executor.
+
+use std::collections::HashMap;
+
+use msccl_registry::{Entry, File, Registry, Shape, Wanted};
+use msccl_runtime::host::{Executor, Job, Workers};
+
+use crate::Trouble;
+
+/// The algorithms that a communicator has, each ready to be executed on host threads.
+pub struct Oracle {
+    registry: Registry,
+    executors: HashMap<(String, Wanted, bool), Executor>,
+}
+
+impl Oracle {
+    /// For communicators of `ranks` ranks with `files` loaded.
+    pub fn new(ranks: u32, files: &[File]) -> Self {
+        let registry = Registry::new(Shape { ranks, per_node: ranks }, files);
+        Self { registry, executors: HashMap::new() }
+    }
+
+    /// The files that a communicator refuses, and why.
+    pub fn refused(&self) -> Vec<String> {
+        self.registry.refused().iter().map(ToString::to_string).collect()
+    }
+
+    /// The names of all built-in algorithms for `wanted`.
+    pub fn built_in(&self, wanted: Wanted, in_place: bool) -> Vec<String> {
+        let entries = self.registry.built_in(wanted, in_place);
+        entries.iter().map(|entry| entry.name.clone()).collect()
+    }
+
+    /// What the algorithm gives whose name contains `name`; the error says why it serves no such call.
+    pub fn outputs(
+        &mut self,
+        name: &str,
+        wanted: Wanted,
+        job: &Job,
+    ) -> Result<Vec<Vec<u8>>, Trouble> {
+        let key = (name.to_owned(), wanted, job.in_place);
+        if !self.executors.contains_key(&key) {
+            let entry = self.entry(name, wanted, job.in_place);
+            let entry = entry.ok_or_else(|| format!("no algorithm `{name}` for {wanted:?}"))?;
+            self.executors.insert(key.clone(), Executor::new(&entry.verified)?);
+        }
+        let job = Job { workers: Workers::Available, ..job.clone() };
+        Ok(self.executors[&key].run(&job)?.outputs)
+    }
+
+    /// The algorithm whose name contains `name`, if it is there and serves the placement.
+    pub fn entry(&self, name: &str, wanted: Wanted, in_place: bool) -> Option<Entry> {
+        let serves = |entry: &&Entry| {
+            let algorithm = entry.verified.algorithm();
+            let placed = match in_place {
+                true => algorithm.placement.serves_in_place(),
+                false => algorithm.placement.serves_out_of_place(),
+            };
+            entry.name.contains(name) && wanted.is(&algorithm.collective.kind) && placed
+        };
+        let built_in = self.registry.built_in(wanted, in_place);
+        self.registry.loaded().iter().chain(built_in.iter()).find(serves).cloned()
+    }
+}

@@ -1,0 +1,245 @@
+//! A communicator, all of whose ranks are threads of this process.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{Choice, Filter, UniqueId};
+use msccl_gpu::Stream;
+use msccl_registry::File;
+use msccl_runtime::{Batch, Call, Communicator, ErrorKind, PlaceOfRank, Settings, submit};
+
+use crate::Trouble;
+use crate::arena::Arena;
+use crate::case::{Case, Image};
+use crate::diary::Diary;
+use crate::machine::Machine;
+use crate::oracle::Oracle;
+
+/// How long a call may stand still before its story is told.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long ranks wait for one another to join.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a rank says that gave up because another one failed.
+const ANOTHER_FAILED: &str = "another rank of the test failed";
+
+/// One rank.
+pub struct Seat {
+    /// Which.
+    pub rank: Rank,
+    /// How many there are.
+    pub ranks: u32,
+    /// Its communicator.
+    pub communicator: Communicator,
+    /// Where it runs.
+    pub place: PlaceOfRank,
+    /// Its stream, on a GPU.
+    pub stream: Option<Stream>,
+    /// Memory for its buffers.
+    pub arena: Arena,
+}
+
+/// All ranks of a communicator.
+pub struct World {
+    /// The ranks, in order.
+    pub seats: Vec<Seat>,
+    /// What they said.
+    pub diary: Arc<Diary>,
+    /// What its algorithms give.
+    pub oracle: Oracle,
+}
+
+/// The settings of every world: ranks meet on the loopback, and nobody waits for ever.
+pub fn settings() -> Settings {
+    let mut settings = Settings { timeout: Some(TIMEOUT), ..Settings::default() };
+    settings.fabric.interface = Choice { filter: Filter::parse("=lo"), family: None };
+    settings.fabric.join_timeout = JOIN_TIMEOUT;
+    settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
+    settings
+}
+
+impl World {
+    /// Joins `ranks` ranks, each with `settings` but for place and log.
+    pub fn join(machine: &Machine, ranks: u32, settings: &Settings) -> Result<Self, Trouble> {
+        let diary = Arc::new(Diary::default());
+        let id = UniqueId::create(&settings.fabric)?;
+        let settings = |rank| Settings {
+            place: machine.place(rank),
+            log: diary.clone(),
+            ..settings.clone()
+        };
+        let joined = on_threads((0..ranks).map(|rank| {
+            let settings = settings(rank);
+            move || Seat::join(id, Rank(rank), ranks, &settings)
+        }));
+        let seats = first_failure(joined)?;
+        let files: &[File] = &settings(0).files;
+        Ok(Self { seats, diary: diary.clone(), oracle: Oracle::new(ranks, files) })
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.seats.len() as u32
+    }
+
+    /// Does `work` on every rank at once. If it fails on one, the others give up.
+    pub fn on_all<T: Send>(
+        &mut self,
+        work: impl Fn(&mut Seat) -> Result<T, Trouble> + Sync,
+    ) -> Result<Vec<T>, Trouble> {
+        let all: Vec<_> = self.seats.iter().map(|seat| seat.communicator.clone()).collect();
+        let (all, work) = (&all, &work);
+        first_failure(on_threads(self.seats.iter_mut().map(|seat| {
+            move || {
+                let result = work(seat);
+                if result.is_err() {
+                    all.iter().for_each(|communicator| communicator.abort(ANOTHER_FAILED));
+                }
+                result.map_err(|error| Trouble::from(format!("{}: {error}", seat.rank)))
+            }
+        })))
+    }
+
+    /// Makes the call on all ranks and compares all their memory. `algorithm` is what is known to
+    /// serve it; it matters only where sums are rounded.
+    pub fn run(&mut self, case: &Case, algorithm: &str) -> Result<(), Trouble> {
+        let ranks = self.ranks();
+        let inputs = case.inputs(ranks);
+        let outputs = case.outputs(ranks, &inputs, algorithm, &mut self.oracle)?;
+        let found = self.on_all(|seat| {
+            let image = case.image(seat.rank, ranks, &inputs[seat.rank.index()]);
+            seat.arena.write(&image.bytes)?;
+            seat.submit(&[case.call(seat.arena.address(), &image, seat.stream())])?;
+            seat.wait()?;
+            Ok((seat.arena.read(image.bytes.len())?, image))
+        })?;
+        check_all(case, &found, &outputs)
+    }
+
+    /// Whether a rank has failed, so that there is nothing more to be had from this world.
+    pub fn has_failed(&self) -> bool {
+        self.seats.iter().any(|seat| seat.communicator.error().is_some())
+    }
+}
+
+/// Compares the memory of all ranks after a call.
+pub fn check_all(
+    case: &Case,
+    found: &[(Vec<u8>, Image)],
+    outputs: &[Vec<u8>],
+) -> Result<(), Trouble> {
+    for (rank, ((bytes, image), output)) in found.iter().zip(outputs).enumerate() {
+        image
+            .check(bytes, output, case.data_type.size_bytes())
+            .map_err(|error| format!("r{rank}: {error}"))?;
+    }
+    Ok(())
+}
+
+impl Drop for World {
+    /// Ranks leave together, for they may wait for one another.
+    fn drop(&mut self) {
+        let seats = std::mem::take(&mut self.seats);
+        on_threads(seats.into_iter().map(|seat| move || drop(seat)));
+    }
+}
+
+impl Seat {
+    fn join(id: UniqueId, rank: Rank, ranks: u32, settings: &Settings) -> Result<Self, Trouble> {
+        let communicator = Communicator::join(&[id], rank, ranks, settings)
+            .map_err(|error| format!("{rank} could not join: {error}"))?;
+        Self::of(communicator, settings.place.clone())
+    }
+
+    /// The seat of a communicator that is there already.
+    pub fn of(communicator: Communicator, place: PlaceOfRank) -> Result<Self, Trouble> {
+        let stream = match &place {
+            PlaceOfRank::Host => None,
+            PlaceOfRank::Gpu(context) => Some(Stream::new(context)?),
+        };
+        Ok(Self {
+            rank: communicator.rank(),
+            ranks: communicator.ranks(),
+            communicator,
+            arena: Arena::new(place.clone()),
+            place,
+            stream,
+        })
+    }
+
+    /// Its stream, as a call names it.
+    pub fn stream(&self) -> u64 {
+        raw(self.stream.as_ref())
+    }
+
+    /// Submits `calls` as one group.
+    pub fn submit(&self, calls: &[Call]) -> Result<(), Trouble> {
+        let batch = Batch { communicator: self.communicator.clone(), calls: calls.to_vec() };
+        Ok(submit(&[batch])?)
+    }
+
+    /// Waits until the stream is done, or the communicator has failed.
+    pub fn wait(&self) -> Result<(), Trouble> {
+        let Some(stream) = &self.stream else { return self.finish() };
+        let start = Instant::now();
+        while !stream.borrow().is_idle()? {
+            if let Some(error) = self.communicator.error() {
+                return Err(error.into());
+            }
+            if start.elapsed() > 3 * TIMEOUT {
+                self.communicator.abort("a test has waited long enough");
+            }
+            thread::sleep(Duration::from_micros(20));
+        }
+        self.finish()
+    }
+
+    fn finish(&self) -> Result<(), Trouble> {
+        Ok(self.communicator.finish()?)
+    }
+}
+
+/// A stream as a call names it.
+pub fn raw(stream: Option<&Stream>) -> u64 {
+    stream.map_or(0, |stream| stream.borrow().as_raw().addr() as u64)
+}
+
+/// Runs every job on a thread of its own; the results in the order of the jobs.
+pub fn on_threads<T: Send, J: FnOnce() -> T + Send>(jobs: impl Iterator<Item = J>) -> Vec<T> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = jobs.map(|job| scope.spawn(job)).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, T>| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// All results, or what went wrong first: ranks that gave up because of others come last.
+fn first_failure<T>(results: Vec<Result<T, Trouble>>) -> Result<Vec<T>, Trouble> {
+    let mut good = Vec::new();
+    let mut bad = Vec::new();
+    for result in results {
+        match result {
+            Ok(value) => good.push(value),
+            Err(error) => bad.push(error.to_string()),
+        }
+    }
+    if bad.is_empty() {
+        return Ok(good);
+    }
+    let followers = bad.iter().filter(|text| text.contains(ANOTHER_FAILED)).count();
+    if followers < bad.len() {
+        bad.retain(|text| !text.contains(ANOTHER_FAILED));
+    }
+    Err(bad.join("; ").into())
+}
+
+/// Whether `error` is one of a communicator, of that kind.
+pub fn is_kind(error: &Trouble, kind: ErrorKind) -> bool {
+    error.downcast_ref::<msccl_runtime::Error>().is_some_and(|error| error.kind() == kind)
+}

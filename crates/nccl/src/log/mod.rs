@@ -1,0 +1,141 @@
+//! Lines for people, in the shape that NCCL's users and their scripts know.
+//!
+//! `NCCL_DEBUG` says how much is said, `NCCL_DEBUG_SUBSYS` about what, `NCCL_DEBUG_FILE` where; they are
+//! read when something is first said, and again after `ncclResetDebugInit`. Every line goes out in
+//! one write. Warnings are kept for `ncclGetLastError` whether or not they are shown; a story of who
+//! waits for whom is always shown, since somebody asked for it or is stuck.
+
+mod clock;
+mod heard;
+mod line;
+mod scope;
+mod sink;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::environment;
+use crate::fault::Fault;
+use crate::last_error;
+
+pub use heard::{Heard, Subsystem};
+pub use scope::Scope;
+
+use line::Line;
+use sink::Sink;
+
+/// What is said, and where it goes.
+#[derive(Debug)]
+struct Output {
+    heard: Heard,
+    sink: Mutex<Sink>,
+}
+
+static OUTPUT: RwLock<Option<Arc<Output>>> = RwLock::new(None);
+
+/// What stands in front of the line of nobody's device.
+pub const NO_DEVICE: i32 = -1;
+
+fn output() -> Arc<Output> {
+    if let Some(output) = &*OUTPUT.read().unwrap_or_else(PoisonError::into_inner) {
+        return Arc::clone(output);
+    }
+    let (heard, complaints) = Heard::read(&environment::lookup);
+    let sink = Mutex::new(Sink::open(environment::lookup("NCCL_DEBUG_FILE").as_deref()));
+    let output = Arc::new(Output { heard, sink });
+    let first = {
+        let mut slot = OUTPUT.write().unwrap_or_else(PoisonError::into_inner);
+        let first = slot.is_none();
+        *slot = Some(slot.take().unwrap_or(output));
+        first
+    };
+    if first {
+        complaints.iter().for_each(|complaint| complain(complaint));
+    }
+    self::output()
+}
+
+/// Reads the environment again when something is said next.
+pub fn reset() {
+    *OUTPUT.write().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Whether a line about `subsystem` would be shown.
+pub fn hears(subsystem: Subsystem) -> bool {
+    output().heard.hears(subsystem)
+}
+
+/// Says `text` about `subsystem`, if somebody wants to know.
+pub fn info(subsystem: Subsystem, device: i32, text: fmt::Arguments<'_>) {
+    let output = output();
+    if output.heard.hears(subsystem) {
+        output.write(&Line { device }.info(text));
+    }
+}
+
+/// Says who we are, to everyone who wants to hear anything.
+pub fn banner(text: &str) {
+    let output = output();
+    if output.heard.hears_version() {
+        output.write(text);
+    }
+}
+
+/// Warns of a call that failed.
+pub fn warn(function: &str, fault: &Fault) {
+    let place = format!("{}:{} ({function})", short(fault.at.file()), fault.at.line());
+    warn_at(NO_DEVICE, &place, &fault.text);
+}
+
+/// Warns of something that is no call's failure.
+pub fn complain(text: &str) {
+    warn_at(NO_DEVICE, "environment", text);
+}
+
+/// Warns of `text`, noticed at `place`.
+pub fn warn_at(device: i32, place: &str, text: &str) {
+    last_error::set(text);
+    let output = output();
+    if output.heard.hears_warnings() {
+        output.write(&Line { device }.warning(place, text));
+    }
+}
+
+/// Shows `text` to whoever is there, whatever `NCCL_DEBUG` says.
+pub fn tell(device: i32, text: &str) {
+    let output = output();
+    let text = Line { device }.story(text);
+    if output.heard.hears_warnings() { output.write(&text) } else { sink::to_stderr(&text) }
+}
+
+impl Output {
+    fn write(&self, text: &str) {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner).write(text);
+    }
+}
+
+/// The last two parts of a path in this library's sources.
+fn short(file: &str) -> &str {
+    file.rsplit_once("src/").map_or(file, |(_, rest)| rest)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::sync::MutexGuard;
+
+    use super::*;
+
+    /// There is one log and one last error: tests that look at them come one by one.
+    pub fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[test]
+    fn warnings_are_kept_even_if_nobody_hears_them() {
+        let _alone = alone();
+        warn("AllReduce", &Fault::argument("the count is odd"));
+        assert_eq!(last_error::get(), "the count is odd");
+        assert_eq!(short("crates/nccl/src/door/group.rs"), "door/group.rs");
+    }
+}

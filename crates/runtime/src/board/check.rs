@@ -1,0 +1,106 @@
+//! Whether all ranks make the same call.
+//!
+//! Collectives are compared: operation, root, count, data type, how contributions combine, and, for
+//! collectives without a root, whether they are in place. Point-to-point calls are not: a send of one rank
+//! need not stand where its receive stands on the other, so they have no number to be compared by.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{hint, thread};
+
+use msccl_collective::Rank;
+
+use super::{Board, Ranks, layout};
+use crate::error::Error;
+
+/// The most collectives of one communicator that may be posted before the first of them is agreed
+/// on: while one rank is that far ahead, the records of both it and its peers are still there.
+pub(crate) const WINDOW: u64 = layout::COLLECTIVES / 2;
+
+/// Sides of a difference that are spelled out.
+const SIDES: usize = 6;
+
+/// Looks that a rank takes before it begins to sleep between them.
+const HASTY_LOOKS: u32 = 2000;
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// What ranks say of one collective, when they do not say the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Difference {
+    number: u64,
+    /// By what they say, in the order of their lowest ranks.
+    sides: Vec<(String, BTreeSet<Rank>)>,
+}
+
+/// Waits until all ranks have posted collective `number`, and compares.
+///
+/// It does not watch for deaths, aborts and time itself: the communicator's [`crate::watch::Watch`]
+/// does, sees that this rank's call does not get on, and sets `failure`.
+///
+/// # Errors
+///
+/// A difference, in the same words on every rank; or `failure`.
+pub(crate) fn agree(board: &Board, number: u64, failure: &OnceLock<Error>) -> Result<(), Error> {
+    for rank in board.ranks() {
+        let mut looks = 0;
+        while board.collectives(rank) < number {
+            if let Some(error) = failure.get() {
+                return Err(error.clone());
+            }
+            rest(looks);
+            looks = looks.saturating_add(1);
+        }
+    }
+    match compare(board, number) {
+        None => Ok(()),
+        Some(difference) => {
+            let text = format!("{difference}; make the same call on all ranks");
+            Err(Error::invalid_usage(text))
+        }
+    }
+}
+
+fn rest(looks: u32) {
+    match looks {
+        0..100 => hint::spin_loop(),
+        100..HASTY_LOOKS => thread::yield_now(),
+        _ => thread::sleep(PAUSE),
+    }
+}
+
+/// How the ranks that have posted collective `number` differ, as far as their records are still there.
+pub(crate) fn compare(board: &Board, number: u64) -> Option<Difference> {
+    let mut sides: BTreeMap<String, BTreeSet<Rank>> = BTreeMap::new();
+    for rank in board.ranks() {
+        if let Some(posted) = board.collective(rank, number) {
+            sides.entry(posted.agreement()).or_default().insert(rank);
+        }
+    }
+    let mut sides: Vec<_> = sides.into_iter().collect();
+    sides.sort_by_key(|(_, ranks)| ranks.first().copied());
+    (sides.len() > 1).then_some(Difference { number, sides })
+}
+
+/// The first collective on which the ranks differ, among those of which records are there.
+pub(crate) fn first_difference(board: &Board) -> Option<Difference> {
+    let last = board.ranks().map(|rank| board.collectives(rank)).max()?;
+    let oldest = last.saturating_sub(layout::COLLECTIVES - 1).max(1);
+    (oldest..=last).find_map(|number| compare(board, number))
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, sides } = self;
+        write!(f, "call {number} differs: ")?;
+        for (position, (said, ranks)) in sides.iter().take(SIDES).enumerate() {
+            let semicolon = if position == 0 { "" } else { "; " };
+            write!(f, "{semicolon}{}: {said}", Ranks(ranks))?;
+        }
+        match sides.len().saturating_sub(SIDES) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}

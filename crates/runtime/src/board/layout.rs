@@ -1,0 +1,187 @@
+//! Where everything lies on a board.
+//!
+//! A board is a header followed by one part per rank, all of eight-byte words:
+//!
+//! | part | words | contents |
+//! |---|---|---|
+//! | header | 0 | the number of the latest request for a story |
+//! | | 1 | who tells it: the request in the upper half, the rank in the lower |
+//! | rank, first line | 0–3 | [`Field::Collectives`], [`Field::Transfers`], [`Field::Issued`], [`Field::Settled`]: written by every call |
+//! | rank, second line | 0–2 | [`Field::State`], [`Field::Answered`], [`Field::Claim`] |
+//! | rank | | the reason of its state: a text |
+//! | rank | | records of its last collectives, number `n` at place `n % COLLECTIVES` |
+//! | rank | | records of its last groups of transfers, the same way |
+//! | rank | | its answer to the latest request: a text |
+//!
+//! A record is eight words: a guard, the sequence, the shape, the count, the number of calls, and three
+//! of nothing. A text is a version, a length in bytes, and the bytes. Only its rank writes a part; the
+//! header is written by compare-and-swap.
+
+use msccl_collective::Rank;
+
+/// Collectives of a rank that are remembered.
+pub(crate) const COLLECTIVES: u64 = 256;
+/// Groups of point-to-point calls of a rank that are remembered.
+pub(crate) const TRANSFERS: u64 = 64;
+/// The longest reason.
+pub(crate) const REASON_BYTES: usize = 1008;
+/// The longest answer.
+pub(crate) const ANSWER_BYTES: usize = 16 * 1024 - 16;
+
+const WORD_BYTES: usize = 8;
+const LINE_BYTES: usize = 64;
+const RECORD_BYTES: usize = 64;
+const TEXT_HEAD_BYTES: usize = 2 * WORD_BYTES;
+
+const HEADER_BYTES: usize = 2 * LINE_BYTES;
+const REASON: usize = 2 * LINE_BYTES;
+const COLLECTIVE_RING: usize = REASON + TEXT_HEAD_BYTES + REASON_BYTES;
+const TRANSFER_RING: usize = COLLECTIVE_RING + COLLECTIVES as usize * RECORD_BYTES;
+const ANSWER: usize = TRANSFER_RING + TRANSFERS as usize * RECORD_BYTES;
+/// A multiple of two cache lines, so that ranks do not disturb one another.
+const PART_BYTES: usize = ANSWER + TEXT_HEAD_BYTES + ANSWER_BYTES;
+const _: () = assert!(PART_BYTES.is_multiple_of(2 * LINE_BYTES));
+
+/// The offset of the number of the latest request.
+pub(super) const REQUEST: usize = 0;
+/// The offset of who tells its story.
+pub(super) const TELLER: usize = WORD_BYTES;
+
+/// A word of a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Field {
+    /// The number of its last collective.
+    Collectives,
+    /// The number of its last group of transfers.
+    Transfers,
+    /// The sequence of its last call.
+    Issued,
+    /// The sequence up to which its calls need no execution any more.
+    Settled,
+    /// What became of it.
+    State,
+    /// The latest request that it has answered.
+    Answered,
+    /// The latest request whose story it would tell.
+    Claim,
+}
+
+/// A ring of records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ring {
+    /// Of collectives, by number.
+    Collectives,
+    /// Of groups of transfers, by number.
+    Transfers,
+}
+
+/// A text of a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Text {
+    /// Why it is in its state.
+    Reason,
+    /// What it answers to the latest request.
+    Answer,
+}
+
+/// The size of the board of that many ranks.
+pub(super) fn board_bytes(ranks: u32) -> usize {
+    HEADER_BYTES + ranks as usize * PART_BYTES
+}
+
+fn part(rank: Rank) -> usize {
+    HEADER_BYTES + rank.index() * PART_BYTES
+}
+
+impl Field {
+    /// Its offset.
+    pub fn of(self, rank: Rank) -> usize {
+        let inside = match self {
+            Field::Collectives => 0,
+            Field::Transfers => WORD_BYTES,
+            Field::Issued => 2 * WORD_BYTES,
+            Field::Settled => 3 * WORD_BYTES,
+            Field::State => LINE_BYTES,
+            Field::Answered => LINE_BYTES + WORD_BYTES,
+            Field::Claim => LINE_BYTES + 2 * WORD_BYTES,
+        };
+        part(rank) + inside
+    }
+}
+
+impl Ring {
+    /// How many records it holds.
+    pub fn length(self) -> u64 {
+        match self {
+            Ring::Collectives => COLLECTIVES,
+            Ring::Transfers => TRANSFERS,
+        }
+    }
+
+    /// The offset of the words of record `number`.
+    pub fn record(self, rank: Rank, number: u64) -> [usize; 5] {
+        let ring = match self {
+            Ring::Collectives => COLLECTIVE_RING,
+            Ring::Transfers => TRANSFER_RING,
+        };
+        let place = (number % self.length()) as usize;
+        let record = part(rank) + ring + place * RECORD_BYTES;
+        std::array::from_fn(|word| record + word * WORD_BYTES)
+    }
+}
+
+impl Text {
+    /// Its longest length in bytes.
+    pub fn capacity(self) -> usize {
+        match self {
+            Text::Reason => REASON_BYTES,
+            Text::Answer => ANSWER_BYTES,
+        }
+    }
+
+    /// The offsets of version, length and first byte.
+    pub fn of(self, rank: Rank) -> [usize; 3] {
+        let inside = match self {
+            Text::Reason => REASON,
+            Text::Answer => ANSWER,
+        };
+        let start = part(rank) + inside;
+        [start, start + WORD_BYTES, start + TEXT_HEAD_BYTES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every place of two ranks, as offset and length in bytes.
+    fn places() -> Vec<(usize, usize)> {
+        use Field::*;
+        let fields = [Collectives, Transfers, Issued, Settled, State, Answered, Claim];
+        let mut places = vec![(REQUEST, 8), (TELLER, 8)];
+        for rank in [Rank(0), Rank(1)] {
+            places.extend(fields.map(|field| (field.of(rank), 8)));
+            for text in [Text::Reason, Text::Answer] {
+                let [version, length, bytes] = text.of(rank);
+                places.extend([(version, 8), (length, 8), (bytes, text.capacity())]);
+            }
+            for ring in [Ring::Collectives, Ring::Transfers] {
+                let records = (1..=ring.length()).map(|number| ring.record(rank, number)[0]);
+                places.extend(records.map(|record| (record, RECORD_BYTES)));
+            }
+        }
+        places
+    }
+
+    #[test]
+    fn nothing_overlaps_and_all_is_inside() {
+        let mut places = places();
+        places.sort_unstable();
+        let mut end = 0;
+        for (offset, bytes) in places {
+            assert!(offset >= end && offset.is_multiple_of(WORD_BYTES), "{offset} before {end}");
+            end = offset + bytes;
+        }
+        assert_eq!(end, board_bytes(2));
+    }
+}

@@ -1,0 +1,171 @@
+//! What a rank has posted: one collective, or one group of point-to-point calls.
+
+use std::fmt;
+
+use msccl_collective::{DataType, Rank, Reduction};
+
+use crate::call::{Call, Combine, Operation, Scalar};
+
+/// A call as the board knows it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Posted {
+    /// Its place among all calls of its rank, counted from 1; means nothing to other ranks.
+    pub sequence: u64,
+    /// What was asked, without addresses, stream and scalar; of a group of transfers, the first.
+    pub call: Call,
+    /// Which kind of call.
+    pub kind: Kind,
+}
+
+/// Which kind of call was posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A collective.
+    Collective {
+        /// Its number among the collectives of the communicator, the same on all ranks.
+        number: u64,
+        /// Whether this rank calls it in place.
+        in_place: bool,
+    },
+    /// Point-to-point calls that go together.
+    Transfers {
+        /// How many.
+        calls: u64,
+    },
+}
+
+impl Posted {
+    /// Its number, which all ranks share, if it is a collective.
+    pub fn number(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Collective { number, .. } => Some(number),
+            Kind::Transfers { .. } => None,
+        }
+    }
+
+    /// What all ranks must say alike of a collective. Whether a rank calls a collective with a
+    /// root in place is its own affair, and so are the scalars of a scaled sum.
+    pub fn agreement(&self) -> String {
+        let rootless = self.call.operation.peer().is_none();
+        match self.kind {
+            Kind::Collective { in_place: true, .. } if rootless => format!("{} in place", self.call),
+            Kind::Collective { .. } | Kind::Transfers { .. } => self.call.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Posted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sequence: _, call, kind } = self;
+        match kind {
+            Kind::Collective { number, in_place: _ } => write!(f, "call {number}, {call}"),
+            Kind::Transfers { calls: 0 | 1 } => write!(f, "{call}"),
+            Kind::Transfers { calls: 2 } => write!(f, "{call} and one more transfer"),
+            Kind::Transfers { calls } => write!(f, "{call} and {} more transfers", calls - 1),
+        }
+    }
+}
+
+const SCALED: u64 = 0xff;
+const IN_PLACE: u64 = 1 << 24;
+
+/// Operation, data type, reduction, in place and peer in one word.
+pub(super) fn pack(call: &Call, in_place: bool) -> u64 {
+    let operation = match call.operation {
+        Operation::AllReduce(_) => 1,
+        Operation::AllGather => 2,
+        Operation::ReduceScatter(_) => 3,
+        Operation::AllToAll => 4,
+        Operation::Broadcast(_) => 5,
+        Operation::Reduce(..) => 6,
+        Operation::Gather(_) => 7,
+        Operation::Scatter(_) => 8,
+        Operation::Send(_) => 9,
+        Operation::Receive(_) => 10,
+    };
+    let combine = match call.operation.combine() {
+        None => 0,
+        Some(Combine::Plain(reduction)) => reduction as u64 + 1,
+        Some(Combine::Scaled(_)) => SCALED,
+    };
+    let peer = call.operation.peer().map_or(0, |rank| u64::from(rank.0));
+    let in_place = if in_place { IN_PLACE } else { 0 };
+    operation | (call.data_type as u64) << 8 | combine << 16 | in_place | peer << 32
+}
+
+/// What [`pack`] packed; `None` if no call packs to that.
+pub(super) fn unpack(word: u64, count: u64) -> Option<(Call, bool)> {
+    let byte = |shift: u32| (word >> shift) & 0xff;
+    let peer = Rank((word >> 32) as u32);
+    let combine = || match byte(16) {
+        SCALED => Some(Combine::Scaled(Scalar::Immediate(0))),
+        code => {
+            let reduction = Reduction::ALL.get((code as usize).checked_sub(1)?)?;
+            Some(Combine::Plain(*reduction))
+        }
+    };
+    let operation = match byte(0) {
+        1 => Operation::AllReduce(combine()?),
+        2 => Operation::AllGather,
+        3 => Operation::ReduceScatter(combine()?),
+        4 => Operation::AllToAll,
+        5 => Operation::Broadcast(peer),
+        6 => Operation::Reduce(peer, combine()?),
+        7 => Operation::Gather(peer),
+        8 => Operation::Scatter(peer),
+        9 => Operation::Send(peer),
+        10 => Operation::Receive(peer),
+        _ => return None,
+    };
+    let data_type = *DataType::ALL.get(byte(8) as usize)?;
+    let call = Call { operation, data_type, count, send: 0, receive: 0, stream: 0 };
+    Some((call, word & IN_PLACE != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operations() -> Vec<Operation> {
+        let scaled = Combine::Scaled(Scalar::Immediate(0));
+        let combines = Reduction::ALL.map(Combine::Plain).into_iter().chain([scaled]);
+        let root = Rank(u32::MAX - 1);
+        let reducing = combines.flat_map(|combine| {
+            use Operation::*;
+            [AllReduce(combine), ReduceScatter(combine), Reduce(root, combine)]
+        });
+        use Operation::*;
+        let moving = [AllGather, AllToAll, Broadcast(root), Gather(root), Scatter(root)];
+        reducing.chain(moving).chain([Send(root), Receive(root)]).collect()
+    }
+
+    #[test]
+    fn every_call_comes_back() {
+        for operation in operations() {
+            for data_type in DataType::ALL {
+                for in_place in [false, true] {
+                    let call =
+                        Call { operation, data_type, count: 7, send: 0, receive: 0, stream: 0 };
+                    assert_eq!(unpack(pack(&call, in_place), 7), Some((call, in_place)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_streams_and_scalars_are_left_out() {
+        let operation = Operation::AllReduce(Combine::Scaled(Scalar::At(8)));
+        let call =
+            Call { operation, data_type: DataType::F32, count: 1, send: 1, receive: 2, stream: 3 };
+        let (bare, _) = unpack(pack(&call, false), 1).unwrap();
+        assert_eq!(bare.operation, Operation::AllReduce(Combine::Scaled(Scalar::Immediate(0))));
+        assert_eq!((bare.send, bare.receive, bare.stream), (0, 0, 0));
+    }
+
+    #[test]
+    fn nonsense_is_no_call() {
+        for word in [0, 11, 1, 1 | 6 << 16, 2 | 12 << 8] {
+            assert_eq!(unpack(word, 1), None, "{word:#x}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Requests for a story and their answers, on the board.
+//!
+//! Requests are numbered for all ranks together. A rank that wants a story *claims* a request,
+//! its own or one that was just made; of those who claim it, one becomes its *teller*.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use msccl_collective::Rank;
+
+use super::layout::{Field, REQUEST, TELLER, Text};
+use super::Board;
+
+impl Board {
+    /// The number of the latest request; 0 before the first.
+    pub fn request(&self) -> u64 {
+        self.word(REQUEST).load(Ordering::Acquire)
+    }
+
+    /// Makes a request after `latest`, unless somebody was faster. Answers the latest one.
+    pub fn make_request(&self, latest: u64) -> u64 {
+        let (made, order) = (latest + 1, Ordering::AcqRel);
+        match self.word(REQUEST).compare_exchange(latest, made, order, Ordering::Acquire) {
+            Ok(_) => made,
+            Err(newer) => newer,
+        }
+    }
+
+    /// This rank would tell the story of `request`.
+    pub fn claim(&self, request: u64) {
+        self.own(Field::Claim).store(request, Ordering::Release);
+    }
+
+    /// Who would tell the story of `request`.
+    pub fn claimants(&self, request: u64) -> BTreeSet<Rank> {
+        let claim = |rank| self.word(Field::Claim.of(rank)).load(Ordering::Acquire);
+        self.ranks().filter(|rank| claim(*rank) == request).collect()
+    }
+
+    /// Makes this rank the teller of `request`, unless there is one. Answers who it is.
+    pub fn become_teller(&self, request: u64) -> Rank {
+        let current = self.word(TELLER).load(Ordering::Acquire);
+        if let Some(teller) = teller_of(current, request) {
+            return teller;
+        }
+        let (mine, order) = (request << 32 | u64::from(self.me.0), Ordering::AcqRel);
+        match self.word(TELLER).compare_exchange(current, mine, order, Ordering::Acquire) {
+            Ok(_) => self.me,
+            Err(newer) => teller_of(newer, request).unwrap_or(self.me),
+        }
+    }
+
+    /// Who tells the story of `request`, or of a later one.
+    pub fn teller(&self, request: u64) -> Option<Rank> {
+        teller_of(self.word(TELLER).load(Ordering::Acquire), request)
+    }
+
+    /// This rank answers `request`. One thread at a time.
+    pub fn answer(&self, request: u64, text: &str) {
+        self.write_text(Text::Answer, text);
+        self.own(Field::Answered).store(request, Ordering::Release);
+    }
+
+    /// The latest request that `rank` has answered.
+    pub fn answered(&self, rank: Rank) -> u64 {
+        self.word(Field::Answered.of(rank)).load(Ordering::Acquire)
+    }
+
+    /// What `rank` answered to `request`, or to a later one.
+    pub fn answer_of(&self, rank: Rank, request: u64) -> Option<String> {
+        let answered = self.answered(rank) >= request;
+        answered.then(|| self.read_text(rank, Text::Answer)).flatten()
+    }
+}
+
+fn teller_of(word: u64, request: u64) -> Option<Rank> {
+    (word >> 32 >= request).then_some(Rank(word as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_many_becomes_the_teller() {
+        let first = Board::alone(Rank(0), 2);
+        let second = first.seen_by(Rank(1));
+        assert_eq!((first.request(), first.teller(1)), (0, None));
+        assert_eq!((first.make_request(0), second.make_request(0)), (1, 1));
+        [&first, &second].map(|board| board.claim(1));
+        assert_eq!(first.claimants(1).len(), 2);
+        assert_eq!((second.become_teller(1), first.become_teller(1)), (Rank(1), Rank(1)));
+        assert_eq!((first.teller(1), first.teller(2)), (Some(Rank(1)), None));
+        assert_eq!((first.make_request(1), first.become_teller(2)), (2, Rank(0)));
+        assert_eq!(second.teller(1), Some(Rank(0)));
+    }
+
+    #[test]
+    fn an_answer_is_for_its_request_and_all_before() {
+        let board = Board::alone(Rank(0), 1);
+        assert_eq!(board.answer_of(Rank(0), 1), None);
+        board.answer(2, "here");
+        assert_eq!(board.answer_of(Rank(0), 1).as_deref(), Some("here"));
+        assert_eq!(board.answer_of(Rank(0), 3), None);
+    }
+}

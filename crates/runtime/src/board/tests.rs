@@ -1,0 +1,214 @@
+//! The board among ranks on threads, each with a group of its own.
+
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+use msccl_collective::{DataType, Rank, Reduction};
+use msccl_fabric::{self as fabric, Group, Newcomer, UniqueId};
+
+use super::check::{agree, compare, first_difference};
+use super::*;
+use crate::call::{Combine, Operation};
+use crate::error::ErrorKind;
+
+pub(crate) const SUM: Combine = Combine::Plain(Reduction::Sum);
+
+/// A call of `count` elements of `f32`.
+pub(crate) fn call(operation: Operation, count: u64) -> Call {
+    Call { operation, data_type: DataType::F32, count, send: 0, receive: 0, stream: 0 }
+}
+
+/// Who joins for a test.
+pub(crate) fn newcomer(rank: u32, ranks: u32) -> Newcomer {
+    Newcomer { rank: Rank(rank), ranks, facts: Vec::new(), description: Vec::new() }
+}
+
+/// Generous limits, so that only what should fail fails even on a busy machine.
+pub(crate) fn settings() -> fabric::Settings {
+    let operation_timeout = Some(Duration::from_secs(20));
+    fabric::Settings { operation_timeout, ..fabric::Settings::default() }
+}
+
+/// Runs `rank` on as many threads as there are ranks, each with its group; answers by rank.
+pub(crate) fn run<T: Send>(ranks: u32, rank: impl Fn(Group) -> T + Sync) -> Vec<T> {
+    let id = UniqueId::create(&settings()).unwrap();
+    let live = |index| rank(Group::join(&[id], &newcomer(index, ranks), &settings()).unwrap());
+    thread::scope(|scope| {
+        let live = &live;
+        let threads: Vec<_> = (0..ranks).map(|index| scope.spawn(move || live(index))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Both ranks of a board of two.
+fn two() -> (Board, Board) {
+    let first = Board::alone(Rank(0), 2);
+    let second = first.seen_by(Rank(1));
+    (first, second)
+}
+
+#[test]
+fn ranks_of_a_group_see_one_another() {
+    run(4, |group| {
+        let board = Board::join(&group).unwrap();
+        let me = group.rank();
+        assert_eq!(board.post(1, &call(Operation::AllGather, u64::from(me.0)), false), 1);
+        board.mark(State::Aborted, &format!("{me} had enough"));
+        group.barrier().unwrap();
+        for rank in board.ranks() {
+            assert_eq!(board.collective(rank, 1).unwrap().call.count, u64::from(rank.0));
+            assert_eq!(board.state(rank), State::Aborted);
+            assert_eq!(board.reason(rank), format!("{rank} had enough"));
+        }
+        group.barrier().unwrap();
+    });
+}
+
+#[test]
+fn ranks_on_several_hosts_are_refused_on_all() {
+    let id = UniqueId::create(&settings()).unwrap();
+    let errors = thread::scope(|scope| {
+        let live = |rank: u32| {
+            let host = Some(format!("host{}", rank / 2));
+            let settings = fabric::Settings { host, ..settings() };
+            let group = Group::join(&[id], &newcomer(rank, 3), &settings).unwrap();
+            let error = Board::join(&group).err().unwrap();
+            group.barrier().unwrap();
+            error
+        };
+        let live = &live;
+        let threads: Vec<_> = (0..3).map(|rank| scope.spawn(move || live(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+        let text = error.to_string();
+        assert!(text.starts_with("ranks on several hosts are not served yet: r0 on "), "{text}");
+        assert!(text.contains(", r2 on "), "{text}");
+    }
+}
+
+#[test]
+fn calls_of_both_kinds_are_found_in_order() {
+    let (first, second) = two();
+    assert_eq!((second.last(Rank(0)), second.first_from(Rank(0), 1)), (None, None));
+    first.post(1, &call(Operation::AllGather, 8), false);
+    let transfers = [Operation::Send(Rank(1)), Operation::Receive(Rank(1))];
+    first.post_transfers(2, &transfers.map(|operation| call(operation, 4)));
+    assert_eq!(first.post(3, &call(Operation::AllReduce(SUM), 2), true), 2);
+    let from = |sequence| second.first_from(Rank(0), sequence).unwrap().to_string();
+    assert_eq!(from(1), "call 1, allgather of 8 f32");
+    assert_eq!(from(2), "send of 4 f32 to r1 and one more transfer");
+    assert_eq!(from(3), "call 2, allreduce of 2 f32 sum");
+    assert_eq!(second.last(Rank(0)).unwrap().sequence, 3);
+    assert_eq!((second.issued(Rank(0)), second.collectives(Rank(0))), (3, 2));
+    assert_eq!(second.last(Rank(1)), None);
+}
+
+#[test]
+fn old_records_make_room_for_new_ones() {
+    let (first, second) = two();
+    let last = layout::COLLECTIVES + 10;
+    (1..=last).for_each(|number| {
+        first.post(number, &call(Operation::AllGather, number), false);
+    });
+    assert_eq!(second.collective(Rank(0), 10), None);
+    assert_eq!(second.collective(Rank(0), 11).unwrap().call.count, 11);
+    assert_eq!(second.first_from(Rank(0), 1).unwrap().sequence, 11);
+    assert_eq!(second.collective(Rank(0), last + 1), None);
+}
+
+/// While one rank posts as fast as it can, another never sees parts of two records as one.
+#[test]
+fn records_are_seen_whole() {
+    let (first, second) = two();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..=100_000 {
+                first.post(number, &call(Operation::AllGather, number), number % 2 == 0);
+            }
+        });
+        while second.collectives(Rank(0)) < 100_000 {
+            let oldest = second.collectives(Rank(0)).saturating_sub(layout::COLLECTIVES - 1);
+            let Some(posted) = second.collective(Rank(0), oldest) else { continue };
+            let in_place = posted.sequence % 2 == 0;
+            assert_eq!(posted.kind, Kind::Collective { number: oldest, in_place });
+            assert_eq!((posted.sequence, posted.call.count), (oldest, oldest));
+        }
+    });
+}
+
+#[test]
+fn settled_calls_only_grow() {
+    let (first, _) = two();
+    [3, 2].map(|sequence| first.settle(sequence));
+    assert_eq!(first.settled(), 3);
+}
+
+#[test]
+fn ranks_agree_on_what_must_be_alike() {
+    let check = |one: (Operation, bool), two: (Operation, bool), expected: Option<&str>| {
+        let (first, second) = self::two();
+        first.post(1, &call(one.0, 8), one.1);
+        first.post_transfers(2, &[call(Operation::Send(Rank(1)), 4)]);
+        second.post(1, &call(two.0, 8), two.1);
+        let difference = compare(&first, 1).map(|difference| difference.to_string());
+        assert_eq!(difference.as_deref(), expected);
+        assert_eq!(first_difference(&second), compare(&first, 1));
+        let failure = OnceLock::new();
+        let (mine, theirs) = (agree(&first, 1, &failure), agree(&second, 1, &failure));
+        assert_eq!(mine, theirs);
+        assert_eq!(mine.is_err(), expected.is_some());
+    };
+    let sum = Operation::AllReduce(SUM);
+    let scaled = Operation::AllReduce(Combine::Scaled(crate::call::Scalar::At(64)));
+    check((sum, true), (sum, true), None);
+    let (gather, reduce) = (Operation::Gather(Rank(0)), Operation::Reduce(Rank(1), SUM));
+    check((gather, true), (gather, false), None);
+    let text = "call 1 differs: r0: allreduce of 8 f32 sum in place; r1: allreduce of 8 f32 sum";
+    check((sum, true), (sum, false), Some(text));
+    let text = "call 1 differs: r0: allreduce of 8 f32 sum; r1: allreduce of 8 f32 scaled sum";
+    check((sum, false), (scaled, false), Some(text));
+    let text = "call 1 differs: r0: gather of 8 f32 root r0; r1: reduce of 8 f32 sum root r1";
+    check((gather, false), (reduce, false), Some(text));
+}
+
+#[test]
+fn differences_group_those_who_say_the_same() {
+    let board = Board::alone(Rank(0), 12);
+    for rank in board.ranks() {
+        let count = if rank == Rank(3) { 512 } else { 1024 };
+        board.seen_by(rank).post(1, &call(Operation::AllReduce(SUM), count), false);
+        let count = if rank.0 < 2 { 0 } else { u64::from(rank.0) };
+        board.seen_by(rank).post(2, &call(Operation::AllGather, count), false);
+    }
+    let difference = |number| compare(&board, number).unwrap().to_string();
+    assert_eq!(
+        difference(1),
+        "call 1 differs: r0-r2, r4-r11: allreduce of 1024 f32 sum; r3: allreduce of 512 f32 sum"
+    );
+    let start = "call 2 differs: r0, r1: allgather of 0 f32; r2: allgather of 2 f32; ";
+    assert!(difference(2).starts_with(start), "{}", difference(2));
+    assert!(difference(2).ends_with("; and 5 more"), "{}", difference(2));
+}
+
+#[test]
+fn agreeing_waits_for_the_slowest_and_ends_with_a_failure() {
+    let (first, second) = two();
+    first.post(1, &call(Operation::AllGather, 8), false);
+    let failure = OnceLock::new();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| agree(&first, 1, &failure));
+        thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished());
+        second.post(1, &call(Operation::AllGather, 8), false);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+        first.post(2, &call(Operation::AllGather, 8), false);
+        let waiting = scope.spawn(|| agree(&first, 2, &failure));
+        thread::sleep(Duration::from_millis(50));
+        let error = Error::new(ErrorKind::TimedOut, "r1 has not entered call 2");
+        failure.set(error.clone()).unwrap();
+        assert_eq!(waiting.join().unwrap(), Err(error));
+    });
+}

@@ -1,0 +1,113 @@
+//! The sends and receives of one group, taken apart: copies within this rank, and transfers.
+
+use std::collections::VecDeque;
+
+use msccl_collective::Rank;
+
+use crate::call::{Call, Operation};
+use crate::engine::{Transfer, Way};
+use crate::error::Error;
+
+/// What a group's point-to-point calls come to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Exchange {
+    /// From this rank to itself.
+    pub copies: Vec<Copy>,
+    /// With other ranks, in the order of the calls.
+    pub transfers: Vec<Transfer>,
+}
+
+/// A copy within this rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Copy {
+    pub from: u64,
+    pub to: u64,
+    pub bytes: u64,
+}
+
+/// The exchange of `calls` on `rank`; collectives among them are passed over. The k-th send to this
+/// rank itself meets the k-th receive from it.
+///
+/// # Errors
+///
+/// A send to this rank itself has no receive of the same size in the group, or the other way round.
+pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error> {
+    let mut exchange = Exchange::default();
+    let (mut sends, mut receives) = (VecDeque::new(), VecDeque::new());
+    for call in calls {
+        let (peer, way, address) = match call.operation {
+            Operation::Send(peer) => (peer, Way::Out, call.send),
+            Operation::Receive(peer) => (peer, Way::In, call.receive),
+            _ => continue,
+        };
+        let bytes = call.block_bytes()?;
+        match (peer == rank, way) {
+            (false, _) if bytes == 0 => {}
+            (false, _) => exchange.transfers.push(Transfer { peer, way, address, bytes }),
+            (true, Way::Out) => sends.push_back((address, bytes)),
+            (true, Way::In) => receives.push_back((address, bytes)),
+        }
+    }
+    while let (Some((from, sent)), Some((to, received))) = (sends.pop_front(), receives.pop_front()) {
+        if sent != received {
+            let text = format!("{rank} sends {sent} bytes to itself and receives {received}");
+            return Err(Error::invalid_usage(text));
+        }
+        if sent != 0 && from != to {
+            exchange.copies.push(Copy { from, to, bytes: sent });
+        }
+    }
+    Ok(exchange)
+}
+
+/// Whether every send to `rank` itself has its receive among `calls`.
+pub(super) fn admit(calls: &[Call], rank: Rank) -> Result<(), Error> {
+    let count = |operation: Operation| {
+        calls.iter().filter(|call| call.operation == operation).count()
+    };
+    let (sends, receives) = (count(Operation::Send(rank)), count(Operation::Receive(rank)));
+    if sends == receives {
+        return Ok(());
+    }
+    let text = format!(
+        "{rank} sends {sends} and receives {receives} messages to and from itself; they must be equal \
+         within one group"
+    );
+    Err(Error::invalid_usage(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::DataType;
+
+    use super::*;
+
+    fn call(operation: Operation, count: u64, address: u64) -> Call {
+        let data_type = DataType::I32;
+        Call { operation, data_type, count, send: address, receive: address, stream: 0 }
+    }
+
+    #[test]
+    fn own_messages_are_copied_and_empty_ones_dropped() {
+        let me = Rank(1);
+        let calls = [
+            call(Operation::Send(me), 2, 100),
+            call(Operation::Send(Rank(0)), 3, 200),
+            call(Operation::Receive(Rank(2)), 0, 300),
+            call(Operation::Receive(me), 2, 400),
+        ];
+        admit(&calls, me).unwrap();
+        let exchange = exchange_of(&calls, me).unwrap();
+        assert_eq!(exchange.copies, [Copy { from: 100, to: 400, bytes: 8 }]);
+        let transfer = Transfer { peer: Rank(0), way: Way::Out, address: 200, bytes: 12 };
+        assert_eq!(exchange.transfers, [transfer]);
+    }
+
+    #[test]
+    fn own_messages_must_match() {
+        let me = Rank(1);
+        let calls = [call(Operation::Send(me), 2, 100), call(Operation::Receive(me), 3, 200)];
+        assert!(exchange_of(&calls, me).is_err());
+        assert!(admit(&calls[..1], me).is_err());
+    }
+}

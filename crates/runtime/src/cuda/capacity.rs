@@ -1,0 +1,137 @@
+//! How much a communicator on GPUs sets aside for its wires: the same on all ranks.
+
+use msccl_fabric::Group;
+use msccl_gpu::Context;
+use msccl_ir::Target;
+
+use super::kernels::Kernels;
+use super::links::Place;
+use crate::engine::{Capacity, WireShape};
+use crate::error::{Error, ErrorKind};
+
+/// The most that a rank sets aside, in bytes.
+const BUDGET_BYTES: u64 = 256 << 20;
+
+/// The same in host memory, which is scarcer and slower.
+const HOST_BUDGET_BYTES: u64 = 32 << 20;
+
+/// What all ranks set aside is at most this part of their GPU's memory.
+const PART_OF_MEMORY: u64 = 16;
+
+/// What ranks tell one another of their devices.
+struct Means {
+    device: [u8; 16],
+    memory_bytes: u64,
+    blocks: u32,
+}
+
+impl Means {
+    fn of(context: &Context, kernels: &Kernels) -> Result<Self, Error> {
+        let device = context.device();
+        Ok(Self {
+            device: device.uuid()?,
+            memory_bytes: device.memory_bytes()? as u64,
+            blocks: kernels.resident_blocks(),
+        })
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let Self { device, memory_bytes, blocks } = self;
+        [&device[..], &memory_bytes.to_le_bytes(), &blocks.to_le_bytes()].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (device, rest) = bytes.split_first_chunk()?;
+        let (memory_bytes, rest) = rest.split_first_chunk()?;
+        let (blocks, _) = rest.split_first_chunk()?;
+        Some(Self {
+            device: *device,
+            memory_bytes: u64::from_le_bytes(*memory_bytes),
+            blocks: u32::from_le_bytes(*blocks),
+        })
+    }
+}
+
+/// What ranks have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Common {
+    ranks: u32,
+    /// The least memory that a rank may set aside.
+    budget_bytes: u64,
+    /// Thread blocks of a rank that run at once beside those of its neighbours on one GPU.
+    blocks: u32,
+    /// The most ranks that share a GPU.
+    pub sharing: u32,
+}
+
+impl Common {
+    /// What the ranks of `group` have in common. Every rank calls it.
+    pub fn find(group: &Group, context: &Context, kernels: &Kernels) -> Result<Self, Error> {
+        let mine = Means::of(context, kernels)?.to_bytes();
+        let all = group.all_gather(&mine)?;
+        let all: Option<Vec<_>> = all.iter().map(|bytes| Means::from_bytes(bytes)).collect();
+        let all = all.ok_or_else(|| Error::new(ErrorKind::System, "a rank's answer is too short"))?;
+        let sharing = |of: &Means| all.iter().filter(|other| other.device == of.device).count() as u64;
+        let budget = |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
+        let blocks = |of: &Means| u64::from(of.blocks) / sharing(of);
+        Ok(Self {
+            ranks: group.ranks(),
+            budget_bytes: all.iter().map(budget).min().unwrap_or(0),
+            blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
+            sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
+        })
+    }
+
+    /// The wires that this affords in `place`. Links have at least the depth of proofs for the native target.
+    pub fn capacity(&self, place: Place) -> Capacity {
+        let target = Target::native();
+        let budget = match place {
+            Place::Device => self.budget_bytes,
+            Place::Host => self.budget_bytes.min(HOST_BUDGET_BYTES),
+        };
+        let each = budget / u64::from(self.ranks.saturating_sub(1).max(1));
+        let shape = |percent: u64, wires: u32, depth: u32, largest: u64| {
+            let slot = each * percent / 100 / u64::from(wires) / u64::from(depth);
+            let slot_bytes = (slot / 128 * 128).clamp(256, largest) as u32;
+            WireShape { wires, depth, slot_bytes }
+        };
+        let ll128 = match place {
+            Place::Device => shape(20, 32, target.ll128.depth, 32 << 10),
+            // Lines may tear on the way to host memory.
+            Place::Host => WireShape::default(),
+        };
+        Capacity {
+            simple: shape(65, 64, target.simple.depth, 128 << 10),
+            ll: shape(15, 32, target.ll.depth, 16 << 10),
+            ll128,
+            blocks: self.blocks,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::Protocol;
+
+    use super::super::arena::Layout;
+    use super::*;
+
+    #[test]
+    fn wires_stay_within_the_budget() {
+        for ranks in [1, 2, 3, 8, 16, 64] {
+            for budget_bytes in [16 << 20, 64 << 20, BUDGET_BYTES] {
+                let common = Common { ranks, budget_bytes, blocks: 132, sharing: 1 };
+                for place in [Place::Device, Place::Host] {
+                    let capacity = common.capacity(place);
+                    let bytes = Layout::new(ranks, capacity).bytes();
+                    // The least slots of very many ranks may exceed a very small budget.
+                    assert!(ranks > 16 || bytes <= budget_bytes + (4 << 20), "{ranks} {bytes}");
+                    for protocol in Protocol::ALL {
+                        let slot = capacity.wires(protocol).slot_bytes;
+                        assert!(slot.is_multiple_of(128));
+                    }
+                }
+            }
+        }
+    }
+}

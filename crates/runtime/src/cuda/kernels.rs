@@ -1,0 +1,113 @@
+//! The kernels of a device, loaded. A door for `unsafe`.
+//!
+//! Loading waits for kernels that run, one of which may be waiting for another rank of this process;
+//! so everything is loaded at once, when the first communicator on a device is made, and kept as
+//! long as one is left.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use msccl_collective::{DataType, Protocol};
+use msccl_gpu::{Context, Function, Image, Module};
+use msccl_kernels as kernels;
+use msccl_kernels::recipe::Architecture;
+use msccl_plan::launch;
+
+use crate::error::{Error, ErrorKind};
+
+/// Every kernel, ready to be launched.
+pub(super) struct Kernels {
+    interpreters: HashMap<(Protocol, DataType), Function>,
+    scalers: HashMap<DataType, Function>,
+    /// Blocks of the most threads that run on the device at once, by protocol.
+    resident: HashMap<Protocol, u32>,
+}
+
+/// What is loaded, by device.
+static LOADED: Mutex<Option<HashMap<u32, Weak<Kernels>>>> = Mutex::new(None);
+
+impl Kernels {
+    /// The kernels of `context`'s device.
+    pub fn of(context: &Context) -> Result<Arc<Self>, Error> {
+        let ordinal = context.device().ordinal();
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = loaded.get_or_insert_default();
+        if let Some(kernels) = loaded.get(&ordinal).and_then(Weak::upgrade) {
+            return Ok(kernels);
+        }
+        let kernels = Arc::new(Self::load(context)?);
+        loaded.insert(ordinal, Arc::downgrade(&kernels));
+        Ok(kernels)
+    }
+
+    fn load(context: &Context) -> Result<Self, Error> {
+        let mut interpreters = HashMap::new();
+        let mut resident = HashMap::new();
+        for protocol in Protocol::ALL {
+            let kind = module(protocol);
+            let module = load_module(context, kind)?;
+            let mut least = u32::MAX;
+            for data_type in DataType::ALL {
+                let function = module.function(&kind.kernel(data_type.name()))?;
+                let blocks = function.co_resident_blocks(launch::threads_max(protocol), 0)?;
+                least = least.min(blocks);
+                interpreters.insert((protocol, data_type), function);
+            }
+            resident.insert(protocol, least);
+        }
+        let module = load_module(context, kernels::Module::Scale)?;
+        let scaler = |data_type: DataType| {
+            let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
+            Ok::<_, Error>((data_type, function))
+        };
+        let scalers = DataType::ALL.into_iter().map(scaler).collect::<Result<_, _>>()?;
+        Ok(Self { interpreters, scalers, resident })
+    }
+
+    /// The interpreter for one protocol and type.
+    pub fn interpreter(&self, protocol: Protocol, of: DataType) -> Result<&Function, Error> {
+        let function = self.interpreters.get(&(protocol, of));
+        function.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
+    }
+
+    /// The kernel that scales elements of a type.
+    pub fn scaler(&self, of: DataType) -> Result<&Function, Error> {
+        self.scalers.get(&of).ok_or_else(|| Error::internal(format!("no kernel that scales {of}")))
+    }
+
+    /// Blocks that run on the device at once under any protocol, if nothing else runs there.
+    pub fn resident_blocks(&self) -> u32 {
+        self.resident.values().copied().min().unwrap_or(0)
+    }
+}
+
+fn module(protocol: Protocol) -> kernels::Module {
+    match protocol {
+        Protocol::Simple => kernels::Module::Simple,
+        Protocol::Ll => kernels::Module::Ll,
+        Protocol::Ll128 => kernels::Module::Ll128,
+    }
+}
+
+fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Error> {
+    let capability = context.device().compute_capability()?;
+    let (major, minor) = (capability.major, capability.minor);
+    let image = kernels::image(module, major, minor).ok_or_else(|| {
+        let text = format!(
+            "this GPU has compute capability {major}.{minor}; kernels exist from 7.0 on, so use \
+             MSCCL_DEVICE=host"
+        );
+        Error::new(ErrorKind::Cuda, text)
+    })?;
+    let bytes = image.bytes().map_err(|error| Error::internal(error.to_string()))?;
+    let loaded = match image.architecture {
+        Architecture::Portable(_) => {
+            let text = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
+            let text = std::str::from_utf8(text).map_err(|error| Error::internal(error.to_string()))?;
+            Module::load(context, Image::ptx(text))
+        }
+        // SAFETY: the image is a file as the compiler wrote it, and unpacked whole.
+        Architecture::Machine(_) => Module::load(context, unsafe { Image::binary(&bytes) }),
+    };
+    Ok(loaded?)
+}

@@ -1,0 +1,200 @@
+//! Making the wires: every rank's arena, mapped by all ranks. A door for `unsafe`.
+//!
+//! Arenas lie in the memory of their ranks' GPUs, and travel as descriptors of virtual memory, which
+//! works alike between GPUs, between processes, within one process and on one GPU. Where some rank
+//! cannot map another's, all arenas lie in host memory that the GPUs reach; slower, and without
+//! LL128, whose lines the way there may tear.
+
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use msccl_collective::Rank;
+use msccl_fabric::{Group, SharedMemory};
+use msccl_gpu::{Context, DeviceBuffer, DevicePtr, RegisteredMemory, VmmAllocation, VmmMapping};
+
+use super::arena::{Layout, View};
+use crate::error::{Error, ErrorKind};
+
+/// Tags of what ranks send one another.
+const DEVICE_ARENA: u64 = 0x6172_656e_6131;
+const HOST_ARENA: u64 = 0x6172_656e_6132;
+
+/// Where arenas lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// In the memory of their ranks' GPUs.
+    Device,
+    /// In host memory.
+    Host,
+}
+
+/// Why there are no wires.
+#[derive(Debug)]
+pub(super) enum Unmade {
+    /// Some rank cannot map another's arena.
+    Unmappable(Error),
+    /// Anything else, such as exhausted memory.
+    Failed(Error),
+}
+
+impl Unmade {
+    pub fn into_error(self) -> Error {
+        match self {
+            Unmade::Unmappable(error) | Unmade::Failed(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Unmade {
+    fn from(error: Error) -> Self {
+        Unmade::Failed(error)
+    }
+}
+
+/// A rank's wires: its own arena, the mapped arenas of its peers, its counters.
+pub(super) struct Links {
+    pub view: View,
+    /// Keeps the mappings.
+    _arenas: Vec<Arena>,
+    _counters: DeviceBuffer,
+}
+
+/// An arena as this rank has mapped it.
+enum Arena {
+    Device(VmmMapping),
+    Host(HostArena),
+}
+
+impl Arena {
+    fn ptr(&self) -> DevicePtr {
+        match self {
+            Arena::Device(mapping) => mapping.ptr(),
+            Arena::Host(arena) => arena.registered.ptr(),
+        }
+    }
+}
+
+/// Fields drop in order: the registration ends before the mapping.
+struct HostArena {
+    registered: RegisteredMemory,
+    _memory: SharedMemory,
+}
+
+impl Links {
+    /// The wires of this rank under `layout`. Every rank of `group` calls it with the same arguments;
+    /// on failure of one, all fail, and in the same way.
+    pub fn make(
+        group: &Group,
+        context: &Context,
+        layout: Layout,
+        place: Place,
+    ) -> Result<Self, Unmade> {
+        let bytes = usize::try_from(layout.bytes()).unwrap_or(usize::MAX);
+        let maker = Maker { group, context, bytes };
+        let arenas = match place {
+            Place::Device => maker.on_device()?,
+            Place::Host => maker.on_host()?,
+        };
+        let counter_bytes = usize::try_from(layout.counter_bytes()).unwrap_or(usize::MAX);
+        let counters = DeviceBuffer::zeroed(context, counter_bytes.max(8));
+        let counters = agree(group, counters.map_err(Error::from))?;
+        let view = View {
+            layout,
+            me: group.rank(),
+            arenas: arenas.iter().map(Arena::ptr).collect(),
+            counters: counters.ptr(),
+        };
+        Ok(Self { view, _arenas: arenas, _counters: counters })
+    }
+}
+
+/// Makes arenas of `bytes` bytes.
+struct Maker<'a> {
+    group: &'a Group,
+    context: &'a Context,
+    bytes: usize,
+}
+
+impl Maker<'_> {
+    fn on_device(&self) -> Result<Vec<Arena>, Unmade> {
+        let Self { group, context, bytes } = *self;
+        let own = VmmAllocation::new(context, bytes).and_then(|allocation| {
+            let mapping = allocation.map(&[context.device()])?;
+            mapping.span().fill(0)?;
+            Ok((allocation.export()?, mapping))
+        });
+        let (descriptor, mapping) = agree(group, own.map_err(Error::from))?;
+        self.tell(DEVICE_ARENA, &descriptor)?;
+        let mut own = Some(Arena::Device(mapping));
+        let mapped = self.each(&mut own, |peer| {
+            let descriptor = group.receive_fd(peer, DEVICE_ARENA)?;
+            let granularity = context.device().vmm_granularity()?;
+            let bytes = bytes.next_multiple_of(granularity);
+            let allocation = VmmAllocation::import(context, descriptor.as_fd(), bytes)?;
+            Ok(Arena::Device(allocation.map(&[context.device()])?))
+        });
+        agree(group, mapped).map_err(Unmade::Unmappable)
+    }
+
+    fn on_host(&self) -> Result<Vec<Arena>, Unmade> {
+        let Self { group, bytes, .. } = *self;
+        let memory = agree(group, SharedMemory::create(bytes).map_err(Error::from))?;
+        self.tell(HOST_ARENA, &memory)?;
+        let own = self.register(memory);
+        let mut own = Some(agree(group, own)?);
+        let mapped = self.each(&mut own, |peer| {
+            let descriptor = group.receive_fd(peer, HOST_ARENA)?;
+            self.register(SharedMemory::open(descriptor, bytes)?)
+        });
+        Ok(agree(group, mapped)?)
+    }
+
+    fn register(&self, memory: SharedMemory) -> Result<Arena, Error> {
+        let start = NonNull::new(memory.as_ptr())
+            .ok_or_else(|| Error::internal("shared memory lies at address 0"))?;
+        // SAFETY: the mapping lives in the same value and is dropped after the registration; only
+        // kernels use the memory, by the rules of links.
+        let registered = unsafe { RegisteredMemory::new(self.context, start, memory.len()) };
+        Ok(Arena::Host(HostArena { registered: registered?, _memory: memory }))
+    }
+
+    /// Sends this rank's descriptor to all others.
+    fn tell(&self, tag: u64, descriptor: &impl AsFd) -> Result<(), Error> {
+        let me = self.group.rank();
+        for peer in (0..self.group.ranks()).map(Rank).filter(|&peer| peer != me) {
+            self.group.send_fd(peer, tag, descriptor)?;
+        }
+        Ok(())
+    }
+
+    /// The arenas of all ranks: `own`, and what `map` gives for each peer. Every descriptor is taken,
+    /// even after a failure.
+    fn each(
+        &self,
+        own: &mut Option<Arena>,
+        map: impl Fn(Rank) -> Result<Arena, Error>,
+    ) -> Result<Vec<Arena>, Error> {
+        let me = self.group.rank();
+        let arenas = (0..self.group.ranks()).map(Rank).map(|rank| match own.take_if(|_| rank == me) {
+            Some(own) => Ok(own),
+            None => map(rank).map_err(|error| error.while_doing(format_args!("mapping {rank}"))),
+        });
+        let arenas: Vec<_> = arenas.collect();
+        arenas.into_iter().collect()
+    }
+}
+
+/// Whether all ranks were as lucky as this one; if not, all get an error that says who was not.
+pub(super) fn agree<T>(group: &Group, mine: Result<T, Error>) -> Result<T, Error> {
+    let said = mine.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let all = group.all_gather(said.as_bytes())?;
+    let value = mine?;
+    let unlucky = all.iter().enumerate().find(|(_, said)| !said.is_empty());
+    match unlucky {
+        None => Ok(value),
+        Some((rank, said)) => {
+            let text = format!("{}: {}", Rank::from(rank), String::from_utf8_lossy(said));
+            Err(Error::new(ErrorKind::Cuda, text))
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
+//!
+//! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
+//! `links` (the wires), `bind` (plans in the memory of the GPU), `order` (calls in several streams),
+//! `launch`, `watchtower` (abort and progress), `scratch`.
+//!
+//! # Guarantees
+//!
+//! Taking up a call waits for nothing that runs on a GPU, except a copy of a few kilobytes when an
+//! algorithm is used for the first time. It works in a stream that is being captured, and a graph
+//! may be launched again and again, mixed with other calls, as `order` says.
+
+mod arena;
+mod bind;
+mod capacity;
+mod kernels;
+mod launch;
+mod links;
+mod order;
+mod scratch;
+mod watchtower;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use msccl_collective::{DataType, Reduction};
+use msccl_fabric::Group;
+use msccl_gpu::{Context, DeviceBuffer};
+use msccl_plan::launch as abi;
+use msccl_plan::launch::{Launch, Scale};
+
+use crate::call::Scalar;
+use crate::engine::{Capacity, Engine, Job, Scaling, Transfer, Waiting};
+use crate::error::Error;
+use arena::Layout;
+use bind::{Bindings, Bound};
+use capacity::Common;
+use kernels::Kernels;
+use links::{Links, Place, Unmade};
+use order::Order;
+use scratch::Scratch;
+use watchtower::Watchtower;
+
+/// A wait shows in stories when it lasts longer.
+const REPORT_AFTER_US: u32 = 1000;
+
+/// How often somebody who waits for the end of all calls looks.
+const IDLE_POLL: Duration = Duration::from_micros(50);
+
+/// In the number that a kernel reports, the bits of the call; the bits above name the binding.
+const CALL_BITS: u32 = 40;
+
+/// One rank on a GPU.
+pub(crate) struct Rank {
+    context: Context,
+    kernels: Arc<Kernels>,
+    capacity: Capacity,
+    place: Place,
+    sharing: u32,
+    links: Links,
+    watchtower: Watchtower,
+    /// `u64` for each block of the largest grid, and after them the clock.
+    signals: DeviceBuffer,
+    state: Mutex<State>,
+}
+
+/// What changes from call to call.
+struct State {
+    order: Order,
+    bindings: Bindings,
+    scratch: Scratch,
+}
+
+impl Rank {
+    /// This rank of `group` on the GPU of `context`. Every rank calls it.
+    pub fn join(group: &Group, context: &Context, peer_memory: bool) -> Result<Self, Error> {
+        let kernels = links::agree(group, Kernels::of(context))?;
+        let common = Common::find(group, context, &kernels)?;
+        let (place, capacity, links) = make_links(group, context, &common, peer_memory)?;
+        let signals = DeviceBuffer::zeroed(context, 8 * (capacity.blocks as usize + 2));
+        let watchtower = Watchtower::new(context, capacity.blocks);
+        let state = State {
+            order: Order::new(context)?,
+            bindings: Bindings::default(),
+            scratch: Scratch::new(context),
+        };
+        Ok(Self {
+            context: context.clone(),
+            kernels,
+            capacity,
+            place,
+            sharing: common.sharing,
+            links,
+            watchtower: watchtower?,
+            signals: links::agree(group, signals.map_err(Error::from))?,
+            state: Mutex::new(state),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the kernel is told of `job`.
+    fn record(&self, job: &Job<'_>, bound: &Bound, scratch: u64) -> Launch {
+        let shape = self.capacity.wires(job.protocol);
+        let (reduction, divisor) = reduction(job);
+        let clock = self.signals.ptr().offset(8 * self.capacity.blocks as usize);
+        Launch {
+            plan: bound.words.ptr().0,
+            links: bound.links.ptr().0,
+            input: job.send,
+            output: job.receive,
+            scratch,
+            signals: self.signals.ptr().0,
+            clock: clock.0,
+            control: self.watchtower.control(),
+            progress: self.watchtower.progress(),
+            link_depth: shape.depth,
+            slot_bytes: shape.slot_bytes,
+            reduction,
+            divisor,
+            flags: abi::LAUNCH_LINKS_ORDER_MEMORY,
+            report_after_us: REPORT_AFTER_US,
+            call: u64::from(bound.number) << CALL_BITS | job.call & (1 << CALL_BITS) - 1,
+            ..Launch::of(&job.cut)
+        }
+    }
+}
+
+/// The wires: in the memory of GPUs if possible and allowed, in host memory otherwise.
+fn make_links(
+    group: &Group,
+    context: &Context,
+    common: &Common,
+    peer_memory: bool,
+) -> Result<(Place, Capacity, Links), Error> {
+    let make = |place| {
+        let capacity = common.capacity(place);
+        let layout = Layout::new(group.ranks(), capacity);
+        Links::make(group, context, layout, place).map(|links| (place, capacity, links))
+    };
+    let allowed = group.all_gather(&[u8::from(peer_memory)])?;
+    if allowed.iter().all(|said| said == &[1]) {
+        match make(Place::Device) {
+            Err(Unmade::Unmappable(_)) => {}
+            made => return made.map_err(Unmade::into_error),
+        }
+    }
+    make(Place::Host).map_err(Unmade::into_error)
+}
+
+/// The reduction's number, and by what complete sums are divided.
+fn reduction(job: &Job<'_>) -> (u32, u32) {
+    match job.reduction {
+        Reduction::Sum => (abi::REDUCTION_SUM, 0),
+        Reduction::Prod => (abi::REDUCTION_PROD, 0),
+        Reduction::Min => (abi::REDUCTION_MIN, 0),
+        Reduction::Max => (abi::REDUCTION_MAX, 0),
+        Reduction::Avg => {
+            (abi::REDUCTION_SUM, job.prepared.plan.program().average_of.unwrap_or(0))
+        }
+    }
+}
+
+/// For a collective that moves bits and computes nothing: the type that moves most at once.
+fn carrier(job: &Job<'_>) -> DataType {
+    let bits = job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes;
+    match bits.trailing_zeros() {
+        0 => DataType::U8,
+        1 => DataType::F16,
+        2 => DataType::U32,
+        _ => DataType::U64,
+    }
+}
+
+impl Engine for Rank {
+    fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    fn story(&self) -> String {
+        let device = self.context.device();
+        let name = device.name().unwrap_or_else(|_| "a GPU without a name".to_owned());
+        let place = match self.place {
+            Place::Device => "links in GPU memory",
+            Place::Host => "links in host memory",
+        };
+        let shared = match self.sharing {
+            1 => String::new(),
+            ranks => format!(", up to {ranks} ranks on a GPU"),
+        };
+        format!("{name} (device {}), {place}{shared}", device.ordinal())
+    }
+
+    fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
+        let Self { context, kernels, links, .. } = self;
+        let computes = job.prepared.computes;
+        let data_type = if computes { job.data_type } else { carrier(job) };
+        let function = kernels.interpreter(job.protocol, data_type)?;
+        let mut state = self.state();
+        let State { order, bindings, scratch } = &mut *state;
+        let instances = job.cut.instances;
+        let bound = bindings.bind(context, &links.view, job.prepared, job.protocol, instances)?;
+        let chunks = job.prepared.plan.program().geometry.scratch_chunks;
+        let bytes = job.cut.scratch_bytes(chunks);
+        let bytes = bytes.ok_or_else(|| Error::invalid_argument("the call exceeds memory"))?;
+        let record = self.record(job, &bound, scratch.of(bytes)?);
+        let blocks = instances * bound.blocks();
+        let capture = order.before(job.stream)?;
+        let stream = order::stream(context, job.stream);
+        launch::launch(function, stream, blocks, job.threads, &record)?;
+        order.after(job.stream, capture)
+    }
+
+    fn transfers(&self, transfers: &[Transfer], _stream: u64, _call: u64) -> Result<(), Error> {
+        Err(Error::internal(format!("{} transfers", transfers.len())))
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error> {
+        let mut state = self.state();
+        let capture = state.order.before(stream)?;
+        order::copy(&self.context, from, to, bytes, stream)?;
+        state.order.after(stream, capture)
+    }
+
+    fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error> {
+        const THREADS: u32 = 512;
+        let Scaling { from, to, elements, data_type, scalar } = *scaling;
+        let (scalar, scalar_address) = match scalar {
+            Scalar::Immediate(bits) => (bits, 0),
+            Scalar::At(address) => (0, address),
+        };
+        let blocks = elements.div_ceil(u64::from(THREADS)).clamp(1, 256) as u32;
+        let record = Scale { from, to, elements, scalar, scalar_address };
+        let mut state = self.state();
+        let capture = state.order.before(stream)?;
+        let function = self.kernels.scaler(data_type)?;
+        launch::launch(function, order::stream(&self.context, stream), blocks, THREADS, &record)?;
+        state.order.after(stream, capture)
+    }
+
+    fn scratch(&self, bytes: u64) -> Result<u64, Error> {
+        self.state().scratch.of(bytes)
+    }
+
+    fn join_streams(&self, streams: &[u64]) -> Result<(), Error> {
+        self.state().order.join(streams)
+    }
+
+    fn release_streams(&self, streams: &[u64]) -> Result<(), Error> {
+        self.state().order.release(streams)
+    }
+
+    fn waits(&self) -> Vec<Waiting> {
+        let state = self.state();
+        let waiting = self.watchtower.waiting();
+        let told = waiting.into_iter().filter_map(|(block, entry)| {
+            let call = entry.call & ((1 << CALL_BITS) - 1);
+            let bound = state.bindings.by_number((entry.call >> CALL_BITS) as u32)?;
+            Some(bound.waiting(block, call, &entry))
+        });
+        told.collect()
+    }
+
+    fn has_finished(&self, _call: u64) -> bool {
+        // What has not begun, or runs without waiting, is not held up by a rank.
+        !self.watchtower.is_anyone_waiting()
+    }
+
+    fn abort(&self) {
+        self.watchtower.abort();
+    }
+
+    fn quiesce(&self) -> Result<(), Error> {
+        while !self.state().order.is_idle()? {
+            std::thread::sleep(IDLE_POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        // Kernels of this rank may still use what is about to be freed. A failed device has none.
+        let _ = self.quiesce();
+    }
+}
+

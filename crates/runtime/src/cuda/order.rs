@@ -1,0 +1,151 @@
+//! The order of calls on one communicator, whatever streams they come in. A door for `unsafe`.
+//!
+//! Two calls in one stream are in order already. When the stream changes, the new one waits for the
+//! old one: by an event, which within a capture becomes an edge of the graph. A communicator that has
+//! seen two streams marks the end of every call from then on, so that a stream need not live longer
+//! than its caller thinks.
+//!
+//! Not ordered: graphs among one another, and graphs with calls outside of them. Who launches a graph
+//! and calls the same communicator in another stream orders the two.
+
+use msccl_gpu::{CaptureState, Context, CuResult, DevicePtr, Event, StreamRef};
+
+use crate::error::{Error, ErrorKind};
+
+/// What came last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Last {
+    stream: u64,
+    /// The capture it was recorded by.
+    capture: Option<u64>,
+}
+
+/// The order of calls.
+pub(super) struct Order {
+    context: Context,
+    last: Option<Last>,
+    /// Marks the end of the last call outside captures, once `several` streams were seen.
+    end: Event,
+    several: bool,
+}
+
+/// The stream that a caller handed over.
+pub(super) fn stream(context: &Context, raw: u64) -> StreamRef<'_> {
+    let raw = std::ptr::with_exposed_provenance_mut(raw as usize);
+    // SAFETY: a caller of the C API hands over a stream of the communicator's device that lives at
+    // least as long as the call; whoever keeps one longer marks its end with an event.
+    unsafe { StreamRef::from_raw(context, raw) }
+}
+
+/// The capture that records `stream`, if one does.
+pub(super) fn capture_of(stream: StreamRef<'_>) -> Result<Option<u64>, Error> {
+    match stream.capture_state() {
+        Ok(CaptureState::None) => Ok(None),
+        Ok(CaptureState::Active(id)) => Ok(Some(id)),
+        Ok(CaptureState::Invalidated) => {
+            Err(Error::new(ErrorKind::Cuda, "the stream's capture has been invalidated"))
+        }
+        // The legacy stream cannot be asked while others capture, and never captures.
+        Err(error) if error.is(CuResult::STREAM_CAPTURE_IMPLICIT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Copies bytes between buffers of callers, when `raw` gets there.
+pub(super) fn copy(
+    context: &Context,
+    from: u64,
+    to: u64,
+    bytes: u64,
+    raw: u64,
+) -> Result<(), Error> {
+    let (from, to) = (DevicePtr(from), DevicePtr(to));
+    // SAFETY: by the C API the buffers live until the call is done, and in graphs as long as those.
+    Ok(unsafe { stream(context, raw).copy(to, from, bytes as usize)? })
+}
+
+impl Order {
+    pub fn new(context: &Context) -> Result<Self, Error> {
+        let end = Event::ordering(context)?;
+        Ok(Self { context: context.clone(), last: None, end, several: false })
+    }
+
+    /// Before a launch in `raw`: what came before comes first. Whether the launch is captured.
+    pub fn before(&mut self, raw: u64) -> Result<Option<u64>, Error> {
+        let capture = capture_of(stream(&self.context, raw))?;
+        match self.last {
+            Some(last) if last.stream != raw && last.capture == capture => {
+                self.follow(last, raw)?;
+            }
+            Some(_) | None => {}
+        }
+        self.last = Some(Last { stream: raw, capture });
+        Ok(capture)
+    }
+
+    /// Lets the stream `raw` wait for the last call, which was in another one.
+    fn follow(&mut self, last: Last, raw: u64) -> Result<(), Error> {
+        let next = stream(&self.context, raw);
+        match last.capture {
+            Some(_) => {
+                let edge = Event::ordering(&self.context)?;
+                edge.record(stream(&self.context, last.stream))?;
+                Ok(next.wait(&edge)?)
+            }
+            None if self.several => Ok(next.wait(&self.end)?),
+            None => {
+                self.several = true;
+                // The only time that an earlier caller's stream is used again: it may be gone.
+                match self.end.record(stream(&self.context, last.stream)) {
+                    Ok(()) => Ok(next.wait(&self.end)?),
+                    Err(_) => Ok(self.context.synchronize()?),
+                }
+            }
+        }
+    }
+
+    /// After a launch in `raw`.
+    pub fn after(&mut self, raw: u64, capture: Option<u64>) -> Result<(), Error> {
+        match capture {
+            None if self.several => Ok(self.end.record(stream(&self.context, raw))?),
+            None | Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether the last call, and so all before it, is done; never waits.
+    pub fn is_idle(&self) -> Result<bool, Error> {
+        match self.last {
+            Some(Last { capture: None, .. }) if self.several => Ok(self.end.is_done()?),
+            Some(Last { stream: raw, capture: None }) => {
+                // As in `follow`, the stream may be gone; then its work is waited for.
+                let idle = stream(&self.context, raw).is_idle();
+                Ok(idle.or_else(|_| self.context.synchronize().map(|()| true))?)
+            }
+            // What graphs do is known to nobody but the device.
+            Some(Last { capture: Some(_), .. }) => Ok(self.context.synchronize().map(|()| true)?),
+            None => Ok(true),
+        }
+    }
+
+    /// Lets the first of `streams` wait for what the others hold so far.
+    pub fn join(&self, streams: &[u64]) -> Result<(), Error> {
+        let Some((&first, others)) = streams.split_first() else { return Ok(()) };
+        for &other in others {
+            let edge = Event::ordering(&self.context)?;
+            edge.record(stream(&self.context, other))?;
+            stream(&self.context, first).wait(&edge)?;
+        }
+        Ok(())
+    }
+
+    /// Lets all others wait for what the first of `streams` holds so far.
+    pub fn release(&self, streams: &[u64]) -> Result<(), Error> {
+        let Some((&first, others)) = streams.split_first() else { return Ok(()) };
+        if others.is_empty() {
+            return Ok(());
+        }
+        let edge = Event::ordering(&self.context)?;
+        edge.record(stream(&self.context, first))?;
+        others.iter().try_for_each(|&other| Ok(stream(&self.context, other).wait(&edge)?))
+    }
+}

@@ -1,0 +1,154 @@
+//! Whether an algorithm can serve a call, and how it does.
+
+use std::fmt;
+use std::sync::Arc;
+
+use msccl_collective::{Protocol, Reduction};
+use msccl_plan::cut::Cut;
+use msccl_plan::launch;
+use msccl_registry::{Entry, Wanted};
+use msccl_verify::Verified;
+
+use super::tuning::Way;
+use super::{Decision, Request};
+use crate::engine::{Capacity, Prepared};
+use crate::settings::Wish;
+use crate::wiring::links_per_pair;
+
+/// Why an algorithm does not serve, in a phrase.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Unserved(pub String);
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What one instance of an algorithm needs on the rank that needs most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Needs {
+    /// Links from one rank to another.
+    pub links: u32,
+    /// Thread blocks.
+    pub blocks: u32,
+    /// Messages that a link must hold.
+    pub depth: u32,
+}
+
+impl Needs {
+    pub fn of(verified: &Verified) -> Self {
+        let algorithm = verified.algorithm();
+        let blocks = algorithm.ranks.iter().map(|rank| rank.thread_blocks.len()).max();
+        Self {
+            links: links_per_pair(algorithm),
+            blocks: blocks.unwrap_or(0) as u32,
+            depth: verified.facts().least_link_depth,
+        }
+    }
+}
+
+/// An algorithm, on its way to a decision.
+pub(super) struct Candidate<'a> {
+    pub entry: &'a Entry,
+    pub needs: Needs,
+    pub prepared: Arc<Prepared>,
+    pub capacity: &'a Capacity,
+}
+
+impl Candidate<'_> {
+    /// How it serves `request` in the given way, as far as the wish allows.
+    pub fn serve(
+        self,
+        request: &Request,
+        way: &Way,
+        wish: &Wish,
+        ranks: u32,
+    ) -> Result<Decision, Unserved> {
+        self.admits(request, ranks)?;
+        let protocol = self.protocol(wish.protocol.unwrap_or(way.protocol));
+        let instances = self.instances(protocol, wish.instances.unwrap_or(way.instances))?;
+        let program = self.prepared.plan.program();
+        let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
+        let element_bytes = request.data_type.size_bytes() as u64;
+        let cut =
+            Cut::within(program, request.count, element_bytes, instances, protocol, slot_bytes)
+                .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
+        let threads = program.threads.unwrap_or(way.threads);
+        let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
+        Ok(Decision { prepared: self.prepared, protocol, threads, cut, passed_over: Vec::new() })
+    }
+
+    /// Whether the algorithm is for such calls.
+    fn admits(&self, request: &Request, ranks: u32) -> Result<(), Unserved> {
+        let refuse = |reason: String| Err(Unserved(reason));
+        let algorithm = self.entry.verified.algorithm();
+        let placement = algorithm.placement;
+        let rooted = request.wanted.root().is_some();
+        let serves = match (self.entry.loaded && rooted, request.in_place) {
+            // Only the root knows its placement, and others must not need to.
+            (true, _) => placement.serves_in_place() && placement.serves_out_of_place(),
+            (false, true) => placement.serves_in_place(),
+            (false, false) => placement.serves_out_of_place(),
+        };
+        if !serves {
+            return refuse(format!("it runs {placement}"));
+        }
+        let bytes = request.bytes(ranks);
+        if !algorithm.sizes.contains(bytes) {
+            return refuse(format!("it is for {}, the call has {bytes} bytes", algorithm.sizes));
+        }
+        let program = self.prepared.plan.program();
+        let count = usize::try_from(request.count).unwrap_or(usize::MAX);
+        if !program.serves(count) {
+            let chunks = program.geometry.block_chunks;
+            return refuse(format!("it serves counts that {chunks} divides"));
+        }
+        if request.reduction == Some(Reduction::Avg) && program.average_of.is_none() {
+            return refuse("its sums are not complete at one set of steps, so it has no avg".into());
+        }
+        Ok(())
+    }
+
+    /// `wished`, if the engine speaks it; every engine speaks Simple.
+    fn protocol(&self, wished: Protocol) -> Protocol {
+        if self.capacity.wires(wished).wires == 0 { Protocol::Simple } else { wished }
+    }
+
+    /// As many instances as wished, or as fit.
+    fn instances(&self, protocol: Protocol, wished: u32) -> Result<u32, Unserved> {
+        let Needs { links, blocks, depth } = self.needs;
+        let shape = self.capacity.wires(protocol);
+        if depth > shape.depth {
+            let has = shape.depth;
+            return Err(Unserved(format!("its links need a depth of {depth}, there is {has}")));
+        }
+        let by_wires = shape.wires / links.max(1);
+        let by_blocks = self.capacity.blocks / blocks.max(1);
+        match (by_wires, by_blocks) {
+            (0, _) => {
+                let has = shape.wires;
+                Err(Unserved(format!("it has {links} links from a rank to another, at most {has}")))
+            }
+            (_, 0) => {
+                let has = self.capacity.blocks;
+                Err(Unserved(format!("it has {blocks} thread blocks, {has} run at once")))
+            }
+            (wires, at_once) => Ok(wished.clamp(1, wires.min(at_once))),
+        }
+    }
+}
+
+/// The root is part of what is wanted; without it, for tables.
+pub(super) fn family(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::AllReduce => "allreduce",
+        Wanted::AllGather => "allgather",
+        Wanted::ReduceScatter => "reducescatter",
+        Wanted::AllToAll => "alltoall",
+        Wanted::Broadcast(_) => "broadcast",
+        Wanted::Reduce(_) => "reduce",
+        Wanted::Gather(_) => "gather",
+        Wanted::Scatter(_) => "scatter",
+    }
+}

@@ -1,0 +1,259 @@
+//! Which algorithm serves a call, and how: taken once for a shape of call, then remembered.
+//!
+//! Loaded algorithms come first, in the order of their files; then those built in, in the order of
+//! [`tuning`]; then any that serves. The choice depends on nothing but what all ranks have in common:
+//! the registry, the capacity of the engines, and the arguments that ranks must give alike. So all
+//! ranks choose alike without a word.
+//!
+//! Absent: addresses, streams, the execution.
+
+mod candidate;
+mod tuning;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use msccl_collective::{DataType, Protocol, Rank, Reduction};
+use msccl_plan::Plan;
+use msccl_plan::cut::Cut;
+use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
+
+use crate::engine::{Capacity, Prepared};
+use crate::error::{Error, ErrorKind};
+use crate::settings::Wish;
+use crate::wiring::Wiring;
+use candidate::{Candidate, Needs, Unserved};
+pub(crate) use tuning::Machine;
+use tuning::Way;
+
+/// Decisions that are remembered; when there are more shapes of calls, all are forgotten.
+const DECISIONS_MAX: usize = 4096;
+
+/// What tells shapes of calls apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Request {
+    pub wanted: Wanted,
+    pub in_place: bool,
+    pub data_type: DataType,
+    /// `None` where nothing is combined.
+    pub reduction: Option<Reduction>,
+    /// Elements of one block.
+    pub count: u64,
+}
+
+impl Request {
+    /// Bytes of the larger buffer, which is what ranges of sizes and tunings speak of.
+    pub fn bytes(&self, ranks: u32) -> u64 {
+        let block = self.count.saturating_mul(self.data_type.size_bytes() as u64);
+        match self.wanted {
+            Wanted::AllReduce | Wanted::Broadcast(_) | Wanted::Reduce(_) => block,
+            Wanted::AllGather
+            | Wanted::ReduceScatter
+            | Wanted::AllToAll
+            | Wanted::Gather(_)
+            | Wanted::Scatter(_) => block.saturating_mul(u64::from(ranks)),
+        }
+    }
+}
+
+/// What serves a call.
+pub(crate) struct Decision {
+    pub prepared: Arc<Prepared>,
+    pub protocol: Protocol,
+    pub threads: u32,
+    pub cut: Cut,
+    /// Loaded algorithms that were asked first, and why they do not serve.
+    pub passed_over: Vec<String>,
+}
+
+impl Decision {
+    /// In words: `allreduce/ring (Simple, 4 instances of 2 thread blocks, 512 threads)`.
+    pub fn story(&self) -> String {
+        let Decision { prepared, protocol, threads, cut, passed_over: _ } = self;
+        let blocks = prepared.plan.program().thread_blocks.len();
+        let instances = cut.instances;
+        let (name, rounds) = (&prepared.name, cut.rounds);
+        format!(
+            "{name} ({protocol}, {instances} × {blocks} thread blocks of {threads} threads, rounds: \
+             {rounds})"
+        )
+    }
+}
+
+/// Chooses, for one rank of one communicator.
+pub(crate) struct Selector {
+    registry: Arc<Registry>,
+    rank: Rank,
+    capacity: Capacity,
+    machine: Machine,
+    wish: Wish,
+    known: Mutex<Known>,
+}
+
+/// What was found out so far.
+#[derive(Default)]
+struct Known {
+    decisions: HashMap<Request, Arc<Decision>>,
+    prepared: HashMap<Fingerprint, Arc<Prepared>>,
+    needs: HashMap<Fingerprint, Needs>,
+}
+
+impl Selector {
+    pub fn new(
+        registry: Arc<Registry>,
+        rank: Rank,
+        capacity: Capacity,
+        machine: Machine,
+        wish: Wish,
+    ) -> Self {
+        Self { registry, rank, capacity, machine, wish, known: Mutex::default() }
+    }
+
+    /// What serves `request`, and whether that was found out only now.
+    ///
+    /// # Errors
+    ///
+    /// Nothing serves it, with the reasons.
+    pub fn choose(&self, request: &Request) -> Result<(Arc<Decision>, bool), Error> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(decision) = known.decisions.get(request) {
+            return Ok((decision.clone(), false));
+        }
+        let decision = Arc::new(self.decide(&mut known, request)?);
+        if known.decisions.len() >= DECISIONS_MAX {
+            known.decisions.clear();
+        }
+        known.decisions.insert(*request, decision.clone());
+        Ok((decision, true))
+    }
+
+    fn decide(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
+        let mut passed_over = Vec::new();
+        let built_in = self.registry.built_in(request.wanted, request.in_place);
+        let loaded = self.registry.loaded().iter().filter(|entry| {
+            request.wanted.is(&entry.verified.algorithm().collective.kind)
+        });
+        for entry in loaded {
+            match self.try_loaded(known, entry, request) {
+                Ok(decision) => return Ok(Decision { passed_over, ..decision }),
+                Err(why) => passed_over.push(format!("{} does not serve: {why}", entry.name)),
+            }
+        }
+        let mut reasons = Vec::new();
+        for (entry, way) in self.ways(&built_in, request) {
+            match self.try_one(known, entry, &way, request) {
+                Ok(decision) => return Ok(Decision { passed_over, ..decision }),
+                Err(why) => reasons.push(format!("{}: {why}", entry.name)),
+            }
+        }
+        reasons.dedup();
+        let text = format!("no algorithm serves {request:?}: {}", reasons.join("; "));
+        Err(Error::new(ErrorKind::InvalidUsage, text))
+    }
+
+    /// The built-in algorithms and how to run them, best first.
+    fn ways<'a>(
+        &self,
+        built_in: &'a [Entry],
+        request: &Request,
+    ) -> impl Iterator<Item = (&'a Entry, Way)> {
+        let ranks = self.registry.shape().ranks;
+        let bytes = request.bytes(ranks);
+        let preferred = tuning::ways(self.machine, request.wanted, ranks, bytes);
+        let fallback = tuning::fallback(self.machine);
+        let wished = self.wish.algorithm.clone();
+        let named = preferred.into_iter().filter_map(move |way| {
+            let entry = built_in.iter().find(|entry| way.algorithm == Some(entry.name.as_str()))?;
+            Some((entry, way))
+        });
+        let any = built_in.iter().map(move |entry| (entry, fallback));
+        let all: Vec<_> = named.chain(any).collect();
+        let wanted = |name: &str| wished.as_deref().is_some_and(|wish| name.contains(wish));
+        // What was wished for comes first; what was not is still better than nothing.
+        let (first, rest): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(entry, _)| wanted(&entry.name));
+        first.into_iter().chain(rest)
+    }
+
+    fn try_loaded(
+        &self,
+        known: &mut Known,
+        entry: &Entry,
+        request: &Request,
+    ) -> Result<Decision, Unserved> {
+        let protocol = entry.verified.algorithm().protocol;
+        let way = Way { protocol, instances: 1, ..tuning::fallback(self.machine) };
+        self.try_one(known, entry, &way, request)
+    }
+
+    fn try_one(
+        &self,
+        known: &mut Known,
+        entry: &Entry,
+        way: &Way,
+        request: &Request,
+    ) -> Result<Decision, Unserved> {
+        let needs = known.needs.entry(entry.fingerprint);
+        let needs = *needs.or_insert_with(|| Needs::of(&entry.verified));
+        let prepared = match known.prepared.get(&entry.fingerprint) {
+            Some(prepared) => prepared.clone(),
+            None => {
+                let prepared = Arc::new(prepare(entry, self.rank)?);
+                known.prepared.insert(entry.fingerprint, prepared.clone());
+                prepared
+            }
+        };
+        let wish = &self.wish;
+        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity };
+        candidate.serve(request, way, wish, self.registry.shape().ranks)
+    }
+
+    /// All that could serve `request`, in the order of preference, with the reason where one does not.
+    pub fn explain(&self, request: &Request) -> Vec<Alternative> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let built_in = self.registry.built_in(request.wanted, request.in_place);
+        let loaded = self.registry.loaded().iter().filter(|entry| {
+            request.wanted.is(&entry.verified.algorithm().collective.kind)
+        });
+        let mut told = Vec::new();
+        for entry in loaded {
+            told.push(Alternative::of(entry, self.try_loaded(&mut known, entry, request)));
+        }
+        for (entry, way) in self.ways(&built_in, request) {
+            let told_already = told.iter().any(|of: &Alternative| of.name == entry.name);
+            if !told_already {
+                told.push(Alternative::of(entry, self.try_one(&mut known, entry, &way, request)));
+            }
+        }
+        told
+    }
+}
+
+/// An algorithm that might serve a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Alternative {
+    /// Its name.
+    pub name: String,
+    /// Whether it was loaded.
+    pub loaded: bool,
+    /// How it would serve, or why it does not.
+    pub verdict: Result<String, String>,
+}
+
+impl Alternative {
+    fn of(entry: &Entry, decision: Result<Decision, Unserved>) -> Self {
+        let verdict = decision.map(|decision| decision.story()).map_err(|why| why.to_string());
+        Self { name: entry.name.clone(), loaded: entry.loaded, verdict }
+    }
+}
+
+/// This rank's part of an algorithm, ready to be bound.
+fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
+    let plan = Plan::of(&entry.verified, rank).map_err(|error| Unserved(error.to_string()))?;
+    msccl_plan::launch::holds(plan.program()).map_err(|error| Unserved(error.to_string()))?;
+    let wiring = Wiring::of(plan.program());
+    let steps = plan.program().thread_blocks.iter().flat_map(|block| &block.steps);
+    let computes = steps.clone().any(|step| step.sources.len() > 1 || step.completes);
+    let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
+    Ok(Prepared { name, fingerprint, plan, wiring, computes })
+}
