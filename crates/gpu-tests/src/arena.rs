@@ -19,7 +19,10 @@ pub struct Arena {
 enum Memory {
     None,
     /// Bytes that an engine may write while others look; `offset` is where the arena begins.
-    Host { bytes: Vec<AtomicU8>, offset: usize },
+    Host {
+        bytes: Vec<AtomicU8>,
+        offset: usize,
+    },
     Device(DeviceBuffer),
 }
 

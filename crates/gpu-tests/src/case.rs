@@ -8,13 +8,13 @@ use std::ops::Range;
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_registry::Wanted;
 use msccl_runtime::host::{Job, Workers};
-use msccl_runtime::{Blocks, Call, Combine, Operation, reference};
+use msccl_runtime::{Blocks, Call, Combine, Operation, Scalar, reference};
 
 use crate::Trouble;
 use crate::arena::ALIGNMENT;
 use crate::dice::Dice;
 use crate::oracle::Oracle;
-use crate::values::rounded;
+use crate::values::{multiplied, rounded, scalar_bits};
 
 /// Bytes before, between and after buffers, which nobody may write.
 const GUARD: usize = ALIGNMENT;
@@ -36,8 +36,19 @@ pub struct Case {
     pub shift: [usize; 2],
     /// Whether sums are rounded. If so, what is right depends on the algorithm.
     pub rounded: bool,
+    /// Whether every rank's contribution is multiplied by its own scalar, and where that lies.
+    pub scale: Option<Residence>,
     /// What inputs follow from.
     pub seed: u64,
+}
+
+/// Where a scalar lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Residence {
+    /// In the call.
+    Call,
+    /// In the rank's memory.
+    Memory,
 }
 
 /// What a rank's memory holds, and where in it the buffers lie.
@@ -49,6 +60,8 @@ pub struct Image {
     pub send: usize,
     /// Where the output begins.
     pub receive: usize,
+    /// Where the rank's scalar lies.
+    scalar: usize,
     /// What the call may change beside the output.
     free: Range<usize>,
 }
@@ -64,13 +77,13 @@ impl Case {
             in_place: false,
             shift: [0, 0],
             rounded: false,
+            scale: None,
             seed: 1,
         }
     }
 
-    /// What the ranks ask for.
-    pub fn operation(&self) -> Operation {
-        let combine = Combine::Plain(self.reduction);
+    /// What a rank asks for that combines in that way.
+    fn operation(&self, combine: Combine) -> Operation {
         match self.wanted {
             Wanted::AllReduce => Operation::AllReduce(combine),
             Wanted::AllGather => Operation::AllGather,
@@ -83,10 +96,17 @@ impl Case {
         }
     }
 
-    /// The call of a rank whose memory begins at `base`.
-    pub fn call(&self, base: u64, image: &Image, stream: u64) -> Call {
+    /// The call of `rank`, whose memory begins at `base`.
+    pub fn call(&self, rank: Rank, base: u64, image: &Image, stream: u64) -> Call {
+        let combine = match self.scale {
+            None => Combine::Plain(self.reduction),
+            Some(Residence::Call) => {
+                Combine::Scaled(Scalar::Immediate(scalar_bits(self.data_type, rank)))
+            }
+            Some(Residence::Memory) => Combine::Scaled(Scalar::At(base + image.scalar as u64)),
+        };
         Call {
-            operation: self.operation(),
+            operation: self.operation(combine),
             data_type: self.data_type,
             count: self.count as u64,
             send: base + image.send as u64,
@@ -124,7 +144,12 @@ impl Case {
         }
         let collective = self.collective(ranks);
         let mut outputs = vec![Vec::new(); ranks as usize];
-        let promised = reference::expected(&collective, data_type, reduction, count, inputs);
+        let scaled = |(rank, input): (usize, &Vec<u8>)| match self.scale {
+            None => input.clone(),
+            Some(_) => multiplied(data_type, input, Rank::from(rank)),
+        };
+        let inputs: Vec<_> = inputs.iter().enumerate().map(scaled).collect();
+        let promised = reference::expected(&collective, data_type, reduction, count, &inputs);
         for part in promised {
             // The parts of an output come in order and leave nothing out.
             outputs[part.rank.index()].extend_from_slice(&part.bytes);
@@ -156,11 +181,14 @@ impl Case {
             let receive = at(send + read_bytes + GUARD, self.shift[1]);
             (send, receive, receive + written_bytes, 0..0)
         };
+        let scalar = at(end + GUARD, 0);
         let mut dice = Dice::new(self.seed ^ u64::from(rank.0));
-        let mut bytes = vec![0; end + GUARD];
+        let mut bytes = vec![0; scalar + size + GUARD];
         bytes.iter_mut().for_each(|byte| *byte = dice.next() as u8);
         bytes[send..send + input.len()].copy_from_slice(input);
-        Image { bytes, send, receive, free }
+        let bits = scalar_bits(self.data_type, rank).to_le_bytes();
+        bytes[scalar..scalar + size].copy_from_slice(&bits[..size]);
+        Image { bytes, send, receive, scalar, free }
     }
 
     /// Whether input and output of `rank` share memory: it must have both.
@@ -170,8 +198,8 @@ impl Case {
     }
 
     fn blocks(&self, rank: Rank, ranks: u32) -> Blocks {
-        let empty = Image { bytes: Vec::new(), send: 0, receive: 0, free: 0..0 };
-        self.call(0, &empty, 0).blocks(rank, ranks)
+        let empty = Image { bytes: Vec::new(), send: 0, receive: 0, scalar: 0, free: 0..0 };
+        self.call(rank, 0, &empty, 0).blocks(rank, ranks)
     }
 
     fn collective(&self, ranks: u32) -> Collective {
@@ -190,12 +218,18 @@ impl Case {
 
     /// In a few words, for failures.
     pub fn story(&self) -> String {
-        let Self { wanted, reduction, data_type, count, in_place, shift, rounded, seed } = self;
+        let Self { wanted, reduction, data_type, count, in_place, shift, rounded, scale, seed } =
+            self;
         let place = if *in_place { "in place" } else { "out of place" };
         let numbers = if *rounded { "rounded" } else { "exact" };
         let [input, output] = shift;
+        let scaled = match scale {
+            None => "",
+            Some(Residence::Call) => "scaled ",
+            Some(Residence::Memory) => "scaled from memory ",
+        };
         format!(
-            "{wanted:?} {reduction} of {count} {data_type} {place}, shifted by {input} and {output}, \
+            "{wanted:?} {scaled}{reduction} of {count} {data_type} {place}, shifted by {input} and {output}, \
              {numbers} numbers, seed {seed}"
         )
     }
@@ -220,7 +254,8 @@ impl Image {
             .into());
         }
         let element = (first - written.start) / element_bytes;
-        let at = written.start + element * element_bytes..written.start + (element + 1) * element_bytes;
+        let at =
+            written.start + element * element_bytes..written.start + (element + 1) * element_bytes;
         let wrong = (written.step_by(element_bytes))
             .filter(|at| expected[*at..][..element_bytes] != found[*at..][..element_bytes]);
         Err(format!(
@@ -254,7 +289,7 @@ mod tests {
                 let inputs = case.inputs(3);
                 for rank in [0, 1, 2] {
                     let image = case.image(Rank(rank), 3, &inputs[rank as usize]);
-                    let call = case.call(4096, &image, 0);
+                    let call = case.call(Rank(rank), 4096, &image, 0);
                     let shares = case.shares_memory(Rank(rank), 3);
                     assert_eq!(call.is_in_place(Rank(rank), 3), shares, "{}", case.story());
                 }

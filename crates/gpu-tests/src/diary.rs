@@ -29,9 +29,4 @@ impl Diary {
         };
         !self.collect(serves).is_empty()
     }
-
-    /// The warnings so far.
-    pub fn warnings(&self) -> Vec<String> {
-        self.collect(|event| event.is_warning().then(|| event.to_string()))
-    }
 }

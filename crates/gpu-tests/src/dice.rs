@@ -27,9 +27,4 @@ impl Dice {
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
-
-    /// One of `all`; `None` if there is none.
-    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
-        all.get(self.below(all.len()))
-    }
 }

@@ -7,8 +7,8 @@
 
 #![allow(clippy::print_stdout, reason = "this program reports on its standard output")]
 
-mod args;
 mod arena;
+mod args;
 mod case;
 mod diary;
 mod dice;
@@ -18,6 +18,7 @@ mod oracle;
 mod random_program;
 mod sections;
 mod tally;
+mod trial;
 mod values;
 mod world;
 
@@ -51,7 +52,9 @@ fn main() -> ExitCode {
     };
     match machine.story() {
         Ok(story) => println!("{} ranks on {story}", args.ranks),
-        Err(error) => println!("{} ranks on GPUs that do not tell of themselves: {error}", args.ranks),
+        Err(error) => {
+            println!("{} ranks on GPUs that do not tell of themselves: {error}", args.ranks)
+        }
     }
     let Args { ranks, quick, seed, .. } = args;
     let bench = Bench { machine, ranks, quick, seed };

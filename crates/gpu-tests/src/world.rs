@@ -12,10 +12,11 @@ use msccl_runtime::{Batch, Call, Communicator, ErrorKind, PlaceOfRank, Settings,
 
 use crate::Trouble;
 use crate::arena::Arena;
-use crate::case::{Case, Image};
+use crate::case::Case;
 use crate::diary::Diary;
 use crate::machine::Machine;
 use crate::oracle::Oracle;
+use crate::trial::Trial;
 
 /// How long a call may stand still before its story is told.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -66,11 +67,8 @@ impl World {
     pub fn join(machine: &Machine, ranks: u32, settings: &Settings) -> Result<Self, Trouble> {
         let diary = Arc::new(Diary::default());
         let id = UniqueId::create(&settings.fabric)?;
-        let settings = |rank| Settings {
-            place: machine.place(rank),
-            log: diary.clone(),
-            ..settings.clone()
-        };
+        let settings =
+            |rank| Settings { place: machine.place(rank), log: diary.clone(), ..settings.clone() };
         let joined = on_threads((0..ranks).map(|rank| {
             let settings = settings(rank);
             move || Seat::join(id, Rank(rank), ranks, &settings)
@@ -103,40 +101,41 @@ impl World {
         })))
     }
 
-    /// Makes the call on all ranks and compares all their memory. `algorithm` is what is known to
+    /// Makes one call on all ranks and compares all their memory. `algorithm` is what is known to
     /// serve it; it matters only where sums are rounded.
     pub fn run(&mut self, case: &Case, algorithm: &str) -> Result<(), Trouble> {
-        let ranks = self.ranks();
-        let inputs = case.inputs(ranks);
-        let outputs = case.outputs(ranks, &inputs, algorithm, &mut self.oracle)?;
-        let found = self.on_all(|seat| {
-            let image = case.image(seat.rank, ranks, &inputs[seat.rank.index()]);
-            seat.arena.write(&image.bytes)?;
-            seat.submit(&[case.call(seat.arena.address(), &image, seat.stream())])?;
-            seat.wait()?;
-            Ok((seat.arena.read(image.bytes.len())?, image))
+        let trial = self.trial(&[*case], algorithm)?;
+        self.run_trial(&trial, Seat::submit)
+    }
+
+    /// The calls `cases` for this world.
+    pub fn trial(&mut self, cases: &[Case], algorithm: &str) -> Result<Trial, Trouble> {
+        Trial::new(cases, self.ranks(), algorithm, &mut self.oracle)
+    }
+
+    /// Makes the calls of `trial` on all ranks at once, each by `submit`, and compares all memory.
+    pub fn run_trial(
+        &mut self,
+        trial: &Trial,
+        submit: impl Fn(&Seat, &[Call]) -> Result<(), Trouble> + Sync,
+    ) -> Result<(), Trouble> {
+        self.on_all(|seat| {
+            seat.load(trial)?;
+            submit(seat, &seat.calls(trial))?;
+            seat.wait()
         })?;
-        check_all(case, &found, &outputs)
+        self.check(trial)
+    }
+
+    /// Compares the memory of all ranks with what `trial` must leave.
+    pub fn check(&mut self, trial: &Trial) -> Result<(), Trouble> {
+        self.on_all(|seat| seat.check(trial)).map(drop)
     }
 
     /// Whether a rank has failed, so that there is nothing more to be had from this world.
     pub fn has_failed(&self) -> bool {
         self.seats.iter().any(|seat| seat.communicator.error().is_some())
     }
-}
-
-/// Compares the memory of all ranks after a call.
-pub fn check_all(
-    case: &Case,
-    found: &[(Vec<u8>, Image)],
-    outputs: &[Vec<u8>],
-) -> Result<(), Trouble> {
-    for (rank, ((bytes, image), output)) in found.iter().zip(outputs).enumerate() {
-        image
-            .check(bytes, output, case.data_type.size_bytes())
-            .map_err(|error| format!("r{rank}: {error}"))?;
-    }
-    Ok(())
 }
 
 impl Drop for World {
@@ -173,6 +172,22 @@ impl Seat {
     /// Its stream, as a call names it.
     pub fn stream(&self) -> u64 {
         raw(self.stream.as_ref())
+    }
+
+    /// Writes what `trial` needs into the rank's memory.
+    pub fn load(&mut self, trial: &Trial) -> Result<(), Trouble> {
+        self.arena.write(&trial.sheet(self.rank).bytes)
+    }
+
+    /// The rank's calls of `trial`, which is loaded, in its own stream.
+    pub fn calls(&self, trial: &Trial) -> Vec<Call> {
+        trial.calls(self.rank, self.arena.address(), self.stream())
+    }
+
+    /// Compares the rank's memory with what `trial` must leave.
+    pub fn check(&self, trial: &Trial) -> Result<(), Trouble> {
+        let found = self.arena.read(trial.sheet(self.rank).bytes.len())?;
+        trial.check(self.rank, &found)
     }
 
     /// Submits `calls` as one group.

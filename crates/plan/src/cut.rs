@@ -10,7 +10,7 @@
 use msccl_collective::Protocol;
 use msccl_ir::Packing;
 
-use crate::program::{Counts, Program};
+use crate::program::{Counts, LinkLimits, Program};
 
 /// What a thread loads at once.
 pub const GRAIN_BYTES: u64 = 16;
@@ -60,15 +60,15 @@ impl Cut {
         protocol: Protocol,
         slot_bytes: u64,
     ) -> Option<Self> {
-        let proved = match program.links.packing {
-            Packing::Whole => u64::MAX,
-            Packing::Fitting => u64::from(program.links.slice_bytes),
+        let LinkLimits { message_bytes, slice_bytes, packing, count_limit, .. } = program.links;
+        let (chunks, proved) = match packing {
+            // Slices are the message divided by the largest count of any step of any rank.
+            Packing::Whole => (message_bytes / slice_bytes.max(1), u64::MAX),
+            Packing::Fitting => (count_limit, u64::from(slice_bytes)),
         };
-        let chunks = u64::from(program.links.count_limit.max(1));
-        let slice_limit = data_bytes(protocol, slot_bytes / chunks).min(proved);
+        let slice_limit = data_bytes(protocol, slot_bytes / u64::from(chunks.max(1))).min(proved);
         let cut = Self::with_slices(program, elements, element_bytes, instances, slice_limit)?;
-        (slice_limit >= GRAIN_BYTES && cut.chunks_per_message <= program.links.count_limit.max(1))
-            .then_some(cut)
+        (slice_limit >= GRAIN_BYTES).then_some(cut)
     }
 
     fn with_slices(
@@ -152,7 +152,7 @@ mod tests {
     use msccl_collective::{Placement, Rank};
 
     use super::*;
-    use crate::program::{Alias, Geometry, LinkLimits};
+    use crate::program::{Alias, Geometry};
 
     fn program(block_chunks: u32, slice_bytes: u32, counts: Counts) -> Program {
         let (depth, message_bytes, packing) = (4, slice_bytes, Packing::Whole);
@@ -229,7 +229,8 @@ mod tests {
         let mut program = program(2, 64, Counts::Any);
         for protocol in Protocol::ALL {
             for (slot_bytes, chunks) in [(128, 1), (1 << 10, 3), (128 << 10, 8)] {
-                program.links.count_limit = chunks;
+                program.links.message_bytes = 1 << 20;
+                program.links.slice_bytes = (1 << 20) / chunks;
                 let cut = Cut::within(&program, 1 << 20, 4, 3, protocol, slot_bytes).unwrap();
                 let taken = wire_bytes(protocol, cut.slice_bytes) * u64::from(chunks);
                 assert!(cut.slice_bytes > 0 && taken <= slot_bytes, "{protocol} {slot_bytes}");

@@ -10,6 +10,7 @@
 mod board;
 mod call;
 mod communicator;
+mod cpu;
 mod cuda;
 mod engine;
 mod error;

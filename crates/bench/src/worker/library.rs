@@ -19,13 +19,13 @@ use crate::error::Error;
 pub(crate) struct UniqueId(pub(crate) [u8; 128]);
 
 /// A communicator as C has it.
-type Comm = *mut c_void;
+pub(super) type Comm = *mut c_void;
 
 /// Declares the functions and gives each a method that checks what it returns.
 macro_rules! functions {
     ($($name:ident = $symbol:literal ($($argument:ident: $type:ty),* $(,)?);)*) => {
         /// The library's functions, as far as it has them.
-        struct Functions {
+        pub(super) struct Functions {
             error_string: Option<unsafe extern "C" fn(c_int) -> *const c_char>,
             last_error: Option<unsafe extern "C" fn(Comm) -> *const c_char>,
             $($name: Option<unsafe extern "C" fn($($type),*) -> c_int>,)*
@@ -44,10 +44,9 @@ macro_rules! functions {
             }
 
             $(
-                /// # Safety
-                ///
-                /// Pointers are what the function expects and stay valid as long as it says.
-                unsafe fn $name(&self, $($argument: $type),*) -> Result<(), Error> {
+                #[doc = concat!("`", $symbol, "`.\n\n# Safety\n\nPointers are what the function ")]
+                #[doc = "expects, and stay valid as long as its documentation asks."]
+                pub(super) unsafe fn $name(&self, $($argument: $type),*) -> Result<(), Error> {
                     let missing = || Error::new(concat!("the library has no ", $symbol));
                     let function = self.$name.ok_or_else(missing)?;
                     // SAFETY: promised by the caller, and by whoever named the library.
@@ -110,4 +109,82 @@ functions! {
     );
     group_start = "ncclGroupStart"();
     group_end = "ncclGroupEnd"();
+}
+
+/// The function `name`, if the library has it.
+///
+/// # Safety
+///
+/// `F` is the type of a function pointer with the signature that `name` has.
+unsafe fn find<F: Copy>(library: &Opened, name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<usize>()) };
+    // SAFETY: promised by the caller.
+    let symbol = unsafe { library.get::<F>(name.to_bytes_with_nul()) };
+    symbol.ok().map(|symbol| *symbol)
+}
+
+/// A symbol's name as C has it.
+const fn c_name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
+impl Functions {
+    /// Opens the library at `path`, which stays open until the process ends.
+    pub(super) fn open(path: &Path) -> Result<&'static Self, Error> {
+        // SAFETY: whoever names a library to be measured wants its initialisers to run.
+        let opened = unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        let opened = opened.map_err(|error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let cause = cause.unwrap_or_else(|| error.to_string());
+            Error::new(format!("cannot open {}: {cause}", path.display()))
+        })?;
+        // Libraries of this kind have threads, and cannot be closed under them.
+        Ok(Box::leak(Box::new(Self::find(Box::leak(Box::new(opened))))))
+    }
+
+    /// `Ok` for success, else an error in the library's words.
+    pub(super) fn check(&self, symbol: &str, code: c_int) -> Result<(), Error> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: any code may be asked about, and no communicator is a legal one.
+        let (kind, last) = unsafe {
+            let kind = self.error_string.map(|text| words(text(code)));
+            (kind, self.last_error.map(|text| words(text(std::ptr::null_mut()))))
+        };
+        let kind = kind.unwrap_or_default();
+        let last = last.filter(|text| !text.is_empty()).map(|text| format!(": {}", text.trim()));
+        Err(Error::new(format!("{symbol} failed: {kind} ({code}){}", last.unwrap_or_default())))
+    }
+
+    /// Whether the library has `ncclAlltoAll`, which came late.
+    pub(super) fn has_all_to_all(&self) -> bool {
+        self.all_to_all.is_some()
+    }
+
+    /// Whether the library has `ncclGather`.
+    pub(super) fn has_gather(&self) -> bool {
+        self.gather.is_some()
+    }
+
+    /// Whether the library has `ncclScatter`.
+    pub(super) fn has_scatter(&self) -> bool {
+        self.scatter.is_some()
+    }
+}
+
+/// The text at `text`.
+///
+/// # Safety
+///
+/// It is null or a zero-terminated text.
+unsafe fn words(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

@@ -252,6 +252,11 @@ impl State {
         }
     }
 
+    /// The state whose [`State::name`] is `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        (0..4).map(Self::from_code).find(|state| state.name() == name)
+    }
+
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {

@@ -32,8 +32,20 @@ pub(crate) fn settings() -> fabric::Settings {
 
 /// Runs `rank` on as many threads as there are ranks, each with its group; answers by rank.
 pub(crate) fn run<T: Send>(ranks: u32, rank: impl Fn(Group) -> T + Sync) -> Vec<T> {
+    run_on(ranks, |_| None, rank)
+}
+
+/// The same, on the hosts that `host` names.
+fn run_on<T: Send>(
+    ranks: u32,
+    host: impl Fn(u32) -> Option<String> + Sync,
+    rank: impl Fn(Group) -> T + Sync,
+) -> Vec<T> {
     let id = UniqueId::create(&settings()).unwrap();
-    let live = |index| rank(Group::join(&[id], &newcomer(index, ranks), &settings()).unwrap());
+    let live = |index| {
+        let settings = fabric::Settings { host: host(index), ..settings() };
+        rank(Group::join(&[id], &newcomer(index, ranks), &settings).unwrap())
+    };
     thread::scope(|scope| {
         let live = &live;
         let threads: Vec<_> = (0..ranks).map(|index| scope.spawn(move || live(index))).collect();
@@ -67,19 +79,11 @@ fn ranks_of_a_group_see_one_another() {
 
 #[test]
 fn ranks_on_several_hosts_are_refused_on_all() {
-    let id = UniqueId::create(&settings()).unwrap();
-    let errors = thread::scope(|scope| {
-        let live = |rank: u32| {
-            let host = Some(format!("host{}", rank / 2));
-            let settings = fabric::Settings { host, ..settings() };
-            let group = Group::join(&[id], &newcomer(rank, 3), &settings).unwrap();
-            let error = Board::join(&group).err().unwrap();
-            group.barrier().unwrap();
-            error
-        };
-        let live = &live;
-        let threads: Vec<_> = (0..3).map(|rank| scope.spawn(move || live(rank))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    let host = |rank| Some(format!("host{}", rank / 2));
+    let errors = run_on(3, host, |group| {
+        let error = Board::join(&group).err().unwrap();
+        group.barrier().unwrap();
+        error
     });
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::InvalidUsage);

@@ -1,9 +1,9 @@
 //! The order of calls on one communicator, whatever streams they come in. A door for `unsafe`.
 //!
 //! Two calls in one stream are in order already. When the stream changes, the new one waits for the
-//! old one: by an event, which within a capture becomes an edge of the graph. A communicator that has
-//! seen two streams marks the end of every call from then on, so that a stream need not live longer
-//! than its caller thinks.
+//! old one: by an event, which within a capture becomes an edge of the graph. The end of every call
+//! outside captures is marked at once, since a caller may destroy a stream as soon as a call has
+//! returned, and the driver does not survive the use of a stream that is gone.
 //!
 //! Not ordered: graphs among one another, and graphs with calls outside of them. Who launches a graph
 //! and calls the same communicator in another stream orders the two.
@@ -24,9 +24,10 @@ struct Last {
 pub(super) struct Order {
     context: Context,
     last: Option<Last>,
-    /// Marks the end of the last call outside captures, once `several` streams were seen.
+    /// Marks the end of the last call outside captures.
     end: Event,
-    several: bool,
+    /// Whether a call was ever captured: then graphs may run at any time.
+    captured: bool,
 }
 
 /// The stream that a caller handed over.
@@ -67,7 +68,7 @@ pub(super) fn copy(
 impl Order {
     pub fn new(context: &Context) -> Result<Self, Error> {
         let end = Event::ordering(context)?;
-        Ok(Self { context: context.clone(), last: None, end, several: false })
+        Ok(Self { context: context.clone(), last: None, end, captured: false })
     }
 
     /// Before a launch in `raw`: what came before comes first. Whether the launch is captured.
@@ -84,7 +85,7 @@ impl Order {
     }
 
     /// Lets the stream `raw` wait for the last call, which was in another one.
-    fn follow(&mut self, last: Last, raw: u64) -> Result<(), Error> {
+    fn follow(&self, last: Last, raw: u64) -> Result<(), Error> {
         let next = stream(&self.context, raw);
         match last.capture {
             Some(_) => {
@@ -92,39 +93,28 @@ impl Order {
                 edge.record(stream(&self.context, last.stream))?;
                 Ok(next.wait(&edge)?)
             }
-            None if self.several => Ok(next.wait(&self.end)?),
-            None => {
-                self.several = true;
-                // The only time that an earlier caller's stream is used again: it may be gone.
-                match self.end.record(stream(&self.context, last.stream)) {
-                    Ok(()) => Ok(next.wait(&self.end)?),
-                    Err(_) => Ok(self.context.synchronize()?),
-                }
-            }
+            None => Ok(next.wait(&self.end)?),
         }
     }
 
     /// After a launch in `raw`.
     pub fn after(&mut self, raw: u64, capture: Option<u64>) -> Result<(), Error> {
         match capture {
-            None if self.several => Ok(self.end.record(stream(&self.context, raw))?),
-            None | Some(_) => Ok(()),
+            None => Ok(self.end.record(stream(&self.context, raw))?),
+            Some(_) => {
+                self.captured = true;
+                Ok(())
+            }
         }
     }
 
-    /// Whether the last call, and so all before it, is done; never waits.
+    /// Whether all calls are done; never waits, unless some were captured: what graphs do is known to
+    /// nobody but the device.
     pub fn is_idle(&self) -> Result<bool, Error> {
-        match self.last {
-            Some(Last { capture: None, .. }) if self.several => Ok(self.end.is_done()?),
-            Some(Last { stream: raw, capture: None }) => {
-                // As in `follow`, the stream may be gone; then its work is waited for.
-                let idle = stream(&self.context, raw).is_idle();
-                Ok(idle.or_else(|_| self.context.synchronize().map(|()| true))?)
-            }
-            // What graphs do is known to nobody but the device.
-            Some(Last { capture: Some(_), .. }) => Ok(self.context.synchronize().map(|()| true)?),
-            None => Ok(true),
+        if self.captured {
+            self.context.synchronize()?;
         }
+        Ok(self.end.is_done()?)
     }
 
     /// Lets the first of `streams` wait for what the others hold so far.

@@ -150,7 +150,7 @@ impl Reach for Seat<'_> {
         }
     }
 
-    fn release(&mut self, from: Rank) {
+    fn release(&mut self, from: Rank, _bytes: usize) {
         if let Some(link) = self.block.link_from(from) {
             self.engine.links[link].release();
             self.engine.pool.wake(self.engine.bound.links[link].sender);

@@ -105,7 +105,7 @@ impl Cursor {
         let chunks = self.chunk..end;
         let message_bytes = chunks.len() * terms.slicing.slice_bytes(self.pass);
         Lane::new(bound, terms, self.pass, reach, staging).run(chunks);
-        bound.step.receives().for_each(|from| reach.release(from));
+        bound.step.receives().for_each(|from| reach.release(from, message_bytes));
         bound.step.sends().for_each(|to| reach.publish(to, message_bytes));
     }
 

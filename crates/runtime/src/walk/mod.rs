@@ -60,8 +60,8 @@ pub(crate) trait Reach {
     /// Writes `bytes` at `offset` of the next message to `to`.
     fn put(&mut self, to: Rank, offset: usize, bytes: &[u8]);
 
-    /// Gives the slot of the message at hand from `from` back.
-    fn release(&mut self, from: Rank);
+    /// Gives the slot of the message at hand from `from` back, which should have had `bytes` bytes.
+    fn release(&mut self, from: Rank, bytes: usize);
 
     /// Hands over the next message to `to`, which has `bytes` bytes.
     fn publish(&mut self, to: Rank, bytes: usize);

@@ -1,0 +1,101 @@
+//! A worker's connection to whoever started it: a descriptor first, then lines of JSON.
+//!
+//! The connection is a socket pair of which the worker has one end as its standard input. Standard
+//! output stays free for what libraries print.
+
+use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+
+/// The byte that a descriptor travels with.
+const COMPANION: [u8; 1] = [b'd'];
+
+/// Sends `descriptor` along.
+pub(crate) fn send_descriptor(
+    stream: &UnixStream,
+    descriptor: BorrowedFd<'_>,
+) -> Result<(), Error> {
+    let descriptors = [descriptor];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(stream, &[IoSlice::new(&COMPANION)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// The descriptor that the other side sent first.
+pub(crate) fn receive_descriptor(stream: impl AsFd) -> Result<OwnedFd, Error> {
+    let mut companion = [0; 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut slices = [IoSliceMut::new(&mut companion)];
+    recvmsg(stream, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptor = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    descriptor.ok_or_else(|| {
+        Error::new("this is how `msccl bench` starts its workers; run `msccl bench` instead")
+    })
+}
+
+/// Writes `message` as one line.
+pub(crate) fn send(mut stream: &UnixStream, message: &impl Serialize) -> Result<(), Error> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(stream.write_all(&line)?)
+}
+
+/// Reads one line; `None` if the other side has left.
+pub(crate) fn receive<T: DeserializeOwned>(
+    lines: &mut BufReader<UnixStream>,
+) -> Result<Option<T>, Error> {
+    let mut line = String::new();
+    if lines.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    serde_json::from_str(&line).map(Some).map_err(|error| {
+        Error::new(format!("expected a message, found `{}`: {error}", line.trim_end()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msccl_fabric::SharedMemory;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_descriptor_arrives_before_the_lines() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let memory = SharedMemory::create(64).unwrap();
+        memory.word(0).unwrap().store(9, Ordering::Relaxed);
+        send_descriptor(&here, memory.as_fd()).unwrap();
+        send(&here, &"hello").unwrap();
+        drop(here);
+        let copy = SharedMemory::open(receive_descriptor(&there).unwrap(), 64).unwrap();
+        assert_eq!(copy.word(0).unwrap().load(Ordering::Relaxed), 9);
+        let mut lines = BufReader::new(there);
+        assert_eq!(receive(&mut lines), Ok(Some("hello".to_owned())));
+        assert_eq!(receive::<String>(&mut lines), Ok(None));
+    }
+
+    #[test]
+    fn strangers_are_told() {
+        let (here, there) = UnixStream::pair().unwrap();
+        (&here).write_all(b"hello\n").unwrap();
+        assert!(receive_descriptor(&there).unwrap_err().to_string().contains("msccl bench"));
+        let refused = receive::<u32>(&mut BufReader::new(there)).unwrap_err();
+        assert!(refused.to_string().contains("`ello`"), "{refused}");
+    }
+}

@@ -1,0 +1,171 @@
+//! What a worker is asked and what it answers: one line of JSON each, always in turn.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Case, Placement};
+use crate::machine::Place;
+
+/// What a worker is asked.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// Open the library and the device.
+    Open {
+        library: PathBuf,
+        place: Place,
+        rank: u32,
+        ranks: u32,
+        /// Bytes of each of the two buffers.
+        capacity_bytes: u64,
+    },
+    /// Make a unique id.
+    MakeId,
+    /// Join the ranks that have that unique id.
+    Join { id: String },
+    /// Make calls.
+    Measure { case: Case, placement: Placement, method: Method },
+    /// End the communicator.
+    Leave,
+}
+
+/// How to measure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Method {
+    /// Calls that are timed.
+    pub iterations: u32,
+    /// Calls before that.
+    pub warmup: u32,
+    /// Calls, each on fresh data, whose result is checked.
+    pub checks: u32,
+    /// How often a graph of the calls is launched; 0 makes calls without a graph.
+    pub graph_launches: u32,
+    /// Whether every call is waited for and timed alone. Otherwise calls are issued one after the
+    /// other, and all are waited for once.
+    pub one_shot: bool,
+}
+
+/// What a worker answers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Opened {
+        /// The library's version as one number.
+        version: i32,
+    },
+    Id {
+        id: String,
+    },
+    Joined {
+        init_us: f64,
+    },
+    Measured(Sample),
+    Left {
+        destroy_us: f64,
+    },
+    /// It could not be done.
+    Failed {
+        text: String,
+    },
+}
+
+/// What one rank measured.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Sample {
+    /// Time of a call in µs: of one of many, or the median of those timed alone.
+    pub time_us: f64,
+    /// Where calls are timed alone, their times in µs.
+    pub one_shot_us: Option<Quantiles>,
+    /// How long the function takes to return in µs; not known for graphs.
+    pub host_us: Option<Quantiles>,
+    /// Elements of the output that are wrong, in all checks; `None` if none was made.
+    pub wrong: Option<u64>,
+    /// The first of them, in words.
+    pub first_wrong: Option<String>,
+}
+
+/// Some of many values.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// The smallest.
+    pub min: f64,
+    /// Half of them are at most as large.
+    pub p50: f64,
+    /// 99 of 100 are at most as large.
+    pub p99: f64,
+}
+
+impl Quantiles {
+    /// Those of `values`, if there are any.
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let at = |percent: usize| {
+            let smaller = (values.len() * percent).div_ceil(100).saturating_sub(1);
+            values.get(smaller).copied()
+        };
+        Some(Self { min: at(0)?, p50: at(50)?, p99: at(99)? })
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Hexadecimal digits as bytes, if they are as many as wanted.
+pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if !text.bytes().all(|digit| digit.is_ascii_hexdigit()) || text.len() != 2 * N {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::{ElementType, Redop};
+    use crate::workload::Workload;
+
+    #[test]
+    fn requests_and_answers_are_lines_that_read_back() {
+        let case = Case {
+            workload: Workload::Reduce,
+            element: ElementType::ALL[7],
+            redop: Redop::MulSum,
+            root: 3,
+            count: u64::MAX,
+            ranks: 8,
+        };
+        let method =
+            Method { iterations: 20, warmup: 5, checks: 1, graph_launches: 0, one_shot: true };
+        let request = Request::Measure { case, placement: Placement::InPlace, method };
+        let line = serde_json::to_string(&request).unwrap();
+        assert!(!line.contains('\n'));
+        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+        let sample = Sample { time_us: 1.5, wrong: Some(0), ..Sample::default() };
+        let line = serde_json::to_string(&Answer::Measured(sample.clone())).unwrap();
+        assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), Answer::Measured(sample));
+    }
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let quantiles = Quantiles::of((1..=100).rev().map(f64::from).collect());
+        assert_eq!(quantiles, Some(Quantiles { min: 1.0, p50: 50.0, p99: 99.0 }));
+        let one = Quantiles { min: 7.0, p50: 7.0, p99: 7.0 };
+        assert_eq!(Quantiles::of(vec![7.0]), Some(one));
+        assert_eq!(Quantiles::of(vec![]), None);
+    }
+
+    #[test]
+    fn bytes_read_back_from_digits() {
+        assert_eq!(from_hex(&to_hex(&[0, 15, 255])), Some([0, 15, 255]));
+        assert_eq!(from_hex::<2>("00"), None);
+        assert_eq!(from_hex::<1>("+1"), None);
+        assert_eq!(from_hex::<1>("ä"), None);
+    }
+}

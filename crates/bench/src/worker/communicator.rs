@@ -1,0 +1,328 @@
+//! One rank's communicator of the library that is measured. A door for `unsafe`.
+//!
+//! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here, so
+//! that whatever a library of the NCCL interface does with them stays inside. Which functions make up
+//! a workload is decided here and nowhere else.
+
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::ptr;
+
+use super::device::{Device, Region};
+use super::library::{Comm, Functions, UniqueId};
+use crate::case::Case;
+use crate::element::{ElementType, Redop, mulsum_exponent};
+use crate::error::Error;
+use crate::truth::previous;
+use crate::workload::{Blocks, Workload};
+
+/// An open library.
+#[derive(Clone, Copy)]
+pub(crate) struct Library {
+    functions: &'static Functions,
+}
+
+/// A communicator, destroyed by [`Communicator::destroy`] alone.
+pub(crate) struct Communicator {
+    functions: &'static Functions,
+    comm: Comm,
+    rank: u32,
+    device: Device,
+}
+
+/// A reduction that may have been made for a communicator.
+#[derive(Clone, Copy)]
+pub(crate) struct MadeRedop {
+    code: c_int,
+    is_made: bool,
+}
+
+impl Library {
+    /// Opens the library at `path`.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        Ok(Self { functions: Functions::open(path)? })
+    }
+
+    /// Its version as one number, such as 22809.
+    pub(crate) fn version(self) -> Result<i32, Error> {
+        let mut version = 0;
+        // SAFETY: the place to write is borrowed.
+        unsafe { self.functions.get_version(&mut version)? };
+        Ok(version)
+    }
+
+    /// A new token by which ranks find one another.
+    pub(crate) fn unique_id(self) -> Result<UniqueId, Error> {
+        let mut id = UniqueId([0; 128]);
+        // SAFETY: the place to write is borrowed.
+        unsafe { self.functions.get_unique_id(&mut id)? };
+        Ok(id)
+    }
+
+    /// Joins the ranks that have `id`.
+    pub(crate) fn join(
+        self,
+        id: UniqueId,
+        rank: u32,
+        ranks: u32,
+        device: Device,
+    ) -> Result<Communicator, Error> {
+        let mut comm = ptr::null_mut();
+        // SAFETY: the place to write is borrowed.
+        unsafe { self.functions.init_rank(&mut comm, int(ranks)?, id, int(rank)?)? };
+        Ok(Communicator { functions: self.functions, comm, rank, device })
+    }
+}
+
+impl Communicator {
+    /// This rank.
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// The reduction, made for this communicator if it is not one of the standard ones.
+    pub(crate) fn redop(&self, redop: Redop, element: ElementType) -> Result<MadeRedop, Error> {
+        /// The scalar lies in host memory and is read at once.
+        const HOST_IMMEDIATE: c_int = 1;
+        if let Some(code) = redop.code() {
+            return Ok(MadeRedop { code, is_made: false });
+        }
+        let scalar = element.power_of_two(mulsum_exponent(self.rank)).to_le_bytes();
+        let mut code = 0;
+        let (scalar, kind) = (scalar.as_ptr().cast(), element.code());
+        // SAFETY: the scalar has eight bytes, as many as any type needs, and is read at once.
+        unsafe { self.functions.create_mulsum(&mut code, scalar, kind, HOST_IMMEDIATE, self.comm)? };
+        Ok(MadeRedop { code, is_made: true })
+    }
+
+    /// Gives back what [`Communicator::redop`] made.
+    pub(crate) fn release(&self, redop: MadeRedop) -> Result<(), Error> {
+        if !redop.is_made {
+            return Ok(());
+        }
+        // SAFETY: the communicator is alive.
+        unsafe { self.functions.destroy_redop(redop.code, self.comm) }
+    }
+
+    /// Fails if the communicator has.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let mut code = 0;
+        // SAFETY: the communicator is alive, the place to write is borrowed.
+        unsafe { self.functions.async_error(self.comm, &mut code)? };
+        self.functions.check("the communicator", code)
+    }
+
+    /// Makes the call that `case` describes, in the device's stream.
+    pub(crate) fn call(
+        &self,
+        case: &Case,
+        redop: MadeRedop,
+        input: Region,
+        output: Region,
+    ) -> Result<(), Error> {
+        let Blocks { input: sent, output: received } = case.workload.blocks(case.ranks);
+        let bytes = |blocks: u64| {
+            usize::try_from(case.block_bytes().saturating_mul(blocks)).unwrap_or(usize::MAX)
+        };
+        let (input, output) = (input.slice(0, bytes(sent))?, output.slice(0, bytes(received))?);
+        let call = Call {
+            functions: self.functions,
+            comm: self.comm,
+            stream: self.device.stream(),
+            element: case.element.code(),
+            count: usize::try_from(case.count).unwrap_or(usize::MAX),
+            block_bytes: bytes(1),
+            rank: self.rank,
+            ranks: case.ranks,
+            root: case.root,
+            redop: redop.code,
+            input,
+            output,
+        };
+        // SAFETY: both regions are valid for good and, as sliced above, as long as the workload
+        // needs; communicator and stream are alive.
+        unsafe { call.make(case.workload) }
+    }
+
+    /// Ends the communicator.
+    pub(crate) fn destroy(self) -> Result<(), Error> {
+        // SAFETY: it is alive until now and is not used again.
+        unsafe { self.functions.destroy(self.comm) }
+    }
+}
+
+/// A call with all its arguments.
+struct Call {
+    functions: &'static Functions,
+    comm: Comm,
+    stream: *mut c_void,
+    element: c_int,
+    count: usize,
+    block_bytes: usize,
+    rank: u32,
+    ranks: u32,
+    root: u32,
+    redop: c_int,
+    input: Region,
+    output: Region,
+}
+
+impl Call {
+    /// # Safety
+    ///
+    /// The regions have as many blocks as the workload needs and stay valid until the stream has
+    /// done the call, and again whenever a graph that captured it runs.
+    unsafe fn make(&self, workload: Workload) -> Result<(), Error> {
+        let Self { functions, comm, stream, element, count, redop, .. } = *self;
+        let (from, to) = (self.input.address().cast_const(), self.output.address());
+        let root = int(self.root)?;
+        // SAFETY: promised by the caller; the same for every function below.
+        unsafe {
+            match workload {
+                Workload::AllReduce => {
+                    functions.all_reduce(from, to, count, element, redop, comm, stream)
+                }
+                Workload::ReduceScatter => {
+                    functions.reduce_scatter(from, to, count, element, redop, comm, stream)
+                }
+                Workload::AllGather => functions.all_gather(from, to, count, element, comm, stream),
+                Workload::Broadcast => {
+                    functions.broadcast(from, to, count, element, root, comm, stream)
+                }
+                Workload::Reduce => {
+                    functions.reduce(from, to, count, element, redop, root, comm, stream)
+                }
+                Workload::AllToAll if functions.has_all_to_all() => {
+                    functions.all_to_all(from, to, count, element, comm, stream)
+                }
+                Workload::Gather if functions.has_gather() => {
+                    functions.gather(from, to, count, element, root, comm, stream)
+                }
+                Workload::Scatter if functions.has_scatter() => {
+                    functions.scatter(from, to, count, element, root, comm, stream)
+                }
+                Workload::AllToAll
+                | Workload::Gather
+                | Workload::Scatter
+                | Workload::SendRecv
+                | Workload::HyperCube => self.point_to_point(workload),
+            }
+        }
+    }
+
+    /// Workloads made of sends and receives.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Call::make`].
+    unsafe fn point_to_point(&self, workload: Workload) -> Result<(), Error> {
+        let (rank, root) = (self.rank, self.root);
+        let everyone = || 0..self.ranks;
+        if workload == Workload::HyperCube {
+            // SAFETY: promised by the caller.
+            return unsafe { self.hypercube() };
+        }
+        let (sends, receives): (Vec<Block>, Vec<Block>) = match workload {
+            Workload::AllToAll => {
+                (everyone().map(Block::own).collect(), everyone().map(Block::own).collect())
+            }
+            Workload::Gather if rank == root => {
+                (vec![Block::first(root)], everyone().map(Block::own).collect())
+            }
+            Workload::Gather => (vec![Block::first(root)], vec![]),
+            Workload::Scatter if rank == root => {
+                (everyone().map(Block::own).collect(), vec![Block::first(root)])
+            }
+            Workload::Scatter => (vec![], vec![Block::first(root)]),
+            _ => {
+                let next = (rank + 1) % self.ranks;
+                let before = previous(rank, self.ranks);
+                (vec![Block::first(next)], vec![Block::first(before)])
+            }
+        };
+        // SAFETY: promised by the caller.
+        unsafe { self.exchange(self.input, &sends, &receives) }
+    }
+
+    /// An all-gather in which each rank talks to its neighbours on a cube, one after the other, and
+    /// passes on all that it has.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Call::make`].
+    unsafe fn hypercube(&self) -> Result<(), Error> {
+        let own = self.output.slice(self.rank as usize * self.block_bytes, self.block_bytes)?;
+        if own.address() != self.input.address() {
+            self.input.copy_to(own)?;
+        }
+        let mut edge = 1;
+        while edge < self.ranks {
+            let mine = self.rank & !(edge - 1);
+            let peer = self.rank ^ edge;
+            let send = Block { peer, at: mine, blocks: edge };
+            let receive = Block { peer, at: mine ^ edge, blocks: edge };
+            // SAFETY: promised by the caller.
+            unsafe { self.exchange(self.output, &[send], &[receive])? };
+            edge <<= 1;
+        }
+        Ok(())
+    }
+
+    /// Sends blocks of `from` and receives blocks of the output, all at once.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Call::make`].
+    unsafe fn exchange(
+        &self,
+        from: Region,
+        sends: &[Block],
+        receives: &[Block],
+    ) -> Result<(), Error> {
+        let Self { functions, comm, stream, element, count, block_bytes, .. } = *self;
+        let part = |region: Region, block: &Block| {
+            let (at, blocks) = (block.at as usize, block.blocks as usize);
+            let part = region.slice(at * block_bytes, blocks * block_bytes)?;
+            Ok::<_, Error>((part.address(), count * blocks, int(block.peer)?))
+        };
+        // SAFETY: promised by the caller; every part lies inside its region.
+        unsafe {
+            functions.group_start()?;
+            let sent = sends.iter().try_for_each(|block| {
+                let (address, count, peer) = part(from, block)?;
+                functions.send(address.cast_const(), count, element, peer, comm, stream)
+            });
+            let received = receives.iter().try_for_each(|block| {
+                let (address, count, peer) = part(self.output, block)?;
+                functions.receive(address, count, element, peer, comm, stream)
+            });
+            // The group ends whatever happened inside.
+            let ended = functions.group_end();
+            sent.and(received).and(ended)
+        }
+    }
+}
+
+/// Blocks for, or from, a peer.
+struct Block {
+    peer: u32,
+    at: u32,
+    blocks: u32,
+}
+
+impl Block {
+    /// The block that has the peer's number.
+    fn own(peer: u32) -> Self {
+        Self { peer, at: peer, blocks: 1 }
+    }
+
+    /// The first block.
+    fn first(peer: u32) -> Self {
+        Self { peer, at: 0, blocks: 1 }
+    }
+}
+
+/// A number as C has it.
+fn int(number: u32) -> Result<c_int, Error> {
+    c_int::try_from(number).map_err(|_| Error::new(format!("{number} is no number for C")))
+}

@@ -1,0 +1,157 @@
+//! A worker: one rank of one library, in a process of its own.
+//!
+//! It does what it is asked ([`crate::protocol`]) until whoever asks leaves, and then ends, whatever
+//! the library is doing. A request that fails is answered with the reason.
+
+mod barrier;
+mod buffers;
+mod check;
+mod communicator;
+mod device;
+mod library;
+mod measure;
+
+use std::io::BufReader;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Instant;
+
+use msccl_fabric::SharedMemory;
+use msccl_gpu::ContextGuard;
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::case::{Case, Placement};
+use crate::connection;
+use crate::error::Error;
+use crate::machine::Place;
+use crate::protocol::{Answer, Method, Request, from_hex, to_hex};
+use barrier::Barrier;
+pub(crate) use barrier::BARRIER_BYTES;
+use buffers::Buffers;
+use communicator::{Communicator, Library};
+use device::Device;
+use library::UniqueId;
+use measure::Measurer;
+
+/// Serves whoever holds the other end of `connection`, until they leave.
+///
+/// # Errors
+///
+/// The connection is not one that this library made, or is broken.
+pub fn serve(connection: OwnedFd) -> Result<(), Error> {
+    // Nobody would end a worker that hangs in a library after its parent has died.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let shared = connection::receive_descriptor(&connection)?;
+    let stream = UnixStream::from(connection);
+    let answers = stream.try_clone()?;
+    let mut lines = BufReader::new(stream);
+    let mut worker = Worker { shared: Some(shared), opened: None, communicator: None };
+    while let Some(request) = connection::receive(&mut lines)? {
+        let answer = worker.answer(request);
+        let answer = answer.unwrap_or_else(|error| Answer::Failed { text: error.to_string() });
+        connection::send(&answers, &answer)?;
+    }
+    Ok(())
+}
+
+/// What a worker has so far.
+struct Worker {
+    shared: Option<OwnedFd>,
+    opened: Option<Opened>,
+    communicator: Option<Communicator>,
+}
+
+/// What is there once library and device are open.
+struct Opened {
+    library: Library,
+    device: Device,
+    rank: u32,
+    ranks: u32,
+    buffers: Buffers,
+    barrier: Barrier,
+    /// Libraries look for the current device when ranks join.
+    _current: Option<ContextGuard<'static>>,
+}
+
+impl Worker {
+    fn answer(&mut self, request: Request) -> Result<Answer, Error> {
+        match request {
+            Request::Open { library, place, rank, ranks, capacity_bytes } => {
+                self.open(&library, place, rank, ranks, capacity_bytes)
+            }
+            Request::MakeId => {
+                let UniqueId(bytes) = self.opened()?.library.unique_id()?;
+                Ok(Answer::Id { id: to_hex(&bytes) })
+            }
+            Request::Join { id } => self.join(&id),
+            Request::Measure { case, placement, method } => self.measure(case, placement, method),
+            Request::Leave => {
+                let communicator = self.communicator.take().ok_or_else(out_of_turn)?;
+                let start = Instant::now();
+                communicator.destroy()?;
+                Ok(Answer::Left { destroy_us: microseconds(start) })
+            }
+        }
+    }
+
+    fn open(
+        &mut self,
+        library: &Path,
+        place: Place,
+        rank: u32,
+        ranks: u32,
+        capacity_bytes: u64,
+    ) -> Result<Answer, Error> {
+        let shared = self.shared.take().ok_or_else(out_of_turn)?;
+        let shared = SharedMemory::open(shared, BARRIER_BYTES)?;
+        let (device, current) = Device::open(place)?;
+        let library = Library::open(library)?;
+        let version = library.version()?;
+        let capacity = usize::try_from(capacity_bytes).unwrap_or(usize::MAX);
+        let buffers = Buffers::new(device, capacity)
+            .map_err(|error| error.while_doing(format_args!("two buffers on {place}")))?;
+        let barrier = Barrier::new(shared, ranks);
+        self.opened =
+            Some(Opened { library, device, rank, ranks, buffers, barrier, _current: current });
+        Ok(Answer::Opened { version })
+    }
+
+    fn join(&mut self, id: &str) -> Result<Answer, Error> {
+        let id = from_hex(id).map(UniqueId).ok_or_else(|| Error::new("the unique id is cut"))?;
+        let Opened { library, device, rank, ranks, .. } = *self.opened()?;
+        let start = Instant::now();
+        self.communicator = Some(library.join(id, rank, ranks, device)?);
+        Ok(Answer::Joined { init_us: microseconds(start) })
+    }
+
+    fn measure(
+        &mut self,
+        case: Case,
+        placement: Placement,
+        method: Method,
+    ) -> Result<Answer, Error> {
+        let communicator = self.communicator.as_ref().ok_or_else(out_of_turn)?;
+        let Opened { device, buffers, barrier, .. } =
+            self.opened.as_mut().ok_or_else(out_of_turn)?;
+        let (device, redop) = (*device, communicator.redop(case.redop, case.element)?);
+        let measurer =
+            Measurer { communicator, device, buffers, barrier, case, placement, method, redop };
+        let sample = measurer.measure()?;
+        communicator.release(redop)?;
+        Ok(Answer::Measured(sample))
+    }
+
+    fn opened(&self) -> Result<&Opened, Error> {
+        self.opened.as_ref().ok_or_else(out_of_turn)
+    }
+}
+
+fn out_of_turn() -> Error {
+    Error::new("a worker was asked out of turn")
+}
+
+/// The time since `start` in µs.
+fn microseconds(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e6
+}

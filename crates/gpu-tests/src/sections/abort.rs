@@ -1,0 +1,132 @@
+//! Giving up: by another thread's abort, and because time is up.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::{DataType, Rank};
+use msccl_registry::Wanted;
+use msccl_runtime::{Call, ErrorKind, Event, Operation, Settings};
+
+use super::{Bench, Section};
+use crate::Trouble;
+use crate::case::Case;
+use crate::tally::Tally;
+use crate::world::{Seat, World, is_kind, settings};
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "abort",
+    about: "waiting ranks give up when aborted or when time is up, and tell who is missing",
+    run,
+};
+
+/// How long giving up may take.
+const SOON: Duration = Duration::from_secs(10);
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    let waits: &[(&str, Wanting)] = &[("a collective", collective), ("a receive", receive)];
+    for (name, wanting) in waits {
+        let join = || bench.world(&settings());
+        let Some(mut world) = tally.need(|| "a world".to_owned(), join) else { return };
+        tally.check(|| format!("{name} is aborted"), || aborted(&mut world, *wanting));
+        tally.check(|| format!("{name} after an abort"), || refuses(&mut world, *wanting));
+        drop(world);
+        let hurried = Settings { timeout: Some(Duration::from_secs(1)), ..settings() };
+        let join = || bench.world(&hurried);
+        let Some(mut world) = tally.need(|| "a hurried world".to_owned(), join) else { return };
+        tally.check(|| format!("{name} times out"), || timed_out(&mut world, *wanting));
+    }
+    tally.check(
+        || "a new world afterwards".to_owned(),
+        || bench.world(&settings())?.run(&Case::of(Wanted::AllReduce), ""),
+    );
+}
+
+/// What a rank waits for in vain: rank 0 never calls.
+type Wanting = fn(&Seat) -> Call;
+
+fn collective(seat: &Seat) -> Call {
+    let Call { send, receive, .. } = receive(seat);
+    let (data_type, count, stream) = (DataType::F32, 1000, seat.stream());
+    Call { operation: Operation::AllGather, data_type, count, send, receive, stream }
+}
+
+fn receive(seat: &Seat) -> Call {
+    let (data_type, count, stream) = (DataType::F32, 1000, seat.stream());
+    let base = seat.arena.address();
+    let operation = Operation::Receive(Rank(0));
+    Call { operation, data_type, count, send: base, receive: base + 4096, stream }
+}
+
+/// What came of a call that is made by all ranks but rank 0.
+fn wait_in_vain(seat: &mut Seat, wanting: Wanting) -> Result<Option<Trouble>, Trouble> {
+    seat.arena.write(&vec![0; 4096 * (seat.ranks as usize + 2)])?;
+    if seat.rank == Rank(0) {
+        return Ok(None);
+    }
+    let call = wanting(seat);
+    let outcome = seat.submit(&[call]).and_then(|()| seat.wait());
+    outcome.err().map_or_else(|| Err("the call succeeded".into()), |error| Ok(Some(error)))
+}
+
+fn all_of_kind(answers: Vec<Option<Trouble>>, kind: ErrorKind) -> Result<(), Trouble> {
+    for error in answers.into_iter().flatten() {
+        if !is_kind(&error, kind) {
+            return Err(format!("expected an error of the kind {kind:?}, found: {error}").into());
+        }
+    }
+    Ok(())
+}
+
+fn aborted(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
+    let communicators: Vec<_> = world.seats.iter().map(|seat| seat.communicator.clone()).collect();
+    let waiting = Barrier::new(world.seats.len() + 1);
+    let (answers, took) = thread::scope(|scope| {
+        let aborter = scope.spawn(|| {
+            waiting.wait();
+            thread::sleep(Duration::from_millis(300));
+            communicators.iter().for_each(|communicator| communicator.abort("the test says so"));
+            Instant::now()
+        });
+        let answers = world.on_all(|seat| {
+            waiting.wait();
+            wait_in_vain(seat, wanting)
+        });
+        (answers, aborter.join().map(|aborted| aborted.elapsed()))
+    });
+    all_of_kind(answers?, ErrorKind::Aborted)?;
+    let took = took.map_err(|_| "the thread that aborts panicked")?;
+    if took < SOON { Ok(()) } else { Err(format!("giving up took {took:?}").into()) }
+}
+
+/// An aborted communicator refuses calls at once.
+fn refuses(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
+    let answers = world.on_all(|seat| Ok(seat.submit(&[wanting(seat)]).err()))?;
+    match answers.iter().all(Option::is_some) {
+        true => all_of_kind(answers, ErrorKind::Aborted),
+        false => Err("a call was accepted".into()),
+    }
+}
+
+/// Without anybody's help the calls end, and the story names the rank that is missing.
+fn timed_out(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
+    let start = Instant::now();
+    let answers = world.on_all(|seat| wait_in_vain(seat, wanting))?;
+    if start.elapsed() > SOON {
+        return Err(format!("it took {:.1} s", start.elapsed().as_secs_f64()).into());
+    }
+    let first_told =
+        answers.into_iter().flatten().any(|error| is_kind(&error, ErrorKind::TimedOut));
+    if !first_told {
+        return Err("no rank says that it timed out".into());
+    }
+    let stories = world.diary.collect(|event| match event {
+        Event::Story(text) => Some(text.clone()),
+        _ => None,
+    });
+    match stories.iter().any(|story| story.contains("r0")) {
+        true => Ok(()),
+        false => Err(format!("no story names r0: {stories:?}").into()),
+    }
+}

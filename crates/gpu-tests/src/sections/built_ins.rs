@@ -1,0 +1,93 @@
+//! Every built-in algorithm, forced: every protocol, several instances, in and out of place. Sums are
+//! rounded, so the host executor of that very algorithm must give the same bits.
+
+use std::collections::BTreeSet;
+
+use msccl_collective::{DataType, Protocol};
+use msccl_registry::Wanted;
+use msccl_runtime::{Settings, Wish};
+
+use super::{Bench, Section, every_collective, placements, run_all};
+use crate::case::Case;
+use crate::oracle::Oracle;
+use crate::tally::Tally;
+use crate::world::settings;
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "built-ins",
+    about: "every built-in algorithm, forced: protocols, instances, in and out of place",
+    run,
+};
+
+/// Numbers of instances.
+const INSTANCES: [u32; 4] = [1, 3, 2, 8];
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    let oracle = Oracle::new(bench.ranks, &[]);
+    for name in names(&oracle, bench.ranks) {
+        for protocol in Protocol::ALL {
+            for &instances in bench.some(&INSTANCES, 2) {
+                force(bench, &oracle, &name, protocol, instances, tally);
+            }
+        }
+    }
+}
+
+/// The last parts of the names of all built-in algorithms, such as `/ring`: each is the name of at
+/// most one algorithm of a collective.
+fn names(oracle: &Oracle, ranks: u32) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for wanted in every_collective(ranks) {
+        for &in_place in placements(wanted) {
+            let all = oracle.built_in(wanted, in_place);
+            let last = |name: &String| name.rfind('/').map(|slash| name[slash..].to_owned());
+            names.extend(all.iter().filter_map(last));
+        }
+    }
+    names
+}
+
+fn force(
+    bench: &Bench,
+    oracle: &Oracle,
+    name: &str,
+    protocol: Protocol,
+    instances: u32,
+    tally: &mut Tally,
+) {
+    let setting = format!("{name} {protocol} x{instances}");
+    let wish = Wish {
+        algorithm: Some(name.to_owned()),
+        protocol: Some(protocol),
+        instances: Some(instances),
+    };
+    let join = || bench.world(&Settings { wish, ..settings() });
+    let Some(mut world) = tally.need(|| setting.clone(), join) else { return };
+    for wanted in every_collective(bench.ranks) {
+        for &in_place in placements(wanted) {
+            if oracle.entry(name, wanted, in_place).is_some() {
+                let cases = cases(bench, wanted, in_place);
+                run_all(&mut world, cases, name, &setting, tally);
+            }
+        }
+    }
+    let told = world.diary.tells_of(name);
+    let honoured =
+        || if told { Ok(()) } else { Err("the log tells of no call that it served".into()) };
+    tally.check(|| setting.clone(), honoured);
+}
+
+fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
+    let types = bench.some(&[DataType::F32, DataType::Bf16, DataType::F16, DataType::I8], 1);
+    let counts = bench.some(&[1003, 33_333, 1, 100, 400_000], 2);
+    let mut cases = Vec::new();
+    for &data_type in types {
+        for &count in counts {
+            let seed = bench.seed + cases.len() as u64;
+            let case = Case::of(wanted);
+            cases.push(Case { data_type, count, in_place, rounded: true, seed, ..case });
+        }
+    }
+    cases
+}

@@ -1,0 +1,55 @@
+//! Odd counts and misaligned buffers: every collective under every protocol, against the reference.
+
+use msccl_collective::{DataType, Protocol};
+use msccl_runtime::{Settings, Wish};
+
+use super::{Bench, Section, every_collective, placements, run_all};
+use crate::case::Case;
+use crate::tally::Tally;
+use crate::world::settings;
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "counts",
+    about: "every collective: odd counts, misaligned buffers, every protocol",
+    run,
+};
+
+/// Counts around the sizes of packets, chunks and slices; those that tell most come first.
+const COUNTS: [usize; 22] = [
+    1, 1003, 70_001, 0, 2, 17, 128, 3, 7, 8, 15, 16, 31, 33, 119, 121, 127, 129, 1024, 4099,
+    262_144, 1_048_577,
+];
+
+/// Shifts of input and output, in elements.
+const SHIFTS: [[usize; 2]; 4] = [[0, 0], [1, 3], [2, 2], [5, 0]];
+
+/// Types of every size.
+const TYPES: [DataType; 4] = [DataType::F32, DataType::I8, DataType::Bf16, DataType::F64];
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
+        let wish = Wish { protocol, ..Wish::default() };
+        let setting = protocol.map_or("any protocol", Protocol::name);
+        let join = || bench.world(&Settings { wish, ..settings() });
+        let Some(mut world) = tally.need(|| setting.to_owned(), join) else { continue };
+        run_all(&mut world, cases(bench), "", setting, tally);
+    }
+}
+
+fn cases(bench: &Bench) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for wanted in every_collective(bench.ranks) {
+        for &in_place in placements(wanted) {
+            for (number, &count) in bench.some(&COUNTS, 7).iter().enumerate() {
+                for (turn, &shift) in bench.some(&SHIFTS, 2).iter().enumerate() {
+                    let data_type = TYPES[(number + turn) % TYPES.len()];
+                    let seed = bench.seed + number as u64;
+                    let case = Case { count, in_place, shift, data_type, seed, ..Case::of(wanted) };
+                    cases.push(case);
+                }
+            }
+        }
+    }
+    cases
+}

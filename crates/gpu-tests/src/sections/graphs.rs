@@ -1,0 +1,119 @@
+//! CUDA graphs: calls captured, launched several times, and mixed with calls that are not. A door for
+//! `unsafe`.
+
+use msccl_collective::{DataType, Protocol};
+use msccl_gpu::{CaptureMode, GraphExec, Stream};
+use msccl_registry::Wanted;
+use msccl_runtime::{Settings, Wish};
+
+use super::{Bench, Section, every_collective};
+use crate::Trouble;
+use crate::case::Case;
+use crate::tally::Tally;
+use crate::trial::Trial;
+use crate::world::{Seat, World, settings};
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "graphs",
+    about: "calls captured in CUDA graphs, replayed, mixed with eager ones",
+    run,
+};
+
+/// How often a graph is launched with inputs of its own.
+const REPLAYS: u64 = 3;
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    if !bench.machine.has_gpus() {
+        return tally.skip("there are no CUDA graphs on the host");
+    }
+    for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
+        let wish = Wish { protocol, ..Wish::default() };
+        let setting = protocol.map_or("any protocol", Protocol::name);
+        let join = || bench.world(&Settings { wish, ..settings() });
+        let Some(mut world) = tally.need(|| setting.to_owned(), join) else { continue };
+        for wanted in every_collective(bench.ranks) {
+            let cases = [Case { count: 20_001, ..Case::of(wanted) }];
+            tally.check(
+                || format!("{setting}: {}", cases[0].story()),
+                || replay(&mut world, &cases),
+            );
+        }
+        let several = several(bench);
+        tally.check(
+            || format!("{setting}: several calls in a graph"),
+            || replay(&mut world, &several),
+        );
+        let name = || format!("{setting}: graphs and eager calls back to back");
+        tally.check(name, || back_to_back(&mut world, &several));
+    }
+}
+
+/// Calls of several kinds and sizes; none changes its own input.
+fn several(bench: &Bench) -> Vec<Case> {
+    let all = every_collective(bench.ranks).into_iter().enumerate();
+    let case = |(number, wanted): (usize, Wanted)| Case {
+        count: [1, 777, 60_001][number % 3],
+        data_type: DataType::ALL[number % DataType::ALL.len()],
+        ..Case::of(wanted)
+    };
+    all.map(case).collect()
+}
+
+/// Captures the calls and launches the graph several times, each time with other inputs and an eager
+/// call between.
+fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
+    let with_seed = |seed| cases.iter().map(|case| Case { seed, ..*case }).collect::<Vec<_>>();
+    let first = world.trial(&with_seed(1), "")?;
+    let graphs = world.on_all(|seat| capture(seat, &first))?;
+    for seed in 1..=REPLAYS {
+        let trial = world.trial(&with_seed(seed), "")?;
+        world.on_all(|seat| {
+            seat.load(&trial)?;
+            launch(seat, &graphs[seat.rank.index()])?;
+            seat.wait()
+        })?;
+        world.check(&trial)?;
+        let eager = world.trial(&with_seed(seed + 100), "")?;
+        world.run_trial(&eager, Seat::submit)?;
+    }
+    Ok(())
+}
+
+/// Launches of a graph and the same calls eagerly, in one stream without waiting.
+fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
+    let trial = world.trial(cases, "")?;
+    let graphs = world.on_all(|seat| capture(seat, &trial))?;
+    world.on_all(|seat| {
+        seat.load(&trial)?;
+        for _ in 0..REPLAYS {
+            launch(seat, &graphs[seat.rank.index()])?;
+            seat.submit(&seat.calls(&trial))?;
+        }
+        launch(seat, &graphs[seat.rank.index()])?;
+        seat.wait()
+    })?;
+    world.check(&trial)
+}
+
+/// A graph of the calls of `trial`. The rank's memory must not grow while the graph is used.
+fn capture(seat: &mut Seat, trial: &Trial) -> Result<GraphExec, Trouble> {
+    seat.load(trial)?;
+    let stream = stream(seat)?.borrow();
+    stream.begin_capture(CaptureMode::ThreadLocal)?;
+    let submitted = seat.submit(&seat.calls(trial));
+    let graph = stream.end_capture();
+    submitted?;
+    Ok(graph?.instantiate()?)
+}
+
+fn launch(seat: &Seat, graph: &GraphExec) -> Result<(), Trouble> {
+    // SAFETY: the calls were captured with the addresses of the rank's memory, which has not grown
+    // since, and with the communicator of `seat`, which is alive.
+    unsafe { graph.launch(stream(seat)?.borrow())? };
+    Ok(())
+}
+
+fn stream(seat: &Seat) -> Result<&Stream, Trouble> {
+    seat.stream.as_ref().ok_or_else(|| "a rank on the host has no stream".into())
+}

@@ -1,0 +1,118 @@
+//! Groups: many calls at once, all ranks from one thread, calls that follow one another without
+//! anyone waiting, two communicators, and several streams.
+
+use msccl_collective::DataType;
+use msccl_gpu::Stream;
+use msccl_registry::Wanted;
+use msccl_runtime::{Batch, PlaceOfRank, submit};
+
+use super::{Bench, Section, every_collective, placements};
+use crate::Trouble;
+use crate::case::Case;
+use crate::dice::Dice;
+use crate::tally::Tally;
+use crate::trial::Trial;
+use crate::world::{Seat, World, raw, settings};
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "groups",
+    about: "calls in groups, from one thread, in sequence without waiting, in several streams",
+    run,
+};
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    let join = || bench.world(&settings());
+    let Some(mut world) = tally.need(|| "a world".to_owned(), join) else { return };
+    let mut dice = Dice::new(bench.seed);
+    for round in 0..bench.number(60, 8) {
+        let cases = random_cases(bench, &mut dice);
+        let Some(trial) = tally.need(|| "a trial".to_owned(), || world.trial(&cases, "")) else {
+            return;
+        };
+        let name = |how: &str| format!("round {round}, {how}: {}", trial.story());
+        tally.check(|| name("as one group"), || world.run_trial(&trial, Seat::submit));
+        tally.check(|| name("one by one"), || world.run_trial(&trial, one_by_one));
+        tally.check(|| name("from one thread"), || from_one_thread(&mut world, &trial));
+        if bench.machine.has_gpus() {
+            tally.check(|| name("in two streams"), || in_two_streams(&mut world, &trial));
+        }
+        if world.has_failed() {
+            return;
+        }
+    }
+    two_communicators(bench, &mut world, tally);
+}
+
+/// Two to six calls of any kind.
+fn random_cases(bench: &Bench, dice: &mut Dice) -> Vec<Case> {
+    let collectives = every_collective(bench.ranks);
+    let case = |_| {
+        let wanted = collectives[dice.below(collectives.len())];
+        let places = placements(wanted);
+        Case {
+            count: [0, 1, 100, 5003, 90_001][dice.below(5)],
+            data_type: DataType::ALL[dice.below(DataType::ALL.len())],
+            in_place: places[dice.below(places.len())],
+            seed: dice.next(),
+            ..Case::of(wanted)
+        }
+    };
+    let calls = 2 + bench.seed as usize % 3;
+    (0..calls + 2).map(case).collect()
+}
+
+fn one_by_one(seat: &Seat, calls: &[msccl_runtime::Call]) -> Result<(), Trouble> {
+    calls.iter().try_for_each(|call| seat.submit(&[*call]))
+}
+
+/// The calls of all ranks in a single group, as a program with one thread for many GPUs makes them.
+fn from_one_thread(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
+    world.on_all(|seat| seat.load(trial))?;
+    let batch =
+        |seat: &Seat| Batch { communicator: seat.communicator.clone(), calls: seat.calls(trial) };
+    submit(&world.seats.iter().map(batch).collect::<Vec<_>>())?;
+    world.on_all(|seat| seat.wait())?;
+    world.check(trial)
+}
+
+/// Every second call in another stream; the order of the calls stays.
+fn in_two_streams(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
+    world.on_all(|seat| {
+        let PlaceOfRank::Gpu(context) = &seat.place else { return Ok(()) };
+        let other = Stream::new(context)?;
+        seat.load(trial)?;
+        for (number, mut call) in seat.calls(trial).into_iter().enumerate() {
+            if number % 2 == 1 {
+                call.stream = raw(Some(&other));
+            }
+            seat.submit(&[call])?;
+        }
+        seat.wait()?;
+        Ok(other.borrow().synchronize()?)
+    })?;
+    world.check(trial)
+}
+
+/// Calls of two communicators of the same ranks in one group.
+fn two_communicators(bench: &Bench, first: &mut World, tally: &mut Tally) {
+    let join = || bench.world(&settings());
+    let Some(mut second) = tally.need(|| "a second world".to_owned(), join) else { return };
+    let name = || "two communicators in one group".to_owned();
+    tally.check(name, || {
+        let trial = first.trial(&[Case::of(Wanted::AllReduce), Case::of(Wanted::AllGather)], "")?;
+        first.on_all(|seat| seat.load(&trial))?;
+        second.on_all(|seat| seat.load(&trial))?;
+        let other: Vec<_> = second.seats.iter().map(|seat| batch(seat, &trial)).collect();
+        first
+            .on_all(|seat| Ok(submit(&[batch(seat, &trial), other[seat.rank.index()].clone()])?))?;
+        first.on_all(|seat| seat.wait())?;
+        second.on_all(|seat| seat.wait())?;
+        first.check(&trial)?;
+        second.check(&trial)
+    });
+}
+
+fn batch(seat: &Seat, trial: &Trial) -> Batch {
+    Batch { communicator: seat.communicator.clone(), calls: seat.calls(trial) }
+}

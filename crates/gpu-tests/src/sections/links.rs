@@ -1,0 +1,37 @@
+//! Links in host memory, for GPUs that cannot map one another's.
+
+use msccl_collective::{DataType, Protocol};
+use msccl_runtime::{Settings, Wish};
+
+use super::{Bench, Section, every_collective, placements, run_all};
+use crate::case::Case;
+use crate::tally::Tally;
+use crate::world::settings;
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "host-links",
+    about: "every collective and protocol without mapped peer memory",
+    run,
+};
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    if !bench.machine.has_gpus() {
+        return tally.skip("links of ranks on the host always lie in host memory");
+    }
+    for protocol in Protocol::ALL {
+        let wish = Wish { protocol: Some(protocol), ..Wish::default() };
+        let join = || bench.world(&Settings { wish, peer_memory: false, ..settings() });
+        let Some(mut world) = tally.need(|| protocol.to_string(), join) else { continue };
+        let mut cases = Vec::new();
+        for wanted in every_collective(bench.ranks) {
+            for &in_place in placements(wanted) {
+                for &count in bench.some(&[1003, 150_001, 1, 1 << 20], 2) {
+                    let data_type = if count % 2 == 0 { DataType::F32 } else { DataType::F16 };
+                    cases.push(Case { count, in_place, data_type, ..Case::of(wanted) });
+                }
+            }
+        }
+        run_all(&mut world, cases, "", protocol.name(), tally);
+    }
+}

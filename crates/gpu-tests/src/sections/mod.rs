@@ -1,0 +1,127 @@
+//! The sections: what is tested, one subject per module.
+
+mod abort;
+mod built_ins;
+mod checking;
+mod counts;
+mod cycles;
+mod graphs;
+mod groups;
+mod links;
+mod many_ranks;
+mod point_to_point;
+mod programs;
+mod scaled;
+mod splits;
+mod types;
+
+use msccl_collective::Rank;
+use msccl_registry::Wanted;
+use msccl_runtime::Settings;
+
+use crate::Trouble;
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::tally::Tally;
+use crate::world::World;
+
+/// What sections are given.
+pub struct Bench {
+    /// Where ranks run.
+    pub machine: Machine,
+    /// How many ranks.
+    pub ranks: u32,
+    /// Whether to be done soon.
+    pub quick: bool,
+    /// What random cases follow from.
+    pub seed: u64,
+}
+
+/// Something that can be tested by itself.
+pub struct Section {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it tests.
+    pub about: &'static str,
+    /// Does it.
+    pub run: fn(&Bench, &mut Tally),
+}
+
+/// All sections, in the order in which they make sense to read when something fails.
+pub const SECTIONS: &[Section] = &[
+    counts::SECTION,
+    types::SECTION,
+    built_ins::SECTION,
+    programs::RANDOM,
+    programs::LOADED,
+    point_to_point::SECTION,
+    scaled::SECTION,
+    groups::SECTION,
+    graphs::SECTION,
+    links::SECTION,
+    many_ranks::SECTION,
+    splits::SECTION,
+    checking::SECTION,
+    abort::SECTION,
+    cycles::CYCLES,
+    cycles::CALLS,
+];
+
+impl Bench {
+    /// `full`, or its first `quick` if time is short.
+    fn some<'a, T>(&self, full: &'a [T], quick: usize) -> &'a [T] {
+        if self.quick { &full[..quick.min(full.len())] } else { full }
+    }
+
+    /// `full`, or `quick` if time is short.
+    fn number(&self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+
+    /// A world of the usual number of ranks.
+    fn world(&self, settings: &Settings) -> Result<World, Trouble> {
+        World::join(&self.machine, self.ranks, settings)
+    }
+}
+
+/// Every collective; those with a root with the last rank as root.
+fn every_collective(ranks: u32) -> [Wanted; 8] {
+    let root = Rank(ranks - 1);
+    [
+        Wanted::AllReduce,
+        Wanted::AllGather,
+        Wanted::ReduceScatter,
+        Wanted::AllToAll,
+        Wanted::Broadcast(root),
+        Wanted::Reduce(root),
+        Wanted::Gather(root),
+        Wanted::Scatter(root),
+    ]
+}
+
+/// Whether contributions are combined.
+fn combines(wanted: Wanted) -> bool {
+    matches!(wanted, Wanted::AllReduce | Wanted::ReduceScatter | Wanted::Reduce(_))
+}
+
+/// Whether calls in place mean something: there is no all-to-all in place in the C API.
+fn placements(wanted: Wanted) -> &'static [bool] {
+    if wanted == Wanted::AllToAll { &[false] } else { &[false, true] }
+}
+
+/// Runs every case until the world fails; `setting` is what the world is, for failures.
+fn run_all(
+    world: &mut World,
+    cases: impl IntoIterator<Item = Case>,
+    algorithm: &str,
+    setting: &str,
+    tally: &mut Tally,
+) {
+    for case in cases {
+        let name = || format!("{setting}: {}", case.story());
+        tally.check(name, || world.run(&case, algorithm));
+        if world.has_failed() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Algorithms loaded as files: random ones, and the examples as MSCCL XML. Sums are rounded, so the host
+//! executor of that very algorithm must give the same bits.
+
+use std::collections::BTreeMap;
+
+use msccl_collective::{Collective, DataType, Kind, Rank};
+use msccl_interchange::json;
+use msccl_ir::text;
+use msccl_registry::{File, Wanted};
+use msccl_runtime::Settings;
+
+use super::{Bench, Section, run_all};
+use crate::Trouble;
+use crate::case::Case;
+use crate::dice::Dice;
+use crate::examples::{Loadable, loadable, wanted};
+use crate::oracle::Oracle;
+use crate::random_program::random_algorithm;
+use crate::tally::Tally;
+use crate::world::{World, settings};
+
+/// Random programs.
+pub const RANDOM: Section = Section {
+    name: "random",
+    about: "random algorithms of every collective, loaded as text and JSON",
+    run: run_random,
+};
+
+/// Examples as XML.
+pub const LOADED: Section = Section {
+    name: "loaded",
+    about: "the examples of the language, loaded as MSCCL XML",
+    run: run_examples,
+};
+
+fn run_random(bench: &Bench, tally: &mut Tally) {
+    let mut dice = Dice::new(bench.seed);
+    for number in 0..bench.number(40, 6) {
+        let name = || format!("random programs number {number}");
+        let make = || random_files(bench.ranks, number, &mut dice);
+        if let Some(files) = tally.need(name, make) {
+            run_files(bench, files, tally);
+        }
+    }
+}
+
+/// One random program for each collective.
+fn random_files(ranks: u32, number: usize, dice: &mut Dice) -> Result<Vec<Loadable>, Trouble> {
+    let root = Rank::from(dice.below(ranks as usize));
+    let kinds = [
+        Kind::AllReduce,
+        Kind::AllGather,
+        Kind::ReduceScatter,
+        Kind::AllToAll,
+        Kind::Broadcast { root },
+        Kind::Reduce { root },
+        Kind::Gather { root },
+        Kind::Scatter { root },
+    ];
+    let mut files = Vec::new();
+    for kind in kinds {
+        let chunks = 1 + dice.below(4) as u32;
+        let in_place = kind != Kind::AllToAll && dice.once_in(2);
+        let Some(wanted) = wanted(&kind) else { continue };
+        let collective = Collective { kind, ranks, chunks };
+        let title = format!("random-{number}-{}", collective.name());
+        let algorithm = random_algorithm(&title, collective, in_place, dice)?;
+        let (extension, content) = match dice.once_in(2) {
+            true => ("json", json::write(&algorithm)),
+            false => ("txt", text::print(&algorithm)),
+        };
+        let name = format!("{title}.{extension}");
+        let file = File { name, content: Ok(content.into_bytes()) };
+        files.push(Loadable { file, wanted, in_place });
+    }
+    Ok(files)
+}
+
+fn run_examples(bench: &Bench, tally: &mut Tally) {
+    // Of every kind of call one file at a time, so that it is clear which one serves.
+    let mut shelves: BTreeMap<String, Vec<Loadable>> = BTreeMap::new();
+    for file in loadable(bench.ranks) {
+        let kind = format!("{:?} {}", file.wanted, file.in_place);
+        shelves.entry(kind).or_default().push(file);
+    }
+    let found: usize = shelves.values().map(Vec::len).sum();
+    tally.remark(format!("{found} files for {} ranks", bench.ranks));
+    for _ in 0..bench.number(usize::MAX, 3) {
+        let files: Vec<_> = shelves.values_mut().filter_map(Vec::pop).collect();
+        if files.is_empty() {
+            return;
+        }
+        run_files(bench, files, tally);
+    }
+}
+
+/// Loads the files in one world and makes calls that each must serve.
+fn run_files(bench: &Bench, files: Vec<Loadable>, tally: &mut Tally) {
+    let loaded: Vec<_> = files.iter().map(|loadable| loadable.file.clone()).collect();
+    let names = || loaded.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ");
+    let refused = Oracle::new(bench.ranks, &loaded).refused();
+    let accepted = || if refused.is_empty() { Ok(()) } else { Err(refused.join("; ").into()) };
+    tally.check(names, accepted);
+    let settings = Settings { files: loaded.clone(), ..settings() };
+    let Some(mut world) = tally.need(names, || bench.world(&settings)) else { return };
+    for Loadable { file, wanted, in_place } in &files {
+        let cases = cases(bench, &world, &file.name, *wanted, *in_place);
+        run_all(&mut world, cases, &file.name, &file.name, tally);
+        if world.has_failed() {
+            return;
+        }
+        let told = world.diary.tells_of(&file.name);
+        let served = || if told { Ok(()) } else { Err("no call was served by it".into()) };
+        tally.check(|| file.name.clone(), served);
+    }
+}
+
+fn cases(bench: &Bench, world: &World, name: &str, wanted: Wanted, in_place: bool) -> Vec<Case> {
+    let Some(entry) = world.oracle.entry(name, wanted, in_place) else { return Vec::new() };
+    // Where not every count is served, a built-in would serve the others.
+    let chunks = match entry.verified.facts().serves_any_count {
+        true => 1,
+        false => entry.verified.algorithm().collective.chunks as usize,
+    };
+    let serves = |bytes: usize| entry.verified.algorithm().sizes.contains(bytes as u64);
+    let mut cases = Vec::new();
+    for &data_type in bench.some(&[DataType::F32, DataType::F16, DataType::U8], 1) {
+        for &count in bench.some(&[1003_usize, 20_021, 5], 2) {
+            let count = count.next_multiple_of(chunks);
+            // The size of a call is that of its larger buffer.
+            let bytes = count * data_type.size_bytes() * larger_blocks(wanted, bench.ranks);
+            if serves(bytes) {
+                let seed = bench.seed + cases.len() as u64;
+                let case = Case::of(wanted);
+                cases.push(Case { data_type, count, in_place, rounded: true, seed, ..case });
+            }
+        }
+    }
+    cases
+}
+
+fn larger_blocks(wanted: Wanted, ranks: u32) -> usize {
+    match wanted {
+        Wanted::AllReduce | Wanted::Broadcast(_) | Wanted::Reduce(_) => 1,
+        Wanted::AllGather
+        | Wanted::ReduceScatter
+        | Wanted::AllToAll
+        | Wanted::Gather(_)
+        | Wanted::Scatter(_) => ranks as usize,
+    }
+}

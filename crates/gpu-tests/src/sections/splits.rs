@@ -1,0 +1,113 @@
+//! Communicators made from others: split by color, split with an order, shrunk.
+
+use msccl_collective::Rank;
+use msccl_registry::Wanted;
+
+use super::{Bench, Section, every_collective};
+use crate::Trouble;
+use crate::case::Case;
+use crate::oracle::Oracle;
+use crate::tally::Tally;
+use crate::world::{Seat, World, settings};
+
+/// The section.
+pub const SECTION: Section =
+    Section { name: "splits", about: "communicators split by color and key, and shrunk", run };
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    let join = || bench.world(&settings());
+    let Some(mut world) = tally.need(|| "a world".to_owned(), join) else { return };
+    tally.check(|| "split by parity".to_owned(), || by_parity(&mut world));
+    tally.check(|| "split in reverse order".to_owned(), || reversed(&mut world));
+    tally.check(|| "split with ranks left out".to_owned(), || left_out(&mut world));
+    tally.check(
+        || "the parent afterwards".to_owned(),
+        || world.run(&Case::of(Wanted::AllReduce), ""),
+    );
+    tally.check(|| "shrink by the last rank".to_owned(), || shrink(&mut world));
+}
+
+/// Makes the seats that `make` gives into worlds, one for each color.
+fn worlds(
+    world: &mut World,
+    color: impl Fn(&Seat) -> u32 + Sync,
+    make: impl Fn(&Seat) -> Result<Option<Seat>, Trouble> + Sync,
+) -> Result<Vec<World>, Trouble> {
+    let diary = world.diary.clone();
+    let made = world.on_all(|seat| Ok((color(seat), make(seat)?)))?;
+    let mut by_color = std::collections::BTreeMap::<u32, Vec<Seat>>::new();
+    for (color, seat) in made {
+        by_color.entry(color).or_default().extend(seat);
+    }
+    let world = |mut seats: Vec<Seat>| {
+        seats.sort_by_key(|seat| seat.rank);
+        let oracle = Oracle::new(seats.len() as u32, &[]);
+        World { seats, diary: diary.clone(), oracle }
+    };
+    Ok(by_color.into_values().filter(|seats| !seats.is_empty()).map(world).collect())
+}
+
+fn split(seat: &Seat, color: Option<u32>, key: i32) -> Result<Option<Seat>, Trouble> {
+    let child = seat.communicator.split(color, key, None)?;
+    child.map(|child| Seat::of(child, seat.place.clone())).transpose()
+}
+
+fn run_every(world: &mut World) -> Result<(), Trouble> {
+    let collectives = every_collective(world.ranks()).into_iter();
+    let mut cases = collectives.map(|wanted| Case { count: 3001, ..Case::of(wanted) });
+    cases.try_for_each(|case| world.run(&case, ""))
+}
+
+fn by_parity(world: &mut World) -> Result<(), Trouble> {
+    let color = |seat: &Seat| seat.rank.0 % 2;
+    let parts = worlds(world, color, |seat| split(seat, Some(color(seat)), 0))?;
+    same("communicators", parts.len(), 2)?;
+    for mut part in parts {
+        run_every(&mut part)?;
+    }
+    Ok(())
+}
+
+fn reversed(world: &mut World) -> Result<(), Trouble> {
+    let ranks = world.ranks();
+    world.on_all(|seat| {
+        let child = split(seat, Some(0), -(seat.rank.0 as i32))?.ok_or("no communicator")?;
+        same("rank", child.rank, Rank(ranks - 1 - seat.rank.0))
+    })?;
+    Ok(())
+}
+
+fn left_out(world: &mut World) -> Result<(), Trouble> {
+    let last = world.ranks() - 1;
+    let color = |seat: &Seat| (seat.rank.0 != last).then_some(7);
+    let parts = worlds(world, |_| 0, |seat| split(seat, color(seat), 0))?;
+    let Ok([mut part]) = <[World; 1]>::try_from(parts) else {
+        return Err("expected one communicator".into());
+    };
+    same("ranks", part.ranks(), last)?;
+    run_every(&mut part)
+}
+
+fn shrink(world: &mut World) -> Result<(), Trouble> {
+    let last = Rank(world.ranks() - 1);
+    let make = |seat: &Seat| {
+        if seat.rank == last {
+            return Ok(None);
+        }
+        let child = seat.communicator.shrink(&[last], false, None)?;
+        Seat::of(child, seat.place.clone()).map(Some)
+    };
+    let parts = worlds(world, |_| 0, make)?;
+    let Ok([mut part]) = <[World; 1]>::try_from(parts) else {
+        return Err("expected one communicator".into());
+    };
+    same("ranks", part.ranks(), last.0)?;
+    run_every(&mut part)
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), Trouble> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{what}: expected {expected:?}, found {found:?}").into())
+}

@@ -1,0 +1,57 @@
+//! Every data type and reduction: exact sums against the reference, rounded ones against the host
+//! executor of the ring.
+
+use msccl_collective::{DataType, Protocol, Reduction};
+use msccl_registry::Wanted;
+use msccl_runtime::{Settings, Wish};
+
+use super::{Bench, Section, combines, every_collective, run_all};
+use crate::case::Case;
+use crate::tally::Tally;
+use crate::world::settings;
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "types",
+    about: "every data type and reduction, exact and rounded sums, every protocol",
+    run,
+};
+
+/// An algorithm of which the order of every sum is known: the name's part, and what it serves.
+const ORDERED: (&str, [Wanted; 2]) = ("/ring", [Wanted::AllReduce, Wanted::ReduceScatter]);
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    for protocol in Protocol::ALL {
+        let wish = Wish { protocol: Some(protocol), ..Wish::default() };
+        let join = || bench.world(&Settings { wish: wish.clone(), ..settings() });
+        if let Some(mut world) = tally.need(|| protocol.to_string(), join) {
+            let exact = every_collective(bench.ranks).into_iter();
+            let exact = exact.flat_map(|wanted| cases(bench, wanted, false));
+            run_all(&mut world, exact, "", protocol.name(), tally);
+        }
+        let (name, collectives) = ORDERED;
+        let wish = Wish { algorithm: Some(name.to_owned()), ..wish };
+        let join = || bench.world(&Settings { wish, ..settings() });
+        if let Some(mut world) = tally.need(|| format!("{protocol} {name}"), join) {
+            let rounded = collectives.into_iter().flat_map(|wanted| cases(bench, wanted, true));
+            run_all(&mut world, rounded, name, protocol.name(), tally);
+        }
+    }
+}
+
+fn cases(bench: &Bench, wanted: Wanted, rounded: bool) -> Vec<Case> {
+    let reductions = if combines(wanted) { &Reduction::ALL[..] } else { &[Reduction::Sum] };
+    let counts: &[usize] = bench.some(&[517, 1, 40_003], 1);
+    let mut cases = Vec::new();
+    for data_type in DataType::ALL {
+        for &reduction in reductions {
+            for (number, &count) in counts.iter().enumerate() {
+                let in_place = (number + cases.len()) % 2 == 1 && wanted != Wanted::AllToAll;
+                let seed = bench.seed ^ cases.len() as u64;
+                let case = Case::of(wanted);
+                cases.push(Case { data_type, reduction, count, in_place, rounded, seed, ..case });
+            }
+        }
+    }
+    cases
+}

@@ -1,0 +1,213 @@
+//! The configuration of a communicator: what the caller's `ncclConfig_t` asks for, with defaults filled in and
+//! the environment's wishes laid over it.
+//!
+//! Fields newer than the caller's version are not looked at: in a caller's older structure they
+//! may be padding.
+
+use std::ffi::{c_int, c_uint};
+
+use crate::abi::constant::UNDEFINED;
+use crate::abi::layout::CONFIG_MAGIC;
+use crate::abi::{ConfigFields, ConfigPointer, pointer};
+use crate::environment::Requests;
+use crate::fault::Fault;
+
+/// Most thread blocks that a configuration may allow.
+const CTAS_LIMIT: c_int = 64;
+
+/// How a communicator behaves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Whether calls return when they are done, or taken up.
+    pub blocking: bool,
+    /// Most thread blocks of a call, if somebody said.
+    pub ctas_max: Option<u32>,
+    /// What logs call it.
+    pub name: Option<String>,
+}
+
+impl Config {
+    /// What callers get who say nothing.
+    pub fn usual(requests: &Requests) -> Self {
+        Self {
+            blocking: requests.blocking.unwrap_or(true),
+            ctas_max: requests.ctas_max,
+            name: None,
+        }
+    }
+
+    /// What the caller's `pointer` asks for; nothing if it is null.
+    ///
+    /// # Errors
+    ///
+    /// It was not initialised, or a field is out of range.
+    pub fn read(pointer: ConfigPointer, requests: &Requests) -> Result<Option<Self>, Fault> {
+        let Some(fields) = pointer.read() else { return Ok(None) };
+        if fields.magic != CONFIG_MAGIC {
+            return Err(Fault::argument(
+                "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER",
+            ));
+        }
+        let fields = known_to_caller(fields);
+        check(&fields)?;
+        let ctas_max = (fields.max_ctas != UNDEFINED).then_some(fields.max_ctas.unsigned_abs());
+        Ok(Some(Self {
+            blocking: requests.blocking.unwrap_or(fields.blocking != 0),
+            ctas_max: requests.ctas_max.or(ctas_max),
+            name: pointer::text(fields.comm_name),
+        }))
+    }
+}
+
+/// The fields that the caller's version has; all others undefined.
+fn known_to_caller(fields: ConfigFields) -> ConfigFields {
+    const fn version(minor: c_uint) -> c_uint {
+        20000 + minor * 100
+    }
+    let mut known = fields;
+    let open = ConfigFields::UNDEFINED;
+    if fields.version < version(17) {
+        known.cga_cluster_size = open.cga_cluster_size;
+        known.min_ctas = open.min_ctas;
+        known.max_ctas = open.max_ctas;
+        known.net_name = open.net_name;
+    }
+    if fields.version < version(18) {
+        known.split_share = open.split_share;
+    }
+    if fields.version < version(26) {
+        known.traffic_class = open.traffic_class;
+    }
+    if fields.version < version(27) {
+        known.comm_name = open.comm_name;
+        known.collnet_enable = open.collnet_enable;
+        known.cta_policy = open.cta_policy;
+        known.shrink_share = open.shrink_share;
+        known.nvls_ctas = open.nvls_ctas;
+    }
+    if fields.version < version(28) {
+        known.channels_per_net_peer = open.channels_per_net_peer;
+        known.nvlink_centric_sched = open.nvlink_centric_sched;
+    }
+    known
+}
+
+/// Checks the ranges of all fields, those too that mean nothing here, so that what NCCL would
+/// refuse is refused.
+fn check(fields: &ConfigFields) -> Result<(), Fault> {
+    let ConfigFields {
+        size: _,
+        magic: _,
+        version: _,
+        blocking,
+        cga_cluster_size,
+        min_ctas,
+        max_ctas,
+        net_name: _,
+        split_share,
+        traffic_class: _,
+        comm_name: _,
+        collnet_enable,
+        cta_policy,
+        shrink_share,
+        nvls_ctas,
+        channels_per_net_peer,
+        nvlink_centric_sched,
+    } = *fields;
+    within("blocking", blocking, 0, 1)?;
+    within("cgaClusterSize", cga_cluster_size, 0, 8)?;
+    within("minCTAs", min_ctas, 1, c_int::MAX)?;
+    within("maxCTAs", max_ctas, 1, c_int::MAX)?;
+    within("splitShare", split_share, 0, 1)?;
+    within("collnetEnable", collnet_enable, 0, 1)?;
+    within("CTAPolicy", cta_policy, 0, 3)?;
+    within("shrinkShare", shrink_share, 0, 1)?;
+    within("nvlsCTAs", nvls_ctas, 1, c_int::MAX)?;
+    within("nChannelsPerNetPeer", channels_per_net_peer, 1, c_int::MAX)?;
+    within("nvlinkCentricSched", nvlink_centric_sched, 0, 1)?;
+    let least = if min_ctas == UNDEFINED { 1 } else { min_ctas };
+    let most = if max_ctas == UNDEFINED { CTAS_LIMIT.max(least) } else { max_ctas };
+    if least > most {
+        let text = format!("config minCTAs is {least} and maxCTAs {most}; expected min <= max");
+        return Err(Fault::argument(text));
+    }
+    Ok(())
+}
+
+fn within(name: &str, value: c_int, least: c_int, most: c_int) -> Result<(), Fault> {
+    if value == UNDEFINED || (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let expected = match most {
+        c_int::MAX => format!("{least} or more"),
+        most => format!("{least} to {most}"),
+    };
+    Err(Fault::argument(format!("Invalid config {name} attribute value {value}, expected {expected}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(fields: ConfigFields) -> Result<Config, String> {
+        let config = Config::read(ConfigPointer::to(&fields), &Requests::default());
+        config.map(Option::unwrap).map_err(|fault| fault.text)
+    }
+
+    #[test]
+    fn what_nobody_said_is_usual() {
+        let usual = Config::usual(&Requests::default());
+        assert_eq!(read(ConfigFields::UNDEFINED), Ok(usual.clone()));
+        assert!(usual.blocking);
+        assert_eq!(Config::read(ConfigPointer::NULL, &Requests::default()), Ok(None));
+    }
+
+    #[test]
+    fn fields_are_taken() {
+        let name = c"data parallel";
+        let config = read(ConfigFields {
+            blocking: 0,
+            max_ctas: 8,
+            comm_name: name.as_ptr(),
+            ..ConfigFields::UNDEFINED
+        });
+        let name = Some("data parallel".to_owned());
+        assert_eq!(config, Ok(Config { blocking: false, ctas_max: Some(8), name }));
+    }
+
+    #[test]
+    fn the_environment_wins() {
+        let requests =
+            Requests { blocking: Some(true), ctas_max: Some(2), ..Requests::default() };
+        let fields = ConfigFields { blocking: 0, max_ctas: 8, ..ConfigFields::UNDEFINED };
+        let config = Config::read(ConfigPointer::to(&fields), &requests).unwrap().unwrap();
+        assert_eq!((config.blocking, config.ctas_max), (true, Some(2)));
+    }
+
+    #[test]
+    fn padding_of_older_callers_is_not_looked_at() {
+        let old = ConfigFields {
+            size: 24,
+            version: 21400,
+            cga_cluster_size: 77,
+            ..ConfigFields::UNDEFINED
+        };
+        assert!(read(old).is_ok());
+        let newer = ConfigFields { size: 120, version: 23203, ..ConfigFields::UNDEFINED };
+        assert!(read(newer).is_ok());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let check = |fields: ConfigFields, expected: &str| {
+            let text = read(fields).unwrap_err();
+            assert!(text.contains(expected), "{text}");
+        };
+        let open = ConfigFields::UNDEFINED;
+        check(ConfigFields { magic: 0, ..open }, "NCCL_CONFIG_INITIALIZER");
+        check(ConfigFields { size: 4, ..open }, "NCCL_CONFIG_INITIALIZER");
+        check(ConfigFields { blocking: 2, ..open }, "blocking attribute value 2, expected 0 to 1");
+        check(ConfigFields { min_ctas: 0, ..open }, "minCTAs attribute value 0, expected 1 or more");
+        check(ConfigFields { min_ctas: 9, max_ctas: 8, ..open }, "expected min <= max");
+    }
+}

@@ -1,0 +1,156 @@
+//! The handles that C has, and what they stand for.
+//!
+//! A handle is the address of a [`Shell`], which this table owns. A number is looked up before anything
+//! is read, so that no handle, however wrong, leads to a crash: one that was never given out or was
+//! given back is refused, and one whose shell was overwritten is told apart by the shell's two magic
+//! words. The last shells that were given back are kept for a while, lest a stale handle
+//! meet a new communicator at the same address.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustc_hash::FxHashMap;
+
+use super::Comm;
+use crate::abi::CommHandle;
+use crate::fault::Fault;
+
+/// What stands at both ends of a shell.
+const MAGIC: u64 = u64::from_le_bytes(*b"ncclcomm");
+
+/// How many shells are kept after they were given back.
+const KEPT: usize = 256;
+
+/// What a handle points to: nothing that C may look at, with a mark at either end.
+#[repr(C)]
+struct Shell {
+    start: AtomicU64,
+    middle: [u64; 6],
+    end: AtomicU64,
+}
+
+impl Shell {
+    fn new() -> Box<Self> {
+        Box::new(Self { start: AtomicU64::new(MAGIC), middle: [0; 6], end: AtomicU64::new(MAGIC) })
+    }
+
+    fn is_intact(&self) -> bool {
+        let whole = |mark: &AtomicU64| mark.load(Ordering::Relaxed) == MAGIC;
+        whole(&self.start) && whole(&self.end)
+    }
+}
+
+#[derive(Default)]
+struct Table {
+    live: FxHashMap<usize, (Box<Shell>, Arc<Comm>)>,
+    given_back: VecDeque<Box<Shell>>,
+}
+
+static TABLE: RwLock<Option<Table>> = RwLock::new(None);
+
+fn change<T>(body: impl FnOnce(&mut Table) -> T) -> T {
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    body(table.get_or_insert_default())
+}
+
+/// A handle for `comm`.
+pub fn enrol(comm: Arc<Comm>) -> CommHandle {
+    let shell = Shell::new();
+    let handle = CommHandle((&raw const *shell).addr());
+    change(|table| table.live.insert(handle.0, (shell, comm)));
+    handle
+}
+
+/// What `handle`, an argument of `operation`, stands for.
+///
+/// # Errors
+///
+/// It is null, corrupted, or stands for nothing.
+pub fn find(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
+    if handle.0 == 0 {
+        return Err(Fault::null(operation, "comm"));
+    }
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    match table.as_ref().and_then(|table| table.live.get(&handle.0)) {
+        Some((shell, comm)) if shell.is_intact() => Ok(Arc::clone(comm)),
+        Some(_) => Err(Fault::argument("Error: corrupted comm object detected")),
+        None => Err(unknown(operation)),
+    }
+}
+
+/// Takes `handle` back: from now on it stands for nothing. Its shell may be corrupted.
+///
+/// # Errors
+///
+/// It stands for nothing already.
+pub fn give_back(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
+    let comm = change(|table| {
+        let (shell, comm) = table.live.remove(&handle.0)?;
+        table.given_back.push_back(shell);
+        if table.given_back.len() > KEPT {
+            table.given_back.pop_front();
+        }
+        Some(comm)
+    });
+    comm.ok_or_else(|| unknown(operation))
+}
+
+fn unknown(operation: &str) -> Fault {
+    let text = "the communicator was destroyed before, or is none of this library's";
+    Fault::argument(format!("{operation} : {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_runtime::PlaceOfRank;
+
+    use super::*;
+    use crate::comm::config::Config;
+    use crate::environment::Requests;
+
+    fn comm() -> Arc<Comm> {
+        Arc::new(Comm::joining(Config::usual(&Requests::default()), PlaceOfRank::Host))
+    }
+
+    fn refusal(handle: CommHandle) -> String {
+        find(handle, "AllReduce").map(|_| ()).unwrap_err().text
+    }
+
+    #[test]
+    fn handles_are_found_until_they_are_given_back() {
+        let (first, second) = (comm(), comm());
+        let (one, two) = (enrol(Arc::clone(&first)), enrol(Arc::clone(&second)));
+        assert!(Arc::ptr_eq(&find(one, "AllReduce").unwrap(), &first));
+        assert!(Arc::ptr_eq(&give_back(one, "CommDestroy").unwrap(), &first));
+        assert!(refusal(one).contains("destroyed before"));
+        assert!(give_back(one, "CommDestroy").is_err());
+        assert!(Arc::ptr_eq(&find(two, "AllReduce").unwrap(), &second));
+        give_back(two, "CommDestroy").unwrap();
+    }
+
+    #[test]
+    fn wrong_handles_are_refused_unread() {
+        assert_eq!(refusal(CommHandle(0)), "AllReduce : comm argument is NULL");
+        assert!(refusal(CommHandle(0xdead_beef)).contains("none of this library's"));
+    }
+
+    #[test]
+    fn corruption_is_noticed() {
+        let handle = enrol(comm());
+        change(|table| table.live[&handle.0].0.end.store(0, Ordering::Relaxed));
+        assert_eq!(refusal(handle), "Error: corrupted comm object detected");
+        give_back(handle, "CommAbort").unwrap();
+    }
+
+    #[test]
+    fn a_new_handle_is_not_one_of_the_last_given_back() {
+        let old: Vec<_> = (0..8).map(|_| enrol(comm())).collect();
+        for handle in &old {
+            give_back(*handle, "CommDestroy").unwrap();
+        }
+        let new = enrol(comm());
+        assert!(!old.contains(&new));
+        give_back(new, "CommDestroy").unwrap();
+    }
+}

@@ -1,0 +1,345 @@
+//! A communicator as C sees it: one rank's, behind a handle.
+//!
+//! A [`Comm`] exists before its ranks have met ([`Phase::Joining`]) and after its runtime communicator
+//! is gone, for as long as some thread is in one of its calls; the handle ([`handles`]) may be gone
+//! earlier. That is what makes it safe to abort from another thread.
+//!
+//! Guarantees: a call sees the communicator in one phase; the first failure is kept; an abort reaches
+//! whatever is under way, a join too.
+
+pub mod config;
+pub mod handles;
+pub mod operators;
+pub mod registrations;
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use msccl_fabric::Abort;
+use msccl_runtime::{Communicator, PlaceOfRank, Settings};
+
+use crate::abi::{Code, CommHandle, Outcome};
+use crate::fault::{Fault, code_of};
+use crate::log::Scope;
+use crate::place;
+
+use config::Config;
+use operators::Operators;
+use registrations::Registrations;
+
+/// One rank's communicator.
+pub struct Comm {
+    /// How it behaves.
+    pub config: Config,
+    /// Where its rank runs.
+    pub place: PlaceOfRank,
+    /// Operators that the caller made.
+    pub operators: Operators,
+    /// Buffers and windows that the caller registered.
+    pub registrations: Registrations,
+    abort: Abort,
+    life: Mutex<Life>,
+    changed: Condvar,
+}
+
+struct Life {
+    phase: Phase,
+    /// Operations that go on in the background.
+    pending: u32,
+    /// What an operation in the background failed with.
+    failure: Option<Fault>,
+    communicator: Option<Communicator>,
+}
+
+/// How far a communicator has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Its ranks have not met.
+    Joining,
+    /// It takes calls.
+    Ready,
+    /// The caller said that no more calls will come.
+    Finalized,
+    /// The caller took it back: it can be split, shrunk and destroyed.
+    Revoked,
+    /// It is destroyed or aborted.
+    Gone,
+}
+
+/// NCCL's text for a call that comes too early.
+const TOO_EARLY: &str =
+    "Attempt to use communicator before the previous operation returned ncclSuccess";
+
+impl Comm {
+    /// A communicator whose ranks have not met.
+    pub fn joining(config: Config, place: PlaceOfRank) -> Self {
+        Self {
+            config,
+            place,
+            operators: Operators::default(),
+            registrations: Registrations::default(),
+            abort: Abort::new(),
+            life: Mutex::new(Life {
+                phase: Phase::Joining,
+                pending: 0,
+                failure: None,
+                communicator: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// One whose ranks have met: what a split gives. `abort` is what its settings had.
+    pub fn met(
+        config: Config,
+        place: PlaceOfRank,
+        abort: Abort,
+        communicator: Communicator,
+    ) -> Self {
+        let comm = Self { abort, ..Self::joining(config, place) };
+        comm.meet(communicator);
+        comm
+    }
+
+    /// `settings` for this communicator's join: they hear its abort, and its log hears them.
+    pub fn settings(&self, settings: Settings) -> Settings {
+        complete(settings, &self.config, &self.place, self.abort.clone())
+    }
+
+    /// What it says goes to the log under its device.
+    pub fn scope(&self) -> Scope {
+        Scope { device: self.device() }
+    }
+
+    /// The number of its device; see [`place::number`].
+    pub fn device(&self) -> i32 {
+        place::number(&self.place)
+    }
+
+    /// Its ranks have met.
+    pub fn meet(&self, communicator: Communicator) {
+        let mut life = self.life();
+        if life.phase == Phase::Gone {
+            communicator.abort("it was aborted while its ranks met");
+            return;
+        }
+        life.phase = Phase::Ready;
+        life.communicator = Some(communicator);
+    }
+
+    /// The runtime's communicator, for a call.
+    ///
+    /// # Errors
+    ///
+    /// It does not take calls now, or has failed.
+    pub fn ready(&self) -> Result<Communicator, Fault> {
+        let communicator = self.member()?;
+        match self.phase() {
+            Phase::Ready => {}
+            Phase::Joining => return Err(Fault::argument(TOO_EARLY)),
+            Phase::Finalized => return Err(Fault::usage("the communicator was finalized")),
+            Phase::Revoked => return Err(Fault::usage("the communicator was revoked")),
+            Phase::Gone => return Err(Fault::argument("the communicator was destroyed")),
+        }
+        communicator.error().map_or(Ok(communicator), |error| Err(error.into()))
+    }
+
+    /// The runtime's communicator, for what is legal even after a failure: asking, splitting,
+    /// shrinking.
+    ///
+    /// # Errors
+    ///
+    /// Its ranks have not met, or an operation goes on in the background.
+    pub fn member(&self) -> Result<Communicator, Fault> {
+        let life = self.life();
+        if let Some(failure) = &life.failure {
+            return Err(failure.clone());
+        }
+        match &life.communicator {
+            Some(communicator) if life.pending == 0 => Ok(communicator.clone()),
+            _ => Err(Fault::argument(TOO_EARLY)),
+        }
+    }
+
+    /// What `ncclCommGetAsyncError` answers.
+    pub fn asynchronous(&self) -> Code {
+        let life = self.life();
+        if let Some(failure) = &life.failure {
+            return failure.code;
+        }
+        if life.pending > 0 || life.phase == Phase::Joining {
+            return Code::InProgress;
+        }
+        let error = life.communicator.as_ref().and_then(Communicator::error);
+        error.map_or(Code::Success, |error| code_of(&error))
+    }
+
+    /// An operation goes on in the background.
+    pub fn begin(&self) {
+        self.life().pending += 1;
+    }
+
+    /// An operation in the background has ended.
+    pub fn end(&self, result: Result<(), Fault>) {
+        let mut life = self.life();
+        life.pending = life.pending.saturating_sub(1);
+        if let Err(fault) = result {
+            life.failure.get_or_insert(fault);
+        }
+        drop(life);
+        self.changed.notify_all();
+    }
+
+    /// Waits until nothing goes on in the background.
+    pub fn wait_idle(&self) {
+        let mut life = self.life();
+        while life.pending > 0 {
+            life = self.changed.wait(life).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// No more calls will come.
+    pub fn finalize(&self) -> Result<(), Fault> {
+        let mut life = self.life();
+        match life.phase {
+            Phase::Ready => life.phase = Phase::Finalized,
+            Phase::Joining => return Err(Fault::argument(TOO_EARLY)),
+            Phase::Finalized => return Err(Fault::argument("it was finalized before")),
+            Phase::Revoked | Phase::Gone => {
+                return Err(Fault::argument("it was revoked or destroyed before"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The caller takes it back: what is under way gives up.
+    pub fn revoke(&self, reason: &str) -> Result<(), Fault> {
+        let communicator = self.member()?;
+        self.life().phase = Phase::Revoked;
+        communicator.abort(reason);
+        Ok(())
+    }
+
+    /// Makes everything under way give up, and the communicator go. Does not wait.
+    pub fn abort(&self, reason: &str) {
+        self.abort.raise(reason);
+        let communicator = {
+            let mut life = self.life();
+            life.phase = Phase::Gone;
+            life.communicator.clone()
+        };
+        if let Some(communicator) = communicator {
+            communicator.abort(reason);
+        }
+    }
+
+    /// Whether it is destroyed or aborted.
+    pub fn is_gone(&self) -> bool {
+        self.phase() == Phase::Gone
+    }
+
+    /// Gives up the runtime's communicator, which frees what it holds when no call is left in it.
+    pub fn release(&self) {
+        let communicator = {
+            let mut life = self.life();
+            life.phase = Phase::Gone;
+            life.communicator.take()
+        };
+        drop(communicator);
+    }
+
+    /// Waits until everything submitted is done.
+    ///
+    /// # Errors
+    ///
+    /// The communicator has failed.
+    pub fn finish(&self) -> Result<(), Fault> {
+        let communicator = self.life().communicator.clone();
+        Ok(communicator.map_or(Ok(()), |communicator| communicator.finish())?)
+    }
+
+    /// What a call on this communicator that has been taken up may answer: one that blocks is done,
+    /// whatever has begun in another thread.
+    pub fn outcome_of_background(&self) -> Outcome {
+        if self.config.blocking { Outcome::Done } else { Outcome::InProgress }
+    }
+
+    /// One line about where this communicator stands in its life, as NCCL has it.
+    pub fn log_life(&self, handle: CommHandle, operation: &str, what: &str) {
+        let Some(communicator) = self.life().communicator.clone() else { return };
+        let (rank, ranks, id) = (communicator.rank().0, communicator.ranks(), communicator.id());
+        let (device, handle) = (self.device(), handle.0);
+        let name = self.config.name.as_deref().map(|name| format!(" name {name}"));
+        let name = name.unwrap_or_default();
+        let bus = place::bus_id(&self.place);
+        let text = format_args!(
+            "{operation} comm {handle:#x} rank {rank} nranks {ranks} cudaDev {device} nvmlDev \
+             {device} busId {bus} commId {id:#x}{name} - {what}"
+        );
+        self.scope().info(crate::log::Subsystem::Init, text);
+    }
+
+    fn phase(&self) -> Phase {
+        self.life().phase
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `settings` completed by what one communicator knows.
+pub fn complete(
+    settings: Settings,
+    config: &Config,
+    place: &PlaceOfRank,
+    abort: Abort,
+) -> Settings {
+    let scope = Scope { device: place::number(place) };
+    let mut settings = settings;
+    settings.fabric.abort = abort;
+    settings.fabric.log = scope.for_fabric();
+    settings.log = scope.for_runtime();
+    settings.place = place.clone();
+    settings.blocks_max = config.ctas_max;
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Requests;
+
+    fn comm() -> Comm {
+        Comm::joining(Config::usual(&Requests::default()), PlaceOfRank::Host)
+    }
+
+    #[test]
+    fn before_its_ranks_have_met_it_takes_no_calls() {
+        let comm = comm();
+        assert_eq!(comm.asynchronous(), Code::InProgress);
+        assert_eq!(comm.ready().unwrap_err().text, TOO_EARLY);
+        assert_eq!(comm.finalize().unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(comm.device(), -1);
+    }
+
+    #[test]
+    fn the_first_failure_in_the_background_is_kept() {
+        let comm = comm();
+        comm.begin();
+        comm.begin();
+        comm.end(Err(Fault::new(Code::RemoteError, "first")));
+        comm.end(Err(Fault::new(Code::SystemError, "second")));
+        comm.wait_idle();
+        assert_eq!(comm.asynchronous(), Code::RemoteError);
+        assert_eq!(comm.member().unwrap_err().text, "first");
+    }
+
+    #[test]
+    fn an_abort_reaches_the_join() {
+        let comm = comm();
+        let settings = comm.settings(Settings::default());
+        comm.abort("enough");
+        assert_eq!(settings.fabric.abort.reason(), Some("enough"));
+        assert!(comm.is_gone());
+    }
+}

@@ -1,0 +1,110 @@
+//! Reading values: one function per shape of value, each of which complains and goes on.
+
+use std::time::Duration;
+
+use super::variable::Variable;
+use super::{Complaint, Lookup};
+
+/// Reads variables and gathers what is wrong with them.
+pub struct Reader<'a> {
+    lookup: Lookup<'a>,
+    complaints: Vec<Complaint>,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads what `lookup` knows.
+    pub fn new(lookup: Lookup<'a>) -> Self {
+        Self { lookup, complaints: Vec::new() }
+    }
+
+    /// What was wrong.
+    pub fn complaints(self) -> Vec<Complaint> {
+        self.complaints
+    }
+
+    /// The value as it stands.
+    pub fn text(&self, variable: &Variable) -> Option<String> {
+        (self.lookup)(variable.name).filter(|text| !text.is_empty())
+    }
+
+    /// What `parse` makes of the value; nothing, and a complaint, if it makes nothing of it.
+    pub fn parse<T>(
+        &mut self,
+        variable: &Variable,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = self.text(variable)?;
+        let value = parse(&text);
+        if value.is_none() {
+            let Variable { name, values, default, meaning: _ } = variable;
+            let text =
+                format!("{name} is `{text}`, expected {values}; it is ignored (default: {default})");
+            self.complaints.push(text);
+        }
+        value
+    }
+
+    /// `0`, or any other number.
+    pub fn flag(&mut self, variable: &Variable) -> Option<bool> {
+        self.parse(variable, |text| text.parse::<i64>().ok().map(|number| number != 0))
+    }
+
+    /// A number from 1 on.
+    pub fn count(&mut self, variable: &Variable) -> Option<u32> {
+        self.parse(variable, |text| text.parse().ok().filter(|&count| count > 0))
+    }
+
+    /// Seconds, with decimals if need be; 0 stands for no limit, which is no value.
+    pub fn seconds(&mut self, variable: &Variable) -> Option<Duration> {
+        let seconds = self.parse(variable, |text| {
+            let seconds = text.parse::<f64>().ok()?;
+            Duration::try_from_secs_f64(seconds).ok()
+        });
+        seconds.filter(|seconds| !seconds.is_zero())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variable;
+    use super::*;
+
+    #[track_caller]
+    fn check<T: PartialEq + std::fmt::Debug>(
+        text: &str,
+        read: impl FnOnce(&mut Reader<'_>) -> Option<T>,
+        expected: Option<T>,
+        complaints: usize,
+    ) {
+        let lookup = |_: &str| Some(text.to_owned());
+        let mut reader = Reader::new(&lookup);
+        assert_eq!(read(&mut reader), expected, "{text}");
+        assert_eq!(reader.complaints().len(), complaints, "{text}");
+    }
+
+    #[test]
+    fn values_and_nonsense() {
+        check("0", |r| r.flag(&variable::CHECK), Some(false), 0);
+        check("2", |r| r.flag(&variable::CHECK), Some(true), 0);
+        check("yes", |r| r.flag(&variable::CHECK), None, 1);
+        check("8", |r| r.count(&variable::INSTANCES), Some(8), 0);
+        check("0", |r| r.count(&variable::INSTANCES), None, 1);
+        check("-3", |r| r.count(&variable::INSTANCES), None, 1);
+        let half = Duration::from_millis(500);
+        check("0.5", |r| r.seconds(&variable::TIMEOUT_S), Some(half), 0);
+        check("0", |r| r.seconds(&variable::TIMEOUT_S), None, 0);
+        check("1e300", |r| r.seconds(&variable::TIMEOUT_S), None, 1);
+        check("NaN", |r| r.seconds(&variable::TIMEOUT_S), None, 1);
+        check("", |r| r.flag(&variable::CHECK), None, 0);
+    }
+
+    #[test]
+    fn complaints_say_what_to_write() {
+        let lookup = |_: &str| Some("soon".to_owned());
+        let mut reader = Reader::new(&lookup);
+        assert_eq!(reader.seconds(&variable::TIMEOUT_S), None);
+        let expected = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it is ignored \
+                        (default: 0)";
+        assert_eq!(reader.complaints(), [expected]);
+    }
+}

@@ -1,0 +1,204 @@
+//! Everything that the environment asks of a communicator.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use msccl_collective::Protocol;
+use msccl_fabric::{self as fabric, Choice, Family, Filter};
+use msccl_registry::File;
+use msccl_runtime::{Settings, Wish};
+
+use super::reader::Reader;
+use super::{Complaint, Lookup, files, variable};
+
+/// Where ranks should run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum DeviceWish {
+    /// On a GPU if there is one.
+    #[default]
+    Any,
+    /// On the host.
+    Host,
+    /// On a GPU.
+    Cuda,
+}
+
+/// What the environment asks for.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Requests {
+    /// Where ranks run.
+    pub device: DeviceWish,
+    /// Whether communicators are blocking, whatever their configuration says.
+    pub blocking: Option<bool>,
+    /// Most thread blocks of a call, whatever the configuration says.
+    pub ctas_max: Option<u32>,
+    /// Whether the signal is watched.
+    pub story_signal: bool,
+    xml_files: Option<String>,
+    algo_dir: Option<String>,
+    timeout: Option<Duration>,
+    join_timeout: Option<Duration>,
+    check: bool,
+    peer_memory: bool,
+    wish: Wish,
+    interface: Choice,
+    root: Option<SocketAddr>,
+}
+
+impl Requests {
+    /// What `lookup` asks for, and what in it makes no sense.
+    pub fn read(lookup: Lookup<'_>) -> (Self, Vec<Complaint>) {
+        let mut reader = Reader::new(lookup);
+        let interface = interface(&mut reader);
+        let family = interface.family;
+        let requests = Self {
+            device: reader.parse(&variable::DEVICE, device).unwrap_or_default(),
+            blocking: reader.flag(&variable::COMM_BLOCKING),
+            ctas_max: reader.count(&variable::MAX_CTAS),
+            story_signal: reader.flag(&variable::STORY_SIGNAL).unwrap_or(true),
+            xml_files: reader.text(&variable::XML_FILES),
+            algo_dir: reader.text(&variable::ALGO_DIR),
+            timeout: reader.seconds(&variable::TIMEOUT_S),
+            join_timeout: join_timeout(&mut reader),
+            check: reader.flag(&variable::CHECK).unwrap_or(false),
+            peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
+            wish: wish(&mut reader),
+            interface,
+            root: reader
+                .parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
+        };
+        (requests, reader.complaints())
+    }
+
+    /// Settings that follow the requests: the place, the log and what can be aborted are still the
+    /// default's.
+    pub fn settings(&self) -> Settings {
+        let forever = Duration::from_secs(u64::from(u32::MAX));
+        Settings {
+            fabric: fabric::Settings {
+                interface: self.interface.clone(),
+                root: self.root,
+                join_timeout: self.join_timeout.unwrap_or(forever),
+                operation_timeout: self.timeout,
+                ..fabric::Settings::default()
+            },
+            timeout: self.timeout,
+            check: self.check,
+            peer_memory: self.peer_memory,
+            wish: self.wish.clone(),
+            blocks_max: self.ctas_max,
+            ..Settings::default()
+        }
+    }
+
+    /// The algorithm files asked for, read now.
+    pub fn files(&self) -> Vec<File> {
+        files::read(self.xml_files.as_deref(), self.algo_dir.as_deref())
+    }
+}
+
+fn device(text: &str) -> Option<DeviceWish> {
+    match text.to_ascii_lowercase().as_str() {
+        "host" => Some(DeviceWish::Host),
+        "cuda" => Some(DeviceWish::Cuda),
+        _ => None,
+    }
+}
+
+fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
+    let usual = fabric::Settings::default().join_timeout;
+    match reader.text(&variable::JOIN_TIMEOUT_S) {
+        Some(text) if text == "0" => None,
+        _ => reader.seconds(&variable::JOIN_TIMEOUT_S).or(Some(usual)),
+    }
+}
+
+fn wish(reader: &mut Reader<'_>) -> Wish {
+    Wish {
+        algorithm: reader.text(&variable::ALGO),
+        protocol: reader.parse(&variable::PROTO, |text| text.parse::<Protocol>().ok()),
+        instances: reader.count(&variable::INSTANCES),
+    }
+}
+
+fn interface(reader: &mut Reader<'_>) -> Choice {
+    let family = |text: &str| match text {
+        "AF_INET" => Some(Family::V4),
+        "AF_INET6" => Some(Family::V6),
+        _ => None,
+    };
+    Choice {
+        filter: reader.parse(&variable::SOCKET_IFNAME, Filter::parse),
+        family: reader.parse(&variable::SOCKET_FAMILY, family),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(values: &[(&str, &str)]) -> (Requests, Vec<Complaint>) {
+        Requests::read(&|name| {
+            let found = values.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn nothing_asked_for_is_the_default() {
+        let (requests, complaints) = read(&[]);
+        assert!(complaints.is_empty());
+        let settings = requests.settings();
+        assert_eq!(settings.timeout, None);
+        assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
+        assert_eq!(settings.wish, Wish::default());
+        assert!(settings.peer_memory && !settings.check && requests.story_signal);
+        assert_eq!(requests.device, DeviceWish::Any);
+        assert!(requests.files().is_empty());
+    }
+
+    #[test]
+    fn everything_reaches_the_settings() {
+        let (requests, complaints) = read(&[
+            ("MSCCL_DEVICE", "HOST"),
+            ("MSCCL_TIMEOUT_S", "2.5"),
+            ("MSCCL_JOIN_TIMEOUT_S", "7"),
+            ("MSCCL_CHECK", "1"),
+            ("MSCCL_ALGO", "ring"),
+            ("MSCCL_PROTO", "LL128"),
+            ("MSCCL_INSTANCES", "4"),
+            ("NCCL_P2P_DISABLE", "1"),
+            ("NCCL_MAX_CTAS", "16"),
+            ("NCCL_COMM_BLOCKING", "0"),
+            ("NCCL_SOCKET_IFNAME", "^docker"),
+            ("NCCL_SOCKET_FAMILY", "AF_INET"),
+            ("NCCL_COMM_ID", "127.0.0.1:4000"),
+        ]);
+        assert_eq!(complaints, [""; 0]);
+        let settings = requests.settings();
+        assert_eq!(requests.device, DeviceWish::Host);
+        assert_eq!(requests.blocking, Some(false));
+        assert_eq!(settings.timeout, Some(Duration::from_millis(2500)));
+        assert_eq!(settings.fabric.operation_timeout, settings.timeout);
+        assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
+        assert_eq!(settings.blocks_max, Some(16));
+        assert!(settings.check && !settings.peer_memory);
+        let wish = settings.wish;
+        assert_eq!(wish.algorithm.as_deref(), Some("ring"));
+        assert_eq!((wish.protocol, wish.instances), (Some(Protocol::Ll128), Some(4)));
+        assert_eq!(settings.fabric.interface.family, Some(Family::V4));
+        assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());
+    }
+
+    #[test]
+    fn nonsense_is_the_default_and_a_complaint() {
+        let (requests, complaints) = read(&[
+            ("MSCCL_DEVICE", "tpu"),
+            ("MSCCL_PROTO", "LL256"),
+            ("NCCL_COMM_ID", "nowhere"),
+            ("NCCL_SOCKET_FAMILY", "ipv4"),
+        ]);
+        assert_eq!(complaints.len(), 4, "{complaints:?}");
+        assert_eq!(requests, read(&[]).0);
+    }
+}

@@ -1,0 +1,268 @@
+//! Groups: calls gathered on a thread, taken up together at the outermost end.
+//!
+//! * Groups nest; only the outermost end does anything.
+//! * Operations that make or end communicators ([`Job`]) run first, each on a thread of its own, and
+//!   are joined; then all calls are submitted together.
+//! * The first failure of any call in a group is kept: the end returns it, and of the group only what frees
+//!   communicators still happens.
+//! * A group of non-blocking communicators goes on in the background and its end says so, if there
+//!   is something to wait for.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::thread;
+
+use msccl_runtime::{Batch, Call, PlaceOfRank, submit};
+
+use crate::abi::{Code, Outcome};
+use crate::comm::Comm;
+use crate::fault::Fault;
+use crate::guard::contain;
+use crate::job::Job;
+
+/// What a thread has gathered.
+#[derive(Default)]
+struct Group {
+    depth: u32,
+    work: Work,
+    failure: Option<Code>,
+    blocking: Option<bool>,
+}
+
+/// What happens at the outermost end.
+#[derive(Default)]
+struct Work {
+    jobs: Vec<Job>,
+    calls: Vec<(Arc<Comm>, Call)>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// A group begins.
+pub fn start() {
+    GROUP.with_borrow_mut(|group| group.depth += 1);
+}
+
+/// The failure of a call ends the group, if one is open.
+pub fn latch(code: Code) {
+    GROUP.with_borrow_mut(|group| {
+        if group.depth > 0 {
+            group.failure.get_or_insert(code);
+        }
+    });
+}
+
+/// A group ends.
+///
+/// # Errors
+///
+/// None was begun; a call in it failed; or what it gathered does.
+pub fn end() -> Result<Outcome, Fault> {
+    match leave()? {
+        None => Ok(Outcome::Done),
+        Some(Group { failure: Some(code), work, .. }) => {
+            work.cancel();
+            let text = "a call of the group failed before its end; nothing of it was executed";
+            Err(Fault::new(code, text))
+        }
+        Some(Group { blocking: Some(false), work, .. }) => work.run_for_polling(),
+        Some(Group { work, .. }) => work.run().map(|()| Outcome::Done),
+    }
+}
+
+/// A group ends without being executed.
+///
+/// # Errors
+///
+/// None was begun, or a call in it failed.
+pub fn discard() -> Result<(), Fault> {
+    let Some(group) = leave()? else { return Ok(()) };
+    group.work.cancel();
+    match group.failure {
+        None => Ok(()),
+        Some(code) => Err(Fault::new(code, "a call of the group failed")),
+    }
+}
+
+/// Leaves one group; what was gathered, if it was the outermost.
+fn leave() -> Result<Option<Group>, Fault> {
+    GROUP.with_borrow_mut(|group| {
+        if group.depth == 0 {
+            return Err(Fault::usage("GroupEnd : not in a group call: ncclGroupStart comes first"));
+        }
+        group.depth -= 1;
+        Ok((group.depth == 0).then(|| std::mem::take(group)))
+    })
+}
+
+/// Takes up `job`: now, or at the end of the open group.
+pub fn launch(job: Job) -> Result<Outcome, Fault> {
+    let blocking = job.is_blocking();
+    let job = match gather(blocking, |work| &mut work.jobs, job)? {
+        Some(job) => job,
+        None => return Ok(Outcome::Done),
+    };
+    let work = Work { jobs: vec![job], calls: Vec::new() };
+    if blocking { work.run().map(|()| Outcome::Done) } else { work.run_for_polling() }
+}
+
+/// Takes up `call` on `comm`: now, or at the end of the open group.
+pub fn call(comm: Arc<Comm>, call: Call) -> Result<Outcome, Fault> {
+    let blocking = comm.config.blocking;
+    let Some(call) = gather(blocking, |work| &mut work.calls, (comm, call))? else {
+        return Ok(Outcome::Done);
+    };
+    let work = Work { jobs: Vec::new(), calls: vec![call] };
+    if blocking { work.run().map(|()| Outcome::Done) } else { work.run_for_polling() }
+}
+
+/// Puts `item` into the open group; gives it back if none is open.
+fn gather<T>(
+    blocking: bool,
+    list: impl FnOnce(&mut Work) -> &mut Vec<T>,
+    item: T,
+) -> Result<Option<T>, Fault> {
+    GROUP.with_borrow_mut(|group| {
+        if group.depth == 0 {
+            return Ok(Some(item));
+        }
+        if *group.blocking.get_or_insert(blocking) != blocking {
+            let text = "Blocking and nonblocking communicators are not allowed in the same group";
+            return Err(Fault::argument(text));
+        }
+        list(&mut group.work).push(item);
+        Ok(None)
+    })
+}
+
+impl Work {
+    /// Does everything, and returns when it is done or taken up.
+    fn run(self) -> Result<(), Fault> {
+        run_jobs(self.jobs)?;
+        submit_calls(self.calls)
+    }
+
+    /// For callers that poll: what may take long goes on in the background.
+    fn run_for_polling(self) -> Result<Outcome, Fault> {
+        // On a GPU, calls belong into the caller's stream before this returns, and return soon.
+        let host = |(comm, _): &(Arc<Comm>, Call)| matches!(comm.place, PlaceOfRank::Host);
+        if self.jobs.is_empty() && !self.calls.iter().any(host) {
+            return self.run().map(|()| Outcome::Done);
+        }
+        let comms = self.comms();
+        comms.iter().for_each(|comm| comm.begin());
+        let settle = comms.clone();
+        let background = move || {
+            let result = contain(|| self.run());
+            settle.iter().for_each(|comm| comm.end(result.clone()));
+        };
+        match thread::Builder::new().name("nccl-background".to_owned()).spawn(background) {
+            Ok(_) => Ok(Outcome::InProgress),
+            Err(error) => {
+                let fault = no_thread(&error);
+                comms.iter().for_each(|comm| comm.end(Err(fault.clone())));
+                Err(fault)
+            }
+        }
+    }
+
+    /// Does nothing but what frees.
+    fn cancel(self) {
+        self.jobs.into_iter().for_each(Job::cancel);
+    }
+
+    /// The communicators concerned, each once.
+    fn comms(&self) -> Vec<Arc<Comm>> {
+        let of_jobs = self.jobs.iter().map(Job::concerns);
+        let mut comms: Vec<Arc<Comm>> = Vec::new();
+        for comm in of_jobs.chain(self.calls.iter().map(|(comm, _)| comm)) {
+            if !comms.iter().any(|known| Arc::ptr_eq(known, comm)) {
+                comms.push(Arc::clone(comm));
+            }
+        }
+        comms
+    }
+}
+
+/// Runs all jobs side by side: they may wait for one another. The first failure is given, when all
+/// have ended.
+fn run_jobs(jobs: Vec<Job>) -> Result<(), Fault> {
+    let mut jobs = jobs;
+    let own = jobs.pop();
+    let run = |job: Job| thread::Builder::new().name("nccl-job".to_owned()).spawn(|| job.run());
+    let threads: Vec<_> = jobs.into_iter().map(run).collect();
+    let own = own.map_or(Ok(()), Job::run);
+    let results = threads.into_iter().map(|thread| match thread.map(thread::JoinHandle::join) {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(Fault::internal("a job ended with a panic")),
+        Err(error) => Err(no_thread(&error)),
+    });
+    let results: Vec<_> = results.chain([own]).collect();
+    results.into_iter().collect()
+}
+
+fn no_thread(error: &std::io::Error) -> Fault {
+    Fault::new(Code::SystemError, format!("a thread cannot be started: {error}"))
+}
+
+/// Submits `calls`, gathered by communicator in the order in which communicators first come.
+fn submit_calls(calls: Vec<(Arc<Comm>, Call)>) -> Result<(), Fault> {
+    let mut batches: Vec<(Arc<Comm>, Batch)> = Vec::new();
+    for (comm, call) in calls {
+        match batches.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &comm)) {
+            Some((_, batch)) => batch.calls.push(call),
+            // One that was aborted since the call has nothing left to be done.
+            None if comm.is_gone() => {}
+            None => {
+                let communicator = comm.submitting()?;
+                batches.push((comm, Batch { communicator, calls: vec![call] }));
+            }
+        }
+    }
+    let batches: Vec<_> = batches.into_iter().map(|(_, batch)| batch).collect();
+    if batches.is_empty() { Ok(()) } else { Ok(submit(&batches)?) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_needs_a_start() {
+        assert_eq!(end().unwrap_err().code, Code::InvalidUsage);
+        start();
+        start();
+        assert_eq!(end(), Ok(Outcome::Done));
+        assert_eq!(end(), Ok(Outcome::Done));
+        assert_eq!(end().unwrap_err().code, Code::InvalidUsage);
+    }
+
+    #[test]
+    fn failures_are_kept_until_the_outermost_end() {
+        start();
+        start();
+        latch(Code::InvalidArgument);
+        latch(Code::SystemError);
+        assert_eq!(end(), Ok(Outcome::Done));
+        assert_eq!(end().unwrap_err().code, Code::InvalidArgument);
+        start();
+        assert_eq!(end(), Ok(Outcome::Done));
+    }
+
+    #[test]
+    fn failures_outside_of_groups_are_not_kept() {
+        latch(Code::InvalidArgument);
+        start();
+        assert_eq!(discard(), Ok(()));
+    }
+
+    #[test]
+    fn groups_are_of_one_thread() {
+        start();
+        let other = thread::spawn(|| end().map_err(|fault| fault.code)).join().unwrap();
+        assert_eq!(other, Err(Code::InvalidUsage));
+        assert_eq!(end(), Ok(Outcome::Done));
+    }
+}

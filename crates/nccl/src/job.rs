@@ -1,0 +1,200 @@
+//! Operations that make or end communicators. In a group each runs on a thread of its own.
+
+use std::sync::Arc;
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, UniqueId};
+use msccl_runtime::{Communicator, Settings};
+
+use crate::abi::{CommHandle, Out};
+use crate::comm::config::Config;
+use crate::comm::{Comm, complete, handles};
+use crate::fault::Fault;
+use crate::guard::contain;
+
+/// One operation.
+pub enum Job {
+    /// Ranks meet.
+    Join(Join),
+    /// A communicator is made from another one.
+    Derive(Derive),
+    /// Everything submitted is done, and no more calls will come.
+    Finalize(Arc<Comm>, CommHandle),
+    /// The communicator goes when everything submitted is done.
+    Destroy(Arc<Comm>, CommHandle),
+    /// The communicator, aborted already, goes.
+    Release(Arc<Comm>, CommHandle),
+}
+
+/// Ranks meet.
+pub struct Join {
+    /// The communicator, which C knows by its handle already.
+    pub comm: Arc<Comm>,
+    /// Its handle.
+    pub handle: CommHandle,
+    /// Where C keeps the handle; becomes null if it fails.
+    pub place: Out<CommHandle>,
+    /// By which they find one another.
+    pub ids: Vec<UniqueId>,
+    /// This rank.
+    pub rank: Rank,
+    /// All ranks.
+    pub ranks: u32,
+    /// How.
+    pub settings: Settings,
+}
+
+/// A communicator is made from another one.
+pub struct Derive {
+    /// The other one.
+    pub parent: Arc<Comm>,
+    /// Which ranks it has.
+    pub members: Members,
+    /// Where C wants its handle, which it has seen as null.
+    pub place: Out<CommHandle>,
+    /// How it behaves.
+    pub config: Config,
+    /// How it is made; nothing if as its parent.
+    pub settings: Settings,
+}
+
+/// Which ranks a communicator takes over from another one.
+pub enum Members {
+    /// Those of one color, in order of their keys.
+    Color(Option<u32>, i32),
+    /// All but these; and whether the other one is aborted first.
+    Without(Vec<Rank>, bool),
+}
+
+impl Job {
+    /// The communicator that C can ask how far it is.
+    pub fn concerns(&self) -> &Arc<Comm> {
+        match self {
+            Job::Join(join) => &join.comm,
+            Job::Derive(derive) => &derive.parent,
+            Job::Finalize(comm, _) | Job::Destroy(comm, _) | Job::Release(comm, _) => comm,
+        }
+    }
+
+    /// Whether the caller waits until it is done. Ends are always waited for, as there is nothing
+    /// left to ask.
+    pub fn is_blocking(&self) -> bool {
+        match self {
+            Job::Join(join) => join.comm.config.blocking,
+            Job::Derive(derive) => derive.parent.config.blocking,
+            Job::Finalize(comm, _) => comm.config.blocking,
+            Job::Destroy(..) | Job::Release(..) => true,
+        }
+    }
+
+    /// Does it.
+    pub fn run(self) -> Result<(), Fault> {
+        match self {
+            Job::Join(join) => join.run(),
+            Job::Derive(derive) => derive.run(),
+            Job::Finalize(comm, handle) => {
+                contain(|| comm.finish())?;
+                comm.log_life(handle, "ncclCommFinalize", "Finalize COMPLETE");
+                Ok(())
+            }
+            Job::Destroy(comm, handle) => destroy(&comm, handle),
+            Job::Release(comm, handle) => {
+                comm.log_life(handle, "ncclCommAbort", "Abort COMPLETE");
+                contain(|| {
+                    comm.release();
+                    Ok(())
+                })
+            }
+        }
+    }
+
+    /// Does not do it, unless it frees something.
+    pub fn cancel(self) {
+        match self {
+            Job::Join(Join { handle, place, .. }) => {
+                place.publish(CommHandle::default());
+                // It is in the table, since it has not been given to anyone else to give back.
+                let _ = handles::give_back(handle, "CommInitRank");
+            }
+            Job::Derive(_) | Job::Finalize(..) => {}
+            Job::Destroy(..) | Job::Release(..) => {
+                let _ = self.run();
+            }
+        }
+    }
+}
+
+/// Waits for what was submitted, and frees. That the communicator has failed was said before, and
+/// is no reason to fail again.
+fn destroy(comm: &Comm, handle: CommHandle) -> Result<(), Fault> {
+    comm.wait_idle();
+    let finished = contain(|| comm.finish());
+    let what = if finished.is_ok() { "Destroy COMPLETE" } else { "Destroy after failure" };
+    comm.log_life(handle, "ncclCommDestroy", what);
+    contain(|| {
+        comm.release();
+        Ok(())
+    })
+}
+
+impl Join {
+    fn run(self) -> Result<(), Fault> {
+        let Self { comm, handle, place, ids, rank, ranks, settings } = self;
+        let joined = contain(|| Ok(Communicator::join(&ids, rank, ranks, &settings)?));
+        match joined {
+            Ok(communicator) => {
+                comm.meet(communicator);
+                comm.log_life(handle, "ncclCommInitRank", "Init COMPLETE");
+                Ok(())
+            }
+            Err(fault) => {
+                // A caller who polls still has the handle, and must abort it.
+                if comm.config.blocking {
+                    place.publish(CommHandle::default());
+                    // Somebody may have aborted it meanwhile.
+                    let _ = handles::give_back(handle, "CommInitRank");
+                }
+                Err(fault.during("CommInitRank"))
+            }
+        }
+    }
+}
+
+impl Derive {
+    fn run(self) -> Result<(), Fault> {
+        let Self { parent, members, place, config, settings } = self;
+        let abort = Abort::new();
+        let settings = complete(settings, &config, &parent.place, abort.clone());
+        let name = members.operation();
+        let made = contain(|| members.make(&parent.deriving()?, &settings));
+        let Some(communicator) = made.map_err(|fault| fault.during(name))? else { return Ok(()) };
+        let comm = Comm::met(config, parent.place.clone(), abort, communicator);
+        let comm = Arc::new(comm);
+        let handle = handles::enrol(Arc::clone(&comm));
+        comm.log_life(handle, name, "Init COMPLETE");
+        place.publish(handle);
+        Ok(())
+    }
+}
+
+impl Members {
+    fn operation(&self) -> &'static str {
+        match self {
+            Members::Color(..) => "ncclCommSplit",
+            Members::Without(..) => "ncclCommShrink",
+        }
+    }
+
+    fn make(
+        &self,
+        parent: &Communicator,
+        settings: &Settings,
+    ) -> Result<Option<Communicator>, Fault> {
+        match self {
+            Members::Color(color, key) => Ok(parent.split(*color, *key, Some(settings))?),
+            Members::Without(exclude, abort) => {
+                Ok(Some(parent.shrink(exclude, *abort, Some(settings))?))
+            }
+        }
+    }
+}

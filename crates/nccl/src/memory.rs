@@ -1,0 +1,103 @@
+//! `ncclMemAlloc` and `ncclMemFree`: memory of the current device, or of the host where ranks run
+//! there.
+
+use std::sync::{Mutex, PoisonError};
+
+use msccl_gpu::DeviceBuffer;
+use msccl_runtime::PlaceOfRank;
+use rustc_hash::FxHashMap;
+
+use crate::abi::{Address, Code};
+use crate::fault::Fault;
+
+/// Memory given out.
+enum Memory {
+    /// Of a device.
+    Device(DeviceBuffer),
+    /// Of the host.
+    Host(Box<[Page]>),
+}
+
+/// Host memory is aligned as devices align theirs.
+#[derive(Clone, Copy)]
+#[repr(align(4096))]
+struct Page([u8; 4096]);
+
+static GIVEN: Mutex<Option<FxHashMap<Address, Memory>>> = Mutex::new(None);
+
+/// `bytes` bytes at `place`; their address, which is zero if there are none.
+///
+/// # Errors
+///
+/// There is not that much memory.
+pub fn allocate(place: &PlaceOfRank, bytes: usize) -> Result<Address, Fault> {
+    if bytes == 0 {
+        return Ok(0);
+    }
+    let (address, memory) = match place {
+        PlaceOfRank::Host => of_host(bytes)?,
+        PlaceOfRank::Gpu(context) => {
+            let buffer = DeviceBuffer::new(context, bytes)?;
+            (buffer.ptr().0 as Address, Memory::Device(buffer))
+        }
+    };
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    given.get_or_insert_default().insert(address, memory);
+    Ok(address)
+}
+
+fn of_host(bytes: usize) -> Result<(Address, Memory), Fault> {
+    let count = bytes.div_ceil(size_of::<Page>());
+    let mut pages = Vec::new();
+    pages.try_reserve_exact(count).map_err(|_| {
+        Fault::new(Code::SystemError, format!("MemAlloc : {bytes} bytes cannot be had"))
+    })?;
+    pages.resize(count, Page([0; 4096]));
+    let mut pages = pages.into_boxed_slice();
+    Ok((pages.as_mut_ptr().expose_provenance(), Memory::Host(pages)))
+}
+
+/// Frees what [`allocate`] gave; zero is nothing.
+///
+/// # Errors
+///
+/// It gave nothing there, or it was freed before.
+pub fn free(address: Address) -> Result<(), Fault> {
+    if address == 0 {
+        return Ok(());
+    }
+    let memory = {
+        let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+        given.as_mut().and_then(|given| given.remove(&address))
+    };
+    match memory {
+        Some(Memory::Device(buffer)) => drop(buffer),
+        Some(Memory::Host(pages)) => drop(pages),
+        None => {
+            let text = format!("MemFree : {address:#x} is not from ncclMemAlloc, or freed before");
+            return Err(Fault::argument(text));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_freed_once() {
+        let address = allocate(&PlaceOfRank::Host, 5000).unwrap();
+        assert!(address != 0 && address.is_multiple_of(4096));
+        assert_eq!(free(address), Ok(()));
+        assert_eq!(free(address).unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(allocate(&PlaceOfRank::Host, 0), Ok(0));
+        assert_eq!(free(0), Ok(()));
+    }
+
+    #[test]
+    fn too_much_is_an_error() {
+        let fault = allocate(&PlaceOfRank::Host, usize::MAX / 2).unwrap_err();
+        assert_eq!(fault.code, Code::SystemError);
+    }
+}

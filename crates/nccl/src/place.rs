@@ -1,0 +1,110 @@
+//! Where a rank runs: on the device that is current on the calling thread, or on the host.
+//!
+//! Contexts are kept until the process ends: giving one back while the driver shuts down is a race.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use msccl_gpu::{Context, Driver};
+use msccl_runtime::PlaceOfRank;
+
+use crate::abi::Code;
+use crate::environment::DeviceWish;
+use crate::fault::Fault;
+
+/// The place of a rank that the calling thread makes: its current device. A thread that never
+/// chose one has the first, as in CUDA's runtime.
+///
+/// # Errors
+///
+/// A GPU is insisted on and there is none, or the driver fails.
+pub fn current(wish: DeviceWish) -> Result<PlaceOfRank, Fault> {
+    let Some(driver) = driver(wish)? else { return Ok(PlaceOfRank::Host) };
+    let device = driver.current_device()?.map_or(0, |device| device.ordinal());
+    Ok(PlaceOfRank::Gpu(context(driver, device)?))
+}
+
+/// The place of a rank on the device `ordinal`; on the host, numbers mean nothing.
+///
+/// # Errors
+///
+/// As [`current`]; or there is no such device.
+pub fn numbered(wish: DeviceWish, ordinal: i32) -> Result<PlaceOfRank, Fault> {
+    let Some(driver) = driver(wish)? else { return Ok(PlaceOfRank::Host) };
+    let devices = driver.device_count();
+    match u32::try_from(ordinal) {
+        Ok(known) if known < devices => Ok(PlaceOfRank::Gpu(context(driver, known)?)),
+        _ => {
+            let text = format!("device {ordinal} does not exist: this process sees {devices}");
+            Err(Fault::argument(text))
+        }
+    }
+}
+
+/// The number of the device, or -1 on the host.
+pub fn number(place: &PlaceOfRank) -> i32 {
+    match place {
+        PlaceOfRank::Host => -1,
+        PlaceOfRank::Gpu(context) => context.device().ordinal().cast_signed(),
+    }
+}
+
+/// Where the device sits, in NCCL's way: without punctuation; `0` on the host.
+pub fn bus_id(place: &PlaceOfRank) -> String {
+    let id = match place {
+        PlaceOfRank::Host => None,
+        PlaceOfRank::Gpu(context) => context.device().pci_bus_id().ok(),
+    };
+    let id = id.unwrap_or_default().replace([':', '.'], "").to_lowercase();
+    let digits = id.trim_start_matches('0');
+    if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }
+}
+
+/// The driver, if ranks are to run on GPUs.
+fn driver(wish: DeviceWish) -> Result<Option<&'static Driver>, Fault> {
+    if wish == DeviceWish::Host {
+        return Ok(None);
+    }
+    match Driver::load() {
+        Ok(driver) => Ok(Some(driver)),
+        Err(_) if wish == DeviceWish::Any => Ok(None),
+        Err(reason) => {
+            let text = format!("MSCCL_DEVICE=cuda insists on a GPU, and there is none: {reason}");
+            Err(Fault::new(Code::UnhandledCudaError, text))
+        }
+    }
+}
+
+fn context(driver: &'static Driver, ordinal: u32) -> Result<Context, Fault> {
+    static CONTEXTS: Mutex<BTreeMap<u32, Context>> = Mutex::new(BTreeMap::new());
+    let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(context) = contexts.get(&ordinal) {
+        return Ok(context.clone());
+    }
+    let context = driver.device(ordinal)?.context()?;
+    contexts.insert(ordinal, context.clone());
+    Ok(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_always_there() {
+        let place = current(DeviceWish::Host).unwrap();
+        assert_eq!((number(&place), bus_id(&place).as_str()), (-1, "0"));
+        assert!(numbered(DeviceWish::Host, 77).is_ok());
+    }
+
+    #[test]
+    fn insisting_on_a_gpu_that_is_not_there_is_an_error() {
+        match (Driver::load(), current(DeviceWish::Cuda)) {
+            (Ok(_), place) => assert!(place.is_ok()),
+            (Err(_), place) => {
+                assert_eq!(place.unwrap_err().code, Code::UnhandledCudaError);
+                assert_eq!(number(&current(DeviceWish::Any).unwrap()), -1);
+            }
+        }
+    }
+}

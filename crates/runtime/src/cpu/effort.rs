@@ -1,0 +1,128 @@
+//! What a call tries until it is done: look, go on, and wait where nothing moves.
+
+use std::hint;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::alarm::Alarm;
+use crate::engine::Waiting;
+use crate::error::Error;
+
+/// How a try ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Progress {
+    /// There is nothing left to do.
+    Done,
+    /// Something moved.
+    Moved,
+    /// Nothing could move.
+    Stuck,
+}
+
+/// A call that goes on whenever its peers let it.
+pub(super) trait Effort {
+    /// Goes on without waiting.
+    ///
+    /// # Errors
+    ///
+    /// What a peer sent is not what this rank expects.
+    fn go_on(&mut self) -> Result<Progress, Error>;
+
+    /// What it waits for when it is stuck.
+    fn waits(&mut self) -> Vec<Waiting>;
+}
+
+/// What waits are told on, for other threads to read.
+pub(super) type WaitBoard = Mutex<Vec<Waiting>>;
+
+/// Sees `effort` through. A wait that lasts shows on `board`.
+///
+/// # Errors
+///
+/// Those of the effort; or the alarm, with what was awaited.
+pub(super) fn see_through(
+    effort: &mut impl Effort,
+    alarm: &Alarm,
+    board: &WaitBoard,
+) -> Result<(), Error> {
+    let mut pace = Pace::default();
+    let outcome = loop {
+        match effort.go_on() {
+            Err(error) => break Err(error),
+            Ok(Progress::Done) => break Ok(()),
+            Ok(Progress::Moved) => {
+                if pace.is_long() {
+                    tell(board, Vec::new());
+                }
+                pace = Pace::default();
+            }
+            Ok(Progress::Stuck) => {
+                if let Err(error) = alarm.check() {
+                    break Err(while_waiting(error, &effort.waits()));
+                }
+                if pace.becomes_long() {
+                    tell(board, effort.waits());
+                }
+                pace.pause();
+            }
+        }
+    };
+    tell(board, Vec::new());
+    outcome
+}
+
+fn tell(board: &WaitBoard, waits: Vec<Waiting>) {
+    *board.lock().unwrap_or_else(PoisonError::into_inner) = waits;
+}
+
+fn while_waiting(error: Error, waits: &[Waiting]) -> Error {
+    match waits {
+        [] => error,
+        [only] => Error::new(error.kind(), format!("{error} while {}", only.text)),
+        [first, rest @ ..] => {
+            let text = format!("{error} while {} ({} more wait)", first.text, rest.len());
+            Error::new(error.kind(), text)
+        }
+    }
+}
+
+/// Looks before the first yield: what a message between two cores takes at most.
+const SPINS: u32 = 100;
+
+/// Looks with a yield in between, before the first sleep.
+const YIELDS: u32 = 200;
+
+/// The first sleep, which doubles as the wait goes on, and the longest one.
+const SLEEP_US: std::ops::RangeInclusive<u64> = 20..=1000;
+
+/// How long nothing has moved.
+#[derive(Default)]
+struct Pace {
+    looks: u32,
+}
+
+impl Pace {
+    /// Whether the wait has lasted long enough to be told.
+    fn is_long(&self) -> bool {
+        self.looks > SPINS + YIELDS
+    }
+
+    /// Whether that is so from the next look on.
+    fn becomes_long(&self) -> bool {
+        self.looks == SPINS + YIELDS
+    }
+
+    fn pause(&mut self) {
+        match self.looks.checked_sub(SPINS) {
+            None => hint::spin_loop(),
+            Some(yields) if yields < YIELDS => thread::yield_now(),
+            Some(sleeps) => {
+                let doublings = ((sleeps - YIELDS) / 8).min(16);
+                let sleep_us = (SLEEP_US.start() << doublings).min(*SLEEP_US.end());
+                thread::sleep(Duration::from_micros(sleep_us));
+            }
+        }
+        self.looks = self.looks.saturating_add(1);
+    }
+}

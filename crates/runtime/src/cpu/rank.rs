@@ -1,0 +1,236 @@
+//! One rank on host threads: what it holds from call to call, and the calls.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use msccl_fabric::{Abort, Group};
+
+use super::alarm::Alarm;
+use super::bound::Bindings;
+use super::collective::{Buffers, Course, Means};
+use super::effort::{Effort, WaitBoard, see_through};
+use super::memory::Span;
+use super::scratch::Scratch;
+use super::shape;
+use super::transfers::Exchange;
+use super::wires::Wires;
+use crate::call::Scalar;
+use crate::engine::{Capacity, Engine, Job, Scaling, Transfer, Waiting};
+use crate::error::Error;
+use crate::walk::{Slicing, Staging, Terms, arithmetic, scaler};
+
+/// Bytes that are scaled at a time.
+const TILE_BYTES: usize = 16 << 10;
+
+/// One rank on host threads.
+pub(crate) struct Rank {
+    /// Its number, for messages.
+    me: msccl_collective::Rank,
+    ranks: u32,
+    capacity: Capacity,
+    alarm: Alarm,
+    /// Held during a call, which keeps their order.
+    work: Mutex<Work>,
+    /// Kept for callers of [`Engine::scratch`].
+    kept: Mutex<Scratch>,
+    waits: WaitBoard,
+    /// The latest call that was executed.
+    finished: AtomicU64,
+    /// Why a call failed, after which wires hold anything.
+    failure: OnceLock<Error>,
+}
+
+/// What one call at a time uses.
+struct Work {
+    wires: Wires,
+    bindings: Bindings,
+    /// Of the plans.
+    scratch: Scratch,
+    staging: Staging,
+}
+
+impl Rank {
+    /// Makes the wires of this rank of `group`; every rank of the group must call it. `abort` ends
+    /// every wait, now and later; it is raised by [`Engine::abort`], too.
+    ///
+    /// # Errors
+    ///
+    /// Ranks live on several hosts, there is too little memory, a rank died, or `abort` was raised.
+    pub fn join(group: &Group, abort: &Abort) -> Result<Self, Error> {
+        let (me, ranks) = (group.rank(), group.ranks());
+        let capacity = shape::capacity(ranks);
+        let (wires, alarm) = Wires::join(group, &capacity, abort)
+            .map_err(|error| error.while_doing(format_args!("{me} on the host")))?;
+        let work = Work {
+            wires,
+            bindings: Bindings::default(),
+            scratch: Scratch::default(),
+            staging: Staging::default(),
+        };
+        Ok(Self {
+            me,
+            ranks,
+            capacity,
+            alarm,
+            work: Mutex::new(work),
+            kept: Mutex::default(),
+            waits: WaitBoard::default(),
+            finished: AtomicU64::new(0),
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// The turn of a call, if calls still make sense.
+    fn begin(&self) -> Result<MutexGuard<'_, Work>, Error> {
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
+        self.alarm.check().map_err(|error| error.while_doing(self.me))?;
+        Ok(work)
+    }
+
+    /// Sees call number `call` through; if it fails, so does this rank, and its peers learn of it.
+    fn see_through(&self, call: u64, effort: &mut impl Effort, name: &str) -> Result<(), Error> {
+        match see_through(effort, &self.alarm, &self.waits) {
+            Ok(()) => {
+                self.finished.fetch_max(call, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(error) => {
+                let error = error.while_doing(format_args!("{name} (call {call}) on {}", self.me));
+                // Only one call runs at a time and a failed rank starts none, so this is the first.
+                let _ = self.failure.set(error.clone());
+                self.alarm.stop_peers();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Engine for Rank {
+    fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    fn story(&self) -> String {
+        let shape = self.capacity.simple;
+        format!(
+            "host threads, {} ranks with {} wires of {} × {} bytes from each to each, in shared memory",
+            self.ranks, shape.wires, shape.depth, shape.slot_bytes
+        )
+    }
+
+    fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
+        let mut work = self.begin()?;
+        let Work { wires, bindings, scratch, staging } = &mut *work;
+        let name = job.prepared.name.as_str();
+        let program = job.prepared.plan.program();
+        let bound = bindings.bind(job.prepared);
+        let slicing = Slicing::new(program, &job.cut);
+        let slicing = slicing.ok_or_else(|| too_large(name))?;
+        bound.check(job, &slicing, self.capacity.simple)?;
+        let terms = Terms {
+            slicing,
+            arithmetic: arithmetic(job.data_type, job.reduction),
+            contributions: program.average_of.and_then(NonZeroU32::new),
+        };
+        let geometry = program.geometry;
+        let user = |address, chunks, what: &str| {
+            let bytes = slicing.user_bytes(chunks).ok_or_else(|| too_large(name))?;
+            Span::of_caller(address, bytes as u64, &format!("the {what} of {name} on {}", self.me))
+        };
+        let scratch_bytes = slicing.scratch_bytes(geometry.scratch_chunks);
+        let scratch_bytes = scratch_bytes.ok_or_else(|| too_large(name))? as u64;
+        let buffers = Buffers {
+            input: user(job.send, geometry.input_chunks, "input")?,
+            output: user(job.receive, geometry.output_chunks, "output")?,
+            scratch: Span::of_caller(scratch.at_least(scratch_bytes)?, scratch_bytes, "scratch")?,
+        };
+        let means = Means { bound: &bound, buffers, wires, staging };
+        let mut course = Course::new(job.call, terms, job.cut.instances, means);
+        self.see_through(job.call, &mut course, name)
+    }
+
+    fn transfers(&self, transfers: &[Transfer], _stream: u64, call: u64) -> Result<(), Error> {
+        let mut work = self.begin()?;
+        let mut exchange = Exchange::new(call, transfers, &mut work.wires)?;
+        self.see_through(call, &mut exchange, "transfers")
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64, _stream: u64) -> Result<(), Error> {
+        let _turn = self.begin()?;
+        let from = Span::of_caller(from, bytes, "what is copied")?;
+        from.copy_to(&Span::of_caller(to, bytes, "where it is copied to")?);
+        Ok(())
+    }
+
+    fn scale(&self, scaling: &Scaling, _stream: u64) -> Result<(), Error> {
+        let _turn = self.begin()?;
+        let Scaling { from, to, elements, data_type, scalar } = *scaling;
+        let size = data_type.size_bytes();
+        let bytes = elements.checked_mul(size as u64).ok_or_else(|| too_large("scaling"))?;
+        let from = Span::of_caller(from, bytes, "what is scaled")?;
+        let to = Span::of_caller(to, bytes, "where it is scaled to")?;
+        let scalar = scalar_bytes(scalar, size)?;
+        let (scale, mut tile) = (scaler(data_type), vec![0; TILE_BYTES.min(from.bytes())]);
+        for start in (0..from.bytes()).step_by(TILE_BYTES) {
+            let tile = &mut tile[..TILE_BYTES.min(from.bytes() - start)];
+            from.read(start, tile);
+            scale(tile, &scalar[..size]);
+            to.write(start, tile);
+        }
+        Ok(())
+    }
+
+    fn scratch(&self, bytes: u64) -> Result<u64, Error> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).at_least(bytes)
+    }
+
+    /// There is nothing to wait for: whatever was called before has returned.
+    fn join_streams(&self, _streams: &[u64]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// There is nothing to hold up: whatever is called later finds the group done.
+    fn release_streams(&self, _streams: &[u64]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn waits(&self) -> Vec<Waiting> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn has_finished(&self, call: u64) -> bool {
+        self.finished.load(Ordering::Acquire) >= call
+    }
+
+    fn abort(&self) {
+        self.alarm.raise("the communicator was aborted");
+    }
+
+    fn quiesce(&self) -> Result<(), Error> {
+        // Whoever works holds it.
+        drop(self.work.lock().unwrap_or_else(PoisonError::into_inner));
+        self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+}
+
+fn too_large(name: &str) -> Error {
+    Error::invalid_argument(format!("{name}: the buffers exceed the address space"))
+}
+
+/// The bytes of a scalar of `size` bytes, at the start.
+fn scalar_bytes(scalar: Scalar, size: usize) -> Result<[u8; 8], Error> {
+    match scalar {
+        // Machines with GPUs are little-endian, and so are all that this runs on.
+        Scalar::Immediate(bits) => Ok(bits.to_le_bytes()),
+        Scalar::At(address) => {
+            let mut bytes = [0; 8];
+            let span = Span::of_caller(address, size as u64, "the scalar")?;
+            span.read(0, &mut bytes[..size]);
+            Ok(bytes)
+        }
+    }
+}

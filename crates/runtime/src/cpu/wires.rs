@@ -1,0 +1,146 @@
+//! The wires of a rank: made when the communicator is, one exchange of descriptors for all.
+
+use std::os::fd::OwnedFd;
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, Group, Receiver, RingShape, Rings, Sender};
+
+use super::alarm::Alarm;
+use crate::engine::{Capacity, WireShape};
+use crate::error::{Error, ErrorKind};
+
+/// What the messages of the group that carry descriptors of rings are tagged with.
+const TAG: u64 = u64::from_le_bytes(*b"cpuwires");
+
+/// The ends that a rank holds, by peer.
+pub(super) struct Wires {
+    /// `None` for the rank itself.
+    peers: Vec<Option<Ends>>,
+}
+
+/// The ends of all wires from and to one peer.
+struct Ends {
+    incoming: Vec<Receiver>,
+    outgoing: Vec<Sender>,
+    transfers_in: Receiver,
+    transfers_out: Sender,
+}
+
+impl Wires {
+    /// Makes the rings on which this rank receives, exchanges descriptors with all peers, and takes its
+    /// ends. Every rank of `group` must call it.
+    pub fn join(group: &Group, capacity: &Capacity, abort: &Abort) -> Result<(Self, Alarm), Error> {
+        check_host(group)?;
+        let (me, ranks, shape) = (group.rank(), group.ranks(), capacity.simple);
+        let own = Rings::create(&ring_shapes(ranks, shape))?;
+        let peers = || (0..ranks).map(Rank).filter(|&peer| peer != me);
+        for peer in peers() {
+            group.send_fd(peer, TAG, &own)?;
+        }
+        let mut ends: Vec<_> = (0..ranks).map(|_| None).collect();
+        let mut rings = vec![own.clone()];
+        for peer in peers() {
+            let theirs = open(group.receive_fd(peer, TAG)?, peer, ranks, shape)?;
+            ends[peer.index()] = Some(Ends::take(&own, &theirs, me, peer, shape)?);
+            rings.push(theirs);
+        }
+        Ok((Self { peers: ends }, Alarm::new(abort.clone(), rings)))
+    }
+
+    /// The end of wire `wire` on which messages from `peer` come in.
+    pub fn incoming(&mut self, peer: Rank, wire: u32) -> Option<&mut Receiver> {
+        self.ends(peer)?.incoming.get_mut(wire as usize)
+    }
+
+    /// The end of wire `wire` on which messages to `peer` go out.
+    pub fn outgoing(&mut self, peer: Rank, wire: u32) -> Option<&mut Sender> {
+        self.ends(peer)?.outgoing.get_mut(wire as usize)
+    }
+
+    /// The end on which transfers from `peer` come in.
+    pub fn transfers_in(&mut self, peer: Rank) -> Option<&mut Receiver> {
+        Some(&mut self.ends(peer)?.transfers_in)
+    }
+
+    /// The end on which transfers to `peer` go out.
+    pub fn transfers_out(&mut self, peer: Rank) -> Option<&mut Sender> {
+        Some(&mut self.ends(peer)?.transfers_out)
+    }
+
+    /// Whether there are wires to `peer`.
+    pub fn knows(&self, peer: Rank) -> bool {
+        self.peers.get(peer.index()).is_some_and(Option::is_some)
+    }
+
+    fn ends(&mut self, peer: Rank) -> Option<&mut Ends> {
+        self.peers.get_mut(peer.index())?.as_mut()
+    }
+}
+
+impl Ends {
+    /// The ends of rank `me` of the rings in `own`, which it made, and of those in `theirs`, which
+    /// `peer` made.
+    fn take(
+        own: &Rings,
+        theirs: &Rings,
+        me: Rank,
+        peer: Rank,
+        shape: WireShape,
+    ) -> Result<Self, Error> {
+        let (first_in, first_out) = (first_ring(me, peer, shape), first_ring(peer, me, shape));
+        let wires = shape.wires as usize;
+        let incoming = (0..wires).map(|wire| own.receiver(first_in + wire));
+        let outgoing = (0..wires).map(|wire| theirs.sender(first_out + wire));
+        Ok(Self {
+            incoming: incoming.collect::<Result<_, _>>()?,
+            outgoing: outgoing.collect::<Result<_, _>>()?,
+            transfers_in: own.receiver(first_in + wires)?,
+            transfers_out: theirs.sender(first_out + wires)?,
+        })
+    }
+}
+
+/// The rings that one rank makes: for every peer its wires, then the one for transfers.
+fn ring_shapes(ranks: u32, shape: WireShape) -> Vec<RingShape> {
+    let WireShape { wires, depth, slot_bytes } = shape;
+    let ring = RingShape { depth, slot_bytes: slot_bytes as usize };
+    vec![ring; ranks.saturating_sub(1) as usize * (wires as usize + 1)]
+}
+
+/// Among the rings of `owner`, the first one from `sender`.
+fn first_ring(owner: Rank, sender: Rank, shape: WireShape) -> usize {
+    let position = if sender < owner { sender.index() } else { sender.index() - 1 };
+    position * (shape.wires as usize + 1)
+}
+
+fn open(descriptor: OwnedFd, peer: Rank, ranks: u32, shape: WireShape) -> Result<Rings, Error> {
+    let rings = Rings::open(descriptor)?;
+    let expected = ring_shapes(ranks, shape);
+    let found = (0..rings.count()).map_while(|index| rings.shape(index));
+    if !found.eq(expected.iter().copied()) {
+        let text = format!(
+            "expected {} rings of {shape:?} from {peer}, found {} of {:?}: all ranks must run the same \
+             version",
+            expected.len(),
+            rings.count(),
+            rings.shape(0)
+        );
+        return Err(Error::new(ErrorKind::Remote, text));
+    }
+    Ok(rings)
+}
+
+/// Checks that all ranks can share memory.
+fn check_host(group: &Group) -> Result<(), Error> {
+    let Some(own) = group.peer(group.rank()) else {
+        return Err(Error::internal(format!("{} is not in its own group", group.rank())));
+    };
+    match group.peers().find(|peer| !own.shares_descriptors(peer)) {
+        None => Ok(()),
+        Some(far) => Err(Error::invalid_usage(format!(
+            "ranks on the host must share its memory: {} lives on {}, {} on {}, or in another network \
+             namespace",
+            own.rank, own.host_name, far.rank, far.host_name
+        ))),
+    }
+}

@@ -1,0 +1,260 @@
+//! One background thread per communicator: no silent hang.
+//!
+//! Ten times a second it
+//!
+//! * answers other ranks that ask for a story ([`desk`]);
+//! * tells who waits for whom when somebody asks ([`request_story`]), when the caller aborts calls that
+//!   are under way, and when a call has stood still for as long as the caller lets it;
+//! * makes the communicator fail when a call has stood still that long, or cannot finish because of
+//!   what befell another rank ([`peers`]).
+//!
+//! To *fail* is always the same: the first error is kept, the board shows it to the other ranks, the engine
+//! gives up what is under way. What thread blocks waited for just before is kept for stories.
+//!
+//! A call stands still while neither the last finished call nor the engine's waits change. Time that a call
+//! spends behind other work in its stream counts, so a time limit must be longer than that.
+
+mod answer;
+mod desk;
+mod peers;
+mod progress;
+mod story;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+use msccl_fabric::Group;
+
+use crate::board::{Board, State};
+use crate::engine::{Engine, Waiting};
+use crate::error::{Error, ErrorKind};
+use crate::settings::{Event, Log};
+use answer::Answer;
+use desk::Desk;
+use peers::Peers;
+use progress::Progress;
+
+/// How often a watch looks.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How often stories were asked for in this process.
+static STORIES: AtomicU64 = AtomicU64::new(0);
+
+/// Makes every communicator of this process tell who waits for whom, within about a second; what
+/// several ranks of one communicator would tell is told by one of them. Async-signal-safe.
+pub fn request_story() {
+    STORIES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What a watch needs of its communicator.
+pub(crate) trait Watched: Send + Sync + 'static {
+    /// The ranks.
+    fn group(&self) -> &Group;
+    /// Their board.
+    fn board(&self) -> &Board;
+    /// What executes the calls.
+    fn engine(&self) -> &dyn Engine;
+    /// The first failure.
+    fn failure(&self) -> &OnceLock<Error>;
+    /// Hears stories and failures.
+    fn log(&self) -> &dyn Log;
+}
+
+/// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the board;
+/// what the communicator had under way must be done or given up by then.
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread and the communicator's callers share.
+struct Shared {
+    watched: Arc<dyn Watched>,
+    timeout: Option<Duration>,
+    ends: AtomicBool,
+    /// What thread blocks waited for when the communicator failed.
+    last_waits: Mutex<Option<Vec<Waiting>>>,
+    /// Why a story must be told, if a caller has given up calls under way.
+    aborted: Mutex<Option<String>>,
+}
+
+impl Watch {
+    /// Starts to watch; `timeout` is how long a call may stand still.
+    pub fn start(watched: Arc<dyn Watched>, timeout: Option<Duration>) -> Result<Self, Error> {
+        let name = format!("msccl-watch-{}", watched.group().rank().0);
+        let (ends, last_waits, aborted) = (AtomicBool::new(false), Mutex::new(None), Mutex::new(None));
+        let shared = Arc::new(Shared { watched, timeout, ends, last_waits, aborted });
+        let rounds = Rounds::new(shared.clone());
+        let thread = thread::Builder::new().name(name).spawn(move || rounds.run());
+        let thread = thread.map_err(|error| {
+            let text = format!("cannot start the thread that watches a communicator: {error}");
+            Error::new(ErrorKind::System, text)
+        })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// The caller gives up: everything under way does so, every later call fails with `reason`. The
+    /// story of what was under way is told soon. Does not wait.
+    pub fn abort(&self, reason: &str) {
+        let busy = self.shared.progress().is_busy();
+        let state = if busy { State::Aborted } else { State::Closed };
+        if self.shared.give_up(Error::new(ErrorKind::Aborted, reason), state) && busy {
+            *lock(&self.shared.aborted) = Some(reason.to_owned());
+            self.thread().inspect(|thread| thread.unpark());
+        }
+    }
+
+    /// The communicator has failed: everything under way gives up, every later call fails with the
+    /// first such error. Does not wait.
+    pub fn fail(&self, error: Error) {
+        self.shared.fail(error);
+    }
+
+    fn thread(&self) -> Option<&Thread> {
+        self.thread.as_ref().map(JoinHandle::thread)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic of the thread has been reported by the panic hook; there is nothing to add.
+            let _ = thread.join();
+        }
+        let board = self.shared.watched.board();
+        if board.state(board.me()) == State::Running {
+            board.mark(State::Closed, "");
+        }
+    }
+}
+
+impl Shared {
+    /// How far calls have come by now.
+    fn progress(&self) -> Progress {
+        let mut progress = Progress::new();
+        progress.look(self.watched.board(), self.watched.engine());
+        progress
+    }
+
+    /// What this rank answers when a story is asked for.
+    fn answer(&self) -> Answer {
+        let Progress { finished, waits, .. } = self.progress();
+        let last_waits = lock(&self.last_waits);
+        Answer::new(self.watched.board(), finished, last_waits.as_ref().unwrap_or(&waits))
+    }
+
+    /// Makes the communicator fail, and says so.
+    fn fail(&self, error: Error) {
+        let text = error.to_string();
+        if self.give_up(error, State::Failed) {
+            self.watched.log().event(&Event::Failed(text));
+        }
+    }
+
+    /// Makes the communicator give up; false if it has before.
+    fn give_up(&self, error: Error, state: State) -> bool {
+        let mut last_waits = lock(&self.last_waits);
+        let (waits, reason) = (self.progress().waits, error.to_string());
+        let first = self.watched.failure().set(error).is_ok();
+        if last_waits.is_none() {
+            *last_waits = Some(waits);
+            self.watched.board().mark(state, &reason);
+        }
+        self.watched.engine().abort();
+        first
+    }
+}
+
+/// What the thread keeps from one look to the next.
+struct Rounds {
+    shared: Arc<Shared>,
+    desk: Desk,
+    peers: Peers,
+    progress: Progress,
+    stories: u64,
+}
+
+impl Rounds {
+    fn new(shared: Arc<Shared>) -> Self {
+        let stories = STORIES.load(Ordering::Relaxed);
+        let (desk, peers, progress) = (Desk::new(), Peers::new(), Progress::new());
+        Self { shared, desk, peers, progress, stories }
+    }
+
+    fn run(mut self) {
+        while !self.shared.ends.load(Ordering::Acquire) {
+            thread::park_timeout(TICK);
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        let shared = self.shared.clone();
+        self.desk.serve(shared.watched.board(), || shared.answer());
+        let stories = STORIES.load(Ordering::Relaxed);
+        if stories != std::mem::replace(&mut self.stories, stories) {
+            self.tell("as asked for");
+        }
+        let aborted = lock(&shared.aborted).take();
+        if let Some(reason) = aborted {
+            self.tell(&format!("this rank gives up ({reason})"));
+        }
+        match shared.watched.failure().get() {
+            // Whoever has set it need not know of the board.
+            Some(error) => drop(shared.give_up(error.clone(), State::Failed)),
+            None => self.look_for_failure(),
+        }
+    }
+
+    /// Makes the communicator fail if calls have no chance to finish.
+    fn look_for_failure(&mut self) {
+        let watched = self.shared.watched.clone();
+        self.progress.look(watched.board(), watched.engine());
+        if let Some(error) = self.peers.look(&*watched, &self.progress) {
+            return self.shared.fail(error);
+        }
+        let Some(timeout) = self.shared.timeout else { return };
+        if self.progress.stands_still(timeout) {
+            self.time_out(timeout);
+        }
+    }
+
+    fn time_out(&mut self, timeout: Duration) {
+        let board = self.shared.watched.board();
+        let call = board.first_from(board.me(), self.progress.finished + 1);
+        let call = call.map_or_else(|| "a call".to_owned(), |posted| posted.to_string());
+        let trouble = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
+        let conclusion = self.tell(&trouble);
+        self.shared.fail(Error::new(ErrorKind::TimedOut, format!("{trouble}: {conclusion}")));
+    }
+
+    /// Tells who waits for whom because of `reason`, unless a lower rank does. Answers the conclusion.
+    fn tell(&mut self, reason: &str) -> String {
+        let shared = self.shared.clone();
+        let watched = &*shared.watched;
+        let told = self.desk.ask(watched, || shared.answer());
+        let (group, teller) = (watched.group(), told.teller);
+        if teller != group.rank() {
+            return format!("{} ({teller} tells the whole story)", told.scene.conclusion());
+        }
+        let headline = format!(
+            "who waits for whom among the {} ranks of {:016x}, told by {teller}: {reason}",
+            group.ranks(),
+            group.id()
+        );
+        watched.log().event(&Event::Story(told.scene.tell(&headline)));
+        told.scene.conclusion()
+    }
+}
+
+/// What a panicking holder left behind is still whole: every change is one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,121 @@
+//! What befalls other ranks, and when that is the end of this one's calls.
+//!
+//! A rank that died, aborted, failed or left is in *trouble*. That does no harm to calls to which it has
+//! done its part, so trouble alone is not the end. It is, while calls are under way here, when the rank
+//!
+//! * died, left or gave up before it issued a collective that was issued here; or
+//! * aborted or failed, [`GRACE`] ago; or
+//! * died, and thread blocks here have waited for it in vain for [`VAIN`], or for [`HOPE`] nothing has
+//!   changed and the engine does not say what is waited for; or
+//! * left, and thread blocks here have waited for it in vain for [`GRACE`].
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+
+use super::Watched;
+use super::progress::Progress;
+use crate::board::{Board, State};
+use crate::error::{Error, ErrorKind};
+
+/// How long a rank whose peer gave up may go on: its own caller may be about to do the same.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long a wait for a dead rank counts as one for a message that is on its way.
+const VAIN: Duration = Duration::from_millis(500);
+/// How long calls may be on their way with a dead rank while nobody waits: its part may be done.
+const HOPE: Duration = Duration::from_secs(30);
+
+/// What has befallen the other ranks.
+pub(super) struct Peers {
+    troubles: BTreeMap<Rank, (Trouble, Instant)>,
+}
+
+/// What has befallen a rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Trouble {
+    /// Its process ended, or its host did; in the network's words.
+    Died(String),
+    /// It aborted or failed.
+    GaveUp(State, String),
+    /// It left in order.
+    Left,
+}
+
+impl Peers {
+    /// All are well.
+    pub fn new() -> Self {
+        Self { troubles: BTreeMap::new() }
+    }
+
+    /// Looks at all ranks; answers the failure of this rank's calls, if there is one.
+    pub fn look(&mut self, watched: &dyn Watched, progress: &Progress) -> Option<Error> {
+        let (board, group) = (watched.board(), watched.group());
+        let departed: BTreeMap<_, _> = group.departed().into_iter().collect();
+        for rank in board.ranks().filter(|rank| *rank != board.me()) {
+            let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) else { continue };
+            self.troubles.entry(rank).or_insert_with(|| (trouble, Instant::now()));
+        }
+        let fatal = |(rank, (trouble, since)): &(&Rank, &(Trouble, Instant))| {
+            progress.is_busy() && is_fatal(board, **rank, trouble, *since, progress)
+        };
+        // A death is the cause of the failures that follow it.
+        let died = |trouble: &Trouble| matches!(trouble, Trouble::Died(_));
+        let fatal = self.troubles.iter().filter(fatal);
+        let (rank, (trouble, _)) = fatal.min_by_key(|(_, (trouble, _))| !died(trouble))?;
+        let pid = group.peer(*rank).map_or(0, |peer| peer.pid);
+        Some(failure(board, *rank, pid, trouble, progress))
+    }
+}
+
+impl Trouble {
+    fn of(board: &Board, rank: Rank, departed: Option<&String>) -> Option<Self> {
+        match (board.state(rank), departed) {
+            (State::Running, None) => None,
+            (State::Running, Some(story)) => Some(Trouble::Died(story.clone())),
+            (state @ (State::Aborted | State::Failed), _) => {
+                Some(Trouble::GaveUp(state, board.reason(rank)))
+            }
+            (State::Closed, _) => Some(Trouble::Left),
+        }
+    }
+}
+
+fn is_fatal(
+    board: &Board,
+    rank: Rank,
+    trouble: &Trouble,
+    since: Instant,
+    progress: &Progress,
+) -> bool {
+    let never_comes = board.collectives(rank) < board.collectives(board.me());
+    let in_vain = |time| {
+        let waited_for = progress.waits.iter().any(|waiting| waiting.peer == Some(rank));
+        waited_for && progress.is_stuck(since, time)
+    };
+    let silent = || progress.waits.is_empty() && progress.stands_still(HOPE);
+    match trouble {
+        Trouble::Died(_) => {
+            never_comes || in_vain(VAIN) || (silent() && since.elapsed() >= HOPE)
+        }
+        Trouble::GaveUp(..) => since.elapsed() >= GRACE,
+        Trouble::Left => (never_comes && since.elapsed() >= GRACE) || in_vain(GRACE),
+    }
+}
+
+fn failure(board: &Board, rank: Rank, pid: u32, trouble: &Trouble, progress: &Progress) -> Error {
+    let call = match board.first_from(board.me(), progress.finished + 1) {
+        Some(posted) => posted.to_string(),
+        None => "the call under way".to_owned(),
+    };
+    let text = match trouble {
+        Trouble::Died(story) => format!("{rank} (pid {pid}) {story}; {call} cannot finish"),
+        Trouble::GaveUp(state, reason) => {
+            format!("{rank} {}: {reason}; {call} cannot finish", state.name())
+        }
+        Trouble::Left => {
+            format!("{rank} has left the communicator; {call} cannot finish without it")
+        }
+    };
+    Error::new(ErrorKind::Remote, text)
+}

@@ -1,0 +1,196 @@
+//! Who waits for whom, told for people: one text for all ranks of a communicator.
+//!
+//! A [`Scene`] is what one rank could learn of all ranks. [`Plot`] finds out who holds up whom;
+//! [`Scene::tell`] writes it down: what ranks say differently of one call, where every rank is, what
+//! thread blocks wait for, and the conclusion. What is alike is said once, and a story has at most
+//! some sixty lines whatever the number of ranks.
+
+mod plot;
+mod tell;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use msccl_collective::Rank;
+
+use super::answer::{Answer, Wait};
+use crate::board::check::{Difference, first_difference};
+use crate::board::{Board, Posted, State};
+use plot::Plot;
+
+/// What one rank could learn of all.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Scene {
+    /// All ranks, in order.
+    pub ranks: Vec<Sight>,
+    /// The first call on which they differ.
+    pub difference: Option<Difference>,
+}
+
+/// What could be learned of one rank.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Sight {
+    /// Its process.
+    pub pid: u32,
+    /// What became of it.
+    pub state: State,
+    /// Why.
+    pub reason: String,
+    /// What the network tells of its end, such as `has died: its connection ended`.
+    pub departed: Option<String>,
+    /// What it says itself.
+    pub answer: Option<Answer>,
+    /// The number of its last collective.
+    pub collectives: u64,
+    /// Its last call.
+    pub last: Option<Posted>,
+    /// Its first call that is not done, as far as it told.
+    pub current: Option<Posted>,
+}
+
+impl Scene {
+    /// What the board says, once answers to `request` have come; `pids` are of all ranks.
+    pub fn look(
+        board: &Board,
+        request: u64,
+        pids: impl IntoIterator<Item = u32>,
+        departed: &BTreeMap<Rank, String>,
+    ) -> Self {
+        let sight = |(rank, pid)| Sight::look(board, request, rank, pid, departed.get(&rank).cloned());
+        let ranks = board.ranks().zip(pids).map(sight).collect();
+        Self { ranks, difference: first_difference(board) }
+    }
+
+    /// What holds up the ranks, in one line.
+    pub fn conclusion(&self) -> String {
+        let difference = self.difference.iter().map(ToString::to_string);
+        difference.chain(Plot::of(self).conclusions()).collect::<Vec<_>>().join("; ")
+    }
+
+    fn sight(&self, rank: Rank) -> Option<&Sight> {
+        self.ranks.get(rank.index())
+    }
+
+    /// Every rank's waits.
+    fn waits(&self) -> impl Iterator<Item = (Rank, &Wait)> {
+        let waits = |sight: &Sight| sight.answer.iter().flat_map(|answer| &answer.waits);
+        let ranks = self.ranks.iter().enumerate();
+        ranks.flat_map(move |(rank, sight)| waits(sight).map(move |wait| (Rank::from(rank), wait)))
+    }
+}
+
+impl Sight {
+    fn look(
+        board: &Board,
+        request: u64,
+        rank: Rank,
+        pid: u32,
+        departed: Option<String>,
+    ) -> Self {
+        let answer = board.answer_of(rank, request).and_then(|text| Answer::from_text(&text));
+        let finished = answer.as_ref().map(|answer| answer.finished);
+        let current = finished.and_then(|finished| board.first_from(rank, finished + 1));
+        let state = answer.as_ref().map_or_else(|| board.state(rank), |answer| answer.state);
+        let reason = match state {
+            State::Running => String::new(),
+            State::Aborted | State::Failed | State::Closed => board.reason(rank),
+        };
+        let (collectives, last) = (board.collectives(rank), board.last(rank));
+        Self { pid, state, reason, departed, answer, collectives, last, current }
+    }
+
+    fn waits(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| !answer.waits.is_empty())
+    }
+
+    /// The number of the collective that it is in.
+    fn current_number(&self) -> Option<u64> {
+        self.current.as_ref().and_then(Posted::number)
+    }
+
+    /// What has befallen it as seen by someone who waits for it in call `number`, or in a
+    /// point-to-point call.
+    fn predicament(&self, number: Option<u64>) -> Predicament<'_> {
+        let Self { pid, state, reason, departed, answer, collectives, last, current } = self;
+        let last = last.as_ref();
+        let answer = match (state, departed, answer) {
+            (State::Aborted | State::Failed, ..) => return Predicament::Ended(*state, reason),
+            (State::Closed, ..) => return Predicament::Left { last },
+            (State::Running, Some(story), _) => return Predicament::Departed { story, last },
+            (State::Running, None, None) => return Predicament::Silent { pid: *pid, last },
+            (State::Running, None, Some(answer)) => answer,
+        };
+        let at = current.as_ref().filter(|current| current.number() != number);
+        let entered = number.is_none_or(|number| *collectives >= number);
+        match (answer.waits.is_empty(), entered, current) {
+            (false, ..) => Predicament::Waits { at },
+            (true, false, _) => Predicament::Absent { last },
+            (true, true, Some(_)) => Predicament::Busy { at },
+            (true, true, None) => Predicament::Done { last },
+        }
+    }
+}
+
+/// Why a rank that others wait for does not help them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Predicament<'a> {
+    /// It gave up.
+    Ended(State, &'a str),
+    /// It died, or its host did.
+    Departed { story: &'a str, last: Option<&'a Posted> },
+    /// It has left in order.
+    Left { last: Option<&'a Posted> },
+    /// It gave no answer.
+    Silent { pid: u32, last: Option<&'a Posted> },
+    /// It has not entered the call.
+    Absent { last: Option<&'a Posted> },
+    /// It waits itself; in another call, if that is known.
+    Waits { at: Option<&'a Posted> },
+    /// It is in the call, or in another one if that is known, but waits for nobody.
+    Busy { at: Option<&'a Posted> },
+    /// It has done all that it was asked for.
+    Done { last: Option<&'a Posted> },
+}
+
+impl Predicament<'_> {
+    /// As in "r5 …", where `collective` is what others wait in.
+    fn told(&self, collective: &str) -> String {
+        let calm = "none of its thread blocks waits: its stream has not come to it, or it computes";
+        match self {
+            Predicament::Ended(state, reason) => format!("has {}: {reason}", state.name()),
+            Predicament::Departed { story, last } => format!("{story} ({})", Last(*last)),
+            Predicament::Left { last } => format!("has left the communicator ({})", Last(*last)),
+            Predicament::Silent { pid, last } => {
+                let last = Last(*last);
+                format!("did not answer (pid {pid}): its process is stopped or gone ({last})")
+            }
+            Predicament::Absent { last } => {
+                format!("has not entered {collective} ({})", Last(*last))
+            }
+            Predicament::Waits { at: None } => "waits itself".to_owned(),
+            Predicament::Waits { at: Some(at) } => format!("waits itself, in {at}"),
+            Predicament::Busy { at: None } => format!("has issued {collective}, but {calm}"),
+            Predicament::Busy { at: Some(at) } => format!("is in {at}, but {calm}"),
+            Predicament::Done { last } => format!("has finished its calls ({})", Last(*last)),
+        }
+    }
+}
+
+/// As in "(its last call was …)".
+struct Last<'a>(Option<&'a Posted>);
+
+impl fmt::Display for Last<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("it has made no call"),
+            Some(posted) => match posted.number() {
+                // "its last call was call 40" would stammer.
+                Some(number) => write!(f, "its last call was #{number}, {}", posted.call),
+                None => write!(f, "its last call was {posted}"),
+            },
+        }
+    }
+}

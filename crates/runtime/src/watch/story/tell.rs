@@ -1,0 +1,143 @@
+//! Writing a story down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use msccl_collective::Rank;
+
+use super::plot::Plot;
+use super::{Scene, Sight};
+use crate::board::{Ranks, State};
+use crate::watch::answer::Wait;
+
+/// Lines on where ranks are.
+const PLACES: usize = 12;
+/// Lines on what thread blocks wait for from ranks that do not wait themselves.
+const WAITS_FOR_CULPRITS: usize = 16;
+/// Lines on what they wait for from ranks that do.
+const WAITS_FOR_OTHERS: usize = 16;
+
+impl Scene {
+    /// The story under the headline `headline`.
+    pub fn tell(&self, headline: &str) -> String {
+        let plot = Plot::of(self);
+        let mut story = format!("{headline}\n");
+        let mut say = |line: String| {
+            story.push_str("  ");
+            story.push_str(&line);
+            story.push('\n');
+        };
+        self.difference.iter().for_each(|difference| say(difference.to_string()));
+        self.places().into_iter().for_each(&mut say);
+        self.waits_told(&plot).into_iter().for_each(&mut say);
+        plot.conclusions().into_iter().for_each(|line| say(format!("=> {line}")));
+        story.truncate(story.trim_end().len());
+        story
+    }
+
+    /// Where every rank is; ranks at one place share a line.
+    fn places(&self) -> Vec<String> {
+        let ranks = self.ranks.iter().enumerate();
+        let lines = ranks.map(|(rank, sight)| (Rank::from(rank), sight.place()));
+        let (mut told, omitted) = grouped(lines, PLACES, ": ");
+        if let Some(omitted) = omitted {
+            told.push(format!("{omitted}: in still other places"));
+        }
+        told
+    }
+
+    /// What thread blocks wait for; those who wait for a culprit first.
+    fn waits_told(&self, plot: &Plot<'_>) -> Vec<String> {
+        let (mut for_culprits, mut for_others) = (Vec::new(), Vec::new());
+        for (rank, sight) in self.ranks.iter().enumerate() {
+            for (peer, waits) in sight.waits_by_peer() {
+                let line = (Rank::from(rank), self.wait_told(peer, &waits));
+                match peer.is_some_and(|peer| plot.is_culprit(peer)) {
+                    true => for_culprits.push(line),
+                    false => for_others.push(line),
+                }
+            }
+        }
+        let (mut told, more) = grouped(for_culprits, WAITS_FOR_CULPRITS, " ");
+        told.extend(more.map(|ranks| format!("{ranks} wait for such ranks as well")));
+        let (others, more) = grouped(for_others, WAITS_FOR_OTHERS, " ");
+        told.extend(others);
+        told.extend(more.map(|ranks| format!("{ranks} wait for ranks that wait themselves")));
+        told
+    }
+
+    /// One rank's `waits` for `peer`, in one line: the first one, and how many more.
+    fn wait_told(&self, peer: Option<Rank>, waits: &[&Wait]) -> String {
+        let mut line = String::new();
+        if let Some(first) = waits.first() {
+            line.push_str(&first.text);
+            let _ = match waits.len() {
+                1 => Ok(()),
+                2 => write!(line, " (and another thread block)"),
+                more => write!(line, " (and {} more thread blocks)", more - 1),
+            };
+            let sight = peer.and_then(|peer| Some((peer, self.sight(peer)?)));
+            if let Some((peer, sight)) = sight {
+                let _ = write!(line, "; {peer} {}", sight.predicament(first.number).told("this collective"));
+            }
+        }
+        line
+    }
+}
+
+impl Sight {
+    /// Where it is, in a few words.
+    fn place(&self) -> String {
+        let Self { pid, state, reason, departed, answer, collectives: _, last, current } = self;
+        let at = match (current, last) {
+            (Some(current), Some(last)) if current.sequence < last.sequence => {
+                let more = last.sequence - current.sequence;
+                let noun = if more == 1 { "call" } else { "calls" };
+                format!("in {current}; {more} more {noun} issued, the last: {last}")
+            }
+            (Some(current), _) => format!("in {current}"),
+            (None, Some(last)) if answer.is_some() => format!("idle after {last}"),
+            (None, Some(last)) => format!("last issued {last}"),
+            (None, None) => "has made no call".to_owned(),
+        };
+        match (state, departed, answer) {
+            (State::Aborted | State::Failed, ..) => format!("{} ({reason}), {at}", state.name()),
+            (State::Closed, ..) => format!("left, {at}"),
+            (State::Running, Some(story), _) => format!("{story}, {at}"),
+            (State::Running, None, None) => format!("did not answer (pid {pid}), {at}"),
+            (State::Running, None, Some(_)) => at,
+        }
+    }
+
+    /// Its waits for other ranks, by rank; those within it only if there are no others.
+    fn waits_by_peer(&self) -> BTreeMap<Option<Rank>, Vec<&Wait>> {
+        let mut by_peer: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for wait in self.answer.iter().flat_map(|answer| &answer.waits) {
+            by_peer.entry(wait.peer).or_default().push(wait);
+        }
+        if by_peer.len() > 1 {
+            by_peer.remove(&None);
+        }
+        by_peer
+    }
+}
+
+/// At most `most` lines, each headed by the ranks that it is for, in the order of their lowest ranks;
+/// and the ranks of which not every line is there.
+fn grouped(
+    lines: impl IntoIterator<Item = (Rank, String)>,
+    most: usize,
+    separator: &str,
+) -> (Vec<String>, Option<String>) {
+    let mut groups: BTreeMap<String, BTreeSet<Rank>> = BTreeMap::new();
+    for (rank, line) in lines {
+        groups.entry(line).or_default().insert(rank);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, ranks)| ranks.first().copied());
+    let omitted = groups.split_off(groups.len().min(most));
+    let told = groups.iter().map(|(line, ranks)| format!("{}{separator}{line}", Ranks(ranks)));
+    let omitted: BTreeSet<_> = omitted.into_iter().flat_map(|(_, ranks)| ranks).collect();
+    let omitted = (!omitted.is_empty()).then(|| Ranks(&omitted).to_string());
+    (told.collect(), omitted)
+}
