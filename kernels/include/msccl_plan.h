@@ -37,7 +37,7 @@ enum : unsigned {
 
     // Values in the header.
     MSCCL_PLAN_MAGIC                     = 0x4e4c504d,  // `MPLN` in little-endian bytes
-    MSCCL_PLAN_VERSION                   = 2,  // raised whenever a word changes its meaning
+    MSCCL_PLAN_VERSION                   = 3,  // raised whenever a word changes its meaning
     MSCCL_PLAN_PROTOCOL_SIMPLE           = 0,  // plain data, a flag apart
     MSCCL_PLAN_PROTOCOL_LL               = 1,  // eight-byte packets, half flag
     MSCCL_PLAN_PROTOCOL_LL128            = 2,  // 128-byte packets, eight bytes flag
@@ -67,7 +67,7 @@ enum : unsigned {
     MSCCL_PLAN_LINK_PEER                 = 0,  // the rank at the other end
     MSCCL_PLAN_LINK_CHANNEL              = 1,  // the channel
     MSCCL_PLAN_LINK_DIRECTION            = 2,  // 0: messages come in; 1: messages go out
-    MSCCL_PLAN_LINK_TB                   = 3,  // the thread block that owns this end
+    MSCCL_PLAN_LINK_NUMBER               = 3,  // its number among the links of the two ranks in this direction, by ascending channel
     MSCCL_PLAN_LINK_LENGTH               = 4,  // words
 
     // Fixed words of a step.
@@ -80,6 +80,9 @@ enum : unsigned {
     MSCCL_PLAN_STEP_OPCODE_BITS          = 8,  // opcode: the low bits of `HEAD`
     MSCCL_PLAN_STEP_COMPLETES            = 0x100,  // bit of `HEAD`: the result is complete, so `avg` divides here
     MSCCL_PLAN_STEP_SIGNALS              = 0x200,  // bit of `HEAD`: someone waits for this step, so its end is signalled
+    MSCCL_PLAN_STEP_RECEIVES             = 0x400,  // bit of `HEAD`: some source is a link
+    MSCCL_PLAN_STEP_SENDS                = 0x800,  // bit of `HEAD`: some destination is a link
+    MSCCL_PLAN_STEP_STORES               = 0x1000,  // bit of `HEAD`: some destination is a slot
     MSCCL_PLAN_STEP_WAITS_SHIFT          = 16,  // number of waits: the bits of `HEAD` from here on
     MSCCL_PLAN_STEP_DESTINATIONS_SHIFT   = 16,  // number of destinations: the bits of `OPERANDS` from here on
 
@@ -125,54 +128,76 @@ enum : unsigned {
     MSCCL_REDUCTION_MIN                  = 2,  // smallest
     MSCCL_REDUCTION_MAX                  = 3,  // largest
     MSCCL_LAUNCH_LINKS_ORDER_MEMORY      = 1,  // bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores
+    MSCCL_LAUNCH_SIGNALS                 = 2,  // bit of `flags`: some step waits for another thread block, so signals and their clock are kept
+    MSCCL_TRANSFER_PARTS_MASK            = 65535,  // bits of a transfer's `traits`: the number of parts
+    MSCCL_TRANSFER_OUT                   = 65536,  // bit of a transfer's `traits`: it goes to the peer
+    MSCCL_TRANSFER_LL                    = 131072,  // bit of a transfer's `traits`: over the wires of LL, not those of Simple
     MSCCL_WAITING_NOTHING                = 0,  // nothing, or not for long
     MSCCL_WAITING_MESSAGE                = 1,  // a message to come in
     MSCCL_WAITING_ROOM                   = 2,  // room on an outgoing link
     MSCCL_WAITING_SIGNAL                 = 3,  // a step of another thread block
     MSCCL_THREADS_MAX_SIMPLE             = 512,  // most threads in a block under protocol Simple; every number of threads is a multiple of 32
     MSCCL_THREADS_MAX_LL                 = 1024,  // most threads in a block under protocol LL
+    MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
     MSCCL_THREADS_MAX_LL128              = 512,  // most threads in a block under protocol LL128
     MSCCL_SOURCES_MAX                    = 128,  // most sources of a step
     MSCCL_DESTINATIONS_MAX               = 128,  // most destinations of a step
     MSCCL_WAITS_MAX                      = 512,  // most waits of a step
     MSCCL_LINKS_MAX                      = 256,  // most link ends of a thread block
+    MSCCL_PLAN_WORDS                     = 244,  // words
 };
 
 // What an interpreter kernel is given by value.
 struct msccl_launch {
-    unsigned long long plan;  // the words of the plan, 16-byte aligned, in device memory
-    unsigned long long links;  // `msccl_link_end[instances][LINK_COUNT]`, in device memory
+    unsigned long long plan;  // all words of the plan, 16-byte aligned, in device memory
+    unsigned long long links;  // `msccl_wire_end[2][ranks][wires]`: this rank's ends of its wires under the plan's protocol
     unsigned long long input;  // the input buffer; in place as the plan's `ALIAS` says
     unsigned long long output;  // the output buffer
     unsigned long long scratch;  // the scratch buffer, 16-byte aligned; no need to clear it
-    unsigned long long signals;  // `u64[instances][TB_COUNT]` in device memory, zero before the first launch
+    unsigned long long signals;  // `u64[instances][tb_count]` in device memory, zero before the first launch
     unsigned long long clock;  // `msccl_clock` in device memory, zero before the first launch
     unsigned long long control;  // `msccl_control` in memory that host and device map
-    unsigned long long progress;  // `msccl_progress[instances][TB_COUNT]` in memory that host and device map, zero before the first launch
+    unsigned long long progress;  // `msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch
+    unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
     unsigned long long block_bytes;  // bytes of one block of input or output: the count of the call
     unsigned long long chunk_bytes;  // bytes of a chunk at full length; chunks of scratch start at multiples of 16 bytes
     unsigned long long part_bytes;  // bytes of a chunk that one instance handles, a multiple of 16; the last instance's part may be shorter
     unsigned long long slice_bytes;  // bytes of a part that one round handles, a multiple of 16; the last round's slice may be shorter
     unsigned rounds;  // how often the program runs; 0 does nothing
-    unsigned instances;  // copies of the program that run side by side, at least 1: the grid has `instances * TB_COUNT` blocks
+    unsigned instances;  // copies of the program that run side by side, at least 1: the grid has `instances * tb_count` blocks
     unsigned chunks_per_message;  // most chunks of a counted step that share a message, at least 1
-    unsigned link_depth;  // slots of a link, at least 1
+    unsigned ranks;  // ranks that `links` has entries for
+    unsigned wires;  // wires from any rank to any other: more than any link's `NUMBER * instances + instance`
+    unsigned link_depth;  // slots of a wire, a power of two
     unsigned slot_bytes;  // bytes of a slot as the protocol lays out messages, a multiple of 128
     unsigned reduction;  // a `MSCCL_REDUCTION_` value
     unsigned divisor;  // completing steps divide by this; 0 for every reduction but `avg`
     unsigned flags;  // `MSCCL_LAUNCH_` bits
     unsigned report_after_us;  // a wait that lasts longer shows in `progress`
+    unsigned tb_count;  // the plan's `TB_COUNT`
+    unsigned link_table;  // the plan's `LINK_TABLE`
+    unsigned signal_stride;  // the plan's `SIGNAL_STRIDE`
+    unsigned block_chunks;  // the plan's `BLOCK_CHUNKS`
     unsigned reserved;  // 0
-    unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
+    unsigned words[244];  // the first words of the plan after its header: what lies here need not be fetched
 };
-static_assert(sizeof(msccl_launch) == 152, "msccl_launch");
+static_assert(sizeof(msccl_launch) == 1152, "msccl_launch");
 
-// One end of a link, as one instance of one rank sees it. The slots and the tail lie with the receiver, the head lies with the sender.
-struct msccl_link_end {
+// One end of a wire, in memory of the rank that owns this end; 32-byte aligned. The slots lie with the receiver.
+struct msccl_wire_end {
     unsigned long long slots;  // the first of `link_depth` slots, 128-byte aligned
-    unsigned long long tail;  // `u64`: messages posted, written by the sender (protocol Simple only)
-    unsigned long long head;  // `u64`: messages taken, written by the receiver
-    unsigned long long counter;  // `u64` in the memory of this end: messages posted or taken by it, kept from launch to launch
+    unsigned long long far;  // where the other end's `seen` lies
+    unsigned long long seen;  // messages posted (at the receiver, protocol Simple only) or taken (at the sender); only the other end writes it
+    unsigned long long count;  // messages taken or posted by this end over the life of the wire; only this end touches it
+};
+static_assert(sizeof(msccl_wire_end) == 32, "msccl_wire_end");
+
+// An end of a link as earlier kernels had it; no kernel reads it.
+struct msccl_link_end {
+    unsigned long long slots;  // the first slot
+    unsigned long long tail;  // messages posted
+    unsigned long long head;  // messages taken
+    unsigned long long counter;  // this end's count
 };
 static_assert(sizeof(msccl_link_end) == 32, "msccl_link_end");
 
@@ -194,13 +219,62 @@ static_assert(sizeof(msccl_control) == 8, "msccl_control");
 // What a thread block has been waiting for, longer than `report_after_us`. Read `kind` last and again: the entry is written while others read it.
 struct msccl_progress {
     unsigned kind;  // a `MSCCL_WAITING_` value; the other fields mean something unless it is `NOTHING`
-    unsigned step;  // the step at which the thread block stands
-    unsigned round;  // the round
-    unsigned subject;  // the link's number in the thread block, or the other thread block
+    unsigned step;  // the step at which the thread block stands; in an exchange, the number of the transfer in the launch
+    unsigned round;  // the round; in an exchange, the part, which is also the number of the wire
+    unsigned subject;  // the link's number in the thread block, or the other thread block; in an exchange, the peer
     unsigned long long number;  // the message, counted from 0 over the life of the link, or the step waited for
     unsigned long long call;  // the launch's `call`
 };
 static_assert(sizeof(msccl_progress) == 32, "msccl_progress");
+
+// One half of a point-to-point transfer.
+struct msccl_transfer {
+    unsigned long long address;  // the first byte: read where the transfer goes out, written where it comes in
+    unsigned long long bytes;  // how many there are
+    unsigned peer;  // the other rank, never this one
+    unsigned traits;  // number of parts, and `MSCCL_TRANSFER_` bits
+};
+static_assert(sizeof(msccl_transfer) == 24, "msccl_transfer");
+
+// A copy within the rank. `from` and `to` are disjoint.
+struct msccl_local_copy {
+    unsigned long long from;  // the first byte to read
+    unsigned long long to;  // the first byte to write
+    unsigned long long bytes;  // how many there are
+};
+static_assert(sizeof(msccl_local_copy) == 24, "msccl_local_copy");
+
+// What one thread block does in an exchange.
+struct msccl_lane {
+    unsigned short first;  // the first of its transfers, all with one peer in one way; or of its copies
+    unsigned short count;  // how many there are; it handles them in order
+    unsigned short part;  // which part of each it handles; of transfers, over the wire of that number
+    unsigned short copies;  // 1: of copies; 0: of transfers
+};
+static_assert(sizeof(msccl_lane) == 8, "msccl_lane");
+
+// What the kernel of point-to-point exchanges is given by value.
+struct msccl_exchange_launch {
+    unsigned long long links_simple;  // `msccl_wire_end[2][ranks][simple_wires]`: this rank's ends of its wires under protocol Simple
+    unsigned long long links_ll;  // `msccl_wire_end[2][ranks][ll_wires]`: the same under LL
+    unsigned long long control;  // `msccl_control` in memory that host and device map
+    unsigned long long progress;  // `msccl_progress[lane_count]` in memory that host and device map, zero before the first launch
+    unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
+    unsigned ranks;  // ranks that the tables of wires have entries for
+    unsigned report_after_us;  // a wait that lasts longer shows in `progress`
+    unsigned simple_wires;  // wires from any rank to any other under protocol Simple
+    unsigned simple_depth;  // slots of such a wire, a power of two
+    unsigned simple_slot_bytes;  // bytes of such a slot, a multiple of 128
+    unsigned ll_wires;  // wires from any rank to any other under LL
+    unsigned ll_depth;  // slots of such a wire, a power of two
+    unsigned ll_slot_bytes;  // bytes of such a slot, a multiple of 128
+    unsigned lane_count;  // thread blocks of the grid
+    unsigned copy_parts;  // parts of each copy
+    msccl_transfer transfers[88];  // those with one peer in one way are neighbours, in order
+    msccl_local_copy copies[8];  // copies within the rank
+    msccl_lane lanes[180];  // one for each thread block
+};
+static_assert(sizeof(msccl_exchange_launch) == 3824, "msccl_exchange_launch");
 
 // What the kernel that scales an input is given by value: `to[i] = from[i] * scalar`, rounded once. `from` and `to` are the same or disjoint.
 struct msccl_scale {

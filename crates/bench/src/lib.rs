@@ -1,15 +1,46 @@
-//! Measures.
+//! Measures and checks any library with the NCCL interface, several side by side.
+//!
+//! The figures and their table are those of nccl-tests; what is new is that nothing has to be built
+//! for it, that several libraries run in turns within one run, that one-shot latency and the host's
+//! time are measured, too, and that everything can be tried without a GPU.
+//!
+//! Reading order: [`Workload`] and [`Case`] are what is called; [`Truth`] is what must come out;
+//! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
+//! [`Report`] is what it gave, and [`Layout`] the table of it.
+//!
+//! # Guarantees
+//!
+//! * Every element of every output is compared, bit for bit where all orders of reduction agree.
+//! * A library that fails, dies or hangs is ended in the time asked for, and does not disturb the
+//!   others.
+//!
+//! Not guaranteed: that a library which does not keep to the interface leaves its worker alone. It
+//! has a process of its own for that.
+//!
+//! Absent from this crate: printing, files, the environment; how our library works.
+
 mod case;
 mod connection;
+mod crew;
 mod element;
 mod error;
 mod machine;
 mod protocol;
+mod report;
+mod run;
+mod table;
 mod truth;
 mod worker;
 mod workload;
-pub use case::*;
+
+pub use case::{Case, Placement, Sizes, Step, Sweep};
 pub use element::{ElementType, Redop};
+pub use error::Error;
+pub use machine::{Gpu, Machine, Place, Wish};
+pub use protocol::{Method, Quantiles, Sample};
+pub use report::{Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Spread};
+pub use run::{Audience, Contestant, Plan, run};
+pub use table::Layout;
 pub use truth::Truth;
-pub use workload::{Bandwidth, Blocks, Rounding, Workload};
 pub use worker::serve;
+pub use workload::{Bandwidth, Blocks, Rounding, Workload};

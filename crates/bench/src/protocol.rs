@@ -70,6 +70,33 @@ pub(crate) enum Answer {
     },
 }
 
+impl Answer {
+    /// The library's version.
+    pub(crate) fn version(&self) -> Option<i32> {
+        if let Self::Opened { version } = self { Some(*version) } else { None }
+    }
+
+    /// The unique id.
+    pub(crate) fn id(self) -> Option<String> {
+        if let Self::Id { id } = self { Some(id) } else { None }
+    }
+
+    /// How long joining took.
+    pub(crate) fn init_us(&self) -> Option<f64> {
+        if let Self::Joined { init_us } = self { Some(*init_us) } else { None }
+    }
+
+    /// How long ending took.
+    pub(crate) fn destroy_us(&self) -> Option<f64> {
+        if let Self::Left { destroy_us } = self { Some(*destroy_us) } else { None }
+    }
+
+    /// What was measured.
+    pub(crate) fn sample(self) -> Option<Sample> {
+        if let Self::Measured(sample) = self { Some(sample) } else { None }
+    }
+}
+
 /// What one rank measured.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {

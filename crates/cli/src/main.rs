@@ -1,10 +1,12 @@
 //! The `msccl` command.
-//! ! Reading order: [`args`] is what can be asked; [`command`] has one file per subcommand; they
-//share ! [`subject`] (a file becomes an algorithm), [`verdict`] (a proof or a refusal becomes a
-//report) and ! [`draw`] (pictures). [`output`] alone writes to the terminal, [`input`] and
-//[`loader`] alone read ! files. ! ! Absent from this crate: any step between a program and a
-//running algorithm. All of that belongs to ! the libraries, which in turn know neither files, nor
-//the environment, nor the terminal.
+//!
+//! Reading order: [`args`] is what can be asked; [`command`] has one file per subcommand; they share
+//! [`subject`] (a file becomes an algorithm), [`verdict`] (a proof or a refusal becomes a report) and
+//! [`draw`] (pictures). [`output`] alone writes to the terminal, [`input`] and [`loader`] alone read
+//! files.
+//!
+//! Absent from this crate: any step between a program and a running algorithm. All of that belongs
+//! to the libraries, which in turn know neither files, nor the environment, nor the terminal.
 
 mod args;
 mod artifact;
@@ -52,6 +54,8 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Fmt(args) => command::fmt::fmt(&args, output),
         Command::Check(args) => command::check::check(&args, output),
         Command::List(args) => command::list::list(&args, output),
+        Command::Bench(args) => command::bench::bench(&args, output),
+        Command::BenchWorker => command::bench::worker(),
         Command::Completions(args) => command::completions::completions(&args, output),
     };
     done.unwrap_or_else(|failure| {

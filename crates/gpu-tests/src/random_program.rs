@@ -112,8 +112,10 @@ impl<'a> Grower<'a> {
         let chunks = self.collective.chunks;
         let memory = |this: &Self, buffer, rank, block: u32| {
             let slot = Slot::new(buffer, block * chunks + column);
-            let slot = if this.in_place { this.collective.in_place(rank, slot) } else { slot };
-            At { rank, slot }
+            let shared = this.collective.in_place(rank, slot);
+            // A rank that has only one of the two buffers shares nothing.
+            let exists = shared.index < this.collective.buffer_chunks(rank, shared.buffer);
+            At { rank, slot: if this.in_place && exists { shared } else { slot } }
         };
         let mut ops = Vec::new();
         let mut live: Vec<At> = Vec::new();

@@ -67,8 +67,7 @@ pub fn end() -> Result<Outcome, Fault> {
             let text = "a call of the group failed before its end; nothing of it was executed";
             Err(Fault::new(code, text))
         }
-        Some(Group { blocking: Some(false), work, .. }) => work.run_for_polling(),
-        Some(Group { work, .. }) => work.run().map(|()| Outcome::Done),
+        Some(Group { blocking, work, .. }) => work.take_up(blocking),
     }
 }
 
@@ -100,27 +99,24 @@ fn leave() -> Result<Option<Group>, Fault> {
 /// Takes up `job`: now, or at the end of the open group.
 pub fn launch(job: Job) -> Result<Outcome, Fault> {
     let blocking = job.is_blocking();
-    let job = match gather(blocking, |work| &mut work.jobs, job)? {
-        Some(job) => job,
-        None => return Ok(Outcome::Done),
+    let Some(job) = gather(blocking, |work| &mut work.jobs, job)? else {
+        return Ok(Outcome::Done);
     };
-    let work = Work { jobs: vec![job], calls: Vec::new() };
-    if blocking { work.run().map(|()| Outcome::Done) } else { work.run_for_polling() }
+    Work { jobs: vec![job], calls: Vec::new() }.take_up(blocking)
 }
 
 /// Takes up `call` on `comm`: now, or at the end of the open group.
 pub fn call(comm: Arc<Comm>, call: Call) -> Result<Outcome, Fault> {
-    let blocking = comm.config.blocking;
+    let blocking = Some(comm.config.blocking);
     let Some(call) = gather(blocking, |work| &mut work.calls, (comm, call))? else {
         return Ok(Outcome::Done);
     };
-    let work = Work { jobs: Vec::new(), calls: vec![call] };
-    if blocking { work.run().map(|()| Outcome::Done) } else { work.run_for_polling() }
+    Work { jobs: Vec::new(), calls: vec![call] }.take_up(blocking)
 }
 
 /// Puts `item` into the open group; gives it back if none is open.
 fn gather<T>(
-    blocking: bool,
+    blocking: Option<bool>,
     list: impl FnOnce(&mut Work) -> &mut Vec<T>,
     item: T,
 ) -> Result<Option<T>, Fault> {
@@ -128,7 +124,8 @@ fn gather<T>(
         if group.depth == 0 {
             return Ok(Some(item));
         }
-        if *group.blocking.get_or_insert(blocking) != blocking {
+        group.blocking = group.blocking.or(blocking);
+        if blocking.is_some() && group.blocking != blocking {
             let text = "Blocking and nonblocking communicators are not allowed in the same group";
             return Err(Fault::argument(text));
         }
@@ -138,10 +135,21 @@ fn gather<T>(
 }
 
 impl Work {
-    /// Does everything, and returns when it is done or taken up.
+    /// Does everything as its communicators want it.
+    fn take_up(self, blocking: Option<bool>) -> Result<Outcome, Fault> {
+        match blocking {
+            Some(false) => self.run_for_polling(),
+            Some(true) | None => self.run().map(|()| Outcome::Done),
+        }
+    }
+
+    /// Does everything, and returns when it is done or taken up. What ends communicators happens
+    /// whatever came before.
     fn run(self) -> Result<(), Fault> {
-        run_jobs(self.jobs)?;
-        submit_calls(self.calls)
+        let (ends, makes): (Vec<_>, Vec<_>) = self.jobs.into_iter().partition(Job::is_end);
+        let result = run_jobs(makes).and_then(|()| submit_calls(self.calls));
+        let ended = run_jobs(ends);
+        result.and(ended)
     }
 
     /// For callers that poll: what may take long goes on in the background.
@@ -173,11 +181,12 @@ impl Work {
         self.jobs.into_iter().for_each(Job::cancel);
     }
 
-    /// The communicators concerned, each once.
+    /// The communicators that can be asked how far they are, each once.
     fn comms(&self) -> Vec<Arc<Comm>> {
-        let of_jobs = self.jobs.iter().map(Job::concerns);
+        let of_jobs = self.jobs.iter().filter_map(Job::concerns);
+        let of_calls = self.calls.iter().map(|(comm, _)| comm);
         let mut comms: Vec<Arc<Comm>> = Vec::new();
-        for comm in of_jobs.chain(self.calls.iter().map(|(comm, _)| comm)) {
+        for comm in of_jobs.chain(of_calls).filter(|comm| !comm.is_gone()) {
             if !comms.iter().any(|known| Arc::ptr_eq(known, comm)) {
                 comms.push(Arc::clone(comm));
             }
@@ -216,7 +225,7 @@ fn submit_calls(calls: Vec<(Arc<Comm>, Call)>) -> Result<(), Fault> {
             // One that was aborted since the call has nothing left to be done.
             None if comm.is_gone() => {}
             None => {
-                let communicator = comm.submitting()?;
+                let communicator = comm.taken_up()?;
                 batches.push((comm, Batch { communicator, calls: vec![call] }));
             }
         }

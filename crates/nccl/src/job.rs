@@ -54,7 +54,7 @@ pub struct Derive {
     pub place: Out<CommHandle>,
     /// How it behaves.
     pub config: Config,
-    /// How it is made; nothing if as its parent.
+    /// How it is made.
     pub settings: Settings,
 }
 
@@ -67,23 +67,26 @@ pub enum Members {
 }
 
 impl Job {
-    /// The communicator that C can ask how far it is.
-    pub fn concerns(&self) -> &Arc<Comm> {
+    /// The communicator that C can ask how far it is, if there is one.
+    pub fn concerns(&self) -> Option<&Arc<Comm>> {
         match self {
-            Job::Join(join) => &join.comm,
-            Job::Derive(derive) => &derive.parent,
-            Job::Finalize(comm, _) | Job::Destroy(comm, _) | Job::Release(comm, _) => comm,
+            Job::Join(join) => Some(&join.comm),
+            Job::Derive(derive) => Some(&derive.parent),
+            Job::Finalize(comm, _) => Some(comm),
+            Job::Destroy(..) | Job::Release(..) => None,
         }
     }
 
-    /// Whether the caller waits until it is done. Ends are always waited for, as there is nothing
-    /// left to ask.
-    pub fn is_blocking(&self) -> bool {
+    /// Whether the caller waits until it is done; `None` if that is as the rest of its group has it.
+    pub fn is_blocking(&self) -> Option<bool> {
+        self.concerns().map(|comm| comm.config.blocking)
+    }
+
+    /// Whether it ends a communicator, and so comes after the calls of its group.
+    pub fn is_end(&self) -> bool {
         match self {
-            Job::Join(join) => join.comm.config.blocking,
-            Job::Derive(derive) => derive.parent.config.blocking,
-            Job::Finalize(comm, _) => comm.config.blocking,
-            Job::Destroy(..) | Job::Release(..) => true,
+            Job::Join(_) | Job::Derive(_) => false,
+            Job::Finalize(..) | Job::Destroy(..) | Job::Release(..) => true,
         }
     }
 
@@ -99,6 +102,7 @@ impl Job {
             }
             Job::Destroy(comm, handle) => destroy(&comm, handle),
             Job::Release(comm, handle) => {
+                comm.wait_idle();
                 comm.log_life(handle, "ncclCommAbort", "Abort COMPLETE");
                 contain(|| {
                     comm.release();
@@ -127,7 +131,6 @@ impl Job {
 /// Waits for what was submitted, and frees. That the communicator has failed was said before, and
 /// is no reason to fail again.
 fn destroy(comm: &Comm, handle: CommHandle) -> Result<(), Fault> {
-    comm.wait_idle();
     let finished = contain(|| comm.finish());
     let what = if finished.is_ok() { "Destroy COMPLETE" } else { "Destroy after failure" };
     comm.log_life(handle, "ncclCommDestroy", what);
@@ -166,7 +169,9 @@ impl Derive {
         let abort = Abort::new();
         let settings = complete(settings, &config, &parent.place, abort.clone());
         let name = members.operation();
-        let made = contain(|| members.make(&parent.deriving()?, &settings));
+        parent.set_deriving(Some(abort.clone()));
+        let made = contain(|| members.make(&parent.taken_up()?, &settings));
+        parent.set_deriving(None);
         let Some(communicator) = made.map_err(|fault| fault.during(name))? else { return Ok(()) };
         let comm = Comm::met(config, parent.place.clone(), abort, communicator);
         let comm = Arc::new(comm);

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use crate::launch;
 use crate::layout::{self, Entry, header, link, operand, step, tb};
+use crate::record::{Field, Record};
 
 /// A table of constants with its heading and the prefix of its names in C.
 struct Section {
@@ -80,16 +81,18 @@ fn launch_constants() -> String {
         let name = format!("MSCCL_{name}");
         let _ = writeln!(text, "    {name:<36} = {value},  // {meaning}");
     }
+    let _ = writeln!(text, "    {:<36} = {},  // words", "MSCCL_PLAN_WORDS", launch::PLAN_WORDS);
     text.push_str("};\n");
     text
 }
 
 /// A record of the launch ABI in C, with an assertion of its size.
-fn c_record(record: &launch::Record) -> String {
-    let launch::Record { c_name, meaning, bytes, fields } = record;
+fn c_record(record: &Record) -> String {
+    let Record { c_name, meaning, bytes, fields } = record;
     let mut text = format!("\n// {meaning}\nstruct {c_name} {{\n");
-    for launch::Field { name, c_type, meaning } in *fields {
-        let _ = writeln!(text, "    {c_type} {name};  // {meaning}");
+    for Field { name, c_type, length, meaning } in *fields {
+        let length = length.map_or(String::new(), |length| format!("[{length}]"));
+        let _ = writeln!(text, "    {c_type} {name}{length};  // {meaning}");
     }
     let _ = writeln!(text, "}};\nstatic_assert(sizeof({c_name}) == {bytes}, \"{c_name}\");");
     text

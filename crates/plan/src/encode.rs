@@ -56,7 +56,7 @@ pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
         at += step_words;
         first_link += block.receives.len() + block.sends.len();
     }
-    words.extend(ends.iter().flat_map(encode_link));
+    words.extend(ends.iter().zip(program.link_numbers()).flat_map(encode_link));
     for step in program.thread_blocks.iter().flat_map(|block| &block.steps) {
         encode_step(step, &mut words)?;
     }
@@ -136,13 +136,14 @@ fn encode_tb(
     Ok(words)
 }
 
-fn encode_link(end: &LinkEnd) -> [u32; link::LENGTH] {
-    let LinkEnd { peer, channel, direction, tb } = *end;
+fn encode_link((end, number): (&LinkEnd, u32)) -> [u32; link::LENGTH] {
+    // The thread block is the one whose entry names this link.
+    let LinkEnd { peer, channel, direction, tb: _ } = *end;
     let direction = match direction {
         Direction::In => 0,
         Direction::Out => 1,
     };
-    [peer.0, channel.0, direction, tb.0]
+    [peer.0, channel.0, direction, number]
 }
 
 fn encode_step(at: &Step, words: &mut Vec<u32>) -> Result<(), TooLarge> {
@@ -155,6 +156,9 @@ fn encode_step(at: &Step, words: &mut Vec<u32>) -> Result<(), TooLarge> {
         layout::opcode(*kind)
             | flag(*completes, step::COMPLETES)
             | flag(*signals, step::SIGNALS)
+            | flag(at.receives(), step::RECEIVES)
+            | flag(at.sends(), step::SENDS)
+            | flag(at.stores(), step::STORES)
             | wait_count << step::WAITS_SHIFT,
     );
     let source_count = half("sources of a step", sources.len())?;

@@ -9,105 +9,61 @@ use std::fmt;
 use msccl_collective::{Protocol, TbIndex};
 
 use crate::cut::Cut;
+use crate::layout::header;
+use crate::plan::Plan;
 use crate::program::{Program, ThreadBlock};
-
-/// A field of a record, for the generated header.
-#[derive(Clone, Copy, Debug)]
-pub struct Field {
-    /// Its name, the same in both languages.
-    pub name: &'static str,
-    /// Its type in C.
-    pub c_type: &'static str,
-    /// What it means.
-    pub meaning: &'static str,
-}
-
-/// A record, for the generated header.
-#[derive(Clone, Copy, Debug)]
-pub struct Record {
-    /// Its name in C.
-    pub c_name: &'static str,
-    /// What it is.
-    pub meaning: &'static str,
-    /// Its size.
-    pub bytes: usize,
-    /// Its fields, in order.
-    pub fields: &'static [Field],
-}
-
-/// Declares records and the table of them.
-macro_rules! records {
-    ($($meaning:literal $name:ident = $c_name:literal, $bytes:literal bytes {
-        $($field:ident: $type:ident, $doc:literal;)*
-    })*) => {
-        $(
-            #[doc = $meaning]
-            #[repr(C)]
-            #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-            pub struct $name { $(#[doc = $doc] pub $field: $type,)* }
-
-            // No padding, so the fields lie alike in every language.
-            const _: () = assert!(size_of::<$name>() == $bytes);
-            const _: () = assert!($bytes == 0 $(+ size_of::<$type>())*);
-        )*
-
-        /// Every record, in an order in which C may declare them.
-        pub const RECORDS: &[Record] = &[$(Record {
-            c_name: $c_name,
-            meaning: $meaning,
-            bytes: $bytes,
-            fields: &[$(Field {
-                name: stringify!($field),
-                c_type: c_type(stringify!($type)),
-                meaning: $doc,
-            }),*],
-        }),*];
-    };
-}
-
-/// The name in C of a Rust integer type.
-const fn c_type(rust: &str) -> &'static str {
-    match rust.as_bytes() {
-        b"u64" => "unsigned long long",
-        _ => "unsigned",
-    }
-}
+use crate::record::records;
 
 records! {
     "What an interpreter kernel is given by value."
-    Launch = "msccl_launch", 152 bytes {
-        plan: u64, "the words of the plan, 16-byte aligned, in device memory";
-        links: u64, "`msccl_link_end[instances][LINK_COUNT]`, in device memory";
+    Launch = "msccl_launch", 1152 bytes {
+        plan: u64, "all words of the plan, 16-byte aligned, in device memory";
+        links: u64, "`msccl_wire_end[2][ranks][wires]`: this rank's ends of its wires under the plan's protocol";
         input: u64, "the input buffer; in place as the plan's `ALIAS` says";
         output: u64, "the output buffer";
         scratch: u64, "the scratch buffer, 16-byte aligned; no need to clear it";
-        signals: u64, "`u64[instances][TB_COUNT]` in device memory, zero before the first launch";
+        signals: u64, "`u64[instances][tb_count]` in device memory, zero before the first launch";
         clock: u64, "`msccl_clock` in device memory, zero before the first launch";
         control: u64, "`msccl_control` in memory that host and device map";
-        progress: u64, "`msccl_progress[instances][TB_COUNT]` in memory that host and device map, zero before the first launch";
+        progress: u64, "`msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch";
+        call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
         block_bytes: u64, "bytes of one block of input or output: the count of the call";
         chunk_bytes: u64, "bytes of a chunk at full length; chunks of scratch start at multiples of 16 bytes";
         part_bytes: u64, "bytes of a chunk that one instance handles, a multiple of 16; the last instance's part may be shorter";
         slice_bytes: u64, "bytes of a part that one round handles, a multiple of 16; the last round's slice may be shorter";
         rounds: u32, "how often the program runs; 0 does nothing";
-        instances: u32, "copies of the program that run side by side, at least 1: the grid has `instances * TB_COUNT` blocks";
+        instances: u32, "copies of the program that run side by side, at least 1: the grid has `instances * tb_count` blocks";
         chunks_per_message: u32, "most chunks of a counted step that share a message, at least 1";
-        link_depth: u32, "slots of a link, at least 1";
+        ranks: u32, "ranks that `links` has entries for";
+        wires: u32, "wires from any rank to any other: more than any link's `NUMBER * instances + instance`";
+        link_depth: u32, "slots of a wire, a power of two";
         slot_bytes: u32, "bytes of a slot as the protocol lays out messages, a multiple of 128";
         reduction: u32, "a `MSCCL_REDUCTION_` value";
         divisor: u32, "completing steps divide by this; 0 for every reduction but `avg`";
         flags: u32, "`MSCCL_LAUNCH_` bits";
         report_after_us: u32, "a wait that lasts longer shows in `progress`";
+        tb_count: u32, "the plan's `TB_COUNT`";
+        link_table: u32, "the plan's `LINK_TABLE`";
+        signal_stride: u32, "the plan's `SIGNAL_STRIDE`";
+        block_chunks: u32, "the plan's `BLOCK_CHUNKS`";
         reserved: u32, "0";
-        call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
+        words: [u32; PLAN_WORDS], "the first words of the plan after its header: what lies here need not be fetched";
     }
 
-    "One end of a link, as one instance of one rank sees it. The slots and the tail lie with the receiver, the head lies with the sender."
-    LinkEnd = "msccl_link_end", 32 bytes {
+    "One end of a wire, in memory of the rank that owns this end; 32-byte aligned. The slots lie with the receiver."
+    WireEnd = "msccl_wire_end", 32 bytes {
         slots: u64, "the first of `link_depth` slots, 128-byte aligned";
-        tail: u64, "`u64`: messages posted, written by the sender (protocol Simple only)";
-        head: u64, "`u64`: messages taken, written by the receiver";
-        counter: u64, "`u64` in the memory of this end: messages posted or taken by it, kept from launch to launch";
+        far: u64, "where the other end's `seen` lies";
+        seen: u64, "messages posted (at the receiver, protocol Simple only) or taken (at the sender); only the other end writes it";
+        count: u64, "messages taken or posted by this end over the life of the wire; only this end touches it";
+    }
+
+    "An end of a link as earlier kernels had it; no kernel reads it."
+    LinkEnd = "msccl_link_end", 32 bytes {
+        slots: u64, "the first slot";
+        tail: u64, "messages posted";
+        head: u64, "messages taken";
+        counter: u64, "this end's count";
     }
 
     "Where the signals of one stream of calls stand; no two kernels that share it may run at once."
@@ -126,11 +82,56 @@ records! {
     "What a thread block has been waiting for, longer than `report_after_us`. Read `kind` last and again: the entry is written while others read it."
     Progress = "msccl_progress", 32 bytes {
         kind: u32, "a `MSCCL_WAITING_` value; the other fields mean something unless it is `NOTHING`";
-        step: u32, "the step at which the thread block stands";
-        round: u32, "the round";
-        subject: u32, "the link's number in the thread block, or the other thread block";
+        step: u32, "the step at which the thread block stands; in an exchange, the number of the transfer in the launch";
+        round: u32, "the round; in an exchange, the part, which is also the number of the wire";
+        subject: u32, "the link's number in the thread block, or the other thread block; in an exchange, the peer";
         number: u64, "the message, counted from 0 over the life of the link, or the step waited for";
         call: u64, "the launch's `call`";
+    }
+
+    "One half of a point-to-point transfer."
+    Transfer = "msccl_transfer", 24 bytes {
+        address: u64, "the first byte: read where the transfer goes out, written where it comes in";
+        bytes: u64, "how many there are";
+        peer: u32, "the other rank, never this one";
+        traits: u32, "number of parts, and `MSCCL_TRANSFER_` bits";
+    }
+
+    "A copy within the rank. `from` and `to` are disjoint."
+    LocalCopy = "msccl_local_copy", 24 bytes {
+        from: u64, "the first byte to read";
+        to: u64, "the first byte to write";
+        bytes: u64, "how many there are";
+    }
+
+    "What one thread block does in an exchange."
+    Lane = "msccl_lane", 8 bytes {
+        first: u16, "the first of its transfers, all with one peer in one way; or of its copies";
+        count: u16, "how many there are; it handles them in order";
+        part: u16, "which part of each it handles; of transfers, over the wire of that number";
+        copies: u16, "1: of copies; 0: of transfers";
+    }
+
+    "What the kernel of point-to-point exchanges is given by value."
+    Exchange = "msccl_exchange_launch", 3824 bytes {
+        links_simple: u64, "`msccl_wire_end[2][ranks][simple_wires]`: this rank's ends of its wires under protocol Simple";
+        links_ll: u64, "`msccl_wire_end[2][ranks][ll_wires]`: the same under LL";
+        control: u64, "`msccl_control` in memory that host and device map";
+        progress: u64, "`msccl_progress[lane_count]` in memory that host and device map, zero before the first launch";
+        call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
+        ranks: u32, "ranks that the tables of wires have entries for";
+        report_after_us: u32, "a wait that lasts longer shows in `progress`";
+        simple_wires: u32, "wires from any rank to any other under protocol Simple";
+        simple_depth: u32, "slots of such a wire, a power of two";
+        simple_slot_bytes: u32, "bytes of such a slot, a multiple of 128";
+        ll_wires: u32, "wires from any rank to any other under LL";
+        ll_depth: u32, "slots of such a wire, a power of two";
+        ll_slot_bytes: u32, "bytes of such a slot, a multiple of 128";
+        lane_count: u32, "thread blocks of the grid";
+        copy_parts: u32, "parts of each copy";
+        transfers: [Transfer; EXCHANGE_TRANSFERS], "those with one peer in one way are neighbours, in order";
+        copies: [LocalCopy; EXCHANGE_COPIES], "copies within the rank";
+        lanes: [Lane; EXCHANGE_LANES], "one for each thread block";
     }
 
     "What the kernel that scales an input is given by value: `to[i] = from[i] * scalar`, rounded once. `from` and `to` are the same or disjoint."
@@ -162,18 +163,35 @@ constants! {
     REDUCTION_MIN = 2, "smallest";
     REDUCTION_MAX = 3, "largest";
     LAUNCH_LINKS_ORDER_MEMORY = 1, "bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores";
+    LAUNCH_SIGNALS = 2, "bit of `flags`: some step waits for another thread block, so signals and their clock are kept";
+    TRANSFER_PARTS_MASK = 0xffff, "bits of a transfer's `traits`: the number of parts";
+    TRANSFER_OUT = 1 << 16, "bit of a transfer's `traits`: it goes to the peer";
+    TRANSFER_LL = 1 << 17, "bit of a transfer's `traits`: over the wires of LL, not those of Simple";
     WAITING_NOTHING = 0, "nothing, or not for long";
     WAITING_MESSAGE = 1, "a message to come in";
     WAITING_ROOM = 2, "room on an outgoing link";
     WAITING_SIGNAL = 3, "a step of another thread block";
     THREADS_MAX_SIMPLE = 512, "most threads in a block under protocol Simple; every number of threads is a multiple of 32";
     THREADS_MAX_LL = 1024, "most threads in a block under protocol LL";
+    THREADS_MAX_EXCHANGE = 512, "most threads in a block of an exchange";
     THREADS_MAX_LL128 = 512, "most threads in a block under protocol LL128";
     SOURCES_MAX = 128, "most sources of a step";
     DESTINATIONS_MAX = 128, "most destinations of a step";
     WAITS_MAX = 512, "most waits of a step";
     LINKS_MAX = 256, "most link ends of a thread block";
 }
+
+/// How many words of a plan a launch has room for.
+pub const PLAN_WORDS: usize = 244;
+
+/// How many transfers a launch of an exchange has room for.
+pub const EXCHANGE_TRANSFERS: usize = 88;
+
+/// How many copies a launch of an exchange has room for.
+pub const EXCHANGE_COPIES: usize = 8;
+
+/// Most thread blocks of a launch of an exchange.
+pub const EXCHANGE_LANES: usize = 180;
 
 /// Most threads in a block of the kernels for `protocol`.
 pub fn threads_max(protocol: Protocol) -> u32 {
@@ -199,6 +217,30 @@ impl Launch {
             ..Self::default()
         }
     }
+
+    /// With the fields that follow from the plan, flags among them.
+    #[must_use]
+    pub fn with_plan(mut self, plan: &Plan) -> Self {
+        let word = |at: u32| plan.words().get(at as usize).copied().unwrap_or(0);
+        self.tb_count = word(header::TB_COUNT);
+        self.link_table = word(header::LINK_TABLE);
+        self.signal_stride = word(header::SIGNAL_STRIDE);
+        self.block_chunks = word(header::BLOCK_CHUNKS);
+        self.flags |= flags(plan.program());
+        let words = plan.words().iter().skip(header::LENGTH);
+        self.words.iter_mut().zip(words).for_each(|(to, from)| *to = *from);
+        self
+    }
+}
+
+/// What kernels must do for `program` that others can do without.
+fn flags(program: &Program) -> u32 {
+    let blocks = &program.thread_blocks;
+    let signals = blocks.iter().flat_map(|block| &block.steps).any(|step| step.signals);
+    // A thread block alone has nobody to share its memory with.
+    let shares = blocks.len() > 1;
+    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+    flag(signals, LAUNCH_SIGNALS) | flag(shares, LAUNCH_LINKS_ORDER_MEMORY)
 }
 
 /// A thread block that no kernel can hold.

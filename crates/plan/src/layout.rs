@@ -102,7 +102,7 @@ pub mod link {
             PEER = 0, "the rank at the other end";
             CHANNEL = 1, "the channel";
             DIRECTION = 2, "0: messages come in; 1: messages go out";
-            TB = 3, "the thread block that owns this end";
+            NUMBER = 3, "its number among the links of the two ranks in this direction, by ascending channel";
         }
     }
 
@@ -129,6 +129,9 @@ pub mod step {
             OPCODE_BITS = 8, "opcode: the low bits of `HEAD`";
             COMPLETES = 1 << 8, "bit of `HEAD`: the result is complete, so `avg` divides here";
             SIGNALS = 1 << 9, "bit of `HEAD`: someone waits for this step, so its end is signalled";
+            RECEIVES = 1 << 10, "bit of `HEAD`: some source is a link";
+            SENDS = 1 << 11, "bit of `HEAD`: some destination is a link";
+            STORES = 1 << 12, "bit of `HEAD`: some destination is a slot";
             WAITS_SHIFT = 16, "number of waits: the bits of `HEAD` from here on";
             DESTINATIONS_SHIFT = 16, "number of destinations: the bits of `OPERANDS` from here on";
         }
@@ -170,7 +173,7 @@ entries! {
     /// Values of the header.
     VALUES {
         MAGIC = 0x4e4c_504d, "`MPLN` in little-endian bytes";
-        VERSION = 2, "raised whenever a word changes its meaning";
+        VERSION = 3, "raised whenever a word changes its meaning";
         PROTOCOL_SIMPLE = 0, "plain data, a flag apart";
         PROTOCOL_LL = 1, "eight-byte packets, half flag";
         PROTOCOL_LL128 = 2, "128-byte packets, eight bytes flag";

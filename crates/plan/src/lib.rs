@@ -15,11 +15,13 @@ pub mod abi;
 pub mod cut;
 mod decode;
 mod encode;
+pub mod exchange;
 pub mod launch;
 pub mod layout;
 mod lower;
 mod plan;
 mod program;
+pub mod record;
 mod shape;
 
 pub use decode::{Corrupt, decode};

@@ -3,6 +3,7 @@
 //! A [`Program`] carries no proof. It is what [`crate::decode`] gives, for people, tests and the
 //! host executor; only a [`crate::Plan`] stands for a proved algorithm.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use msccl_collective::{Channel, Placement, Protocol, Rank, Slot, TbIndex};
@@ -159,7 +160,7 @@ pub struct LinkEnd {
 }
 
 /// Which way messages go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Direction {
     /// Messages come in.
     In,
@@ -174,6 +175,20 @@ impl Program {
             .iter()
             .enumerate()
             .flat_map(|(tb, block)| block.link_ends(TbIndex::from(tb)))
+    }
+
+    /// The numbers of the link ends, in the order of the link table: among the links of the same two
+    /// ranks in the same direction, by ascending channel. Both ranks number a link alike, since a
+    /// verified algorithm has both ends of every link.
+    pub fn link_numbers(&self) -> impl Iterator<Item = u32> {
+        let mut channels: BTreeMap<(Rank, Direction), BTreeSet<Channel>> = BTreeMap::new();
+        for end in self.link_ends() {
+            channels.entry((end.peer, end.direction)).or_default().insert(end.channel);
+        }
+        self.link_ends().map(move |end| {
+            let of_pair = channels.get(&(end.peer, end.direction));
+            of_pair.map_or(0, |channels| channels.range(..end.channel).count() as u32)
+        })
     }
 
     /// The symbols, by ordinal: what must be bound before the plan can run.
@@ -223,6 +238,21 @@ impl Step {
     /// Words from its start to the start of the next step.
     pub fn words(&self) -> usize {
         layout::step_words(self.waits.len(), self.sources.len(), self.destinations.len())
+    }
+
+    /// Whether it takes messages.
+    pub fn receives(&self) -> bool {
+        self.sources.iter().any(|source| matches!(source, Operand::Link(_)))
+    }
+
+    /// Whether it posts messages.
+    pub fn sends(&self) -> bool {
+        self.destinations.iter().any(|destination| matches!(destination, Operand::Link(_)))
+    }
+
+    /// Whether it writes to buffers.
+    pub fn stores(&self) -> bool {
+        self.destinations.iter().any(|destination| matches!(destination, Operand::Local(_)))
     }
 }
 

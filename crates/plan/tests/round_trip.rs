@@ -108,6 +108,12 @@ fn symbols_stand_in_the_order_of_their_ordinals() {
     assert_eq!(links.len(), 5);
 }
 
+#[test]
+fn links_of_a_pair_are_numbered_by_channel() {
+    // From r2 and to r1 on channel 0; from r1, from r2 and to r1 on channel 3.
+    assert_eq!(program().link_numbers().collect::<Vec<_>>(), [0, 0, 0, 1, 1]);
+}
+
 /// Changes one word and expects decoding to point at `at` and to say `message`.
 fn check(change: impl Fn(&mut Vec<u32>), at: usize, message: &str) {
     let mut words = encode(&program()).unwrap();
@@ -143,7 +149,7 @@ fn corrupt_steps_are_located() {
     check(|words| words[source] = 5, source, beyond);
     let wrong_end = "expected an outgoing link in 1..2, found link0";
     check(|words| words[source + 1] = 3 << 30, source + 1, wrong_end);
-    check(|words| words[first] = 2, first, "expected 0x1, found 0x2");
+    check(|words| words[first] = 2, first, "expected 0x801, found 0x2");
     let wait = first + 7 * 8 + 3;
     let own = "expected a step of another thread block, found tb0 s1";
     check(|words| words[wait] = 1, wait, own);

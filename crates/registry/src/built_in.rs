@@ -1,4 +1,8 @@
 //! The algorithms that are always there: `.msccl` programs like any other.
+//!
+//! Of a collective with a root, only the root has both buffers and knows whether the call is in place. So
+//! its programs serve both placements, and what they say over links is the same in both; a rank that is
+//! not the root is the same altogether.
 
 use std::sync::Arc;
 
@@ -35,8 +39,10 @@ const ALL_GATHER: &[Program] = &[program!("allgather/ring"), program!("allgather
 const REDUCE_SCATTER: &[Program] =
     &[program!("reducescatter/ring"), program!("reducescatter/direct")];
 const ALL_TO_ALL: &[Program] = &[program!("alltoall/allpairs"), program!("alltoall/in_place")];
-const BROADCAST: &[Program] = &[program!("broadcast/chain"), program!("broadcast/tree")];
-const REDUCE: &[Program] = &[program!("reduce/chain"), program!("reduce/tree")];
+const BROADCAST: &[Program] =
+    &[program!("broadcast/chain"), program!("broadcast/tree"), program!("broadcast/direct")];
+const REDUCE: &[Program] =
+    &[program!("reduce/chain"), program!("reduce/tree"), program!("reduce/direct")];
 const GATHER: &[Program] = &[program!("gather/direct")];
 const SCATTER: &[Program] = &[program!("scatter/direct")];
 
@@ -90,7 +96,10 @@ fn prove(
 
 #[cfg(test)]
 mod tests {
-    use msccl_collective::Rank;
+    use std::collections::BTreeMap;
+
+    use msccl_collective::{Channel, Rank};
+    use msccl_ir::{Place, RankProgram};
 
     use super::*;
 
@@ -100,6 +109,47 @@ mod tests {
         let plain = [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
         let rooted = rooted.into_iter().flat_map(|kind| roots.map(kind));
         plain.into_iter().chain(rooted).collect()
+    }
+
+    /// What each link carries, in order, as counts of chunks.
+    fn traffic(program: &RankProgram) -> BTreeMap<(Channel, Rank, bool), Vec<u32>> {
+        let mut traffic = BTreeMap::<_, Vec<_>>::new();
+        for block in &program.thread_blocks {
+            for step in &block.steps {
+                let sources = step.sources.iter().map(|place| (place, false));
+                for (place, out) in sources.chain(step.destinations.iter().map(|to| (to, true))) {
+                    if let Place::Link(peer) = place {
+                        let link = (block.channel, *peer, out);
+                        traffic.entry(link).or_default().push(step.count);
+                    }
+                }
+            }
+        }
+        traffic
+    }
+
+    #[test]
+    fn placements_of_a_rooted_collective_agree_over_links() {
+        for ranks in [2, 3, 5, 8] {
+            let shape = Shape { ranks, per_node: ranks };
+            for wanted in wanted(ranks).into_iter().filter(|wanted| wanted.root().is_some()) {
+                let [within, apart] = [Placement::InPlace, Placement::OutOfPlace]
+                    .map(|placement| built_ins(shape, wanted, placement));
+                assert_eq!(within.len(), apart.len(), "{wanted:?}");
+                for (within, apart) in within.iter().zip(&apart) {
+                    assert_eq!(within.name, apart.name);
+                    let both = [within, apart].map(|of| of.verified.algorithm());
+                    let pairs = both[0].ranks.iter().zip(&both[1].ranks).enumerate();
+                    for (rank, (within, apart)) in pairs {
+                        if wanted.root() == Some(Rank::from(rank)) {
+                            assert_eq!(traffic(within), traffic(apart), "{wanted:?} {ranks}");
+                        } else {
+                            assert_eq!(within, apart, "{wanted:?} {ranks} r{rank}");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -28,8 +28,10 @@ pub(crate) struct Capacity {
     pub ll: WireShape,
     /// Under LL128; no wires if the engine does not speak it.
     pub ll128: WireShape,
-    /// Thread blocks of a rank that can run at once.
+    /// Thread blocks of a rank that can run at once, however small.
     pub blocks: u32,
+    /// Threads of a rank that can run at once, in blocks of the largest size.
+    pub threads: u32,
 }
 
 /// The wires of one pair of ranks under one protocol.

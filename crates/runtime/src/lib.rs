@@ -20,6 +20,7 @@ pub mod reference;
 mod select;
 mod settings;
 mod walk;
+mod watch;
 mod wiring;
 
 pub use call::{Blocks, Call, Combine, Operation, Scalar};
@@ -27,3 +28,4 @@ pub use communicator::{Batch, Communicator, submit};
 pub use error::{Error, ErrorKind};
 pub use select::Alternative;
 pub use settings::{Event, Log, PlaceOfRank, Settings, Wish};
+pub use watch::request_story;

@@ -3,6 +3,7 @@
 //! Nothing here does anything. Options that several commands share stand in structs of their own:
 //! [`LaunchArgs`] says which instance of a program is meant, [`ReportArgs`] how to report.
 
+mod bench;
 mod launch;
 mod values;
 
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
+pub use bench::{BenchArgs, NamedPath, Scoped};
 pub use launch::LaunchArgs;
 pub use values::{
     ColorChoice, DialectName, Drawing, Emit, Format, Picture, PlacementName, Stage, TargetName,
@@ -62,6 +64,11 @@ pub enum Command {
     Check(CheckArgs),
     /// List the examples and the modules of the standard library
     List(ListArgs),
+    /// Measure and check libraries with the NCCL interface, side by side
+    Bench(Box<BenchArgs>),
+    /// One rank of a benchmark
+    #[command(hide = true)]
+    BenchWorker,
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -76,7 +83,10 @@ impl Command {
             Command::Fmt(args) => (args.report, ""),
             Command::Check(args) => (args.report, ""),
             Command::List(args) => (args.report, args.dir.as_str()),
-            Command::Show(_) | Command::Completions(_) => return None,
+            Command::Show(_)
+            | Command::Bench(_)
+            | Command::BenchWorker
+            | Command::Completions(_) => return None,
         };
         Some((report.format, file.to_owned()))
     }

@@ -1,5 +1,6 @@
 //! The subcommands, one file each: from arguments to an [`Exit`](crate::exit::Exit).
 
+pub mod bench;
 pub mod check;
 pub mod compile;
 pub mod completions;

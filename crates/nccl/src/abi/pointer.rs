@@ -105,6 +105,11 @@ impl<T: Copy> In<T> {
 pub struct ConfigPointer(Option<NonNull<u8>>);
 
 impl ConfigPointer {
+    /// The caller passes none.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
     /// The fields that both the caller and this library know, all others undefined; nothing if the
     /// pointer is null. The size, magic and version are the caller's, and to be checked: a size
     /// too small for these three reads as a magic of zero.
@@ -154,9 +159,6 @@ pub mod tests {
         pub fn to(fields: &ConfigFields) -> Self {
             Self(Some(NonNull::from(fields).cast()))
         }
-
-        /// As C would pass it.
-        pub const NULL: Self = Self(None);
     }
 
     #[test]
@@ -167,7 +169,7 @@ pub mod tests {
         assert_eq!(read.max_ctas, ConfigFields::UNDEFINED.max_ctas);
         let tiny = ConfigFields { size: 8, ..ConfigFields::UNDEFINED };
         assert_eq!(ConfigPointer::to(&tiny).read().unwrap().magic, 0);
-        assert!(ConfigPointer::NULL.read().is_none());
+        assert!(ConfigPointer::none().read().is_none());
     }
 
     #[test]

@@ -142,7 +142,9 @@ fn within(name: &str, value: c_int, least: c_int, most: c_int) -> Result<(), Fau
         c_int::MAX => format!("{least} or more"),
         most => format!("{least} to {most}"),
     };
-    Err(Fault::argument(format!("Invalid config {name} attribute value {value}, expected {expected}")))
+    Err(Fault::argument(format!(
+        "Invalid config {name} attribute value {value}, expected {expected}"
+    )))
 }
 
 #[cfg(test)]
@@ -159,7 +161,7 @@ mod tests {
         let usual = Config::usual(&Requests::default());
         assert_eq!(read(ConfigFields::UNDEFINED), Ok(usual.clone()));
         assert!(usual.blocking);
-        assert_eq!(Config::read(ConfigPointer::NULL, &Requests::default()), Ok(None));
+        assert_eq!(Config::read(ConfigPointer::none(), &Requests::default()), Ok(None));
     }
 
     #[test]
@@ -177,8 +179,8 @@ mod tests {
 
     #[test]
     fn the_environment_wins() {
-        let requests =
-            Requests { blocking: Some(true), ctas_max: Some(2), ..Requests::default() };
+        let mut requests = Requests::default();
+        (requests.blocking, requests.ctas_max) = (Some(true), Some(2));
         let fields = ConfigFields { blocking: 0, max_ctas: 8, ..ConfigFields::UNDEFINED };
         let config = Config::read(ConfigPointer::to(&fields), &requests).unwrap().unwrap();
         assert_eq!((config.blocking, config.ctas_max), (true, Some(2)));
@@ -207,7 +209,10 @@ mod tests {
         check(ConfigFields { magic: 0, ..open }, "NCCL_CONFIG_INITIALIZER");
         check(ConfigFields { size: 4, ..open }, "NCCL_CONFIG_INITIALIZER");
         check(ConfigFields { blocking: 2, ..open }, "blocking attribute value 2, expected 0 to 1");
-        check(ConfigFields { min_ctas: 0, ..open }, "minCTAs attribute value 0, expected 1 or more");
+        check(
+            ConfigFields { min_ctas: 0, ..open },
+            "minCTAs attribute value 0, expected 1 or more",
+        );
         check(ConfigFields { min_ctas: 9, max_ctas: 8, ..open }, "expected min <= max");
     }
 }

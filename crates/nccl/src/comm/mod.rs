@@ -12,14 +12,16 @@ pub mod handles;
 pub mod operators;
 pub mod registrations;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use msccl_collective::Rank;
 use msccl_fabric::Abort;
 use msccl_runtime::{Communicator, PlaceOfRank, Settings};
 
-use crate::abi::{Code, CommHandle, Outcome};
+use crate::abi::{Code, CommHandle};
 use crate::fault::{Fault, code_of};
-use crate::log::Scope;
+use crate::log::{Scope, Subsystem};
 use crate::place;
 
 use config::Config;
@@ -36,6 +38,7 @@ pub struct Comm {
     pub operators: Operators,
     /// Buffers and windows that the caller registered.
     pub registrations: Registrations,
+    calls: AtomicU64,
     abort: Abort,
     life: Mutex<Life>,
     changed: Condvar,
@@ -47,6 +50,8 @@ struct Life {
     pending: u32,
     /// What an operation in the background failed with.
     failure: Option<Fault>,
+    /// Ends the making of a communicator from this one.
+    deriving: Option<Abort>,
     communicator: Option<Communicator>,
 }
 
@@ -77,11 +82,13 @@ impl Comm {
             place,
             operators: Operators::default(),
             registrations: Registrations::default(),
+            calls: AtomicU64::new(0),
             abort: Abort::new(),
             life: Mutex::new(Life {
                 phase: Phase::Joining,
                 pending: 0,
                 failure: None,
+                deriving: None,
                 communicator: None,
             }),
             changed: Condvar::new(),
@@ -103,6 +110,11 @@ impl Comm {
     /// `settings` for this communicator's join: they hear its abort, and its log hears them.
     pub fn settings(&self, settings: Settings) -> Settings {
         complete(settings, &self.config, &self.place, self.abort.clone())
+    }
+
+    /// How many calls came before this one, for the log.
+    pub fn count_call(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
     /// What it says goes to the log under its device.
@@ -143,21 +155,48 @@ impl Comm {
         communicator.error().map_or(Ok(communicator), |error| Err(error.into()))
     }
 
-    /// The runtime's communicator, for what is legal even after a failure: asking, splitting,
+    /// The runtime's communicator, for what is legal whatever its calls have come to: asking and
+    /// splitting.
+    ///
+    /// # Errors
+    ///
+    /// Its ranks have not met, or an operation in the background goes on or has failed.
+    pub fn member(&self) -> Result<Communicator, Fault> {
+        let failure = self.life().failure.clone();
+        failure.map_or_else(|| self.survivor(), Err)
+    }
+
+    /// The runtime's communicator, for what is legal even after a failure in the background:
     /// shrinking.
     ///
     /// # Errors
     ///
     /// Its ranks have not met, or an operation goes on in the background.
-    pub fn member(&self) -> Result<Communicator, Fault> {
+    pub fn survivor(&self) -> Result<Communicator, Fault> {
         let life = self.life();
-        if let Some(failure) = &life.failure {
-            return Err(failure.clone());
-        }
         match &life.communicator {
             Some(communicator) if life.pending == 0 => Ok(communicator.clone()),
             _ => Err(Fault::argument(TOO_EARLY)),
         }
+    }
+
+    /// The runtime's communicator, for what was checked when it was taken up.
+    ///
+    /// # Errors
+    ///
+    /// It is gone by now.
+    pub fn taken_up(&self) -> Result<Communicator, Fault> {
+        let communicator = self.life().communicator.clone();
+        communicator.ok_or_else(|| Fault::usage("the communicator is gone"))
+    }
+
+    /// A communicator is being made from this one, and `abort` ends that; nothing once it is made.
+    pub fn set_deriving(&self, abort: Option<Abort>) {
+        let mut life = self.life();
+        if let (Phase::Gone, Some(abort)) = (life.phase, &abort) {
+            abort.raise("its parent is gone");
+        }
+        life.deriving = abort;
     }
 
     /// What `ncclCommGetAsyncError` answers.
@@ -225,6 +264,9 @@ impl Comm {
         let communicator = {
             let mut life = self.life();
             life.phase = Phase::Gone;
+            if let Some(deriving) = &life.deriving {
+                deriving.raise(reason);
+            }
             life.communicator.clone()
         };
         if let Some(communicator) = communicator {
@@ -257,25 +299,36 @@ impl Comm {
         Ok(communicator.map_or(Ok(()), |communicator| communicator.finish())?)
     }
 
-    /// What a call on this communicator that has been taken up may answer: one that blocks is done,
-    /// whatever has begun in another thread.
-    pub fn outcome_of_background(&self) -> Outcome {
-        if self.config.blocking { Outcome::Done } else { Outcome::InProgress }
+    /// Says that its ranks are about to meet.
+    pub fn log_join(&self, handle: CommHandle, operation: &str, rank: Rank, ranks: u32) {
+        self.log_line(handle, operation, (rank, ranks), 0, "Init START");
     }
 
-    /// One line about where this communicator stands in its life, as NCCL has it.
+    /// Says where this communicator stands in its life.
     pub fn log_life(&self, handle: CommHandle, operation: &str, what: &str) {
         let Some(communicator) = self.life().communicator.clone() else { return };
-        let (rank, ranks, id) = (communicator.rank().0, communicator.ranks(), communicator.id());
-        let (device, handle) = (self.device(), handle.0);
-        let name = self.config.name.as_deref().map(|name| format!(" name {name}"));
-        let name = name.unwrap_or_default();
+        let place = (communicator.rank(), communicator.ranks());
+        self.log_line(handle, operation, place, communicator.id(), what);
+    }
+
+    /// A line in NCCL's shape.
+    fn log_line(
+        &self,
+        handle: CommHandle,
+        operation: &str,
+        (rank, ranks): (Rank, u32),
+        id: u64,
+        what: &str,
+    ) {
+        let (device, handle, rank) = (self.device(), handle.0, rank.0);
         let bus = place::bus_id(&self.place);
+        let name = self.config.name.as_deref().map(|name| format!(" commName {name}"));
+        let name = name.unwrap_or_default();
         let text = format_args!(
             "{operation} comm {handle:#x} rank {rank} nranks {ranks} cudaDev {device} nvmlDev \
              {device} busId {bus} commId {id:#x}{name} - {what}"
         );
-        self.scope().info(crate::log::Subsystem::Init, text);
+        self.scope().info(Subsystem::Init, text);
     }
 
     fn phase(&self) -> Phase {

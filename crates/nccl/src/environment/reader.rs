@@ -37,8 +37,9 @@ impl<'a> Reader<'a> {
         let value = parse(&text);
         if value.is_none() {
             let Variable { name, values, default, meaning: _ } = variable;
-            let text =
-                format!("{name} is `{text}`, expected {values}; it is ignored (default: {default})");
+            let text = format!(
+                "{name} is `{text}`, expected {values}; it is ignored (default: {default})"
+            );
             self.complaints.push(text);
         }
         value

@@ -64,8 +64,7 @@ impl Requests {
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             wish: wish(&mut reader),
             interface,
-            root: reader
-                .parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
+            root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
         };
         (requests, reader.complaints())
     }

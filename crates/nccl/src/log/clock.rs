@@ -20,8 +20,7 @@ mod tests {
     #[test]
     fn has_the_shape_of_a_time() {
         let now = super::now();
-        let shape: String =
-            now.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        let shape: String = now.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
         assert_eq!(shape, "0000-00-00 00:00:00");
     }
 }

@@ -7,17 +7,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::{hint, thread};
 
 use msccl_collective::Rank;
 
 use super::{Board, Ranks, layout};
+use crate::engine::Waiting;
 use crate::error::Error;
 
 /// The most collectives of one communicator that may be posted before the first of them is agreed
 /// on: while one rank is that far ahead, the records of both it and its peers are still there.
 pub(crate) const WINDOW: u64 = layout::COLLECTIVES / 2;
+
+/// What to do about a difference.
+pub(crate) const ADVICE: &str = "make the same call on all ranks";
 
 /// Sides of a difference that are spelled out.
 const SIDES: usize = 6;
@@ -37,12 +42,26 @@ pub(crate) struct Difference {
 /// Waits until all ranks have posted collective `number`, and compares.
 ///
 /// It does not watch for deaths, aborts and time itself: the communicator's [`crate::watch::Watch`]
-/// does, sees that this rank's call does not get on, and sets `failure`.
+/// does, sees [`waits`], and sets `failure`. One thread at a time.
 ///
 /// # Errors
 ///
 /// A difference, in the same words on every rank; or `failure`.
 pub(crate) fn agree(board: &Board, number: u64, failure: &OnceLock<Error>) -> Result<(), Error> {
+    board.agreeing.store(number, Ordering::Release);
+    let came = await_all(board, number, failure);
+    board.agreeing.store(0, Ordering::Release);
+    came?;
+    match compare(board, number) {
+        None => Ok(()),
+        Some(difference) => {
+            let text = format!("{difference}; {ADVICE}");
+            Err(Error::invalid_usage(text))
+        }
+    }
+}
+
+fn await_all(board: &Board, number: u64, failure: &OnceLock<Error>) -> Result<(), Error> {
     for rank in board.ranks() {
         let mut looks = 0;
         while board.collectives(rank) < number {
@@ -53,13 +72,7 @@ pub(crate) fn agree(board: &Board, number: u64, failure: &OnceLock<Error>) -> Re
             looks = looks.saturating_add(1);
         }
     }
-    match compare(board, number) {
-        None => Ok(()),
-        Some(difference) => {
-            let text = format!("{difference}; make the same call on all ranks");
-            Err(Error::invalid_usage(text))
-        }
-    }
+    Ok(())
 }
 
 fn rest(looks: u32) {
@@ -68,6 +81,20 @@ fn rest(looks: u32) {
         100..HASTY_LOOKS => thread::yield_now(),
         _ => thread::sleep(PAUSE),
     }
+}
+
+/// What this rank waits for in [`agree`], if it does: the ranks that have not come, in its own
+/// call of that sequence.
+pub(crate) fn waits(board: &Board) -> Vec<Waiting> {
+    let number = board.agreeing.load(Ordering::Acquire);
+    let Some(posted) = board.collective(board.me(), number) else { return Vec::new() };
+    let late = board.ranks().filter(|rank| board.collectives(*rank) < number);
+    let waiting = |rank| Waiting {
+        call: posted.sequence,
+        peer: Some(rank),
+        text: format!("waits for {rank} to make this call, to compare the arguments"),
+    };
+    late.map(waiting).collect()
 }
 
 /// How the ranks that have posted collective `number` differ, as far as their records are still there.

@@ -42,6 +42,8 @@ pub(crate) struct Board {
     memory: SharedMemory,
     me: Rank,
     ranks: u32,
+    /// The collective on which this rank waits for the others to agree; 0 for none.
+    agreeing: AtomicU64,
 }
 
 /// What became of a rank.
@@ -73,7 +75,7 @@ impl Board {
             }
             _ => SharedMemory::open(group.receive_fd(Rank(0), TAG)?, bytes)?,
         };
-        Ok(Self { memory, me, ranks })
+        Ok(Self { memory, me, ranks, agreeing: AtomicU64::new(0) })
     }
 
     /// This rank.
@@ -86,19 +88,23 @@ impl Board {
         (0..self.ranks).map(Rank)
     }
 
-    /// This rank has issued `call`, a collective, as its call `sequence`. Answers its number. One
+    /// This rank has issued `call` as its call `sequence`. Answers its number if it is a collective. One
     /// thread at a time.
-    pub fn post(&self, sequence: u64, call: &Call, in_place: bool) -> u64 {
+    pub fn post(&self, sequence: u64, call: &Call, in_place: bool) -> Option<u64> {
+        if call.operation.wanted().is_none() {
+            self.post_transfers(sequence, std::slice::from_ref(call));
+            return None;
+        }
         let number = self.own(Field::Collectives).load(Ordering::Relaxed) + 1;
         let contents = [sequence, record::pack(call, in_place), call.count, 1];
         self.write_record(Ring::Collectives, number, contents);
         self.own(Field::Collectives).store(number, Ordering::Release);
         self.own(Field::Issued).store(sequence, Ordering::Release);
-        number
+        Some(number)
     }
 
     /// This rank has issued `calls`, point-to-point calls that go together, as its call `sequence`.
-    /// One thread at a time, which may also be the only one that posts collectives.
+    /// One thread at a time, which is also the only one that posts collectives.
     pub fn post_transfers(&self, sequence: u64, calls: &[Call]) {
         let Some(first) = calls.first() else { return };
         let number = self.own(Field::Transfers).load(Ordering::Relaxed) + 1;
@@ -109,7 +115,7 @@ impl Board {
     }
 
     /// The calls of this rank up to `sequence` get no execution beyond what they had: they are
-    /// empty, were refused, or are done. Needed only for calls that the engine never hears of.
+    /// empty, were refused, or are done. Needed for calls that the engine never hears of.
     pub fn settle(&self, sequence: u64) {
         self.own(Field::Settled).fetch_max(sequence, Ordering::Release);
     }
@@ -220,7 +226,8 @@ impl Board {
     /// A board that nobody else has.
     #[cfg(test)]
     pub fn alone(me: Rank, ranks: u32) -> Self {
-        Self { memory: SharedMemory::create(layout::board_bytes(ranks)).unwrap(), me, ranks }
+        let memory = SharedMemory::create(layout::board_bytes(ranks)).unwrap();
+        Self { memory, me, ranks, agreeing: AtomicU64::new(0) }
     }
 
     /// The same board, as `me` sees it.
@@ -229,7 +236,7 @@ impl Board {
         use std::os::fd::AsFd;
         let descriptor = self.memory.as_fd().try_clone_to_owned().unwrap();
         let memory = SharedMemory::open(descriptor, self.memory.len()).unwrap();
-        Self { memory, me, ranks: self.ranks }
+        Self { memory, me, ranks: self.ranks, agreeing: AtomicU64::new(0) }
     }
 }
 

@@ -48,7 +48,9 @@ impl Posted {
     pub fn agreement(&self) -> String {
         let rootless = self.call.operation.peer().is_none();
         match self.kind {
-            Kind::Collective { in_place: true, .. } if rootless => format!("{} in place", self.call),
+            Kind::Collective { in_place: true, .. } if rootless => {
+                format!("{} in place", self.call)
+            }
             Kind::Collective { .. } | Kind::Transfers { .. } => self.call.to_string(),
         }
     }

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use msccl_collective::Rank;
 
-use super::layout::{Field, REQUEST, TELLER, Text};
 use super::Board;
+use super::layout::{Field, REQUEST, TELLER, Text};
 
 impl Board {
     /// The number of the latest request; 0 before the first.
@@ -87,7 +87,7 @@ mod tests {
         let second = first.seen_by(Rank(1));
         assert_eq!((first.request(), first.teller(1)), (0, None));
         assert_eq!((first.make_request(0), second.make_request(0)), (1, 1));
-        [&first, &second].map(|board| board.claim(1));
+        [&first, &second].into_iter().for_each(|board| board.claim(1));
         assert_eq!(first.claimants(1).len(), 2);
         assert_eq!((second.become_teller(1), first.become_teller(1)), (Rank(1), Rank(1)));
         assert_eq!((first.teller(1), first.teller(2)), (Some(Rank(1)), None));

@@ -65,7 +65,7 @@ fn ranks_of_a_group_see_one_another() {
     run(4, |group| {
         let board = Board::join(&group).unwrap();
         let me = group.rank();
-        assert_eq!(board.post(1, &call(Operation::AllGather, u64::from(me.0)), false), 1);
+        assert_eq!(board.post(1, &call(Operation::AllGather, u64::from(me.0)), false), Some(1));
         board.mark(State::Aborted, &format!("{me} had enough"));
         group.barrier().unwrap();
         for rank in board.ranks() {
@@ -100,13 +100,15 @@ fn calls_of_both_kinds_are_found_in_order() {
     first.post(1, &call(Operation::AllGather, 8), false);
     let transfers = [Operation::Send(Rank(1)), Operation::Receive(Rank(1))];
     first.post_transfers(2, &transfers.map(|operation| call(operation, 4)));
-    assert_eq!(first.post(3, &call(Operation::AllReduce(SUM), 2), true), 2);
+    assert_eq!(first.post(3, &call(Operation::AllReduce(SUM), 2), true), Some(2));
+    assert_eq!(first.post(4, &call(Operation::Send(Rank(1)), 1), false), None);
     let from = |sequence| second.first_from(Rank(0), sequence).unwrap().to_string();
     assert_eq!(from(1), "call 1, allgather of 8 f32");
     assert_eq!(from(2), "send of 4 f32 to r1 and one more transfer");
     assert_eq!(from(3), "call 2, allreduce of 2 f32 sum");
-    assert_eq!(second.last(Rank(0)).unwrap().sequence, 3);
-    assert_eq!((second.issued(Rank(0)), second.collectives(Rank(0))), (3, 2));
+    assert_eq!(from(4), "send of 1 f32 to r1");
+    assert_eq!(second.last(Rank(0)).unwrap().sequence, 4);
+    assert_eq!((second.issued(Rank(0)), second.collectives(Rank(0))), (4, 2));
     assert_eq!(second.last(Rank(1)), None);
 }
 
@@ -146,7 +148,7 @@ fn records_are_seen_whole() {
 #[test]
 fn settled_calls_only_grow() {
     let (first, _) = two();
-    [3, 2].map(|sequence| first.settle(sequence));
+    [3, 2].into_iter().for_each(|sequence| first.settle(sequence));
     assert_eq!(first.settled(), 3);
 }
 

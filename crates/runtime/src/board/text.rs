@@ -70,7 +70,7 @@ mod tests {
             board.write_text(Text::Reason, text);
             assert_eq!(board.read_text(Rank(1), Text::Reason).as_deref(), Some(text));
         };
-        ["", "a", "eight by", "ninebytes", "äöü — ≥"].map(check);
+        ["", "a", "eight by", "ninebytes", "äöü — ≥"].into_iter().for_each(check);
         assert_eq!(board.read_text(Rank(0), Text::Reason).as_deref(), Some(""));
     }
 

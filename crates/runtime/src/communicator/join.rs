@@ -11,12 +11,13 @@ use msccl_registry::{File, Registry, Shape};
 
 use super::Communicator;
 use crate::board::Board;
-use crate::call::Call;
+use crate::cpu;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::select::{Machine, Selector};
 use crate::settings::{Event, PlaceOfRank, Settings};
+use crate::watch::{Watch, Watched};
 
 /// Registries that are kept for the communicators to come.
 const REGISTRIES_KEPT: usize = 8;
@@ -24,9 +25,10 @@ const REGISTRIES_KEPT: usize = 8;
 /// What a communicator is made of. Fields drop in order: first whoever watches, then what is
 /// watched, at last the connections.
 pub(crate) struct Inner {
+    pub watch: Watch,
     pub engine: Arc<dyn Engine>,
     pub board: Arc<Board>,
-    pub group: Group,
+    pub group: Arc<Group>,
     pub selector: Selector,
     pub settings: Settings,
     pub failure: Arc<OnceLock<Error>>,
@@ -42,28 +44,34 @@ impl Inner {
         self.calls.fetch_add(calls, Ordering::Relaxed) + 1
     }
 
-    /// Keeps `error` if it ends the communicator.
+    /// The communicator fails, if `error` is one that ends it: what a caller did wrong does not.
     pub fn note(&self, error: &Error) {
-        if Communicator::is_fatal(error) && self.failure.set(error.clone()).is_ok() {
-            self.log(&Event::Failed(error.to_string()));
+        match error.kind() {
+            ErrorKind::InvalidArgument | ErrorKind::InvalidUsage => {}
+            ErrorKind::Cuda
+            | ErrorKind::System
+            | ErrorKind::Remote
+            | ErrorKind::Aborted
+            | ErrorKind::TimedOut
+            | ErrorKind::Internal => self.watch.fail(error.clone()),
         }
     }
 
     pub fn abort(&self, reason: &str) {
-        // The first failure says more than an abort that follows it.
-        let _ = self.failure.set(Error::new(ErrorKind::Aborted, format!("aborted: {reason}")));
+        self.watch.abort(reason);
         self.group.abort().raise(reason);
-        self.engine.abort();
-    }
-
-    /// Waits until all ranks have announced call `number`, and compares it.
-    pub fn agree(&self, number: u64, call: &Call) -> Result<(), Error> {
-        let _ = (number, call);
-        Ok(())
     }
 
     pub fn log(&self, event: &Event) {
         self.settings.log.event(event);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // While the watch still lives, so that whoever waits here in vain is told why. A failure has
+        // been told already.
+        let _ = self.engine.quiesce();
     }
 }
 
@@ -172,7 +180,10 @@ impl Communicator {
         let (rank, ranks) = (group.rank(), group.ranks());
         let board = Arc::new(Board::join(&group)?);
         let (engine, machine): (Arc<dyn Engine>, _) = match &settings.place {
-            PlaceOfRank::Host => return Err(Error::internal("no host engine yet")),
+            PlaceOfRank::Host => {
+                let rank = cpu::Rank::join(&group, &settings.fabric.abort)?;
+                (Arc::new(rank), Machine::Host)
+            }
             PlaceOfRank::Gpu(context) => {
                 let rank = cuda::Rank::join(&group, context, settings.peer_memory)?;
                 (Arc::new(rank), Machine::Gpus)
@@ -187,13 +198,22 @@ impl Communicator {
         }
         let selector = Selector::new(registry, rank, capacity, machine, settings.wish.clone());
         let place = engine.story();
+        let (group, failure) = (Arc::new(group), Arc::default());
+        let watched = Watched {
+            group: group.clone(),
+            board: board.clone(),
+            engine: engine.clone(),
+            failure: Arc::clone(&failure),
+            log: settings.log.clone(),
+        };
         let inner = Inner {
+            watch: Watch::start(watched, settings.timeout)?,
             engine,
             board,
             group,
             selector,
             settings: settings.clone(),
-            failure: Arc::default(),
+            failure,
             turn: Mutex::new(()),
             calls: AtomicU64::new(0),
         };

@@ -48,7 +48,8 @@ pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error>
             (true, Way::In) => receives.push_back((address, bytes)),
         }
     }
-    while let (Some((from, sent)), Some((to, received))) = (sends.pop_front(), receives.pop_front()) {
+    while let (Some((from, sent)), Some((to, received))) = (sends.pop_front(), receives.pop_front())
+    {
         if sent != received {
             let text = format!("{rank} sends {sent} bytes to itself and receives {received}");
             return Err(Error::invalid_usage(text));
@@ -62,9 +63,8 @@ pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error>
 
 /// Whether every send to `rank` itself has its receive among `calls`.
 pub(super) fn admit(calls: &[Call], rank: Rank) -> Result<(), Error> {
-    let count = |operation: Operation| {
-        calls.iter().filter(|call| call.operation == operation).count()
-    };
+    let count =
+        |operation: Operation| calls.iter().filter(|call| call.operation == operation).count();
     let (sends, receives) = (count(Operation::Send(rank)), count(Operation::Receive(rank)));
     if sends == receives {
         return Ok(());

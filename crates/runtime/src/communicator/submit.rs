@@ -7,9 +7,10 @@ use msccl_collective::Reduction;
 
 use super::Communicator;
 use super::point_to_point::{self, Exchange, exchange_of};
+use crate::board::check;
 use crate::call::{Blocks, Call, Combine};
 use crate::engine::{Job, Scaling};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::select::Request;
 use crate::settings::{Event, PlaceOfRank};
 
@@ -36,18 +37,27 @@ pub fn submit(batches: &[Batch]) -> Result<(), Error> {
         point_to_point::admit(&batch.calls, batch.communicator.rank())?;
     }
     let _turns = take_turns(batches);
-    let numbers: Vec<u64> = batches.iter().map(Batch::announce).collect();
-    for (batch, &first) in batches.iter().zip(&numbers) {
-        batch.agree(first)?;
+    let announced: Vec<Announced> = batches.iter().map(Batch::announce).collect();
+    for (batch, announced) in batches.iter().zip(&announced) {
+        batch.agree(announced)?;
     }
-    let on_host = |batch: &Batch| {
-        matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host)
-    };
+    let on_host =
+        |batch: &Batch| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
     match batches {
-        [only] => only.execute(numbers[0]),
-        _ if batches.iter().any(on_host) => at_once(batches, &numbers),
-        _ => batches.iter().zip(&numbers).try_for_each(|(batch, &first)| batch.execute(first)),
+        [only] => announced.iter().try_for_each(|of| only.execute(of.first)),
+        _ if batches.iter().any(on_host) => at_once(batches, &announced),
+        _ => batches.iter().zip(&announced).try_for_each(|(batch, of)| batch.execute(of.first)),
     }
+}
+
+/// What a batch has said on the board.
+struct Announced {
+    /// The number of its first call.
+    first: u64,
+    /// The number of its last collective among all collectives.
+    last_collective: Option<u64>,
+    /// How many collectives it has.
+    collectives: u64,
 }
 
 /// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
@@ -62,11 +72,11 @@ fn take_turns(batches: &[Batch]) -> Vec<MutexGuard<'_, ()>> {
 
 /// Executes batches on threads of their own: calls on the host return when they are done, and these
 /// may wait for one another.
-fn at_once(batches: &[Batch], numbers: &[u64]) -> Result<(), Error> {
+fn at_once(batches: &[Batch], announced: &[Announced]) -> Result<(), Error> {
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
-        let threads = batches.iter().zip(numbers).map(|(batch, &first)| {
-            scope.spawn(move || batch.execute(first))
-        });
+        let threads = batches.iter().zip(announced);
+        let threads =
+            threads.map(|(batch, of)| scope.spawn(move || batch.execute(of.first)));
         let threads: Vec<_> = threads.collect();
         let lost = || Err(Error::internal("a thread that executed calls panicked"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| lost())).collect()
@@ -75,23 +85,33 @@ fn at_once(batches: &[Batch], numbers: &[u64]) -> Result<(), Error> {
 }
 
 impl Batch {
-    /// Says on the board what comes; the number of the first call.
-    fn announce(&self) -> u64 {
+    /// Says on the board what comes.
+    fn announce(&self) -> Announced {
         let inner = &self.communicator.inner;
         let first = inner.take_numbers(self.calls.len() as u64);
+        let (mut transfers, mut last_collective, mut collectives) = (Vec::new(), None, 0);
         for (number, call) in (first..).zip(&self.calls) {
-            inner.board.post(number, call, self.communicator.is_in_place(call));
+            if call.operation.wanted().is_none() {
+                transfers.push(*call);
+                continue;
+            }
+            let in_place = self.communicator.is_in_place(call);
+            last_collective = inner.board.post(number, call, in_place);
+            collectives += 1;
         }
-        first
+        inner.board.post_transfers(self.last(first), &transfers);
+        Announced { first, last_collective, collectives }
     }
 
     /// Where arguments are compared: waits until all ranks have announced the same.
-    fn agree(&self, first: u64) -> Result<(), Error> {
+    fn agree(&self, announced: &Announced) -> Result<(), Error> {
         let inner = &self.communicator.inner;
-        if !inner.settings.check {
+        let Some(last) = announced.last_collective.filter(|_| inner.settings.check) else {
             return Ok(());
-        }
-        (first..).zip(&self.calls).try_for_each(|(number, call)| inner.agree(number, call))
+        };
+        let mut numbers = last + 1 - announced.collectives..=last;
+        let agreed = numbers.try_for_each(|number| check::agree(&inner.board, number, &inner.failure));
+        agreed.inspect_err(|_| inner.board.settle(self.last(announced.first)))
     }
 
     fn execute(&self, first: u64) -> Result<(), Error> {
@@ -100,7 +120,13 @@ impl Batch {
         streams.sort_unstable();
         streams.dedup();
         let done = self.execute_in(&streams, first);
+        inner.board.settle(self.last(first));
         done.inspect_err(|error| inner.note(error))
+    }
+
+    /// The number of the last call, if that of the first is `first`.
+    fn last(&self, first: u64) -> u64 {
+        (first + self.calls.len() as u64).saturating_sub(1)
     }
 
     /// Executes the calls in the first of `streams`, as if in all of them.
@@ -118,7 +144,7 @@ impl Batch {
             engine.copy(copy.from, copy.to, copy.bytes, stream)?;
         }
         if !transfers.is_empty() {
-            engine.transfers(&transfers, stream, first + self.calls.len() as u64 - 1)?;
+            engine.transfers(&transfers, stream, self.last(first))?;
         }
         engine.release_streams(streams)
     }
@@ -217,18 +243,5 @@ impl Communicator {
             return Ok(());
         }
         self.inner.engine.copy(call.send, call.receive, call.block_bytes()?, call.stream)
-    }
-
-    /// Whether `error` ends the communicator: what a caller did wrong does not.
-    pub(super) fn is_fatal(error: &Error) -> bool {
-        match error.kind() {
-            ErrorKind::InvalidArgument | ErrorKind::InvalidUsage => false,
-            ErrorKind::Cuda
-            | ErrorKind::System
-            | ErrorKind::Remote
-            | ErrorKind::Aborted
-            | ErrorKind::TimedOut
-            | ErrorKind::Internal => true,
-        }
     }
 }

@@ -47,8 +47,10 @@ impl Bound {
         let name = &job.prepared.name;
         let instances = job.cut.instances;
         let last = instances.saturating_sub(1);
-        let ends = self.blocks.iter().flat_map(|block| block.incoming.iter().chain(&block.outgoing));
-        if let Some(beyond) = ends.map(|end| end.wire(last, instances)).find(|&wire| wire >= wires) {
+        let ends =
+            self.blocks.iter().flat_map(|block| block.incoming.iter().chain(&block.outgoing));
+        if let Some(beyond) = ends.map(|end| end.wire(last, instances)).find(|&wire| wire >= wires)
+        {
             return Err(Error::internal(format!(
                 "{instances} instances of {name} need wire {beyond} of a pair; there are {wires}"
             )));

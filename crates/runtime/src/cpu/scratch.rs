@@ -16,9 +16,8 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Where at least `bytes` bytes lie, aligned to 16; the same as last time, if that was enough.
     pub fn at_least(&mut self, bytes: u64) -> Result<u64, Error> {
-        let short = |_| {
-            Error::new(ErrorKind::System, format!("no memory for {bytes} bytes of scratch"))
-        };
+        let short =
+            |_| Error::new(ErrorKind::System, format!("no memory for {bytes} bytes of scratch"));
         let grains = bytes.div_ceil(size_of::<Grain>() as u64);
         let grains = usize::try_from(grains).map_err(|_| short(()))?;
         let has = self.pieces.last().map_or(0, Vec::len);

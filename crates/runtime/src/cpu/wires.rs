@@ -44,6 +44,8 @@ impl Wires {
             ends[peer.index()] = Some(Ends::take(&own, &theirs, me, peer, shape)?);
             rings.push(theirs);
         }
+        // Whoever returns may end and leave the group, which others must not miss a descriptor by.
+        group.barrier()?;
         Ok((Self { peers: ends }, Alarm::new(abort.clone(), rings)))
     }
 

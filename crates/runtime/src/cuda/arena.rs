@@ -1,20 +1,19 @@
 //! The memory of wires: what lies where in a rank's arena.
 //!
-//! An arena holds everything that its rank's peers write: for every wire that comes in, the slots and
-//! the tail; for every wire that goes out, the head. All ranks of a communicator have arenas of one
-//! layout, so each knows where to write in another's. Beside it lie the counters of both kinds of ends,
-//! which only their owner touches.
+//! An arena holds everything that its rank's peers write: under each protocol, the slots of every wire
+//! that comes in, and a table with this rank's ends of all wires. All ranks of a communicator
+//! have arenas of one layout, so each knows where to write in another's.
 
 use msccl_collective::{Protocol, Rank};
 use msccl_gpu::DevicePtr;
+use msccl_plan::launch::WireEnd;
 
-use crate::engine::{Capacity, WireShape};
+use crate::engine::{Capacity, Way, WireShape};
 
-/// Bytes from one tail or head to the next: what a link carries at once, so that two do not share it.
-const WORD_STRIDE_BYTES: u64 = 32;
+/// What the start of every ring of slots, and of every table, is a multiple of.
+const ALIGNMENT_BYTES: u64 = 128;
 
-/// What the start of every ring of slots is a multiple of.
-const SLOT_ALIGNMENT_BYTES: u64 = 128;
+const END_BYTES: u64 = size_of::<WireEnd>() as u64;
 
 /// The layout of an arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,64 +24,75 @@ pub(super) struct Layout {
     parts: [u64; 4],
 }
 
-/// A wire between a rank and a peer.
+/// One end of a wire, as its owner names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Wire {
-    /// Under which protocol.
-    pub protocol: Protocol,
-    /// Its number among those of the pair in its direction.
-    pub number: u32,
+pub(super) struct End {
+    pub owner: Rank,
+    pub way: Way,
+    pub peer: Rank,
+    /// The wire's number among those of the pair in its direction.
+    pub wire: u32,
+}
+
+impl End {
+    /// The other end of the same wire.
+    fn far(self) -> Self {
+        let way = match self.way {
+            Way::In => Way::Out,
+            Way::Out => Way::In,
+        };
+        Self { owner: self.peer, way, peer: self.owner, wire: self.wire }
+    }
 }
 
 impl Layout {
     pub fn new(ranks: u32, capacity: Capacity) -> Self {
-        let mut parts = [0; 4];
+        let mut layout = Self { ranks, capacity, parts: [0; 4] };
         for (position, protocol) in Protocol::ALL.into_iter().enumerate() {
-            let shape = capacity.wires(protocol);
-            let wires = u64::from(ranks.saturating_sub(1)) * u64::from(shape.wires);
-            let bytes = wires * (ring_bytes(shape) + 2 * WORD_STRIDE_BYTES);
-            parts[position + 1] = parts[position] + bytes.next_multiple_of(SLOT_ALIGNMENT_BYTES);
+            let bytes = layout.rings_bytes(protocol) + layout.table_bytes(protocol);
+            let end = layout.parts[position] + bytes.next_multiple_of(ALIGNMENT_BYTES);
+            layout.parts[position + 1] = end;
         }
-        Self { ranks, capacity, parts }
+        layout
     }
 
-    /// Bytes of an arena; at least one wire's, so that it is never empty.
+    /// Bytes of an arena.
     pub fn bytes(&self) -> u64 {
-        self.parts[3].max(SLOT_ALIGNMENT_BYTES)
+        self.parts[3].max(ALIGNMENT_BYTES)
     }
 
-    /// Bytes of the counters of one rank.
-    pub fn counter_bytes(&self) -> u64 {
-        let wires: u32 = Protocol::ALL.iter().map(|&of| self.capacity.wires(of).wires).sum();
-        8 * 2 * u64::from(wires) * u64::from(self.ranks)
+    /// In an arena: its rank's ends of wires under `protocol`, `[2][ranks][wires]`.
+    pub fn table(&self, protocol: Protocol) -> u64 {
+        self.start(protocol) + self.rings_bytes(protocol)
+    }
+
+    /// Bytes of that table.
+    pub fn table_bytes(&self, protocol: Protocol) -> u64 {
+        2 * u64::from(self.ranks) * u64::from(self.shape(protocol).wires) * END_BYTES
+    }
+
+    /// In the arena of its owner: an end.
+    fn end(&self, protocol: Protocol, end: End) -> u64 {
+        let way = match end.way {
+            Way::In => 0,
+            Way::Out => u64::from(self.ranks),
+        };
+        let row = way + u64::from(end.peer.0);
+        let wires = u64::from(self.shape(protocol).wires);
+        self.table(protocol) + (row * wires + u64::from(end.wire)) * END_BYTES
     }
 
     /// In the arena of `owner`: the slots of the wire on which it receives from `peer`.
-    pub fn slots(&self, owner: Rank, peer: Rank, wire: Wire) -> u64 {
-        let shape = self.capacity.wires(wire.protocol);
-        self.start(wire.protocol) + self.position(owner, peer, wire) * ring_bytes(shape)
+    fn slots(&self, protocol: Protocol, owner: Rank, peer: Rank, wire: u32) -> u64 {
+        // A rank has no wires to itself.
+        let peer = if peer < owner { peer.0 } else { peer.0.saturating_sub(1) };
+        let shape = self.shape(protocol);
+        let position = u64::from(peer) * u64::from(shape.wires) + u64::from(wire);
+        self.start(protocol) + position * ring_bytes(shape)
     }
 
-    /// In the arena of `owner`: the tail of that wire.
-    pub fn tail(&self, owner: Rank, peer: Rank, wire: Wire) -> u64 {
-        self.words(wire.protocol) + self.position(owner, peer, wire) * WORD_STRIDE_BYTES
-    }
-
-    /// In the arena of `owner`: the head of the wire on which it sends to `peer`.
-    pub fn head(&self, owner: Rank, peer: Rank, wire: Wire) -> u64 {
-        let wires = self.wires(wire.protocol);
-        let position = wires + self.position(owner, peer, wire);
-        self.words(wire.protocol) + position * WORD_STRIDE_BYTES
-    }
-
-    /// Among the counters of a rank: that of its end of a wire from (`outgoing`: to) `peer`.
-    pub fn counter(&self, peer: Rank, outgoing: bool, wire: Wire) -> u64 {
-        let before = Protocol::ALL.into_iter().take_while(|&of| of != wire.protocol);
-        let before: u32 = before.map(|of| self.capacity.wires(of).wires).sum();
-        let of_protocol = 2 * u64::from(self.ranks) * u64::from(before);
-        let way = u64::from(outgoing) * u64::from(self.ranks) + u64::from(peer.0);
-        let wires = u64::from(self.capacity.wires(wire.protocol).wires);
-        8 * (of_protocol + way * wires + u64::from(wire.number))
+    fn shape(&self, protocol: Protocol) -> WireShape {
+        self.capacity.wires(protocol)
     }
 
     fn start(&self, protocol: Protocol) -> u64 {
@@ -90,23 +100,11 @@ impl Layout {
         self.parts[position.unwrap_or(0)]
     }
 
-    /// Where the tails and heads under `protocol` begin.
-    fn words(&self, protocol: Protocol) -> u64 {
-        let rings = self.wires(protocol) * ring_bytes(self.capacity.wires(protocol));
-        self.start(protocol) + rings
-    }
-
-    /// Wires in one direction between a rank and all its peers.
-    fn wires(&self, protocol: Protocol) -> u64 {
-        let each = self.capacity.wires(protocol).wires;
-        u64::from(self.ranks.saturating_sub(1)) * u64::from(each)
-    }
-
-    /// The position of a wire among those between `owner` and all its peers in one direction.
-    fn position(&self, owner: Rank, peer: Rank, wire: Wire) -> u64 {
-        let peer = if peer < owner { peer.0 } else { peer.0.saturating_sub(1) };
-        let each = self.capacity.wires(wire.protocol).wires;
-        u64::from(peer) * u64::from(each) + u64::from(wire.number)
+    /// Bytes of all slots of a rank under `protocol`.
+    fn rings_bytes(&self, protocol: Protocol) -> u64 {
+        let shape = self.shape(protocol);
+        let wires = u64::from(self.ranks.saturating_sub(1)) * u64::from(shape.wires);
+        wires * ring_bytes(shape)
     }
 }
 
@@ -121,22 +119,45 @@ pub(super) struct View {
     pub me: Rank,
     /// Where each rank's arena begins, by rank.
     pub arenas: Vec<DevicePtr>,
-    /// Where this rank's counters begin.
-    pub counters: DevicePtr,
 }
 
 impl View {
-    /// This rank's end of a wire from (`outgoing`: to) `peer`, which must be another rank.
-    pub fn end(&self, peer: Rank, outgoing: bool, wire: Wire) -> msccl_plan::launch::LinkEnd {
-        let Self { layout, me, arenas, counters } = self;
-        let arena = |rank: Rank| arenas.get(rank.index()).map_or(0, |arena| arena.0);
-        let (receiver, sender) = if outgoing { (peer, *me) } else { (*me, peer) };
-        msccl_plan::launch::LinkEnd {
-            slots: arena(receiver) + layout.slots(receiver, sender, wire),
-            tail: arena(receiver) + layout.tail(receiver, sender, wire),
-            head: arena(sender) + layout.head(sender, receiver, wire),
-            counter: counters.0 + layout.counter(peer, outgoing, wire),
+    /// Where this rank's ends of wires under `protocol` lie.
+    pub fn table(&self, protocol: Protocol) -> u64 {
+        self.arena(self.me) + self.layout.table(protocol)
+    }
+
+    /// What that table holds before the first launch.
+    pub fn initial_table(&self, protocol: Protocol) -> Vec<WireEnd> {
+        let wires = self.layout.shape(protocol).wires;
+        let ends = [Way::In, Way::Out].into_iter().flat_map(|way| {
+            (0..self.layout.ranks).map(Rank).flat_map(move |peer| {
+                (0..wires).map(move |wire| End { owner: self.me, way, peer, wire })
+            })
+        });
+        ends.map(|end| self.initial(protocol, end)).collect()
+    }
+
+    fn initial(&self, protocol: Protocol, end: End) -> WireEnd {
+        let End { owner, way, peer, wire } = end;
+        if owner == peer {
+            return WireEnd::default();
         }
+        let (receiver, sender) = match way {
+            Way::In => (owner, peer),
+            Way::Out => (peer, owner),
+        };
+        let slots = self.layout.slots(protocol, receiver, sender, wire);
+        let far = self.layout.end(protocol, end.far());
+        WireEnd {
+            slots: self.arena(receiver) + slots,
+            far: self.arena(peer) + far + std::mem::offset_of!(WireEnd, seen) as u64,
+            ..WireEnd::default()
+        }
+    }
+
+    fn arena(&self, rank: Rank) -> u64 {
+        self.arenas.get(rank.index()).map_or(0, |arena| arena.0)
     }
 }
 
@@ -146,39 +167,40 @@ mod tests {
 
     use super::*;
 
-    /// Nothing in an arena overlaps anything else, and everything lies inside.
+    /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
     fn check(ranks: u32, capacity: Capacity) {
         let layout = Layout::new(ranks, capacity);
+        let arenas: Vec<_> =
+            (0..u64::from(ranks)).map(|rank| DevicePtr((rank + 1) << 40)).collect();
+        let view = |me| View { layout, me, arenas: arenas.clone() };
         let owner = Rank(ranks / 2);
-        let mut taken = BTreeMap::new();
-        let mut counters = BTreeMap::new();
+        let mut pieces = BTreeMap::new();
         for protocol in Protocol::ALL {
             let shape = capacity.wires(protocol);
+            pieces.insert(layout.table(protocol), layout.table_bytes(protocol));
+            let table = view(owner).initial_table(protocol);
             for peer in (0..ranks).map(Rank).filter(|&peer| peer != owner) {
-                for number in 0..shape.wires {
-                    let wire = Wire { protocol, number };
-                    let slots = layout.slots(owner, peer, wire);
-                    assert!(slots.is_multiple_of(SLOT_ALIGNMENT_BYTES));
-                    taken.insert(slots, ring_bytes(shape));
-                    taken.insert(layout.tail(owner, peer, wire), 8);
-                    taken.insert(layout.head(owner, peer, wire), 8);
-                    for outgoing in [false, true] {
-                        counters.insert(layout.counter(peer, outgoing, wire), 8);
-                    }
+                let theirs = view(peer).initial_table(protocol);
+                for wire in 0..shape.wires {
+                    let at = |way: u32, peer: Rank| {
+                        ((way * ranks + peer.0) * shape.wires + wire) as usize
+                    };
+                    let (mine, far) = (table[at(0, peer)], theirs[at(1, owner)]);
+                    let start = view(owner).arena(owner);
+                    pieces.insert(mine.slots - start, ring_bytes(shape));
+                    assert_eq!(mine.slots, far.slots);
+                    let seen = |of: Rank, index: usize| {
+                        view(of).table(protocol) + index as u64 * END_BYTES + 16
+                    };
+                    assert_eq!(mine.far, seen(peer, at(1, owner)));
+                    assert_eq!(far.far, seen(owner, at(0, peer)));
                 }
             }
         }
-        let pieces: u32 = Protocol::ALL.iter().map(|&of| capacity.wires(of).wires).sum();
-        assert_eq!(taken.len() as u32, 3 * pieces * (ranks - 1));
-        assert_eq!(counters.len() as u32, 2 * pieces * (ranks - 1));
-        check_apart(&taken, layout.bytes());
-        check_apart(&counters, layout.counter_bytes());
-    }
-
-    fn check_apart(pieces: &BTreeMap<u64, u64>, end: u64) {
-        let next = pieces.keys().skip(1).copied().chain([end]);
+        pieces.retain(|_, length| *length > 0);
+        let next = pieces.keys().skip(1).copied().chain([layout.bytes()]);
         for ((start, length), next) in pieces.iter().zip(next) {
-            assert!(start + length <= next);
+            assert!(start.is_multiple_of(ALIGNMENT_BYTES) && start + length <= next);
         }
     }
 
@@ -188,19 +210,8 @@ mod tests {
         let ll = WireShape { wires: 3, depth: 8, slot_bytes: 128 };
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
-            check(ranks, Capacity { simple, ll, ll128, blocks: 1 });
-            check(ranks, Capacity { simple, ll, ll128: ll, blocks: 1 });
+            check(ranks, Capacity { simple, ll, ll128, blocks: 1, threads: 1 });
+            check(ranks, Capacity { simple, ll, ll128: ll, blocks: 1, threads: 1 });
         }
-    }
-
-    #[test]
-    fn a_rank_alone_has_an_arena() {
-        let capacity = Capacity {
-            simple: WireShape { wires: 5, depth: 4, slot_bytes: 256 },
-            ll: WireShape::default(),
-            ll128: WireShape::default(),
-            blocks: 1,
-        };
-        assert_eq!(Layout::new(1, capacity).bytes(), SLOT_ALIGNMENT_BYTES);
     }
 }

@@ -18,11 +18,15 @@ const HOST_BUDGET_BYTES: u64 = 32 << 20;
 /// What all ranks set aside is at most this part of their GPU's memory.
 const PART_OF_MEMORY: u64 = 16;
 
+/// Thread blocks that run on one multiprocessor at once, by the shared memory that each takes.
+const BLOCKS_EACH: u32 = 4;
+
 /// What ranks tell one another of their devices.
 struct Means {
     device: [u8; 16],
     memory_bytes: u64,
-    blocks: u32,
+    multiprocessors: u32,
+    threads: u32,
 }
 
 impl Means {
@@ -31,23 +35,28 @@ impl Means {
         Ok(Self {
             device: device.uuid()?,
             memory_bytes: device.memory_bytes()? as u64,
-            blocks: kernels.resident_blocks(),
+            multiprocessors: device.multiprocessors()?,
+            threads: kernels.resident_threads(),
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, blocks } = self;
-        [&device[..], &memory_bytes.to_le_bytes(), &blocks.to_le_bytes()].concat()
+        let Self { device, memory_bytes, multiprocessors, threads } = self;
+        let (memory_bytes, numbers) = (memory_bytes.to_le_bytes(), [multiprocessors, threads]);
+        let numbers = numbers.map(|number| number.to_le_bytes());
+        [&device[..], &memory_bytes, numbers.as_flattened()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
-        let (blocks, _) = rest.split_first_chunk()?;
+        let (multiprocessors, rest) = rest.split_first_chunk()?;
+        let (threads, _) = rest.split_first_chunk()?;
         Some(Self {
             device: *device,
             memory_bytes: u64::from_le_bytes(*memory_bytes),
-            blocks: u32::from_le_bytes(*blocks),
+            multiprocessors: u32::from_le_bytes(*multiprocessors),
+            threads: u32::from_le_bytes(*threads),
         })
     }
 }
@@ -58,8 +67,10 @@ pub(super) struct Common {
     ranks: u32,
     /// The least memory that a rank may set aside.
     budget_bytes: u64,
-    /// Thread blocks of a rank that run at once beside those of its neighbours on one GPU.
+    /// Thread blocks of a rank, small ones, that run at once beside those of its neighbours on one GPU.
     blocks: u32,
+    /// Threads of a rank that do.
+    threads: u32,
     /// The most ranks that share a GPU.
     pub sharing: u32,
 }
@@ -70,14 +81,19 @@ impl Common {
         let mine = Means::of(context, kernels)?.to_bytes();
         let all = group.all_gather(&mine)?;
         let all: Option<Vec<_>> = all.iter().map(|bytes| Means::from_bytes(bytes)).collect();
-        let all = all.ok_or_else(|| Error::new(ErrorKind::System, "a rank's answer is too short"))?;
-        let sharing = |of: &Means| all.iter().filter(|other| other.device == of.device).count() as u64;
-        let budget = |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
-        let blocks = |of: &Means| u64::from(of.blocks) / sharing(of);
+        let all =
+            all.ok_or_else(|| Error::new(ErrorKind::System, "a rank's answer is too short"))?;
+        let sharing =
+            |of: &Means| all.iter().filter(|other| other.device == of.device).count() as u64;
+        let budget =
+            |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
+        let blocks = |of: &Means| u64::from(of.multiprocessors * BLOCKS_EACH) / sharing(of);
+        let threads = |of: &Means| u64::from(of.threads) / sharing(of);
         Ok(Self {
             ranks: group.ranks(),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
             blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
+            threads: all.iter().map(threads).min().unwrap_or(0) as u32,
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
         })
     }
@@ -105,6 +121,7 @@ impl Common {
             ll: shape(15, 32, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
+            threads: self.threads,
         }
     }
 }
@@ -120,7 +137,8 @@ mod tests {
     fn wires_stay_within_the_budget() {
         for ranks in [1, 2, 3, 8, 16, 64] {
             for budget_bytes in [16 << 20, 64 << 20, BUDGET_BYTES] {
-                let common = Common { ranks, budget_bytes, blocks: 132, sharing: 1 };
+                let common =
+                    Common { ranks, budget_bytes, blocks: 132, threads: 67584, sharing: 1 };
                 for place in [Place::Device, Place::Host] {
                     let capacity = common.capacity(place);
                     let bytes = Layout::new(ranks, capacity).bytes();

@@ -19,8 +19,8 @@ use crate::error::{Error, ErrorKind};
 pub(super) struct Kernels {
     interpreters: HashMap<(Protocol, DataType), Function>,
     scalers: HashMap<DataType, Function>,
-    /// Blocks of the most threads that run on the device at once, by protocol.
-    resident: HashMap<Protocol, u32>,
+    /// Threads that run on the device at once under any protocol.
+    resident_threads: u32,
 }
 
 /// What is loaded, by device.
@@ -42,18 +42,17 @@ impl Kernels {
 
     fn load(context: &Context) -> Result<Self, Error> {
         let mut interpreters = HashMap::new();
-        let mut resident = HashMap::new();
+        let mut resident_threads = u32::MAX;
         for protocol in Protocol::ALL {
             let kind = module(protocol);
             let module = load_module(context, kind)?;
-            let mut least = u32::MAX;
             for data_type in DataType::ALL {
                 let function = module.function(&kind.kernel(data_type.name()))?;
-                let blocks = function.co_resident_blocks(launch::threads_max(protocol), 0)?;
-                least = least.min(blocks);
+                let threads = launch::threads_max(protocol);
+                let resident = threads * function.co_resident_blocks(threads, 0)?;
+                resident_threads = resident_threads.min(resident);
                 interpreters.insert((protocol, data_type), function);
             }
-            resident.insert(protocol, least);
         }
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
@@ -61,7 +60,7 @@ impl Kernels {
             Ok::<_, Error>((data_type, function))
         };
         let scalers = DataType::ALL.into_iter().map(scaler).collect::<Result<_, _>>()?;
-        Ok(Self { interpreters, scalers, resident })
+        Ok(Self { interpreters, scalers, resident_threads })
     }
 
     /// The interpreter for one protocol and type.
@@ -75,9 +74,10 @@ impl Kernels {
         self.scalers.get(&of).ok_or_else(|| Error::internal(format!("no kernel that scales {of}")))
     }
 
-    /// Blocks that run on the device at once under any protocol, if nothing else runs there.
-    pub fn resident_blocks(&self) -> u32 {
-        self.resident.values().copied().min().unwrap_or(0)
+    /// Threads that run on the device at once under any protocol, in blocks of the largest size, if
+    /// nothing else runs there.
+    pub fn resident_threads(&self) -> u32 {
+        self.resident_threads
     }
 }
 
@@ -103,7 +103,8 @@ fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Err
     let loaded = match image.architecture {
         Architecture::Portable(_) => {
             let text = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
-            let text = std::str::from_utf8(text).map_err(|error| Error::internal(error.to_string()))?;
+            let text =
+                std::str::from_utf8(text).map_err(|error| Error::internal(error.to_string()))?;
             Module::load(context, Image::ptx(text))
         }
         // SAFETY: the image is a file as the compiler wrote it, and unpacked whole.

@@ -7,10 +7,12 @@
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
-use msccl_collective::Rank;
+use msccl_collective::{Protocol, Rank};
 use msccl_fabric::{Group, SharedMemory};
-use msccl_gpu::{Context, DeviceBuffer, DevicePtr, RegisteredMemory, VmmAllocation, VmmMapping};
+use msccl_gpu::{Context, DevicePtr, RegisteredMemory, VmmAllocation, VmmMapping};
+use msccl_plan::launch::WireEnd;
 
 use super::arena::{Layout, View};
 use crate::error::{Error, ErrorKind};
@@ -51,12 +53,11 @@ impl From<Error> for Unmade {
     }
 }
 
-/// A rank's wires: its own arena, the mapped arenas of its peers, its counters.
+/// A rank's wires: its own arena, and the mapped arenas of its peers.
 pub(super) struct Links {
     pub view: View,
     /// Keeps the mappings.
     _arenas: Vec<Arena>,
-    _counters: DeviceBuffer,
 }
 
 /// An arena as this rank has mapped it.
@@ -72,12 +73,31 @@ impl Arena {
             Arena::Host(arena) => arena.registered.ptr(),
         }
     }
+
+    /// Writes `bytes` at `offset`, which is a multiple of eight; nobody uses the arena yet.
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let offset = offset as usize;
+        match self {
+            Arena::Device(mapping) => {
+                let end = offset + bytes.len();
+                Ok(mapping.span().slice(offset..end)?.write(bytes)?)
+            }
+            Arena::Host(arena) => {
+                for (at, word) in bytes.as_chunks().0.iter().enumerate() {
+                    let to = arena.memory.word(offset + 8 * at);
+                    let to = to.ok_or_else(|| Error::internal("a table exceeds its arena"))?;
+                    to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Fields drop in order: the registration ends before the mapping.
 struct HostArena {
     registered: RegisteredMemory,
-    _memory: SharedMemory,
+    memory: SharedMemory,
 }
 
 impl Links {
@@ -95,16 +115,17 @@ impl Links {
             Place::Device => maker.on_device()?,
             Place::Host => maker.on_host()?,
         };
-        let counter_bytes = usize::try_from(layout.counter_bytes()).unwrap_or(usize::MAX);
-        let counters = DeviceBuffer::zeroed(context, counter_bytes.max(8));
-        let counters = agree(group, counters.map_err(Error::from))?;
-        let view = View {
-            layout,
-            me: group.rank(),
-            arenas: arenas.iter().map(Arena::ptr).collect(),
-            counters: counters.ptr(),
-        };
-        Ok(Self { view, _arenas: arenas, _counters: counters })
+        let view =
+            View { layout, me: group.rank(), arenas: arenas.iter().map(Arena::ptr).collect() };
+        let own = arenas.get(group.rank().index());
+        let told = Protocol::ALL.iter().try_for_each(|&protocol| {
+            let table: Vec<_> =
+                view.initial_table(protocol).into_iter().flat_map(end_bytes).collect();
+            own.map_or(Ok(()), |arena| arena.write(layout.table(protocol), &table))
+        });
+        // Nobody writes into a table before its owner has.
+        agree(group, told)?;
+        Ok(Self { view, _arenas: arenas })
     }
 }
 
@@ -155,7 +176,7 @@ impl Maker<'_> {
         // SAFETY: the mapping lives in the same value and is dropped after the registration; only
         // kernels use the memory, by the rules of links.
         let registered = unsafe { RegisteredMemory::new(self.context, start, memory.len()) };
-        Ok(Arena::Host(HostArena { registered: registered?, _memory: memory }))
+        Ok(Arena::Host(HostArena { registered: registered?, memory }))
     }
 
     /// Sends this rank's descriptor to all others.
@@ -175,13 +196,22 @@ impl Maker<'_> {
         map: impl Fn(Rank) -> Result<Arena, Error>,
     ) -> Result<Vec<Arena>, Error> {
         let me = self.group.rank();
-        let arenas = (0..self.group.ranks()).map(Rank).map(|rank| match own.take_if(|_| rank == me) {
-            Some(own) => Ok(own),
-            None => map(rank).map_err(|error| error.while_doing(format_args!("mapping {rank}"))),
-        });
+        let arenas =
+            (0..self.group.ranks()).map(Rank).map(|rank| match own.take_if(|_| rank == me) {
+                Some(own) => Ok(own),
+                None => {
+                    map(rank).map_err(|error| error.while_doing(format_args!("mapping {rank}")))
+                }
+            });
         let arenas: Vec<_> = arenas.collect();
         arenas.into_iter().collect()
     }
+}
+
+/// The bytes of an end as `msccl_wire_end` has them.
+fn end_bytes(end: WireEnd) -> impl Iterator<Item = u8> {
+    let WireEnd { slots, far, seen, count } = end;
+    [slots, far, seen, count].into_iter().flat_map(u64::to_le_bytes)
 }
 
 /// Whether all ranks were as lucky as this one; if not, all get an error that says who was not.

@@ -26,6 +26,7 @@ use std::time::Duration;
 use msccl_collective::{DataType, Reduction};
 use msccl_fabric::Group;
 use msccl_gpu::{Context, DeviceBuffer};
+use msccl_plan::cut::Cut;
 use msccl_plan::launch as abi;
 use msccl_plan::launch::{Launch, Scale};
 
@@ -57,6 +58,7 @@ pub(crate) struct Rank {
     capacity: Capacity,
     place: Place,
     sharing: u32,
+    ranks: u32,
     links: Links,
     watchtower: Watchtower,
     /// `u64` for each block of the largest grid, and after them the clock.
@@ -90,6 +92,7 @@ impl Rank {
             capacity,
             place,
             sharing: common.sharing,
+            ranks: group.ranks(),
             links,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
@@ -106,9 +109,10 @@ impl Rank {
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
         let clock = self.signals.ptr().offset(8 * self.capacity.blocks as usize);
+        let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = job.cut;
+        let Cut { rounds, instances, chunks_per_message, .. } = job.cut;
         Launch {
-            plan: bound.words.ptr().0,
-            links: bound.links.ptr().0,
+            links: self.links.view.table(job.protocol),
             input: job.send,
             output: job.receive,
             scratch,
@@ -116,14 +120,22 @@ impl Rank {
             clock: clock.0,
             control: self.watchtower.control(),
             progress: self.watchtower.progress(),
+            call: u64::from(bound.number) << CALL_BITS | job.call & (1 << CALL_BITS) - 1,
+            block_bytes,
+            chunk_bytes,
+            part_bytes,
+            slice_bytes,
+            rounds,
+            instances,
+            chunks_per_message,
+            ranks: self.ranks,
+            wires: shape.wires,
             link_depth: shape.depth,
             slot_bytes: shape.slot_bytes,
             reduction,
             divisor,
-            flags: abi::LAUNCH_LINKS_ORDER_MEMORY,
             report_after_us: REPORT_AFTER_US,
-            call: u64::from(bound.number) << CALL_BITS | job.call & (1 << CALL_BITS) - 1,
-            ..Launch::of(&job.cut)
+            ..bound.launch
         }
     }
 }
@@ -157,9 +169,7 @@ fn reduction(job: &Job<'_>) -> (u32, u32) {
         Reduction::Prod => (abi::REDUCTION_PROD, 0),
         Reduction::Min => (abi::REDUCTION_MIN, 0),
         Reduction::Max => (abi::REDUCTION_MAX, 0),
-        Reduction::Avg => {
-            (abi::REDUCTION_SUM, job.prepared.plan.program().average_of.unwrap_or(0))
-        }
+        Reduction::Avg => (abi::REDUCTION_SUM, job.prepared.plan.program().average_of.unwrap_or(0)),
     }
 }
 
@@ -194,19 +204,18 @@ impl Engine for Rank {
     }
 
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
-        let Self { context, kernels, links, .. } = self;
+        let Self { context, kernels, .. } = self;
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { carrier(job) };
         let function = kernels.interpreter(job.protocol, data_type)?;
         let mut state = self.state();
         let State { order, bindings, scratch } = &mut *state;
-        let instances = job.cut.instances;
-        let bound = bindings.bind(context, &links.view, job.prepared, job.protocol, instances)?;
+        let bound = bindings.bind(context, job.prepared)?;
         let chunks = job.prepared.plan.program().geometry.scratch_chunks;
         let bytes = job.cut.scratch_bytes(chunks);
         let bytes = bytes.ok_or_else(|| Error::invalid_argument("the call exceeds memory"))?;
         let record = self.record(job, &bound, scratch.of(bytes)?);
-        let blocks = instances * bound.blocks();
+        let blocks = job.cut.instances * bound.blocks();
         let capture = order.before(job.stream)?;
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
@@ -286,4 +295,3 @@ impl Drop for Rank {
         let _ = self.quiesce();
     }
 }
-

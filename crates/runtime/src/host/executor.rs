@@ -222,7 +222,8 @@ impl Executor {
         let ranks = self.programs.iter().zip(&engine.memory);
         let output = |(program, memory): (&Program, &RankMemory)| {
             let (buffer, start) = memory.part(Buffer::Output);
-            let bytes = engine.terms.slicing.user_bytes(program.geometry.output_chunks).unwrap_or(0);
+            let bytes =
+                engine.terms.slicing.user_bytes(program.geometry.output_chunks).unwrap_or(0);
             buffer.to_vec(start..start + bytes)
         };
         ranks.map(output).collect()

@@ -67,15 +67,16 @@ impl Candidate<'_> {
     ) -> Result<Decision, Unserved> {
         self.admits(request, ranks)?;
         let protocol = self.protocol(wish.protocol.unwrap_or(way.protocol));
-        let instances = self.instances(protocol, wish.instances.unwrap_or(way.instances))?;
         let program = self.prepared.plan.program();
+        let threads = program.threads.unwrap_or(way.threads);
+        let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
+        let wished = wish.instances.unwrap_or(way.instances);
+        let instances = self.instances(protocol, wished, threads)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
         let element_bytes = request.data_type.size_bytes() as u64;
         let cut =
             Cut::within(program, request.count, element_bytes, instances, protocol, slot_bytes)
                 .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
-        let threads = program.threads.unwrap_or(way.threads);
-        let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
         Ok(Decision { prepared: self.prepared, protocol, threads, cut, passed_over: Vec::new() })
     }
 
@@ -105,7 +106,9 @@ impl Candidate<'_> {
             return refuse(format!("it serves counts that {chunks} divides"));
         }
         if request.reduction == Some(Reduction::Avg) && program.average_of.is_none() {
-            return refuse("its sums are not complete at one set of steps, so it has no avg".into());
+            return refuse(
+                "its sums are not complete at one set of steps, so it has no avg".into(),
+            );
         }
         Ok(())
     }
@@ -115,8 +118,8 @@ impl Candidate<'_> {
         if self.capacity.wires(wished).wires == 0 { Protocol::Simple } else { wished }
     }
 
-    /// As many instances as wished, or as fit.
-    fn instances(&self, protocol: Protocol, wished: u32) -> Result<u32, Unserved> {
+    /// As many instances of `threads` threads a block as wished, or as fit.
+    fn instances(&self, protocol: Protocol, wished: u32, threads: u32) -> Result<u32, Unserved> {
         let Needs { links, blocks, depth } = self.needs;
         let shape = self.capacity.wires(protocol);
         if depth > shape.depth {
@@ -124,17 +127,17 @@ impl Candidate<'_> {
             return Err(Unserved(format!("its links need a depth of {depth}, there is {has}")));
         }
         let by_wires = shape.wires / links.max(1);
-        let by_blocks = self.capacity.blocks / blocks.max(1);
+        let at_once = self.capacity.blocks.min(self.capacity.threads / threads);
+        let by_blocks = at_once / blocks.max(1);
         match (by_wires, by_blocks) {
             (0, _) => {
                 let has = shape.wires;
                 Err(Unserved(format!("it has {links} links from a rank to another, at most {has}")))
             }
             (_, 0) => {
-                let has = self.capacity.blocks;
-                Err(Unserved(format!("it has {blocks} thread blocks, {has} run at once")))
+                Err(Unserved(format!("it has {blocks} thread blocks, {at_once} run at once")))
             }
-            (wires, at_once) => Ok(wished.clamp(1, wires.min(at_once))),
+            (by_wires, by_blocks) => Ok(wished.clamp(1, by_wires.min(by_blocks))),
         }
     }
 }

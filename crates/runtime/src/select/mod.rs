@@ -130,9 +130,11 @@ impl Selector {
     fn decide(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
         let mut passed_over = Vec::new();
         let built_in = self.registry.built_in(request.wanted, request.in_place);
-        let loaded = self.registry.loaded().iter().filter(|entry| {
-            request.wanted.is(&entry.verified.algorithm().collective.kind)
-        });
+        let loaded = self
+            .registry
+            .loaded()
+            .iter()
+            .filter(|entry| request.wanted.is(&entry.verified.algorithm().collective.kind));
         for entry in loaded {
             match self.try_loaded(known, entry, request) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
@@ -212,9 +214,11 @@ impl Selector {
     pub fn explain(&self, request: &Request) -> Vec<Alternative> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let built_in = self.registry.built_in(request.wanted, request.in_place);
-        let loaded = self.registry.loaded().iter().filter(|entry| {
-            request.wanted.is(&entry.verified.algorithm().collective.kind)
-        });
+        let loaded = self
+            .registry
+            .loaded()
+            .iter()
+            .filter(|entry| request.wanted.is(&entry.verified.algorithm().collective.kind));
         let mut told = Vec::new();
         for entry in loaded {
             told.push(Alternative::of(entry, self.try_loaded(&mut known, entry, request)));

@@ -63,22 +63,14 @@ const ALL_TO_ALL: &[Row] = &[
     (512 * KIB, "alltoall/allpairs", Ll, 8, 512),
     (ANY, "alltoall/allpairs", Simple, 8, 512),
 ];
-const BROADCAST: &[Row] = &[
-    (64 * KIB, "broadcast/tree", Ll, 4, 512),
-    (ANY, "broadcast/chain", Simple, 32, 512),
-];
-const REDUCE: &[Row] = &[
-    (64 * KIB, "reduce/tree", Ll, 4, 512),
-    (ANY, "reduce/chain", Simple, 32, 512),
-];
-const GATHER: &[Row] = &[
-    (512 * KIB, "gather/direct", Ll, 4, 512),
-    (ANY, "gather/direct", Simple, 8, 512),
-];
-const SCATTER: &[Row] = &[
-    (512 * KIB, "scatter/direct", Ll, 4, 512),
-    (ANY, "scatter/direct", Simple, 8, 512),
-];
+const BROADCAST: &[Row] =
+    &[(64 * KIB, "broadcast/tree", Ll, 4, 512), (ANY, "broadcast/chain", Simple, 32, 512)];
+const REDUCE: &[Row] =
+    &[(64 * KIB, "reduce/tree", Ll, 4, 512), (ANY, "reduce/chain", Simple, 32, 512)];
+const GATHER: &[Row] =
+    &[(512 * KIB, "gather/direct", Ll, 4, 512), (ANY, "gather/direct", Simple, 8, 512)];
+const SCATTER: &[Row] =
+    &[(512 * KIB, "scatter/direct", Ll, 4, 512), (ANY, "scatter/direct", Simple, 8, 512)];
 
 /// The ways that are best for calls of `bytes` bytes, best first.
 pub(super) fn ways(machine: Machine, wanted: Wanted, _ranks: u32, bytes: u64) -> Vec<Way> {

@@ -13,7 +13,7 @@ use msccl_collective::Rank;
 use super::answer::Answer;
 use super::story::Scene;
 use super::{TICK, Watched};
-use crate::board::Board;
+use crate::board::{Board, State};
 
 /// How long a request is shared rather than followed by another one.
 const YOUNG: Duration = Duration::from_secs(3);
@@ -59,8 +59,8 @@ impl Desk {
     }
 
     /// Asks all ranks and settles who tells; `own` is what this rank answers.
-    pub fn ask(&mut self, watched: &dyn Watched, own: impl Fn() -> Answer) -> Told {
-        let board = watched.board();
+    pub fn ask(&mut self, watched: &Watched, own: impl Fn() -> Answer) -> Told {
+        let board = &watched.board;
         self.serve(board, &own);
         let (latest, seen) = self.latest;
         let shared = latest > self.claimed && seen.elapsed() < YOUNG;
@@ -69,7 +69,7 @@ impl Desk {
         board.claim(request);
         self.serve(board, &own);
         let departed = self.await_answers(watched, request, &own);
-        let pids = watched.group().peers().map(|peer| peer.pid);
+        let pids = watched.group.peers().map(|peer| peer.pid);
         let scene = Scene::look(board, request, pids, &departed);
         let teller = self.settle(board, request, &own);
         Told { scene, teller }
@@ -78,17 +78,20 @@ impl Desk {
     /// Waits until all ranks that are there have answered, but not for long.
     fn await_answers(
         &mut self,
-        watched: &dyn Watched,
+        watched: &Watched,
         request: u64,
         own: impl Fn() -> Answer,
     ) -> BTreeMap<Rank, String> {
-        let board = watched.board();
+        let board = &watched.board;
         let asked = self.latest.1;
         loop {
-            let departed: BTreeMap<_, _> = watched.group().departed().into_iter().collect();
+            let departed: BTreeMap<_, _> = watched.group.departed().into_iter().collect();
             let silent = |rank: &Rank| board.answered(*rank) < request;
-            let missing = board.ranks().filter(silent).any(|rank| !departed.contains_key(&rank));
-            if !missing || asked.elapsed() >= ANSWERS {
+            let there = |rank: &Rank| {
+                !departed.contains_key(rank) && board.state(*rank) != State::Closed
+            };
+            let complete = !board.ranks().filter(silent).any(|rank| there(&rank));
+            if complete || asked.elapsed() >= ANSWERS {
                 return departed;
             }
             thread::sleep(PAUSE);

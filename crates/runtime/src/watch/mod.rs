@@ -11,8 +11,9 @@
 //! To *fail* is always the same: the first error is kept, the board shows it to the other ranks, the engine
 //! gives up what is under way. What thread blocks waited for just before is kept for stories.
 //!
-//! A call stands still while neither the last finished call nor the engine's waits change. Time that a call
-//! spends behind other work in its stream counts, so a time limit must be longer than that.
+//! A call stands still while neither the last finished call nor the engine's waits change; whether a call
+//! that has not begun, behind other work in its stream, stands still is up to the engine
+//! ([`Engine::has_finished`]).
 
 mod answer;
 mod desk;
@@ -49,17 +50,18 @@ pub fn request_story() {
 }
 
 /// What a watch needs of its communicator.
-pub(crate) trait Watched: Send + Sync + 'static {
+#[derive(Clone)]
+pub(crate) struct Watched {
     /// The ranks.
-    fn group(&self) -> &Group;
+    pub group: Arc<Group>,
     /// Their board.
-    fn board(&self) -> &Board;
+    pub board: Arc<Board>,
     /// What executes the calls.
-    fn engine(&self) -> &dyn Engine;
+    pub engine: Arc<dyn Engine>,
     /// The first failure.
-    fn failure(&self) -> &OnceLock<Error>;
+    pub failure: Arc<OnceLock<Error>>,
     /// Hears stories and failures.
-    fn log(&self) -> &dyn Log;
+    pub log: Arc<dyn Log>,
 }
 
 /// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the board;
@@ -71,7 +73,7 @@ pub(crate) struct Watch {
 
 /// What the thread and the communicator's callers share.
 struct Shared {
-    watched: Arc<dyn Watched>,
+    watched: Watched,
     timeout: Option<Duration>,
     ends: AtomicBool,
     /// What thread blocks waited for when the communicator failed.
@@ -82,8 +84,8 @@ struct Shared {
 
 impl Watch {
     /// Starts to watch; `timeout` is how long a call may stand still.
-    pub fn start(watched: Arc<dyn Watched>, timeout: Option<Duration>) -> Result<Self, Error> {
-        let name = format!("msccl-watch-{}", watched.group().rank().0);
+    pub fn start(watched: Watched, timeout: Option<Duration>) -> Result<Self, Error> {
+        let name = format!("msccl-watch-{}", watched.group.rank().0);
         let (ends, last_waits, aborted) = (AtomicBool::new(false), Mutex::new(None), Mutex::new(None));
         let shared = Arc::new(Shared { watched, timeout, ends, last_waits, aborted });
         let rounds = Rounds::new(shared.clone());
@@ -95,12 +97,13 @@ impl Watch {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// The caller gives up: everything under way does so, every later call fails with `reason`. The
-    /// story of what was under way is told soon. Does not wait.
+    /// The caller gives up: everything under way does so, and every later call fails. If calls were
+    /// under way, the story of them is told soon. Does not wait.
     pub fn abort(&self, reason: &str) {
         let busy = self.shared.progress().is_busy();
         let state = if busy { State::Aborted } else { State::Closed };
-        if self.shared.give_up(Error::new(ErrorKind::Aborted, reason), state) && busy {
+        let error = Error::new(ErrorKind::Aborted, format!("aborted: {reason}"));
+        if self.shared.give_up(error, state, reason) && busy {
             *lock(&self.shared.aborted) = Some(reason.to_owned());
             self.thread().inspect(|thread| thread.unpark());
         }
@@ -125,7 +128,7 @@ impl Drop for Watch {
             // A panic of the thread has been reported by the panic hook; there is nothing to add.
             let _ = thread.join();
         }
-        let board = self.shared.watched.board();
+        let board = &self.shared.watched.board;
         if board.state(board.me()) == State::Running {
             board.mark(State::Closed, "");
         }
@@ -136,7 +139,7 @@ impl Shared {
     /// How far calls have come by now.
     fn progress(&self) -> Progress {
         let mut progress = Progress::new();
-        progress.look(self.watched.board(), self.watched.engine());
+        progress.look(&self.watched.board, &*self.watched.engine);
         progress
     }
 
@@ -144,28 +147,32 @@ impl Shared {
     fn answer(&self) -> Answer {
         let Progress { finished, waits, .. } = self.progress();
         let last_waits = lock(&self.last_waits);
-        Answer::new(self.watched.board(), finished, last_waits.as_ref().unwrap_or(&waits))
+        Answer::new(&self.watched.board, finished, last_waits.as_ref().unwrap_or(&waits))
     }
 
     /// Makes the communicator fail, and says so.
     fn fail(&self, error: Error) {
         let text = error.to_string();
-        if self.give_up(error, State::Failed) {
-            self.watched.log().event(&Event::Failed(text));
+        if self.give_up(error, State::Failed, &text) {
+            self.watched.log.event(&Event::Failed(text));
         }
     }
 
-    /// Makes the communicator give up; false if it has before.
-    fn give_up(&self, error: Error, state: State) -> bool {
+    /// Makes the communicator give up; false if somebody else had set its failure.
+    fn give_up(&self, error: Error, state: State, reason: &str) -> bool {
         let mut last_waits = lock(&self.last_waits);
-        let (waits, reason) = (self.progress().waits, error.to_string());
-        let first = self.watched.failure().set(error).is_ok();
+        let waits = self.progress().waits;
+        let first = self.watched.failure.set(error).is_ok();
         if last_waits.is_none() {
             *last_waits = Some(waits);
-            self.watched.board().mark(state, &reason);
+            self.watched.board.mark(state, reason);
+            self.watched.engine.abort();
         }
-        self.watched.engine().abort();
         first
+    }
+
+    fn has_given_up(&self) -> bool {
+        lock(&self.last_waits).is_some()
     }
 }
 
@@ -186,15 +193,19 @@ impl Rounds {
     }
 
     fn run(mut self) {
-        while !self.shared.ends.load(Ordering::Acquire) {
-            thread::park_timeout(TICK);
+        loop {
+            let last = self.shared.ends.load(Ordering::Acquire);
             self.look();
+            if last {
+                return;
+            }
+            thread::park_timeout(TICK);
         }
     }
 
     fn look(&mut self) {
         let shared = self.shared.clone();
-        self.desk.serve(shared.watched.board(), || shared.answer());
+        self.desk.serve(&shared.watched.board, || shared.answer());
         let stories = STORIES.load(Ordering::Relaxed);
         if stories != std::mem::replace(&mut self.stories, stories) {
             self.tell("as asked for");
@@ -203,9 +214,12 @@ impl Rounds {
         if let Some(reason) = aborted {
             self.tell(&format!("this rank gives up ({reason})"));
         }
-        match shared.watched.failure().get() {
+        match shared.watched.failure.get() {
+            Some(_) if shared.has_given_up() => {}
             // Whoever has set it need not know of the board.
-            Some(error) => drop(shared.give_up(error.clone(), State::Failed)),
+            Some(error) => {
+                shared.give_up(error.clone(), State::Failed, &error.to_string());
+            }
             None => self.look_for_failure(),
         }
     }
@@ -213,8 +227,8 @@ impl Rounds {
     /// Makes the communicator fail if calls have no chance to finish.
     fn look_for_failure(&mut self) {
         let watched = self.shared.watched.clone();
-        self.progress.look(watched.board(), watched.engine());
-        if let Some(error) = self.peers.look(&*watched, &self.progress) {
+        self.progress.look(&watched.board, &*watched.engine);
+        if let Some(error) = self.peers.look(&watched, &self.progress) {
             return self.shared.fail(error);
         }
         let Some(timeout) = self.shared.timeout else { return };
@@ -224,7 +238,7 @@ impl Rounds {
     }
 
     fn time_out(&mut self, timeout: Duration) {
-        let board = self.shared.watched.board();
+        let board = &self.shared.watched.board;
         let call = board.first_from(board.me(), self.progress.finished + 1);
         let call = call.map_or_else(|| "a call".to_owned(), |posted| posted.to_string());
         let trouble = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
@@ -235,9 +249,9 @@ impl Rounds {
     /// Tells who waits for whom because of `reason`, unless a lower rank does. Answers the conclusion.
     fn tell(&mut self, reason: &str) -> String {
         let shared = self.shared.clone();
-        let watched = &*shared.watched;
+        let watched = &shared.watched;
         let told = self.desk.ask(watched, || shared.answer());
-        let (group, teller) = (watched.group(), told.teller);
+        let (group, teller) = (&watched.group, told.teller);
         if teller != group.rank() {
             return format!("{} ({teller} tells the whole story)", told.scene.conclusion());
         }
@@ -246,7 +260,7 @@ impl Rounds {
             group.ranks(),
             group.id()
         );
-        watched.log().event(&Event::Story(told.scene.tell(&headline)));
+        watched.log.event(&Event::Story(told.scene.tell(&headline)));
         told.scene.conclusion()
     }
 }

@@ -5,9 +5,10 @@
 //!
 //! * died, left or gave up before it issued a collective that was issued here; or
 //! * aborted or failed, [`GRACE`] ago; or
-//! * died, and thread blocks here have waited for it in vain for [`VAIN`], or for [`HOPE`] nothing has
-//!   changed and the engine does not say what is waited for; or
+//! * died, and thread blocks here have waited for it in vain for [`VAIN`]; or
 //! * left, and thread blocks here have waited for it in vain for [`GRACE`].
+//!
+//! Who waits for others than the rank in trouble goes on until one of these fails.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,8 +24,6 @@ use crate::error::{Error, ErrorKind};
 const GRACE: Duration = Duration::from_secs(1);
 /// How long a wait for a dead rank counts as one for a message that is on its way.
 const VAIN: Duration = Duration::from_millis(500);
-/// How long calls may be on their way with a dead rank while nobody waits: its part may be done.
-const HOPE: Duration = Duration::from_secs(30);
 
 /// What has befallen the other ranks.
 pub(super) struct Peers {
@@ -49,8 +48,8 @@ impl Peers {
     }
 
     /// Looks at all ranks; answers the failure of this rank's calls, if there is one.
-    pub fn look(&mut self, watched: &dyn Watched, progress: &Progress) -> Option<Error> {
-        let (board, group) = (watched.board(), watched.group());
+    pub fn look(&mut self, watched: &Watched, progress: &Progress) -> Option<Error> {
+        let (board, group) = (&watched.board, &watched.group);
         let departed: BTreeMap<_, _> = group.departed().into_iter().collect();
         for rank in board.ranks().filter(|rank| *rank != board.me()) {
             let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) else { continue };
@@ -93,11 +92,8 @@ fn is_fatal(
         let waited_for = progress.waits.iter().any(|waiting| waiting.peer == Some(rank));
         waited_for && progress.is_stuck(since, time)
     };
-    let silent = || progress.waits.is_empty() && progress.stands_still(HOPE);
     match trouble {
-        Trouble::Died(_) => {
-            never_comes || in_vain(VAIN) || (silent() && since.elapsed() >= HOPE)
-        }
+        Trouble::Died(_) => never_comes || in_vain(VAIN),
         Trouble::GaveUp(..) => since.elapsed() >= GRACE,
         Trouble::Left => (never_comes && since.elapsed() >= GRACE) || in_vain(GRACE),
     }
@@ -108,14 +104,15 @@ fn failure(board: &Board, rank: Rank, pid: u32, trouble: &Trouble, progress: &Pr
         Some(posted) => posted.to_string(),
         None => "the call under way".to_owned(),
     };
-    let text = match trouble {
-        Trouble::Died(story) => format!("{rank} (pid {pid}) {story}; {call} cannot finish"),
-        Trouble::GaveUp(state, reason) => {
-            format!("{rank} {}: {reason}; {call} cannot finish", state.name())
-        }
-        Trouble::Left => {
-            format!("{rank} has left the communicator; {call} cannot finish without it")
-        }
+    let mut text = match trouble {
+        Trouble::Died(story) => format!("{rank} (pid {pid}) {story}"),
+        Trouble::GaveUp(state, reason) => format!("{rank} {}: {reason}", state.name()),
+        Trouble::Left => format!("{rank} has left the communicator"),
     };
+    // A reason that another rank gives may say so already.
+    let end = format!("; {call} cannot finish");
+    if !text.ends_with(&end) {
+        text.push_str(&end);
+    }
     Error::new(ErrorKind::Remote, text)
 }

@@ -1,51 +1,58 @@
 //! How far a rank's calls have come, and since when they stand still.
+//!
+//! An engine that counts its calls says which are done; one that only knows what waits says that all
+//! are done while nothing does. So waits come first: calls are under way while somebody waits, whatever the
+//! engine's count, and the first call that somebody waits in is the one under way.
 
 use std::time::{Duration, Instant};
 
-use crate::board::Board;
+use crate::board::{Board, check};
 use crate::engine::{Engine, Waiting};
 
 /// What was seen at the last look.
 pub(super) struct Progress {
     /// Calls up to this sequence are done.
     pub finished: u64,
-    /// The last call issued.
-    pub issued: u64,
-    /// What thread blocks wait for; empty if nothing is under way.
+    /// What is waited for, by thread blocks and for [`check::agree`].
     pub waits: Vec<Waiting>,
-    /// Since when it has been so, apart from what was issued.
-    pub since: Instant,
+    is_busy: bool,
+    /// Since when it has been so.
+    since: Instant,
 }
 
 impl Progress {
     /// Before the first call.
     pub fn new() -> Self {
-        Self { finished: 0, issued: 0, waits: Vec::new(), since: Instant::now() }
+        Self { finished: 0, waits: Vec::new(), is_busy: false, since: Instant::now() }
     }
 
     /// Looks again.
     pub fn look(&mut self, board: &Board, engine: &dyn Engine) {
+        let mut waits = check::waits(board);
+        waits.extend(engine.waits());
         let issued = board.issued(board.me());
-        let done = self.finished.max(board.settled());
-        let finished = last_finished(engine, done, issued);
-        let waits = if finished < issued { engine.waits() } else { Vec::new() };
-        if finished >= issued || (finished, &waits) != (self.finished, &self.waits) {
+        let finished = match waits.iter().map(|waiting| waiting.call).min() {
+            Some(call) => call.saturating_sub(1),
+            None => last_finished(engine, board.settled(), issued),
+        };
+        let is_busy = !waits.is_empty() || finished < issued;
+        if !is_busy || (finished, &waits) != (self.finished, &self.waits) {
             self.since = Instant::now();
         }
-        *self = Self { finished, issued, waits, since: self.since };
+        *self = Self { finished, waits, is_busy, since: self.since };
     }
 
     /// Whether calls are under way.
     pub fn is_busy(&self) -> bool {
-        self.finished < self.issued
+        self.is_busy
     }
 
     /// Whether calls are under way, and nothing has changed for that long.
     pub fn stands_still(&self, time: Duration) -> bool {
-        self.is_busy() && self.since.elapsed() >= time
+        self.is_busy && self.since.elapsed() >= time
     }
 
-    /// Whether some thread block waits, and nothing has changed since `then`, nor for `time`.
+    /// Whether somebody waits, and nothing has changed since `then`, nor for `time`.
     pub fn is_stuck(&self, then: Instant, time: Duration) -> bool {
         !self.waits.is_empty() && self.stands_still(time) && then.elapsed() >= time
     }
@@ -92,35 +99,53 @@ mod tests {
         }
     }
 
+    /// Looks, waits for a tick, looks again: whether nothing has changed.
+    fn is_still(progress: &mut Progress, board: &Board, engine: &FakeEngine) -> bool {
+        progress.look(board, engine);
+        thread::sleep(TICK);
+        progress.look(board, engine);
+        progress.stands_still(TICK)
+    }
+
     #[test]
     fn any_change_is_progress() {
         let (board, engine) = (Board::alone(Rank(0), 2), FakeEngine::default());
         let mut progress = Progress::new();
-        let mut still = || {
-            progress.look(&board, &engine);
-            thread::sleep(TICK);
-            let before = progress.stands_still(TICK);
-            progress.look(&board, &engine);
-            before && progress.stands_still(TICK)
-        };
-        assert!(!still(), "nothing is under way");
+        assert!(!is_still(&mut progress, &board, &engine), "nothing is under way");
         board.post(1, &call(Operation::AllGather, 1), false);
-        still();
-        assert!(still());
+        assert!(is_still(&mut progress, &board, &engine));
         board.post(2, &call(Operation::AllGather, 1), false);
-        assert!(still(), "a new call does not help an old one");
+        progress.look(&board, &engine);
+        assert!(progress.stands_still(TICK), "a new call does not help an old one");
         engine.finish(1);
         progress.look(&board, &engine);
-        assert!(!progress.stands_still(TICK));
+        assert!(!progress.stands_still(TICK), "a call has finished");
+        assert!(is_still(&mut progress, &board, &engine));
+        assert!(!progress.is_stuck(progress.since, TICK), "nobody waits");
         engine.wait_for(2, Rank(1), "tb0 s0 waits for message 1 from r1 on ch0");
-        thread::sleep(TICK);
         progress.look(&board, &engine);
-        assert!(!progress.stands_still(TICK));
-        thread::sleep(TICK);
-        progress.look(&board, &engine);
+        assert!(!progress.stands_still(TICK), "another message is waited for");
+        assert!(is_still(&mut progress, &board, &engine));
         assert!(progress.is_stuck(progress.since, TICK));
+        engine.finish(1);
         board.settle(2);
         progress.look(&board, &engine);
-        assert!(!progress.is_busy() && progress.waits.is_empty());
+        assert!(!progress.is_busy());
+    }
+
+    /// An engine without a count, in which the second of three calls waits, or a graph does so again.
+    #[test]
+    fn waits_count_more_than_counts() {
+        let (board, engine) = (Board::alone(Rank(0), 2), FakeEngine::default());
+        (1..=3).for_each(|sequence| {
+            board.post(sequence, &call(Operation::AllGather, 1), false);
+        });
+        engine.finish(3);
+        let mut progress = Progress::new();
+        assert!(!is_still(&mut progress, &board, &engine));
+        engine.wait_for(2, Rank(1), "tb0 s0 waits for message 1 from r1 on ch0");
+        assert!(is_still(&mut progress, &board, &engine));
+        assert!(progress.is_stuck(progress.since, TICK) && progress.is_busy());
+        assert_eq!(progress.finished, 1);
     }
 }

@@ -76,9 +76,8 @@ impl Scene {
 
     /// Every rank's waits.
     fn waits(&self) -> impl Iterator<Item = (Rank, &Wait)> {
-        let waits = |sight: &Sight| sight.answer.iter().flat_map(|answer| &answer.waits);
         let ranks = self.ranks.iter().enumerate();
-        ranks.flat_map(move |(rank, sight)| waits(sight).map(move |wait| (Rank::from(rank), wait)))
+        ranks.flat_map(|(rank, sight)| sight.waits().map(move |wait| (Rank::from(rank), wait)))
     }
 }
 
@@ -102,8 +101,8 @@ impl Sight {
         Self { pid, state, reason, departed, answer, collectives, last, current }
     }
 
-    fn waits(&self) -> bool {
-        self.answer.as_ref().is_some_and(|answer| !answer.waits.is_empty())
+    fn waits(&self) -> impl Iterator<Item = &Wait> {
+        self.answer.iter().flat_map(|answer| &answer.waits)
     }
 
     /// The number of the collective that it is in.

@@ -10,6 +10,7 @@ use msccl_collective::Rank;
 
 use super::{Predicament, Scene};
 use crate::board::Ranks;
+use crate::board::check::ADVICE;
 
 /// Culprits that a conclusion names.
 const CULPRITS: usize = 4;
@@ -98,6 +99,9 @@ impl<'a> Plot<'a> {
     }
 
     fn without_culprit(&self) -> String {
+        if self.scene.difference.is_some() {
+            return ADVICE.to_owned();
+        }
         let Some(circle) = self.circle() else {
             return "no rank waits for another one".to_owned();
         };

@@ -112,7 +112,7 @@ impl Sight {
     /// Its waits for other ranks, by rank; those within it only if there are no others.
     fn waits_by_peer(&self) -> BTreeMap<Option<Rank>, Vec<&Wait>> {
         let mut by_peer: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for wait in self.answer.iter().flat_map(|answer| &answer.waits) {
+        for wait in self.waits() {
             by_peer.entry(wait.peer).or_default().push(wait);
         }
         if by_peer.len() > 1 {
@@ -123,11 +123,11 @@ impl Sight {
 }
 
 /// At most `most` lines, each headed by the ranks that it is for, in the order of their lowest ranks;
-/// and the ranks of which not every line is there.
+/// and the ranks of which not every line is there. `alone` stands between a single rank and its line.
 fn grouped(
     lines: impl IntoIterator<Item = (Rank, String)>,
     most: usize,
-    separator: &str,
+    alone: &str,
 ) -> (Vec<String>, Option<String>) {
     let mut groups: BTreeMap<String, BTreeSet<Rank>> = BTreeMap::new();
     for (rank, line) in lines {
@@ -136,7 +136,10 @@ fn grouped(
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, ranks)| ranks.first().copied());
     let omitted = groups.split_off(groups.len().min(most));
-    let told = groups.iter().map(|(line, ranks)| format!("{}{separator}{line}", Ranks(ranks)));
+    let told = groups.iter().map(|(line, ranks)| match ranks.len() {
+        1 => format!("{}{alone}{line}", Ranks(ranks)),
+        _ => format!("{}: {line}", Ranks(ranks)),
+    });
     let omitted: BTreeSet<_> = omitted.into_iter().flat_map(|(_, ranks)| ranks).collect();
     let omitted = (!omitted.is_empty()).then(|| Ranks(&omitted).to_string());
     (told.collect(), omitted)

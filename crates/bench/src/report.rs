@@ -1,0 +1,298 @@
+//! What a run gave: for every library, call and placement what every rank measured.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::case::{Case, Placement};
+use crate::protocol::{Quantiles, Sample};
+use crate::workload::Bandwidth;
+
+/// A whole run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// The libraries, in the order of the plan.
+    pub libraries: Vec<LibraryReport>,
+    /// The calls, as far as any library got.
+    pub rows: Vec<Row>,
+    /// How many calls were planned.
+    pub planned: usize,
+}
+
+/// What is known of a library.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LibraryReport {
+    /// What reports call it.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its version as one number, once it is open.
+    pub version: Option<i32>,
+    /// How long each rank took to join, in µs; empty if they did not.
+    pub init_us: Vec<f64>,
+    /// How long each rank took to end its communicator, in µs.
+    pub destroy_us: Vec<f64>,
+    /// Why it is out, if it is.
+    pub loss: Option<String>,
+}
+
+/// A call, and what the libraries made of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// The call.
+    pub case: Case,
+    out_of_place: Vec<Outcome>,
+    in_place: Vec<Outcome>,
+}
+
+/// What a library made of a call.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// It did it.
+    Measured(Measurement),
+    /// It would not, on any rank, and says why.
+    Refused(String),
+    /// It is out.
+    Out,
+}
+
+/// What all ranks of a library measured, in the order of ranks; at least one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measurement {
+    /// What each rank measured.
+    pub samples: Vec<Sample>,
+}
+
+/// How the times of ranks become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Average {
+    /// That of rank 0.
+    First,
+    /// Their mean.
+    Mean,
+    /// The shortest.
+    Min,
+    /// The longest.
+    Max,
+}
+
+/// The smallest, mean and largest of a figure over all ranks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    /// Smallest.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl LibraryReport {
+    pub(crate) fn new(name: &str, path: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            version: None,
+            init_us: Vec::new(),
+            destroy_us: Vec::new(),
+            loss: None,
+        }
+    }
+
+    /// Its version as people write it, such as `2.28.9`.
+    pub fn version_name(&self) -> String {
+        let Some(version) = self.version else { return "not open".to_owned() };
+        // Before 2.9 the major number counted a thousand.
+        let (major, rest) =
+            if version < 10_000 { (version / 1000, version % 1000) } else { (version / 10_000, version % 10_000) };
+        format!("{major}.{}.{}", rest / 100, rest % 100)
+    }
+}
+
+impl Row {
+    /// A row that is still empty.
+    pub(crate) fn new(case: Case, libraries: usize) -> Self {
+        let out = vec![Outcome::Out; libraries];
+        Self { case, out_of_place: out.clone(), in_place: out }
+    }
+
+    /// What each library measured, in the order of the plan.
+    pub fn outcomes(&self, placement: Placement) -> &[Outcome] {
+        match placement {
+            Placement::OutOfPlace => &self.out_of_place,
+            Placement::InPlace => &self.in_place,
+        }
+    }
+
+    pub(crate) fn outcomes_mut(&mut self, placement: Placement) -> &mut [Outcome] {
+        match placement {
+            Placement::OutOfPlace => &mut self.out_of_place,
+            Placement::InPlace => &mut self.in_place,
+        }
+    }
+
+    /// What library number `library` measured, if it did.
+    pub fn cell(&self, placement: Placement, library: usize) -> Option<&Measurement> {
+        match self.outcomes(placement).get(library)? {
+            Outcome::Measured(measurement) => Some(measurement),
+            Outcome::Refused(_) | Outcome::Out => None,
+        }
+    }
+
+    /// How many times as long as the first library, library number `library` takes; more than one
+    /// means that the first is faster.
+    pub fn ratio(&self, placement: Placement, library: usize, average: Average) -> Option<f64> {
+        let ours = self.cell(placement, 0)?.time_us(average);
+        let theirs = self.cell(placement, library)?.time_us(average);
+        (ours > 0.0).then_some(theirs / ours)
+    }
+}
+
+impl Measurement {
+    /// The time of a call in µs.
+    pub fn time_us(&self, average: Average) -> f64 {
+        average.of(&self.over_ranks(|sample| Some(sample.time_us))).unwrap_or(0.0)
+    }
+
+    /// What a call achieves.
+    pub fn bandwidth(&self, case: &Case, average: Average) -> Bandwidth {
+        case.bandwidth(self.time_us(average))
+    }
+
+    /// Wrong elements on all ranks; `None` if no rank checked.
+    pub fn wrong(&self) -> Option<u64> {
+        self.samples.iter().filter_map(|sample| sample.wrong).reduce(u64::saturating_add)
+    }
+
+    /// The first wrong element of the first rank that has one, in words.
+    pub fn first_wrong(&self) -> Option<&str> {
+        self.samples.iter().find_map(|sample| sample.first_wrong.as_deref())
+    }
+
+    /// A figure of the times of calls timed alone, in µs.
+    pub fn one_shot_us(&self, average: Average, figure: fn(&Quantiles) -> f64) -> Option<f64> {
+        average.of(&self.over_ranks(|sample| sample.one_shot_us.as_ref().map(figure)))
+    }
+
+    /// A figure of the times that the function takes to return, in µs.
+    pub fn host_us(&self, average: Average, figure: fn(&Quantiles) -> f64) -> Option<f64> {
+        average.of(&self.over_ranks(|sample| sample.host_us.as_ref().map(figure)))
+    }
+
+    /// A figure of every rank that has it.
+    pub fn over_ranks(&self, figure: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+        self.samples.iter().filter_map(figure).collect()
+    }
+}
+
+impl Average {
+    /// The one of `values`, if there are any.
+    pub fn of(self, values: &[f64]) -> Option<f64> {
+        let spread = Spread::of(values)?;
+        Some(match self {
+            Self::First => *values.first()?,
+            Self::Mean => spread.mean,
+            Self::Min => spread.min,
+            Self::Max => spread.max,
+        })
+    }
+
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::First => "rank 0",
+            Self::Mean => "mean",
+            Self::Min => "min",
+            Self::Max => "max",
+        }
+    }
+}
+
+impl FromStr for Average {
+    type Err = String;
+
+    /// Reads nccl-tests' numbers and our names.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "0" | "rank0" => Ok(Self::First),
+            "1" | "avg" | "mean" => Ok(Self::Mean),
+            "2" | "min" => Ok(Self::Min),
+            "3" | "max" => Ok(Self::Max),
+            _ => Err(format!("expected 0 (rank 0), 1 (mean), 2 (min) or 3 (max), found `{text}`")),
+        }
+    }
+}
+
+impl Spread {
+    /// That of `values`, if there are any.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let (min, max) = values.iter().fold((f64::MAX, f64::MIN), |(min, max), value| {
+            (min.min(*value), max.max(*value))
+        });
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (!values.is_empty()).then_some(Self { min, mean, max })
+    }
+}
+
+impl Report {
+    /// Wrong elements in all checks of library number `library`.
+    pub fn wrong(&self, library: usize) -> u64 {
+        self.measured(library).filter_map(|(_, _, cell)| cell.wrong()).sum()
+    }
+
+    /// The mean bus bandwidth of library number `library` over all rows and both placements.
+    pub fn mean_bus_gb_s(&self, library: usize, average: Average) -> f64 {
+        let speeds: Vec<f64> = self
+            .measured(library)
+            .map(|(row, _, cell)| cell.bandwidth(&row.case, average).bus_gb_s)
+            .collect();
+        Spread::of(&speeds).map_or(0.0, |speeds| speeds.mean)
+    }
+
+    /// Whether every library did everything and no element is wrong.
+    pub fn is_good(&self) -> bool {
+        let complete = self.rows.len() == self.planned;
+        let kept = self.libraries.iter().all(|library| library.loss.is_none());
+        let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused(_));
+        let served = self.rows.iter().all(|row| {
+            !Placement::BOTH.iter().any(|placement| row.outcomes(*placement).iter().any(refused))
+        });
+        let right = (0..self.libraries.len()).all(|library| self.wrong(library) == 0);
+        complete && kept && served && right
+    }
+
+    /// Everything that library number `library` measured.
+    pub fn measured(&self, library: usize) -> impl Iterator<Item = (&Row, Placement, &Measurement)> {
+        self.rows.iter().flat_map(move |row| {
+            let cell = move |placement| Some((row, placement, row.cell(placement, library)?));
+            Placement::BOTH.into_iter().filter_map(cell)
+        })
+    }
+
+    /// Ratios of library number `library`: their geometric mean, and the least of them with its row.
+    pub fn ratios(&self, library: usize, average: Average) -> Option<Ratios<'_>> {
+        let ratios: Vec<(f64, &Row, Placement)> = self
+            .measured(library)
+            .filter_map(|(row, placement, _)| {
+                let ratio = row.ratio(placement, library, average)?;
+                (ratio > 0.0).then_some((ratio, row, placement))
+            })
+            .collect();
+        let logarithms: f64 = ratios.iter().map(|(ratio, ..)| ratio.ln()).sum();
+        let mean = (logarithms / ratios.len() as f64).exp();
+        let (worst, row, placement) = ratios.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(Ratios { mean, worst, row, placement })
+    }
+}
+
+/// How a library compares with the first one over a whole run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ratios<'a> {
+    /// Geometric mean.
+    pub mean: f64,
+    /// The least.
+    pub worst: f64,
+    /// Where the least occurred.
+    pub row: &'a Row,
+    /// In which placement.
+    pub placement: Placement,
+}

@@ -1,0 +1,206 @@
+//! A benchmark: libraries side by side over a list of calls.
+//!
+//! Each library has workers of its own, all of which live through the whole run, but at any moment
+//! only one library's are at work. Libraries take turns call by call, so that ratios compare the same
+//! minute of the same machine. A library that fails or hangs is out for the rest; the others go on.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::case::{Case, Placement};
+use crate::crew::{Crew, Failure, Launch};
+use crate::machine::{Machine, Place};
+use crate::protocol::{Answer, Method, Request};
+use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
+
+/// A library to measure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contestant {
+    /// What reports call it.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Variables set for its workers alone.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// What to run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The libraries, the one that the others are compared with first.
+    pub contestants: Vec<Contestant>,
+    /// The calls.
+    pub cases: Vec<Case>,
+    /// How many ranks each library has.
+    pub ranks: u32,
+    /// What to measure on.
+    pub machine: Machine,
+    /// How to measure.
+    pub method: Method,
+    /// How long joining, and each measurement, may take.
+    pub timeout: Duration,
+    /// A program that calls [`crate::serve`] with its standard input, and its arguments.
+    pub worker: (PathBuf, Vec<OsString>),
+}
+
+/// Whoever follows a run.
+pub trait Audience {
+    /// A worker, or its library, printed a line.
+    fn line(&mut self, library: &str, rank: u32, line: &str);
+    /// Ranks have joined, or not; calls begin.
+    fn begin(&mut self, libraries: &[LibraryReport]);
+    /// A call has been measured.
+    fn row(&mut self, row: &Row);
+    /// A library is out.
+    fn lost(&mut self, library: &str, reason: &str);
+}
+
+/// Runs `plan` from beginning to end.
+pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
+    let mut teams: Vec<Team<'_>> =
+        plan.contestants.iter().map(|contestant| Team::new(plan, contestant)).collect();
+    for team in &mut teams {
+        team.join(audience);
+    }
+    audience.begin(&teams.iter().map(|team| team.report.clone()).collect::<Vec<_>>());
+    let mut rows = Vec::with_capacity(plan.cases.len());
+    for &case in &plan.cases {
+        if teams.iter().all(|team| team.crew.is_none()) {
+            break;
+        }
+        let mut row = Row::new(case, teams.len());
+        for placement in Placement::BOTH {
+            for (team, outcome) in teams.iter_mut().zip(row.outcomes_mut(placement)) {
+                *outcome = team.measure(case, placement, audience);
+            }
+        }
+        audience.row(&row);
+        rows.push(row);
+    }
+    for team in &mut teams {
+        team.leave(audience);
+    }
+    let libraries = teams.into_iter().map(|team| team.report).collect();
+    Report { libraries, rows, planned: plan.cases.len() }
+}
+
+/// A library, its workers, and what is known of it.
+struct Team<'a> {
+    plan: &'a Plan,
+    contestant: &'a Contestant,
+    crew: Option<Crew>,
+    report: LibraryReport,
+}
+
+impl<'a> Team<'a> {
+    fn new(plan: &'a Plan, contestant: &'a Contestant) -> Self {
+        let report = LibraryReport::new(&contestant.name, &contestant.path);
+        Self { plan, contestant, crew: None, report }
+    }
+
+    /// Starts the workers and makes the ranks join. A library that refuses is out.
+    fn join(&mut self, audience: &mut dyn Audience) {
+        if let Err(reason) = self.try_join(audience) {
+            self.lose(reason, audience);
+        }
+    }
+
+    fn try_join(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
+        let plan = self.plan;
+        let crew = Crew::start(&self.launch(), plan.ranks).map_err(|error| error.to_string())?;
+        self.crew = Some(crew);
+        let library = self.contestant.path.clone();
+        let capacity_bytes = plan.cases.iter().map(Case::size_bytes).max().unwrap_or(0);
+        let open = |rank| Request::Open {
+            library: library.clone(),
+            place: plan.machine.place(rank),
+            rank,
+            ranks: plan.ranks,
+            capacity_bytes,
+        };
+        let opened = self.ask(open, audience).map_err(Failure::into_text)?;
+        self.report.version = opened.iter().find_map(Answer::version);
+        let made = self.ask_first(&Request::MakeId, audience).map_err(Failure::into_text)?;
+        let id = made.id().ok_or("rank 0 made no unique id")?;
+        let joined = self.ask(|_| Request::Join { id: id.clone() }, audience);
+        let joined = joined.map_err(Failure::into_text)?;
+        self.report.init_us = joined.iter().filter_map(Answer::init_us).collect();
+        Ok(())
+    }
+
+    fn launch(&self) -> Launch {
+        let (program, arguments) = self.plan.worker.clone();
+        let mut environment = self.contestant.environment.clone();
+        if self.plan.machine.place(0) == Place::Host {
+            // Ours would choose a GPU, if there is one.
+            environment.push(("MSCCL_DEVICE".into(), "host".into()));
+        }
+        Launch { program, arguments, environment }
+    }
+
+    fn measure(
+        &mut self,
+        case: Case,
+        placement: Placement,
+        audience: &mut dyn Audience,
+    ) -> Outcome {
+        let method = self.plan.method;
+        if self.crew.is_none() {
+            return Outcome::Out;
+        }
+        match self.ask(|_| Request::Measure { case, placement, method }, audience) {
+            Ok(answers) => {
+                let samples = answers.into_iter().filter_map(Answer::sample).collect();
+                Outcome::Measured(Measurement { samples })
+            }
+            Err(Failure::Refused(reason)) => Outcome::Refused(reason),
+            Err(Failure::Lost(reason)) => {
+                self.lose(reason, audience);
+                Outcome::Out
+            }
+        }
+    }
+
+    fn leave(&mut self, audience: &mut dyn Audience) {
+        if self.crew.is_none() {
+            return;
+        }
+        match self.ask(|_| Request::Leave, audience) {
+            Ok(left) => {
+                self.report.destroy_us = left.iter().filter_map(Answer::destroy_us).collect();
+            }
+            Err(failure) => self.lose(failure.into_text(), audience),
+        }
+    }
+
+    /// The answers of all ranks.
+    fn ask(
+        &mut self,
+        request: impl Fn(u32) -> Request,
+        audience: &mut dyn Audience,
+    ) -> Result<Vec<Answer>, Failure> {
+        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
+        let name = &self.contestant.name;
+        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
+        crew.ask(request, self.plan.timeout, &mut listener)
+    }
+
+    /// The answer of rank 0.
+    fn ask_first(
+        &mut self,
+        request: &Request,
+        audience: &mut dyn Audience,
+    ) -> Result<Answer, Failure> {
+        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
+        let name = &self.contestant.name;
+        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
+        crew.ask_first(request, self.plan.timeout, &mut listener)
+    }
+
+    fn lose(&mut self, reason: String, audience: &mut dyn Audience) {
+        self.crew = None;
+        audience.lost(&self.contestant.name, &reason);
+        self.report.loss = Some(reason);
+    }
+}

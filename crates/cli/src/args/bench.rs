@@ -1,0 +1,244 @@
+//! `msccl bench`: nccl-tests' options under their own names, and ours.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum, ValueHint};
+use msccl_bench::{Average, ElementType, Redop, Wish, Workload};
+
+use super::values;
+use crate::size::ByteSize;
+
+const EXAMPLES: &str = "\
+Examples:
+  msccl bench allreduce
+  msccl bench allreduce --against /path/to/libnccl.so.2 -G 10 --svg allreduce.svg
+  msccl bench allgather -b 1K -e 1M --latency -d half
+  msccl bench allreduce -d all -o all --odd -e 1M
+  msccl bench alltoall --ranks 8 --device host -e 64K
+
+Columns are those of nccl-tests; ratios are times of the other library by ours, so that more than 1
+means that ours is faster. Exit codes: 0 everything right, 1 wrong results or a library that failed,
+2 bad usage.";
+
+/// `msccl bench`
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct BenchArgs {
+    /// What to measure: allreduce, allgather, reducescatter, broadcast, reduce, alltoall, sendrecv,
+    /// gather, scatter or hypercube; nccl-tests' names are understood, too
+    pub collective: Workload,
+
+    /// The library to measure; ours if not given (MSCCL_LIBRARY, or libnccl.so.2 beside msccl)
+    #[arg(long, value_name = "[NAME=]PATH", value_hint = ValueHint::FilePath)]
+    pub library: Option<NamedPath>,
+    /// Another library to measure in turns with it; may be given several times
+    #[arg(long, value_name = "[NAME=]PATH", value_hint = ValueHint::FilePath)]
+    pub against: Vec<NamedPath>,
+    /// Set a variable for all libraries, or for the one of that name; may be given several times
+    #[arg(long, value_name = "[NAME:]KEY=VALUE")]
+    pub env: Vec<Scoped>,
+
+    /// Smallest size
+    #[arg(short = 'b', long = "minbytes", value_name = "BYTES", default_value = "8")]
+    pub min: ByteSize,
+    /// Largest size [default: 1G, on the host 1M]
+    #[arg(short = 'e', long = "maxbytes", value_name = "BYTES")]
+    pub max: Option<ByteSize>,
+    /// Factor from one size to the next
+    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", default_value = "2")]
+    pub factor: u64,
+    /// Increment from one size to the next, instead of a factor
+    #[arg(short = 'i', long = "stepbytes", value_name = "BYTES", conflicts_with = "factor")]
+    pub step: Option<ByteSize>,
+    /// Make every count odd, and buffers unaligned
+    #[arg(long)]
+    pub odd: bool,
+    /// Types: float, half, bfloat16, int8, …; several with commas, or all
+    #[arg(short = 'd', long = "datatype", value_name = "TYPES", default_value = "float")]
+    pub types: Several<ElementType>,
+    /// Reductions: sum, prod, max, min, avg, mulsum; several with commas, or all
+    #[arg(short = 'o', long = "op", value_name = "OPS", default_value = "sum")]
+    pub ops: Several<Redop>,
+    /// Root ranks; several with commas, or all
+    #[arg(short = 'r', long = "root", value_name = "RANKS", default_value = "0")]
+    pub roots: Several<u32>,
+
+    /// Calls that are timed [default: 20, with --latency 200]
+    #[arg(short = 'n', long = "iters", value_parser = clap::value_parser!(u32).range(1..))]
+    pub iterations: Option<u32>,
+    /// Calls before those
+    #[arg(short = 'w', long = "warmup_iters", value_name = "CALLS", default_value = "5")]
+    pub warmup: u32,
+    /// Calls whose whole result is checked; 0 checks nothing
+    #[arg(short = 'c', long = "check", value_name = "CALLS", default_value = "1")]
+    pub checks: u32,
+    /// Capture the calls in a CUDA graph and launch it that often; 0 uses none
+    #[arg(short = 'G', long = "cudagraph", value_name = "LAUNCHES", default_value = "0")]
+    pub graph: u32,
+    /// Time every call alone, from a common start to its end, instead of many in a row; the time is
+    /// the median
+    #[arg(long)]
+    pub latency: bool,
+    /// Show how long the function takes to return
+    #[arg(long)]
+    pub host_time: bool,
+    /// How times of ranks become one: 0 rank 0, 1 mean, 2 min, 3 max
+    #[arg(short = 'a', long = "average", value_name = "HOW", default_value = "1")]
+    pub average: Average,
+
+    /// GPUs to use; all if not given
+    #[arg(short = 'g', long = "ngpus", value_name = "GPUS")]
+    pub gpus: Option<u32>,
+    /// Ranks; as many as GPUs if not given, on the host 4. Several can share a GPU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub ranks: Option<u32>,
+    /// Where buffers lie
+    #[arg(long, default_value = "auto")]
+    pub device: DeviceName,
+    /// Seconds after which joining, or a measurement, is given up
+    #[arg(short = 'T', long, value_name = "SECONDS", default_value = "120")]
+    #[arg(value_parser = values::seconds)]
+    pub timeout: Duration,
+
+    /// Where to write all figures as JSON
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+    /// Where to draw bandwidth and time over size
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+}
+
+/// Where buffers lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DeviceName {
+    /// On GPUs if there are any, otherwise on the host.
+    Auto,
+    /// On GPUs.
+    Cuda,
+    /// On the host, which our library alone can do.
+    Host,
+}
+
+impl DeviceName {
+    /// The wish.
+    pub fn wish(self) -> Wish {
+        match self {
+            DeviceName::Auto => Wish::Whatever,
+            DeviceName::Cuda => Wish::Gpus,
+            DeviceName::Host => Wish::Host,
+        }
+    }
+}
+
+/// Some values, or all there are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Several<T> {
+    /// All there are.
+    All,
+    /// These.
+    These(Vec<T>),
+}
+
+impl<T: Clone> Several<T> {
+    /// The values, where `all` are all there are.
+    pub fn of(&self, all: impl IntoIterator<Item = T>) -> Vec<T> {
+        match self {
+            Several::All => all.into_iter().collect(),
+            Several::These(these) => these.clone(),
+        }
+    }
+}
+
+impl<T: FromStr<Err: ToString>> FromStr for Several<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("all") {
+            return Ok(Several::All);
+        }
+        let these = text.split(',').map(|name| name.trim().parse::<T>());
+        these.collect::<Result<_, _>>().map(Several::These).map_err(|error| error.to_string())
+    }
+}
+
+/// `name=path` or a path alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedPath {
+    /// What reports call it, if that was said.
+    pub name: Option<String>,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl FromStr for NamedPath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = text.split_once('=').filter(|(name, _)| !name.contains('/'));
+        let (name, path) = named.map_or((None, text), |(name, path)| (Some(name), path));
+        if path.is_empty() || name == Some("") {
+            return Err(format!("expected PATH or NAME=PATH, found `{text}`"));
+        }
+        Ok(Self { name: name.map(str::to_owned), path: path.into() })
+    }
+}
+
+/// `key=value`, for all libraries or for one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scoped {
+    /// The library's name, if it is for one alone.
+    pub library: Option<String>,
+    /// The variable.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl FromStr for Scoped {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("expected KEY=VALUE or NAME:KEY=VALUE, found `{text}`");
+        let (place, value) = text.split_once('=').ok_or_else(wrong)?;
+        let (library, key) = match place.split_once(':') {
+            Some((library, key)) => (Some(library.to_owned()), key),
+            None => (None, place),
+        };
+        if key.is_empty() || library.as_deref() == Some("") {
+            return Err(wrong());
+        }
+        Ok(Self { library, key: key.to_owned(), value: value.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_may_have_names() {
+        let named = |text: &str| text.parse::<NamedPath>().map(|it| (it.name, it.path));
+        let name = Some("old".to_owned());
+        assert_eq!(named("old=/lib/a.so"), Ok((name, "/lib/a.so".into())));
+        assert_eq!(named("/x=y/a.so"), Ok((None, "/x=y/a.so".into())));
+        assert!(named("=a").is_err() && named("a=").is_err() && named("").is_err());
+    }
+
+    #[test]
+    fn variables_are_for_all_or_for_one() {
+        let scoped = |text: &str| text.parse::<Scoped>().map(|it| (it.library, it.key, it.value));
+        let owned = str::to_owned;
+        assert_eq!(scoped("A=b=c:d"), Ok((None, owned("A"), owned("b=c:d"))));
+        assert_eq!(scoped("nccl:A="), Ok((Some(owned("nccl")), owned("A"), owned(""))));
+        assert!(scoped("A").is_err() && scoped(":A=b").is_err() && scoped("nccl:=b").is_err());
+    }
+
+    #[test]
+    fn several_are_some_or_all() {
+        assert_eq!("0, 3".parse(), Ok(Several::These(vec![0_u32, 3])));
+        assert_eq!("ALL".parse::<Several<u32>>().map(|all| all.of(0..3)), Ok(vec![0, 1, 2]));
+        assert!("float,f17".parse::<Several<ElementType>>().is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! `msccl bench`: libraries side by side, measured and checked.
+
+mod plan;
+
+use std::io::Write;
+use std::os::fd::AsFd;
+
+use msccl_bench::{Audience, LibraryReport, Layout, Plan, Report, Row, Spread};
+
+use crate::args::BenchArgs;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+/// Runs the benchmark and writes what was asked for.
+pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
+    let plan = plan::plan(args)?;
+    let names = plan.contestants.iter().map(|contestant| contestant.name.clone()).collect();
+    let layout = Layout::new(names, &plan.method, args.average, args.host_time);
+    let mut reporter = Reporter { args, plan: &plan, layout: &layout, output };
+    let report = msccl_bench::run(&plan, &mut reporter);
+    reporter.end(&report);
+    Ok(if report.is_good() { Exit::Success } else { Exit::Refused })
+}
+
+/// One rank of a benchmark, for whoever holds the other end of standard input.
+pub fn worker() -> Result<Exit> {
+    let connection = std::io::stdin().as_fd().try_clone_to_owned();
+    let connection = connection.map_err(|error| Failure::new(error.to_string()))?;
+    msccl_bench::serve(connection).map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Exit::Success)
+}
+
+/// Tells what happens while it happens.
+struct Reporter<'a> {
+    args: &'a BenchArgs,
+    plan: &'a Plan,
+    layout: &'a Layout,
+    output: &'a mut Output,
+}
+
+impl Audience for Reporter<'_> {
+    fn line(&mut self, library: &str, rank: u32, line: &str) {
+        self.output.note(format_args!("{library} r{rank}: {line}"));
+    }
+
+    fn begin(&mut self, libraries: &[LibraryReport]) {
+        for line in heading(self.args, self.plan, libraries) {
+            self.output.line(line);
+        }
+        for line in self.layout.head() {
+            self.output.line(line);
+        }
+        let _ = self.output.made().flush();
+    }
+
+    fn row(&mut self, row: &Row) {
+        self.output.line(self.layout.row(row));
+        let _ = self.output.made().flush();
+    }
+
+    fn lost(&mut self, library: &str, reason: &str) {
+        self.output.error(format_args!("{library} is out: {reason}"));
+    }
+}
+
+impl Reporter<'_> {
+    fn end(&mut self, report: &Report) {
+        for line in self.layout.foot(report) {
+            self.output.line(line);
+        }
+        self.output.line(format_args!("# Collective test concluded: {}", self.args.collective));
+    }
+}
+
+/// What is measured, on what, and how.
+fn heading(args: &BenchArgs, plan: &Plan, libraries: &[LibraryReport]) -> Vec<String> {
+    let method = &plan.method;
+    let sizes = plan.cases.iter().map(|case| case.size_bytes());
+    let (min, max) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
+    let step = match args.step {
+        Some(step) => format!("{}(bytes)", step.0),
+        None => format!("{}(factor)", args.factor),
+    };
+    let mut lines = vec![
+        format!("# Collective test starting: {}", args.collective),
+        format!(
+            "# nRanks {} minBytes {min} maxBytes {max} step: {step} warmup iters: {} iters: {} \
+             agg iters: 1 validation: {} graph: {}",
+            plan.ranks, method.warmup, method.iterations, method.checks, method.graph_launches
+        ),
+        "#".to_owned(),
+    ];
+    lines.extend(libraries.iter().map(library_line));
+    lines.push("#".to_owned());
+    lines.push("# Using devices".to_owned());
+    let rank = |rank| format!("#  Rank {rank:2} on {}", plan.machine.describe(rank));
+    lines.extend((0..plan.ranks).map(rank));
+    lines
+}
+
+fn library_line(library: &LibraryReport) -> String {
+    let init = Spread::of(&library.init_us);
+    let init = init.map(|init| format!(", joined in {:.1} ms", init.max / 1e3)).unwrap_or_default();
+    let (name, version) = (&library.name, library.version_name());
+    format!("# Library {name}: {version}{init}, {}", library.path.display())
+}

@@ -1,0 +1,152 @@
+//! From arguments to a plan: libraries found, sizes and types listed.
+
+use std::path::{Path, PathBuf};
+
+use msccl_bench::{Case, Contestant, Machine, Method, Plan, Rounding, Sizes, Step, Sweep, Workload};
+use msccl_bench::{ElementType, Redop};
+
+use crate::args::{BenchArgs, NamedPath, Scoped};
+use crate::failure::{Failure, Result};
+
+/// Ranks on the host, if nothing is asked for.
+const USUAL_RANKS: u32 = 4;
+
+/// The largest size if nothing is asked for, on GPUs and on the host.
+const USUAL_MAX_BYTES: (u64, u64) = (1 << 30, 1 << 20);
+
+/// Timed calls if nothing is asked for, in a row and each alone.
+const USUAL_ITERATIONS: (u32, u32) = (20, 200);
+
+/// What `args` ask for.
+pub fn plan(args: &BenchArgs) -> Result<Plan> {
+    let machine = Machine::survey(args.device.wish()).map_err(failure)?;
+    let machine = machine.limited_to(args.gpus).map_err(failure)?;
+    let ranks = args.ranks.or(machine.gpus()).unwrap_or(USUAL_RANKS);
+    if !args.collective.suits(ranks) {
+        let text = format!("{} needs a power of two of ranks, not {ranks}", args.collective);
+        return Err(Failure::new(text));
+    }
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find this program again: {error}")))?;
+    Ok(Plan {
+        contestants: contestants(args)?,
+        cases: cases(args, &machine, ranks)?,
+        ranks,
+        machine,
+        method: method(args),
+        timeout: args.timeout,
+        worker: (program, vec!["bench-worker".into()]),
+    })
+}
+
+fn failure(error: msccl_bench::Error) -> Failure {
+    Failure::new(error.to_string())
+}
+
+fn method(args: &BenchArgs) -> Method {
+    let (many, alone) = USUAL_ITERATIONS;
+    let usual = if args.latency { alone } else { many };
+    Method {
+        iterations: args.iterations.unwrap_or(usual),
+        warmup: args.warmup,
+        checks: args.checks,
+        graph_launches: args.graph,
+        one_shot: args.latency,
+    }
+}
+
+fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
+    let (on_gpus, on_host) = USUAL_MAX_BYTES;
+    let usual = if machine.gpus().is_some() { on_gpus } else { on_host };
+    let max_bytes = args.max.map_or(usual.max(args.min.0), |max| max.0);
+    if args.min.0 > max_bytes {
+        let text = format!("the smallest size, {}, is more than the largest", args.min);
+        return Err(Failure::new(text));
+    }
+    let step = args.step.map_or(Step::Factor(args.factor), |step| Step::Add(step.0));
+    let roots = args.roots.of(0..ranks);
+    if let Some(stranger) = roots.iter().find(|root| **root >= ranks) {
+        let text = format!("there is no rank {stranger}; ranks are 0 to {}", ranks - 1);
+        return Err(Failure::new(text));
+    }
+    let sweep = Sweep {
+        workload: args.collective,
+        ranks,
+        sizes: Sizes { min_bytes: args.min.0, max_bytes, step },
+        rounding: if args.odd { Rounding::Odd } else { Rounding::Aligned },
+        elements: args.types.of(usual_types(args.collective, machine)),
+        redops: args.ops.of(Redop::ALL),
+        roots,
+    };
+    Ok(sweep.cases())
+}
+
+/// The types that `all` means.
+fn usual_types(workload: Workload, machine: &Machine) -> impl Iterator<Item = ElementType> {
+    let served = move |element: &ElementType| !workload.reduces() || machine.reduces(*element);
+    ElementType::ALL.into_iter().filter(served)
+}
+
+/// The libraries, ours or whatever stands for it first.
+fn contestants(args: &BenchArgs) -> Result<Vec<Contestant>> {
+    let ours = args.library.clone().map_or_else(our_library, Ok)?;
+    let mut contestants = vec![contestant(&ours, "msccl".to_owned())];
+    for (index, other) in args.against.iter().enumerate() {
+        let usual = if index == 0 { "nccl".to_owned() } else { format!("nccl{}", index + 1) };
+        contestants.push(contestant(other, usual));
+    }
+    for (index, Contestant { name, path: _, environment: _ }) in contestants.iter().enumerate() {
+        if contestants[..index].iter().any(|other| other.name == *name) {
+            let text = format!("two libraries are called `{name}`; write NAME=PATH");
+            return Err(Failure::new(text));
+        }
+    }
+    args.env.iter().try_for_each(|variable| assign(variable, &mut contestants))?;
+    Ok(contestants)
+}
+
+fn contestant(library: &NamedPath, usual_name: String) -> Contestant {
+    let NamedPath { name, path } = library;
+    // The loader would look for a bare name in the system's folders.
+    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let name = name.clone().unwrap_or(usual_name);
+    Contestant { name, path, environment: Vec::new() }
+}
+
+/// Gives a variable to those for whom it is.
+fn assign(variable: &Scoped, contestants: &mut [Contestant]) -> Result<()> {
+    let Scoped { library, key, value } = variable;
+    let names: Vec<_> = contestants.iter().map(|contestant| contestant.name.clone()).collect();
+    if let Some(stranger) = library.as_ref().filter(|library| !names.contains(library)) {
+        let text = format!("no library is called `{stranger}`; there are {}", names.join(", "));
+        return Err(Failure::new(text));
+    }
+    for contestant in contestants {
+        if library.as_ref().is_none_or(|library| *library == contestant.name) {
+            contestant.environment.push((key.into(), value.into()));
+        }
+    }
+    Ok(())
+}
+
+/// Our own library: where `MSCCL_LIBRARY` says, beside this program, or in the folder `lib` beside
+/// its folder.
+fn our_library() -> Result<NamedPath> {
+    if let Some(path) = std::env::var_os("MSCCL_LIBRARY").filter(|path| !path.is_empty()) {
+        return Ok(NamedPath { name: None, path: path.into() });
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let folder = program.parent().unwrap_or(Path::new("."));
+    let folders = [folder.to_owned(), folder.join("../lib")];
+    let candidates = folders.iter().flat_map(|folder| {
+        ["libnccl.so.2", "libnccl.so"].map(|name| folder.join(name))
+    });
+    let found: Option<PathBuf> = candidates.into_iter().find(|path| path.is_file());
+    found.map(|path| NamedPath { name: None, path }).ok_or_else(|| {
+        Failure::new(format!(
+            "there is no libnccl.so.2 in {} or in ../lib; build it with `cargo build -p \
+             msccl-nccl`, or name a library with --library or MSCCL_LIBRARY",
+            folder.display()
+        ))
+    })
+}

@@ -1,0 +1,152 @@
+/* A library with the NCCL interface that works on host memory, for tests of `msccl bench`: ranks
+ * meet in a file named by the unique id, and every rank computes its output from all inputs.
+ *
+ * What it can: float, int32 and bytes; sum, max and the rest by copying; every collective that the
+ * benchmark calls by name, but no sends and receives. What goes wrong on purpose is asked for by
+ * variables: FAKE_HANG, FAKE_DIE, FAKE_FAIL and FAKE_WRONG hold a rank; FAKE_SAY is printed. */
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ROOM (4u << 20)
+
+typedef struct { char bytes[128]; } Id;
+typedef struct { _Atomic uint64_t arrivals; char pad[4088]; char data[]; } Shared;
+typedef struct { Shared *shared; int rank, ranks; uint64_t passed; char path[160]; } Comm;
+
+static int is(const char *name, int rank) {
+    const char *value = getenv(name);
+    return value && atoi(value) == rank;
+}
+
+static void meet(Comm *comm) {
+    uint64_t all = ++comm->passed * comm->ranks;
+    atomic_fetch_add(&comm->shared->arrivals, 1);
+    while (atomic_load(&comm->shared->arrivals) < all) sched_yield();
+}
+
+static char *part(Comm *comm, int rank) { return comm->shared->data + (size_t)rank * ROOM; }
+
+static size_t size_of(int type) {
+    static const size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+    return sizes[type];
+}
+
+int ncclGetVersion(int *version) { *version = 22809; return 0; }
+
+int ncclGetUniqueId(Id *id) {
+    memset(id, 0, sizeof *id);
+    snprintf(id->bytes, sizeof id->bytes, "/dev/shm/fake-nccl-%d-%d", getpid(), rand());
+    return 0;
+}
+
+int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
+    const char *say = getenv("FAKE_SAY");
+    if (say) printf("%s\n", say), fflush(stdout);
+    *comm = calloc(1, sizeof **comm);
+    (*comm)->rank = rank, (*comm)->ranks = ranks;
+    memcpy((*comm)->path, id.bytes, sizeof id.bytes);
+    size_t size = sizeof(Shared) + (size_t)ranks * ROOM;
+    int file = open(id.bytes, O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, size)) return 2;
+    (*comm)->shared = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    meet(*comm);
+    if (rank == 0) unlink(id.bytes);
+    return 0;
+}
+
+int ncclCommDestroy(Comm *comm) { meet(comm); free(comm); return 0; }
+int ncclCommGetAsyncError(Comm *comm, int *error) { (void)comm; *error = 0; return 0; }
+const char *ncclGetErrorString(int code) { return code == 4 ? "invalid argument" : "fake"; }
+const char *ncclGetLastError(Comm *comm) { (void)comm; return "as the test wants it"; }
+
+static void add(char *to, const char *from, size_t count, int type, int op) {
+    for (size_t i = 0; i < count; i++) {
+        if (type == 7) {
+            float *a = (float *)to + i, b = ((const float *)from)[i];
+            *a = op == 0 ? *a + b : op == 1 ? *a * b : op == 2 ? (*a > b ? *a : b) : (*a < b ? *a : b);
+        } else {
+            int32_t *a = (int32_t *)to + i, b = ((const int32_t *)from)[i];
+            *a = op == 0 ? (int32_t)((uint32_t)*a + (uint32_t)b)
+               : op == 1 ? (int32_t)((uint32_t)*a * (uint32_t)b)
+               : op == 2 ? (*a > b ? *a : b) : (*a < b ? *a : b);
+        }
+    }
+}
+
+static int begin(Comm *comm, const void *send, size_t bytes) {
+    if (is("FAKE_FAIL", comm->rank)) return 4;
+    if (is("FAKE_DIE", comm->rank)) { fprintf(stderr, "alas\n"); abort(); }
+    if (is("FAKE_HANG", comm->rank)) for (;;) sleep(1);
+    if (bytes > ROOM) return 5;
+    memcpy(part(comm, comm->rank), send, bytes);
+    meet(comm);
+    return 0;
+}
+
+static int end(Comm *comm, char *receive, size_t bytes) {
+    if (bytes && is("FAKE_WRONG", comm->rank)) receive[bytes - 1] ^= 1;
+    meet(comm);
+    return 0;
+}
+
+/* Block `block` of every input, reduced. */
+static void reduced(Comm *comm, char *to, size_t block, size_t count, int type, int op) {
+    size_t bytes = count * size_of(type);
+    memcpy(to, part(comm, 0) + block * bytes, bytes);
+    for (int rank = 1; rank < comm->ranks; rank++)
+        add(to, part(comm, rank) + block * bytes, count, type, op);
+}
+
+int ncclAllReduce(const void *send, void *receive, size_t count, int type, int op, Comm *comm, void *stream) {
+    (void)stream;
+    int error = begin(comm, send, count * size_of(type));
+    if (error) return error;
+    reduced(comm, receive, 0, count, type, op);
+    return end(comm, receive, count * size_of(type));
+}
+
+int ncclReduceScatter(const void *send, void *receive, size_t count, int type, int op, Comm *comm, void *stream) {
+    (void)stream;
+    int error = begin(comm, send, count * size_of(type) * comm->ranks);
+    if (error) return error;
+    reduced(comm, receive, comm->rank, count, type, op);
+    return end(comm, receive, count * size_of(type));
+}
+
+int ncclAllGather(const void *send, void *receive, size_t count, int type, Comm *comm, void *stream) {
+    (void)stream;
+    size_t bytes = count * size_of(type);
+    int error = begin(comm, send, bytes);
+    if (error) return error;
+    for (int rank = 0; rank < comm->ranks; rank++)
+        memcpy((char *)receive + rank * bytes, part(comm, rank), bytes);
+    return end(comm, receive, bytes * comm->ranks);
+}
+
+int ncclAlltoAll(const void *send, void *receive, size_t count, int type, Comm *comm, void *stream) {
+    (void)stream;
+    size_t bytes = count * size_of(type);
+    int error = begin(comm, send, bytes * comm->ranks);
+    if (error) return error;
+    for (int rank = 0; rank < comm->ranks; rank++)
+        memcpy((char *)receive + rank * bytes, part(comm, rank) + comm->rank * bytes, bytes);
+    return end(comm, receive, bytes * comm->ranks);
+}
+
+int ncclBroadcast(const void *send, void *receive, size_t count, int type, int root, Comm *comm, void *stream) {
+    (void)stream;
+    size_t bytes = count * size_of(type);
+    int error = begin(comm, send, bytes);
+    if (error) return error;
+    memcpy(receive, part(comm, root), bytes);
+    return end(comm, receive, bytes);
+}

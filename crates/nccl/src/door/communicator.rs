@@ -1,0 +1,123 @@
+//! Communicators come and go.
+
+use std::ffi::c_int;
+
+use crate::abi::{CommHandle, ConfigPointer, In, Out, Outcome, UniqueIdBytes};
+use crate::comm::handles;
+use crate::fault::Fault;
+use crate::group;
+use crate::job::Job;
+use crate::making::{self, Newcomer};
+
+door! {
+    /// A new id by which ranks find one another; its root listens in this process.
+    fn ncclGetUniqueId | pncclGetUniqueId(unique_id: Out<UniqueIdBytes>) {
+        if unique_id.is_null() {
+            return Err(Fault::null("GetUniqueId", "out"));
+        }
+        unique_id.set(UniqueIdBytes(making::unique_id()?.to_bytes()));
+        Ok(())
+    }
+
+    /// Joins as `rank` of `ranks`, on the current device of the calling thread.
+    fn ncclCommInitRank | pncclCommInitRank(
+        place: Out<CommHandle>, ranks: c_int, unique_id: UniqueIdBytes, rank: c_int
+    ) {
+        let newcomer = Newcomer { place, ranks, rank, ids: vec![unique_id] };
+        making::join("ncclCommInitRank", newcomer, ConfigPointer::none())
+    }
+
+    /// Joins, with a configuration.
+    fn ncclCommInitRankConfig | pncclCommInitRankConfig(
+        place: Out<CommHandle>, ranks: c_int, unique_id: UniqueIdBytes, rank: c_int,
+        config: ConfigPointer
+    ) {
+        let newcomer = Newcomer { place, ranks, rank, ids: vec![unique_id] };
+        making::join("ncclCommInitRankConfig", newcomer, config)
+    }
+
+    /// Joins, by several ids whose roots share the work.
+    fn ncclCommInitRankScalable | pncclCommInitRankScalable(
+        place: Out<CommHandle>, ranks: c_int, rank: c_int, count: c_int, ids: In<UniqueIdBytes>,
+        config: ConfigPointer
+    ) {
+        let known = usize::try_from(count).ok().filter(|&count| count > 0 && ranks >= 0);
+        let known = known.filter(|&count| count <= ranks.unsigned_abs() as usize);
+        let count = known.ok_or_else(|| Fault::argument(format!(
+            "CommInitRankScalable : nId is {count}, expected 1 to nranks ({ranks})"
+        )))?;
+        let ids = ids.read_all(count);
+        let ids = ids.ok_or_else(|| Fault::null("CommInitRankScalable", "commIds"))?;
+        let newcomer = Newcomer { place, ranks, rank, ids };
+        making::join("ncclCommInitRankScalable", newcomer, config)
+    }
+
+    /// All ranks, one per device, in this process.
+    fn ncclCommInitAll | pncclCommInitAll(
+        place: Out<CommHandle>, count: c_int, devices: In<c_int>
+    ) {
+        if place.is_null() {
+            return Err(Fault::null("CommInitAll", "comms"));
+        }
+        if count < 1 {
+            let text = format!("Invalid device count requested : {count}, expected 1 or more");
+            return Err(Fault::argument(text));
+        }
+        let devices = devices.read_all(count.unsigned_abs() as usize);
+        making::join_all(place, &devices.unwrap_or_else(|| (0..count).collect()))
+    }
+
+    /// A communicator of the ranks of one color.
+    fn ncclCommSplit | pncclCommSplit(
+        comm: CommHandle, color: c_int, key: c_int, place: Out<CommHandle>, config: ConfigPointer
+    ) {
+        making::split(comm, color, key, place, config)
+    }
+
+    /// A communicator of the ranks that are left.
+    fn ncclCommShrink | pncclCommShrink(
+        comm: CommHandle, excluded: In<c_int>, count: c_int, place: Out<CommHandle>,
+        config: ConfigPointer, flags: c_int
+    ) {
+        making::shrink(comm, (excluded, count), place, config, flags)
+    }
+
+    /// No more calls will come; those that came are done.
+    fn ncclCommFinalize | pncclCommFinalize(comm: CommHandle) {
+        if comm == CommHandle::default() {
+            return Ok(Outcome::Done);
+        }
+        let found = handles::find(comm, "CommFinalize")?;
+        found.finalize().map_err(|fault| fault.during("CommFinalize"))?;
+        group::launch(Job::Finalize(found, comm))
+    }
+
+    /// Frees a communicator when its calls are done.
+    fn ncclCommDestroy | pncclCommDestroy(comm: CommHandle) {
+        if comm == CommHandle::default() {
+            return Ok(Outcome::Done);
+        }
+        let found = handles::give_back(comm, "CommDestroy")?;
+        found.wait_idle();
+        group::launch(Job::Destroy(found, comm))
+    }
+
+    /// Frees a communicator at once; its calls give up.
+    fn ncclCommAbort | pncclCommAbort(comm: CommHandle) {
+        if comm == CommHandle::default() {
+            return Ok(Outcome::Done);
+        }
+        let found = handles::give_back(comm, "CommAbort")?;
+        found.abort("ncclCommAbort was called on this rank");
+        group::launch(Job::Release(found, comm))
+    }
+
+    /// Takes a communicator back: its calls give up, and it can only be split, shrunk and destroyed.
+    fn ncclCommRevoke | pncclCommRevoke(comm: CommHandle, flags: c_int) {
+        if flags != 0 {
+            return Err(Fault::argument(format!("CommRevoke : flags are {flags}, expected 0")));
+        }
+        let found = handles::find(comm, "CommRevoke")?;
+        found.revoke("ncclCommRevoke was called on this rank")
+    }
+}

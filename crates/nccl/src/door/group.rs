@@ -1,0 +1,33 @@
+//! Groups of calls.
+
+use crate::abi::layout::SIMULATION_MAGIC;
+use crate::abi::{In, SimulationInfo};
+use crate::fault::Fault;
+use crate::group;
+
+door! {
+    /// Calls of this thread are gathered from now on.
+    fn ncclGroupStart | pncclGroupStart() {
+        group::start();
+        Ok(())
+    }
+
+    /// What was gathered is executed, if this ends the outermost group.
+    fn ncclGroupEnd | pncclGroupEnd() {
+        group::end()
+    }
+
+    /// What was gathered is forgotten. Nobody here knows how long it would have taken.
+    fn ncclGroupSimulateEnd | pncclGroupSimulateEnd(info: In<SimulationInfo>) {
+        group::discard()?;
+        match info.read() {
+            None => Ok(()),
+            Some(info) if info.magic != SIMULATION_MAGIC => Err(Fault::argument(
+                "ncclSimInfo_t argument not initialized via NCCL_SIM_INFO_INITIALIZER",
+            )),
+            Some(_) => Err(Fault::usage(
+                "GroupSimulateEnd : this library does not estimate times; pass NULL to discard",
+            )),
+        }
+    }
+}

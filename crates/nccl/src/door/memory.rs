@@ -1,0 +1,81 @@
+//! Memory: given, registered, shown as windows.
+
+use std::ffi::c_int;
+
+use crate::abi::constant::{WINDOW_ALIGNMENT_BYTES, WINDOW_FLAGS_MAX};
+use crate::abi::{Address, CommHandle, Out};
+use crate::comm::handles;
+use crate::fault::Fault;
+use crate::{memory, place, session};
+
+door! {
+    /// Memory of the current device, or of the host where ranks run there.
+    fn ncclMemAlloc | pncclMemAlloc(address: Out<Address>, bytes: usize) {
+        if address.is_null() {
+            return Err(Fault::null("MemAlloc", "ptr"));
+        }
+        let place = place::current(session::begin().device)?;
+        address.set(memory::allocate(&place, bytes)?);
+        Ok(())
+    }
+
+    /// Frees what `ncclMemAlloc` gave.
+    fn ncclMemFree | pncclMemFree(address: Address) {
+        memory::free(address)
+    }
+
+    /// Announces a buffer. Links have memory of their own, so nothing changes.
+    fn ncclCommRegister | pncclCommRegister(
+        comm: CommHandle, buffer: Address, _bytes: usize, handle: Out<Address>
+    ) {
+        let found = handles::find(comm, "CommRegister")?;
+        if buffer == 0 || handle.is_null() {
+            return Err(Fault::null("CommRegister", if buffer == 0 { "buff" } else { "handle" }));
+        }
+        handle.set(found.registrations.create());
+        Ok(())
+    }
+
+    /// Takes an announcement back.
+    fn ncclCommDeregister | pncclCommDeregister(comm: CommHandle, handle: Address) {
+        take_back("CommDeregister", comm, handle)
+    }
+
+    /// Announces a buffer that all ranks have alike. The window names it here, and leads nowhere on
+    /// a device.
+    fn ncclCommWindowRegister | pncclCommWindowRegister(
+        comm: CommHandle, buffer: Address, _bytes: usize, window: Out<Address>, flags: c_int
+    ) {
+        let found = handles::find(comm, "CommWindowRegister")?;
+        if window.is_null() {
+            return Err(Fault::null("CommWindowRegister", "win"));
+        }
+        if !(0..=WINDOW_FLAGS_MAX).contains(&flags) {
+            let text = format!("CommWindowRegister : window flags {flags} are unknown to 2.28");
+            return Err(Fault::argument(text));
+        }
+        if !buffer.is_multiple_of(WINDOW_ALIGNMENT_BYTES) {
+            let text = format!(
+                "CommWindowRegister : {buffer:#x} is not aligned to {WINDOW_ALIGNMENT_BYTES} bytes"
+            );
+            return Err(Fault::argument(text));
+        }
+        window.set(found.registrations.create());
+        Ok(())
+    }
+
+    /// Takes a window back.
+    fn ncclCommWindowDeregister | pncclCommWindowDeregister(comm: CommHandle, window: Address) {
+        take_back("CommWindowDeregister", comm, window)
+    }
+}
+
+/// Zero is nothing, and can always be taken back.
+fn take_back(operation: &str, comm: CommHandle, handle: Address) -> Result<(), Fault> {
+    let found = handles::find(comm, operation)?;
+    if handle == 0 || found.registrations.remove(handle) {
+        return Ok(());
+    }
+    let text = format!("{operation} : {handle:#x} is not registered with this communicator");
+    Err(Fault::argument(text))
+}

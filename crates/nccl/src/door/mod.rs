@@ -1,0 +1,63 @@
+//! Every function that C can call, by subject.
+//!
+//! A function here checks nothing and decides nothing: it names its arguments, hands them on, and
+//! [`crate::guard`] turns what comes back into a number. Both names of a function are plain exports; where
+//! a profiler defines one of them, the loader takes the profiler's, as it does with weak symbols.
+
+#![allow(non_snake_case, reason = "the names are those of the C interface")]
+
+/// Functions that answer with a result, each under both of its names.
+macro_rules! door {
+    ($(
+        $(#[$note:meta])*
+        fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) $body:block
+    )*) => {$(
+        $(#[$note])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: $kind),*) -> $crate::abi::Code {
+            $crate::guard::answer(stringify!($name), move || $body)
+        }
+
+        #[doc = concat!("[`", stringify!($name), "`] under its second name.")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $twin($($argument: $kind),*) -> $crate::abi::Code {
+            $name($($argument),*)
+        }
+    )*};
+}
+
+/// Functions that answer with something else, each under both of its names.
+macro_rules! door_with_value {
+    ($(
+        $(#[$note:meta])*
+        fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) -> $value:ty $body:block
+    )*) => {$(
+        $(#[$note])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: $kind),*) -> $value $body
+
+        #[doc = concat!("[`", stringify!($name), "`] under its second name.")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $twin($($argument: $kind),*) -> $value {
+            $name($($argument),*)
+        }
+    )*};
+}
+
+pub mod information;
+
+pub mod communicator;
+
+pub mod question;
+
+pub mod collective;
+
+pub mod group;
+
+pub mod operator;
+
+pub mod memory;
+
+pub mod device;
+
+pub mod newer;

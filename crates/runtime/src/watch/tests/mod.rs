@@ -1,0 +1,198 @@
+//! Watches of ranks with real groups and boards, and engines that do what a test tells them.
+
+mod processes;
+mod threads;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::Group;
+
+use super::{Watch, Watched};
+use crate::board::Board;
+use crate::board::tests::{call, run};
+use crate::call::{Call, Operation};
+use crate::engine::{Capacity, Engine, Job, Scaling, Transfer, Waiting};
+use crate::error::Error;
+use crate::settings::{Event, Log};
+
+/// An engine that finishes and waits when it is told so.
+#[derive(Default)]
+pub(crate) struct FakeEngine {
+    finished: AtomicU64,
+    waits: Mutex<Vec<Waiting>>,
+    aborted: AtomicBool,
+}
+
+impl FakeEngine {
+    /// Calls up to `sequence` are done, and nobody waits.
+    pub fn finish(&self, sequence: u64) {
+        self.waits.lock().unwrap().clear();
+        self.finished.store(sequence, Ordering::Release);
+    }
+
+    /// A thread block waits.
+    pub fn wait_for(&self, call: u64, peer: Rank, text: &str) {
+        let waiting = Waiting { call, peer: Some(peer), text: text.to_owned() };
+        self.waits.lock().unwrap().push(waiting);
+    }
+
+    /// Whether it was aborted.
+    pub fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
+    }
+}
+
+impl Engine for FakeEngine {
+    fn capacity(&self) -> &Capacity {
+        unreachable!("a watch does not ask")
+    }
+
+    fn story(&self) -> String {
+        "nothing".to_owned()
+    }
+
+    fn collective(&self, _: &Job<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn transfers(&self, _: &[Transfer], _: u64, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn copy(&self, _: u64, _: u64, _: u64, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn scale(&self, _: &Scaling, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn scratch(&self, _: u64) -> Result<u64, Error> {
+        Ok(0)
+    }
+
+    fn join_streams(&self, _: &[u64]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn release_streams(&self, _: &[u64]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn waits(&self) -> Vec<Waiting> {
+        match self.is_aborted() {
+            true => Vec::new(),
+            false => self.waits.lock().unwrap().clone(),
+        }
+    }
+
+    fn has_finished(&self, call: u64) -> bool {
+        self.finished.load(Ordering::Acquire) >= call
+    }
+
+    fn abort(&self) {
+        self.aborted.store(true, Ordering::Release);
+    }
+
+    fn quiesce(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Remembers what happened.
+#[derive(Default)]
+struct Diary(Mutex<Vec<Event>>);
+
+impl Log for Diary {
+    fn event(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+impl Diary {
+    fn stories(&self) -> Vec<String> {
+        let story = |event: &Event| match event {
+            Event::Story(text) => Some(text.clone()),
+            _ => None,
+        };
+        self.0.lock().unwrap().iter().filter_map(story).collect()
+    }
+
+    fn failures(&self) -> usize {
+        let events = self.0.lock().unwrap();
+        events.iter().filter(|event| matches!(event, Event::Failed(_))).count()
+    }
+}
+
+/// One rank of a communicator whose engine is a fake.
+struct Member {
+    group: Arc<Group>,
+    board: Arc<Board>,
+    engine: Arc<FakeEngine>,
+    failure: Arc<OnceLock<Error>>,
+    diary: Arc<Diary>,
+}
+
+impl Member {
+    /// This rank of `group`.
+    fn new(group: Group) -> Self {
+        let board = Arc::new(Board::join(&group).unwrap());
+        let (engine, failure, diary) = Default::default();
+        Self { group: Arc::new(group), board, engine, failure, diary }
+    }
+
+    fn watch(&self, timeout: Option<Duration>) -> Watch {
+        let (group, board) = (self.group.clone(), self.board.clone());
+        let (failure, log) = (self.failure.clone(), self.diary.clone());
+        let engine = self.engine.clone();
+        Watch::start(Watched { group, board, engine, failure, log }, timeout).unwrap()
+    }
+
+    fn me(&self) -> Rank {
+        self.group.rank()
+    }
+
+    /// Issues the next call, which does not get on, and answers its sequence.
+    fn issue(&self, call: &Call) -> u64 {
+        let sequence = self.board.issued(self.me()) + 1;
+        self.board.post(sequence, call, false);
+        sequence
+    }
+
+    /// Issues a call and waits in it for `peer`.
+    fn issue_and_wait(&self, call: &Call, peer: Rank) {
+        let sequence = self.issue(call);
+        let text = format!("tb0 s0 waits for message 7 from {peer} on ch0");
+        self.engine.wait_for(sequence, peer, &text);
+    }
+
+    /// Waits until the communicator has failed.
+    fn await_failure(&self, most: Duration) -> Error {
+        let since = Instant::now();
+        loop {
+            if let Some(error) = self.failure.get() {
+                return error.clone();
+            }
+            assert!(since.elapsed() < most, "{} has not failed within {most:?}", self.me());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn gather() -> Call {
+    call(Operation::AllGather, 1024)
+}
+
+/// Runs `rank` as every one of `ranks` ranks; nobody goes before all have come to their end.
+fn members<T: Send>(ranks: u32, rank: impl Fn(&Member) -> T + Sync) -> Vec<T> {
+    run(ranks, |group| {
+        let member = Member::new(group);
+        let result = rank(&member);
+        member.group.barrier().unwrap();
+        result
+    })
+}

@@ -1,0 +1,136 @@
+//! Ranks as processes: the test binary runs itself once per rank. (Compiled under `#[cfg(test)]` alone.)
+
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{Group, UNIQUE_ID_BYTES, UniqueId};
+
+use super::{Member, gather};
+use crate::board::tests::{newcomer, settings};
+use crate::error::ErrorKind;
+use crate::watch::request_story;
+
+/// What a rank does; its line of output says how it went.
+type Role = fn(&Member) -> String;
+
+const ROLES: &[(&str, Role)] = &[("victim", victim), ("asked", asked)];
+
+/// Not a test by itself: what a child process runs.
+#[test]
+fn rank_process() {
+    let Ok(role) = env::var("WATCH_ROLE") else { return };
+    let number = |name: &str| env::var(name).unwrap().parse::<u32>().unwrap();
+    let newcomer = newcomer(number("WATCH_RANK"), number("WATCH_RANKS"));
+    let id = id_from_text(&env::var("WATCH_ID").unwrap());
+    let member = Member::new(Group::join(&[id], &newcomer, &settings()).unwrap());
+    let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
+    println!("\nresult: {}", role(&member).replace('\n', "|"));
+}
+
+fn id_from_text(text: &str) -> UniqueId {
+    let byte = |i: usize| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap();
+    let bytes: [u8; UNIQUE_ID_BYTES] = std::array::from_fn(byte);
+    UniqueId::from_bytes(&bytes).unwrap()
+}
+
+/// A process for each rank, all with one role.
+fn spawn(role: &str, ranks: u32) -> Vec<Child> {
+    let id = UniqueId::create(&settings()).unwrap();
+    let id: String = id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let child = |rank: u32| {
+        Command::new(env::current_exe().unwrap())
+            .args(["watch::tests::processes::rank_process", "--exact", "--nocapture"])
+            .env("WATCH_ROLE", role)
+            .env("WATCH_ID", &id)
+            .env("WATCH_RANK", rank.to_string())
+            .env("WATCH_RANKS", ranks.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    (0..ranks).map(child).collect()
+}
+
+/// Waits for the end of `child` and answers what it said.
+#[track_caller]
+fn result(mut child: Child) -> String {
+    let mut output = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    let status = child.wait().unwrap();
+    let result = output.lines().find_map(|line| line.strip_prefix("result: "));
+    assert!(status.success(), "{status}: {output}");
+    result.unwrap().to_owned()
+}
+
+/// Reads lines of `child` until one contains `part`.
+fn await_line(child: &mut Child, part: &str) {
+    let mut output = BufReader::new(child.stdout.as_mut().unwrap());
+    let mut line = String::new();
+    while !line.contains(part) {
+        line.clear();
+        assert!(output.read_line(&mut line).unwrap() > 0, "it ended without saying `{part}`");
+    }
+}
+
+/// Every rank waits for the next one; rank 2 is killed meanwhile.
+fn victim(member: &Member) -> String {
+    let _watch = member.watch(None);
+    member.issue_and_wait(&gather(), Rank((member.me().0 + 1) % member.group.ranks()));
+    member.group.barrier().unwrap();
+    let since = Instant::now();
+    println!("\nready");
+    let error = member.await_failure(Duration::from_secs(30));
+    assert_eq!(error.kind(), ErrorKind::Remote);
+    assert!(member.engine.is_aborted());
+    // Others must see this rank's failure before it goes.
+    thread::sleep(Duration::from_secs(2));
+    format!("{} {error}", since.elapsed().as_millis() - 2000)
+}
+
+#[test]
+fn the_death_of_a_rank_fails_all_others() {
+    let mut children = spawn("victim", 4);
+    let mut killed = children.remove(2);
+    await_line(&mut killed, "ready");
+    killed.kill().unwrap();
+    let pid = killed.id();
+    killed.wait().unwrap();
+    let results: Vec<_> = children.into_iter().map(result).collect();
+    let end = "call 1, allgather of 1024 f32 cannot finish";
+    let cause = format!("r2 (pid {pid}) has died: its connection ended; {end}");
+    let by_r1 = format!("r1 failed: {cause}");
+    let expected = [&by_r1, &cause, &by_r1];
+    for (result, expected) in results.iter().zip(expected) {
+        let (millis, text) = result.split_once(' ').unwrap();
+        assert_eq!(text, *expected);
+        assert!(millis.parse::<u64>().unwrap() < 2000, "{result}");
+    }
+}
+
+/// Rank 0 waits for rank 1, which has nothing to do; someone asks rank 1's process for the story.
+fn asked(member: &Member) -> String {
+    let _watch = member.watch(None);
+    if member.me() == Rank(0) {
+        member.issue_and_wait(&gather(), Rank(1));
+    }
+    member.group.barrier().unwrap();
+    if member.me() == Rank(1) {
+        request_story();
+    }
+    thread::sleep(Duration::from_secs(1));
+    member.group.barrier().unwrap();
+    assert_eq!(member.failure.get(), None);
+    let id = format!("{:016x}", member.group.id());
+    format!("{:?}", member.diary.stories()).replace(&id, "[id]")
+}
+
+#[test]
+fn a_story_is_told_by_the_process_that_is_asked() {
+    let [first, second] = spawn("asked", 2).try_into().unwrap();
+    assert_eq!(result(first), "[]");
+    insta::assert_snapshot!(result(second), @r#"["who waits for whom among the 2 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)\n  => r1 holds up r0: it has not entered call 1 (it has made no call)"]"#);
+}

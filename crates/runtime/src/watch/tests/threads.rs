@@ -1,0 +1,306 @@
+//! Ranks on threads of one process.
+
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+
+use super::{Member, gather, members};
+use crate::board::State;
+use crate::board::check::agree;
+use crate::board::tests::{SUM, call};
+use crate::call::Operation;
+use crate::error::ErrorKind;
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(5);
+
+/// A story without what changes from run to run.
+fn redacted(member: &Member, story: &str) -> String {
+    let pid = format!("pid {}", std::process::id());
+    story.replace(&format!("{:016x}", member.group.id()), "[id]").replace(&pid, "pid [pid]")
+}
+
+/// All stories that `ranks` ranks tell, in the order of ranks, when they do `rank`.
+fn stories(ranks: u32, rank: impl Fn(&Member) + Sync) -> Vec<String> {
+    let told = members(ranks, |member| {
+        rank(member);
+        member.group.barrier().unwrap();
+        let stories = member.diary.stories();
+        stories.iter().map(|story| redacted(member, story)).collect::<Vec<_>>()
+    });
+    told.concat()
+}
+
+fn only(stories: Vec<String>) -> String {
+    assert_eq!(stories.len(), 1, "{stories:#?}");
+    stories.concat()
+}
+
+#[test]
+fn calls_that_get_on_are_left_alone() {
+    members(3, |member| {
+        let watch = member.watch(Some(TIMEOUT));
+        for _ in 0..5 {
+            let sequence = member.issue(&gather());
+            std::thread::sleep(TIMEOUT / 3);
+            member.engine.finish(sequence);
+        }
+        std::thread::sleep(TIMEOUT * 2);
+        let since = Instant::now();
+        drop(watch);
+        assert!(since.elapsed() < Duration::from_millis(200), "{:?}", since.elapsed());
+        assert_eq!((member.failure.get(), member.engine.is_aborted()), (None, false));
+        assert_eq!((member.diary.stories().len(), member.diary.failures()), (0, 0));
+        assert_eq!(member.board.state(member.me()), State::Closed);
+    });
+}
+
+#[test]
+fn eight_ranks_that_time_out_tell_one_story() {
+    let story = only(stories(8, |member| {
+        let watch = member.watch(Some(TIMEOUT));
+        let sequence = member.issue(&gather());
+        member.engine.finish(sequence);
+        if member.me() == Rank(5) {
+            // Its failure would be another story: the others' is over by then.
+            std::thread::sleep(Duration::from_secs(2));
+            assert_eq!(member.failure.get(), None);
+            return;
+        }
+        member.issue_and_wait(&call(Operation::AllReduce(SUM), 64), Rank(5));
+        let error = member.await_failure(LONG);
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let text = error.to_string();
+        let start = "call 2, allreduce of 64 f32 sum, has not moved for 0.3 s: r5 holds up r0-r4, ";
+        assert!(text.starts_with(start), "{text}");
+        assert_eq!(text.ends_with("(r0 tells the whole story)"), member.me() != Rank(0), "{text}");
+        assert!(member.engine.is_aborted());
+        drop(watch);
+        assert_eq!(member.board.state(member.me()), State::Failed);
+    }));
+    insta::assert_snapshot!(story, @"
+    who waits for whom among the 8 ranks of [id], told by r0: call 2, allreduce of 64 f32 sum, has not moved for 0.3 s
+      r0-r4, r6, r7: in call 2, allreduce of 64 f32 sum
+      r5: idle after call 1, allgather of 1024 f32
+      r0-r4, r6, r7: tb0 s0 waits for message 7 from r5 on ch0; r5 has not entered this collective (its last call was #1, allgather of 1024 f32)
+      => r5 holds up r0-r4, r6, r7: it has not entered call 2 (its last call was #1, allgather of 1024 f32)
+    ");
+}
+
+#[test]
+fn a_circle_is_told_once() {
+    let story = only(stories(8, |member| {
+        let _watch = member.watch(Some(TIMEOUT));
+        member.issue_and_wait(&gather(), Rank((member.me().0 + 3) % 8));
+        assert_eq!(member.await_failure(LONG).kind(), ErrorKind::TimedOut);
+    }));
+    insta::assert_snapshot!(story, @"
+    who waits for whom among the 8 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
+      r0-r7: in call 1, allgather of 1024 f32
+      r0 tb0 s0 waits for message 7 from r3 on ch0; r3 waits itself
+      r1 tb0 s0 waits for message 7 from r4 on ch0; r4 waits itself
+      r2 tb0 s0 waits for message 7 from r5 on ch0; r5 waits itself
+      r3 tb0 s0 waits for message 7 from r6 on ch0; r6 waits itself
+      r4 tb0 s0 waits for message 7 from r7 on ch0; r7 waits itself
+      r5 tb0 s0 waits for message 7 from r0 on ch0; r0 waits itself
+      r6 tb0 s0 waits for message 7 from r1 on ch0; r1 waits itself
+      r7 tb0 s0 waits for message 7 from r2 on ch0; r2 waits itself
+      => r0 waits for r3, r3 waits for r6, r6 waits for r1, r1 waits for r4, r4 waits for r7, r7 waits for r2, r2 waits for r5, r5 waits for r0: a circle; do all ranks make their calls in the same order?
+    ");
+}
+
+#[test]
+fn different_calls_are_told_first() {
+    let story = only(stories(4, |member| {
+        let _watch = member.watch(Some(TIMEOUT));
+        let count = if member.me() == Rank(3) { 512 } else { 1024 };
+        let next = Rank((member.me().0 + 1) % 4);
+        member.issue_and_wait(&call(Operation::AllReduce(SUM), count), next);
+        let text = member.await_failure(LONG).to_string();
+        assert!(text.contains(": call 1 differs: r0-r2: allreduce of 1024"), "{text}");
+    }));
+    insta::assert_snapshot!(story, @"
+    who waits for whom among the 4 ranks of [id], told by r0: call 1, allreduce of 1024 f32 sum, has not moved for 0.3 s
+      call 1 differs: r0-r2: allreduce of 1024 f32 sum; r3: allreduce of 512 f32 sum
+      r0-r2: in call 1, allreduce of 1024 f32 sum
+      r3: in call 1, allreduce of 512 f32 sum
+      r0 tb0 s0 waits for message 7 from r1 on ch0; r1 waits itself
+      r1 tb0 s0 waits for message 7 from r2 on ch0; r2 waits itself
+      r2 tb0 s0 waits for message 7 from r3 on ch0; r3 waits itself
+      r3 tb0 s0 waits for message 7 from r0 on ch0; r0 waits itself
+      => make the same call on all ranks
+    ");
+}
+
+#[test]
+fn a_rank_whose_watch_is_stopped_is_told_about() {
+    let story = only(stories(2, |member| {
+        if member.me() == Rank(1) {
+            // No watch, as if its process were stopped.
+            member.issue(&gather());
+            std::thread::sleep(Duration::from_secs(2));
+            return;
+        }
+        let _watch = member.watch(Some(TIMEOUT));
+        member.issue_and_wait(&gather(), Rank(1));
+        member.await_failure(LONG);
+    }));
+    insta::assert_snapshot!(story, @"
+    who waits for whom among the 2 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
+      r0: in call 1, allgather of 1024 f32
+      r1: did not answer (pid [pid]), last issued call 1, allgather of 1024 f32
+      r0 tb0 s0 waits for message 7 from r1 on ch0; r1 did not answer (pid [pid]): its process is stopped or gone (its last call was #1, allgather of 1024 f32)
+      => r1 holds up r0: it did not answer (pid [pid]): its process is stopped or gone (its last call was #1, allgather of 1024 f32)
+    ");
+}
+
+#[test]
+fn an_abort_under_way_is_told_and_reaches_the_others() {
+    let story = only(stories(3, |member| {
+        let watch = member.watch(None);
+        member.issue_and_wait(&gather(), Rank((member.me().0 + 1) % 3));
+        member.group.barrier().unwrap();
+        let since = Instant::now();
+        if member.me() == Rank(1) {
+            watch.abort("ncclCommAbort");
+            assert_eq!(member.await_failure(LONG).kind(), ErrorKind::Aborted);
+            assert!(member.engine.is_aborted() && since.elapsed() < Duration::from_millis(50));
+            return;
+        }
+        let error = member.await_failure(LONG);
+        assert_eq!(error.kind(), ErrorKind::Remote);
+        let expected = "r1 aborted: ncclCommAbort; call 1, allgather of 1024 f32 cannot finish";
+        assert_eq!(error.to_string(), expected);
+        assert!(since.elapsed() >= Duration::from_millis(900), "{:?}", since.elapsed());
+        assert_eq!(member.diary.failures(), 1);
+    }));
+    insta::assert_snapshot!(story, @"
+    who waits for whom among the 3 ranks of [id], told by r1: this rank gives up (ncclCommAbort)
+      r0, r2: in call 1, allgather of 1024 f32
+      r1: aborted (ncclCommAbort), in call 1, allgather of 1024 f32
+      r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has aborted: ncclCommAbort
+      r1 tb0 s0 waits for message 7 from r2 on ch0; r2 waits itself
+      r2 tb0 s0 waits for message 7 from r0 on ch0; r0 waits itself
+      => r1 holds up r0, and through them r1, r2: it has aborted: ncclCommAbort
+    ");
+}
+
+#[test]
+fn an_abort_with_nothing_under_way_harms_nobody() {
+    let stories = stories(2, |member| {
+        let watch = member.watch(None);
+        let sequence = member.issue(&gather());
+        if member.me() == Rank(0) {
+            member.engine.finish(sequence);
+            watch.abort("the job is over");
+            assert_eq!(member.board.state(Rank(0)), State::Closed);
+        }
+        std::thread::sleep(Duration::from_millis(1500));
+        // The other rank has not finished, but need not wait for the first one.
+        assert_eq!(member.failure.get().is_some(), member.me() == Rank(0));
+    });
+    assert_eq!(stories, [""; 0]);
+}
+
+/// Rank 0 leaves after one call; what the others do goes on for a while.
+fn with_a_rank_that_left(ranks: u32, other: impl Fn(&Member, u64) + Sync) {
+    members(ranks, |member| {
+        let watch = member.watch(None);
+        let sequence = member.issue(&gather());
+        if member.me() == Rank(0) {
+            member.engine.finish(sequence);
+            drop(watch);
+            return std::thread::sleep(Duration::from_millis(2000));
+        }
+        other(member, sequence);
+    });
+}
+
+#[test]
+fn a_rank_that_left_is_not_missed_by_those_who_wait_for_others() {
+    with_a_rank_that_left(3, |member, sequence| {
+        let other = Rank(3 - member.me().0);
+        member.engine.wait_for(sequence, other, "tb0 s0 waits");
+        std::thread::sleep(Duration::from_millis(2000));
+        assert_eq!(member.failure.get(), None);
+    });
+}
+
+#[test]
+fn a_rank_that_left_is_missed_in_the_next_collective() {
+    with_a_rank_that_left(2, |member, sequence| {
+        member.engine.finish(sequence);
+        member.issue(&gather());
+        let text = member.await_failure(LONG).to_string();
+        let end = "call 2, allgather of 1024 f32 cannot finish";
+        assert_eq!(text, format!("r0 has left the communicator; {end}"));
+    });
+}
+
+#[test]
+fn a_rank_that_left_is_missed_by_those_who_wait_for_it() {
+    with_a_rank_that_left(2, |member, sequence| {
+        member.engine.finish(sequence);
+        member.board.post_transfers(2, &[call(Operation::Receive(Rank(0)), 1)]);
+        member.engine.wait_for(2, Rank(0), "waits for a message from r0");
+        let text = member.await_failure(LONG).to_string();
+        let end = "receive of 1 f32 from r0 cannot finish";
+        assert_eq!(text, format!("r0 has left the communicator; {end}"));
+    });
+}
+
+#[test]
+fn checked_calls_end_with_the_failure_of_a_late_rank() {
+    let story = only(stories(3, |member| {
+        let watch = member.watch((member.me() != Rank(2)).then_some(TIMEOUT));
+        if member.me() == Rank(2) {
+            std::thread::sleep(Duration::from_secs(2));
+            return;
+        }
+        member.issue(&gather());
+        let error = agree(&member.board, 1, &member.failure).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let text = error.to_string();
+        let expected = "r2 holds up r0, r1: it has not entered call 1 (it has made no call)";
+        assert!(text.contains(expected), "{text}");
+        drop(watch);
+    }));
+    insta::assert_snapshot!(story, @"
+    who waits for whom among the 3 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
+      r0, r1: in call 1, allgather of 1024 f32
+      r2: has made no call
+      r0, r1: waits for r2 to make this call, to compare the arguments; r2 has not entered this collective (it has made no call)
+      => r2 holds up r0, r1: it has not entered call 1 (it has made no call)
+    ");
+}
+
+#[test]
+fn a_failure_that_somebody_else_set_is_shown_to_all() {
+    members(2, |member| {
+        let _watch = member.watch(None);
+        member.issue(&gather());
+        if member.me() == Rank(1) {
+            let error = crate::error::Error::new(ErrorKind::Cuda, "the device is on fire");
+            member.failure.set(error).unwrap();
+            return std::thread::sleep(Duration::from_millis(300));
+        }
+        let error = member.await_failure(LONG);
+        let expected =
+            "r1 failed: the device is on fire; call 1, allgather of 1024 f32 cannot finish";
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Remote, expected));
+    });
+}
+
+#[test]
+fn the_first_failure_counts() {
+    members(1, |member| {
+        let watch = member.watch(None);
+        let error = |text: &str| crate::error::Error::new(ErrorKind::Cuda, text);
+        watch.fail(error("first"));
+        watch.fail(error("second"));
+        watch.abort("third");
+        assert_eq!(member.failure.get(), Some(&error("first")));
+        assert_eq!((member.diary.failures(), member.board.reason(Rank(0)).as_str()), (1, "first"));
+        assert!(member.engine.is_aborted());
+    });
+}
