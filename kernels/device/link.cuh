@@ -1,18 +1,22 @@
 // The ends of links: who may write a slot, who may read it, and since when.
 //
-// A link is a ring of slots in the receiver's memory. Message `n`, counted from 1 over the life of the
-// link, uses slot `(n - 1) % depth`. The sender writes a slot when the receiver's count of messages
-// taken (the head, which lies with the sender) says that it is free. The receiver reads it
+// A link is a wire: a ring of slots in the receiver's memory. Message `n`, counted from 1 over the life
+// of the wire, uses slot `(n - 1) % depth`. The sender writes a slot when the receiver's count of
+// messages taken says that it is free. The receiver reads it
 //
-// * under protocol Simple when the sender's count of messages posted (the tail, which lies with the
-//   receiver) covers it;
+// * under protocol Simple when the sender's count of messages posted covers it;
 // * under LL and LL128 packet by packet: each carries the number of its message beside the data.
 //
-// Memory order. Simple: the sender releases the tail at system scope after a barrier of its thread
+// Each end writes its count where the other end sees it. The receiver does so at the start of whatever
+// it does next: the next message of its thread block, before it waits for anything, or the next launch
+// that opens the wire. A sender never needs the count of a launch's last message before that, and no
+// kernel ends with a store that still has to cross the wire.
+//
+// Memory order. Simple: the sender releases its count at system scope after a barrier of its thread
 // block, and one thread of the receiver acquires it before one, so all that the sender's block did
 // before is seen by all that the receiver's block does after. Packets order the data they carry and
-// nothing else. The head is relaxed under every protocol: what was read from the slot has arrived in
-// registers, and has been used, before the barrier that precedes the store.
+// nothing else. The receiver's count is relaxed under every protocol: what was read from the slot has
+// arrived in registers, and has been used, before the barrier that precedes the store.
 #pragma once
 
 #include "wait.cuh"
@@ -23,53 +27,69 @@ namespace msccl {
 // barriers.
 struct Link {
     u64 slots;
-    u64 tail;
-    u64 head;
-    u64 counter;
+    u64 far;      // where the other end sees this end's count
+    u64 entry;    // this end's `msccl_wire_end`
     u64 count;    // messages begun by this end
     u64 seen;     // the other end's count when last read: never more than it is
     u64 address;  // the slot of the message at hand
-    u32 slot;     // the slot of the next message
 };
 
-// How the links of a launch are shaped.
+// How the wires of a launch are shaped.
 struct LinkShape {
-    u32 depth;
+    u32 depth;  // a power of two
     u32 slot_bytes;
 };
 
-__device__ inline void open_link(Link& link, u64 entry, LinkShape shape) {
-    ptx::Words4 first = ptx::ld_constant_4u32(entry);
-    ptx::Words4 second = ptx::ld_constant_4u32(entry + 16);
-    link.slots = u64(first.y) << 32 | first.x;
-    link.tail = u64(first.w) << 32 | first.z;
-    link.head = u64(second.y) << 32 | second.x;
-    link.counter = u64(second.w) << 32 | second.z;
-    link.count = ptx::ld_relaxed_gpu_u64(link.counter);
-    link.seen = 0;
-    link.slot = u32(link.count % shape.depth);
+// A table of wire ends.
+struct WireTable {
+    u64 entries;
+    u32 ranks;
+    u32 wires;
+
+    // The end of wire `wire` from (`out`: to) `peer`.
+    __device__ u64 entry(bool out, u32 peer, u32 wire) const {
+        return entries + sizeof(msccl_wire_end) * ((u64(out) * ranks + peer) * wires + wire);
+    }
+};
+
+constexpr u64 SEEN = 16;
+constexpr u64 COUNT = 24;
+static_assert(__builtin_offsetof(msccl_wire_end, seen) == SEEN &&
+                  __builtin_offsetof(msccl_wire_end, count) == COUNT,
+              "msccl_wire_end");
+
+// Takes up a wire where the launch before left it.
+__device__ inline void open_link(Link& link, u64 entry, bool out) {
+    ptx::Doubles2 places = ptx::ld_relaxed_sys_2u64(entry);
+    ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(entry + SEEN);
+    // The receiver has acquired no message yet.
+    u64 seen = out ? counts.x : 0;
+    link = {places.x, places.y, entry, counts.y, seen, 0};
+    if (!out) ptx::st_relaxed_sys_u64(link.far, link.count);
 }
 
 // The next launch goes on where this one ends.
-__device__ inline void close_link(const Link& link) { ptx::st_weak_u64(link.counter, link.count); }
+__device__ inline void close_link(const Link& link) {
+    ptx::st_weak_u64(link.entry + COUNT, link.count);
+}
 
 // Takes up the next message: its slot is `link.address`, its number `link.count`.
 __device__ inline void advance(Link& link, LinkShape shape) {
-    link.address = link.slots + u64(link.slot) * shape.slot_bytes;
-    link.slot = link.slot + 1 == shape.depth ? 0 : link.slot + 1;
+    link.address = link.slots + (link.count & (shape.depth - 1)) * shape.slot_bytes;
     link.count += 1;
 }
 
 // Receiver: begins the next message. With `TAILS`, waits until it has been posted, and acquires it;
-// otherwise its packets tell. False when the kernel is to end.
+// otherwise its packets tell. `subject` names the link in `msccl_progress`. False when the kernel is
+// to end.
 template <bool TAILS>
-__device__ inline bool begin_receive(Link& link, LinkShape shape, u32 number, Watch& watch) {
+__device__ inline bool begin_receive(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     if constexpr (TAILS) {
         Wait wait;
         while (link.seen <= link.count) {
-            link.seen = ptx::ld_acquire_sys_u64(link.tail);
+            link.seen = ptx::ld_acquire_sys_u64(link.entry + SEEN);
             if (link.seen > link.count) break;
-            if (!wait.again(watch, {MSCCL_WAITING_MESSAGE, number, link.count})) return false;
+            if (!wait.again(watch, {MSCCL_WAITING_MESSAGE, subject, link.count})) return false;
         }
         wait.over(watch);
     }
@@ -78,13 +98,12 @@ __device__ inline bool begin_receive(Link& link, LinkShape shape, u32 number, Wa
 }
 
 // Sender: begins the next message when there is a slot for it. False when the kernel is to end.
-template <bool TAILS>
-__device__ inline bool begin_send(Link& link, LinkShape shape, u32 number, Watch& watch) {
+__device__ inline bool begin_send(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     Wait wait;
     while (link.count >= link.seen + shape.depth) {
-        link.seen = TAILS ? ptx::ld_acquire_sys_u64(link.head) : ptx::ld_relaxed_sys_u64(link.head);
+        link.seen = ptx::ld_relaxed_sys_u64(link.entry + SEEN);
         if (link.count < link.seen + shape.depth) break;
-        if (!wait.again(watch, {MSCCL_WAITING_ROOM, number, link.count})) return false;
+        if (!wait.again(watch, {MSCCL_WAITING_ROOM, subject, link.count})) return false;
     }
     wait.over(watch);
     advance(link, shape);
@@ -93,13 +112,12 @@ __device__ inline bool begin_send(Link& link, LinkShape shape, u32 number, Watch
 
 // Receiver, after a barrier: `message` has been read by the whole thread block.
 __device__ inline void end_receive(const Link& link, u64 message) {
-    ptx::st_relaxed_sys_u64(link.head, message);
+    ptx::st_relaxed_sys_u64(link.far, message);
 }
 
-// Sender, after a barrier: `message` has been written by the whole thread block.
-template <bool TAILS>
+// Sender under protocol Simple, after a barrier: `message` has been written by the whole thread block.
 __device__ inline void end_send(const Link& link, u64 message) {
-    if constexpr (TAILS) ptx::st_release_sys_u64(link.tail, message);
+    ptx::st_release_sys_u64(link.far, message);
 }
 
 }  // namespace msccl

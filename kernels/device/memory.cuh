@@ -27,15 +27,13 @@ struct Pack {
     u32 word[WORDS];
 };
 
-// An operand of a step at the chunk and round at hand.
-struct alignas(16) Operand {
-    u64 address;  // its first byte: in a buffer, or in the slot of a message
-    u64 message;  // of a link: the message's number, counted from 1
+// Some bytes of memory. One load from shared memory fetches it.
+struct alignas(16) Span {
+    u64 address;  // the first byte
     u32 limit;    // bytes that exist; loads beyond give zero, stores beyond are dropped
-    u32 traits;   // `Operand::` bits
-    u32 link;     // of a link: its number in the thread block
+    u32 traits;   // `Span::` bits
 
-    // It is a link.
+    // It is in a message of a link.
     static constexpr u32 LINK = 1;
     // Its address is a multiple of 16.
     static constexpr u32 ALIGNED = 2;
@@ -46,6 +44,12 @@ struct alignas(16) Operand {
     __device__ bool whole(u32 offset, u32 bytes) const {
         return (traits & ALIGNED) && offset + bytes <= limit;
     }
+};
+
+// An operand of a step at the chunk and round at hand.
+struct Operand : Span {
+    u64 message;  // of a link: the message's number, counted from 1
+    u32 link;     // of a link: its number in the thread block
 };
 
 enum class Coherence { WEAK, GPU };
@@ -134,7 +138,7 @@ __device__ __noinline__ void store_piecewise(u64 address, u32 offset, u32 limit,
 
 // The bytes of `from` from `offset` on, whose elements have `BYTES` bytes.
 template <int BYTES, int WORDS, Coherence COHERENCE>
-__device__ inline Pack<WORDS> load(const Operand& from, u32 offset) {
+__device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
     if (from.whole(offset, 4 * WORDS)) {
         return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
     }
@@ -142,7 +146,7 @@ __device__ inline Pack<WORDS> load(const Operand& from, u32 offset) {
 }
 
 template <int BYTES, int WORDS>
-__device__ inline void store(const Operand& to, u32 offset, const Pack<WORDS>& pack) {
+__device__ inline void store(const Span& to, u32 offset, const Pack<WORDS>& pack) {
     if (to.whole(offset, 4 * WORDS)) {
         store_whole(to.address + offset, pack);
     } else {

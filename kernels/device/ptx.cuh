@@ -12,15 +12,11 @@ using u16 = unsigned short;
 using u32 = unsigned;
 using u64 = unsigned long long;
 
-struct Words4 {
+struct alignas(16) Words4 {
     u32 x, y, z, w;
 };
 
-struct Words2 {
-    u32 x, y;
-};
-
-struct Doubles2 {
+struct alignas(16) Doubles2 {
     u64 x, y;
 };
 
@@ -47,15 +43,6 @@ __device__ inline u64 ld_relaxed_sys_u64(u64 address) {
 __device__ inline u32 ld_relaxed_sys_u32(u64 address) {
     u32 value;
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-    return value;
-}
-
-__device__ inline Words4 ld_relaxed_sys_4u32(u64 address) {
-    Words4 value;
-    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                 : "l"(address)
-                 : "memory");
     return value;
 }
 
@@ -148,12 +135,6 @@ __device__ inline void st_relaxed_sys_u64(u64 address, u64 value) {
 
 __device__ inline void st_relaxed_sys_u32(u64 address, u32 value) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
-}
-
-__device__ inline void st_relaxed_sys_4u32(u64 address, Words4 value) {
-    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address),
-                 "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
-                 : "memory");
 }
 
 __device__ inline void st_relaxed_sys_2u64(u64 address, Doubles2 value) {

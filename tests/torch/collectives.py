@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 
+sys.dont_write_bytecode = True
 import launch
 
 CHECKS = []

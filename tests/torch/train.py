@@ -11,8 +11,10 @@ collective library adds, and by nothing else.
 import argparse
 import json
 import os
+import sys
 import time
 
+sys.dont_write_bytecode = True
 import launch
 
 VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS = 64, 64, 128, 4, 3

@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`Workload`] and [`Case`] are what is called; [`Truth`] is what must come out;
 //! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
-//! [`Report`] is what it gave, and [`Layout`] the table of it.
+//! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
+//! [`svg`] its picture.
 //!
 //! # Guarantees
 //!
@@ -24,7 +25,9 @@ mod connection;
 mod crew;
 mod element;
 mod error;
+mod json;
 mod machine;
+mod plot;
 mod protocol;
 mod report;
 mod run;
@@ -36,7 +39,9 @@ mod workload;
 pub use case::{Case, Placement, Sizes, Step, Sweep};
 pub use element::{ElementType, Redop};
 pub use error::Error;
+pub use json::ReportJson;
 pub use machine::{Gpu, Machine, Place, Wish};
+pub use plot::svg;
 pub use protocol::{Method, Quantiles, Sample};
 pub use report::{Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Spread};
 pub use run::{Audience, Contestant, Plan, run};

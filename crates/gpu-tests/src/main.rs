@@ -16,6 +16,7 @@ mod examples;
 mod machine;
 mod oracle;
 mod random_program;
+mod runner;
 mod sections;
 mod tally;
 mod trial;

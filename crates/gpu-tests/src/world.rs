@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Choice, Filter, UniqueId};
 use msccl_gpu::Stream;
-use msccl_registry::File;
 use msccl_runtime::{Batch, Call, Communicator, ErrorKind, PlaceOfRank, Settings, submit};
 
 use crate::Trouble;
@@ -65,17 +64,24 @@ pub fn settings() -> Settings {
 impl World {
     /// Joins `ranks` ranks, each with `settings` but for place and log.
     pub fn join(machine: &Machine, ranks: u32, settings: &Settings) -> Result<Self, Trouble> {
-        let diary = Arc::new(Diary::default());
+        Self::join_telling(machine, ranks, settings, &Arc::default())
+    }
+
+    /// As [`World::join`], with a diary that may have entries.
+    pub fn join_telling(
+        machine: &Machine,
+        ranks: u32,
+        settings: &Settings,
+        diary: &Arc<Diary>,
+    ) -> Result<Self, Trouble> {
         let id = UniqueId::create(&settings.fabric)?;
-        let settings =
-            |rank| Settings { place: machine.place(rank), log: diary.clone(), ..settings.clone() };
         let joined = on_threads((0..ranks).map(|rank| {
-            let settings = settings(rank);
+            let (place, log) = (machine.place(rank), diary.clone());
+            let settings = Settings { place, log, ..settings.clone() };
             move || Seat::join(id, Rank(rank), ranks, &settings)
         }));
-        let seats = first_failure(joined)?;
-        let files: &[File] = &settings(0).files;
-        Ok(Self { seats, diary: diary.clone(), oracle: Oracle::new(ranks, files) })
+        let (seats, diary) = (first_failure(joined)?, diary.clone());
+        Ok(Self { seats, diary, oracle: Oracle::new(ranks, &settings.files) })
     }
 
     /// How many ranks there are.

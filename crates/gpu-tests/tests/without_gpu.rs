@@ -1,5 +1,7 @@
 //! The program as `cargo test` runs it: on the host, and where there may be no GPU.
 
+#![allow(clippy::unwrap_used)] // Clippy knows test functions, not what they call.
+
 use std::process::{Command, Output};
 
 fn run(arguments: &[&str]) -> (Option<i32>, String) {

@@ -138,7 +138,12 @@ fn link_limits(algorithm: &Algorithm, target: &Target) -> Result<LinkLimits, Too
     let shape = target.link(algorithm.protocol);
     let LinkShape { depth, message_bytes, packing } = shape;
     let steps = algorithm.thread_blocks().flat_map(|(_, _, block)| &block.steps);
-    let count_max = steps.map(|step| step.count).max().unwrap_or(0);
+    // What only moves within a rank needs to fit no message.
+    let on_links = steps.filter(|step| {
+        let mut places = step.sources.iter().chain(&step.destinations);
+        places.any(|place| matches!(place, Place::Link(_)))
+    });
+    let count_max = on_links.map(|step| step.count).max().unwrap_or(0);
     let word = |what, bytes| u32::try_from(bytes).map_err(|_| TooLarge::word(what, bytes));
     Ok(LinkLimits {
         depth,

@@ -7,7 +7,7 @@ use msccl_collective::{DataType, Protocol};
 use msccl_registry::Wanted;
 use msccl_runtime::{Settings, Wish};
 
-use super::{Bench, Section, every_collective, placements, run_all};
+use super::{Bench, Section, every_collective, placements};
 use crate::case::Case;
 use crate::oracle::Oracle;
 use crate::tally::Tally;
@@ -62,20 +62,15 @@ fn force(
         protocol: Some(protocol),
         instances: Some(instances),
     };
-    let join = || bench.world(&Settings { wish, ..settings() });
-    let Some(mut world) = tally.need(|| setting.clone(), join) else { return };
+    let mut runner = bench.runner(Settings { wish, ..settings() }, setting);
     for wanted in every_collective(bench.ranks) {
         for &in_place in placements(wanted) {
             if oracle.entry(name, wanted, in_place).is_some() {
-                let cases = cases(bench, wanted, in_place);
-                run_all(&mut world, cases, name, &setting, tally);
+                runner.run(cases(bench, wanted, in_place), name, tally);
             }
         }
     }
-    let told = world.diary.tells_of(name);
-    let honoured =
-        || if told { Ok(()) } else { Err("the log tells of no call that it served".into()) };
-    tally.check(|| setting.clone(), honoured);
+    runner.check_served_by(name, tally);
 }
 
 fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {

@@ -3,7 +3,7 @@
 use msccl_collective::{DataType, Protocol};
 use msccl_runtime::{Settings, Wish};
 
-use super::{Bench, Section, every_collective, placements, run_all};
+use super::{Bench, Section, every_collective, placements};
 use crate::case::Case;
 use crate::tally::Tally;
 use crate::world::settings;
@@ -31,9 +31,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
     for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
         let wish = Wish { protocol, ..Wish::default() };
         let setting = protocol.map_or("any protocol", Protocol::name);
-        let join = || bench.world(&Settings { wish, ..settings() });
-        let Some(mut world) = tally.need(|| setting.to_owned(), join) else { continue };
-        run_all(&mut world, cases(bench), "", setting, tally);
+        let mut runner = bench.runner(Settings { wish, ..settings() }, setting);
+        runner.run(cases(bench), "", tally);
     }
 }
 

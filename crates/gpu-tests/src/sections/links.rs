@@ -3,7 +3,7 @@
 use msccl_collective::{DataType, Protocol};
 use msccl_runtime::{Settings, Wish};
 
-use super::{Bench, Section, every_collective, placements, run_all};
+use super::{Bench, Section, every_collective, placements};
 use crate::case::Case;
 use crate::tally::Tally;
 use crate::world::settings;
@@ -21,8 +21,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     }
     for protocol in Protocol::ALL {
         let wish = Wish { protocol: Some(protocol), ..Wish::default() };
-        let join = || bench.world(&Settings { wish, peer_memory: false, ..settings() });
-        let Some(mut world) = tally.need(|| protocol.to_string(), join) else { continue };
+        let settings = Settings { wish, peer_memory: false, ..settings() };
         let mut cases = Vec::new();
         for wanted in every_collective(bench.ranks) {
             for &in_place in placements(wanted) {
@@ -32,6 +31,6 @@ fn run(bench: &Bench, tally: &mut Tally) {
                 }
             }
         }
-        run_all(&mut world, cases, "", protocol.name(), tally);
+        bench.runner(settings, protocol.name()).run(cases, "", tally);
     }
 }

@@ -3,11 +3,12 @@
 use msccl_collective::{DataType, Protocol};
 use msccl_runtime::{Settings, Wish};
 
-use super::{Bench, Section, every_collective, placements, run_all};
+use super::{Bench, Section, every_collective, placements};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::runner::Runner;
 use crate::tally::Tally;
-use crate::world::{World, settings};
+use crate::world::settings;
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -26,8 +27,6 @@ fn run(bench: &Bench, tally: &mut Tally) {
             let setting = format!("{ranks} ranks, {}", protocol.map_or("any", Protocol::name));
             let wish = Wish { protocol, ..Wish::default() };
             let settings = Settings { wish, ..settings() };
-            let join = || World::join(&machine, ranks, &settings);
-            let Some(mut world) = tally.need(|| setting.clone(), join) else { continue };
             let mut cases = Vec::new();
             for wanted in every_collective(ranks) {
                 for &in_place in placements(wanted) {
@@ -37,7 +36,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
                     }
                 }
             }
-            run_all(&mut world, cases, "", &setting, tally);
+            Runner::new(&machine, ranks, settings, setting).run(cases, "", tally);
         }
     }
 }

@@ -20,8 +20,8 @@ use msccl_registry::Wanted;
 use msccl_runtime::Settings;
 
 use crate::Trouble;
-use crate::case::Case;
 use crate::machine::Machine;
+use crate::runner::Runner;
 use crate::tally::Tally;
 use crate::world::World;
 
@@ -78,6 +78,11 @@ impl Bench {
         if self.quick { quick } else { full }
     }
 
+    /// A runner of the usual number of ranks.
+    fn runner(&self, settings: Settings, name: impl Into<String>) -> Runner<'_> {
+        Runner::new(&self.machine, self.ranks, settings, name)
+    }
+
     /// A world of the usual number of ranks.
     fn world(&self, settings: &Settings) -> Result<World, Trouble> {
         World::join(&self.machine, self.ranks, settings)
@@ -107,21 +112,4 @@ fn combines(wanted: Wanted) -> bool {
 /// Whether calls in place mean something: there is no all-to-all in place in the C API.
 fn placements(wanted: Wanted) -> &'static [bool] {
     if wanted == Wanted::AllToAll { &[false] } else { &[false, true] }
-}
-
-/// Runs every case until the world fails; `setting` is what the world is, for failures.
-fn run_all(
-    world: &mut World,
-    cases: impl IntoIterator<Item = Case>,
-    algorithm: &str,
-    setting: &str,
-    tally: &mut Tally,
-) {
-    for case in cases {
-        let name = || format!("{setting}: {}", case.story());
-        tally.check(name, || world.run(&case, algorithm));
-        if world.has_failed() {
-            return;
-        }
-    }
 }

@@ -9,7 +9,7 @@ use msccl_ir::text;
 use msccl_registry::{File, Wanted};
 use msccl_runtime::Settings;
 
-use super::{Bench, Section, run_all};
+use super::{Bench, Section};
 use crate::Trouble;
 use crate::case::Case;
 use crate::dice::Dice;
@@ -17,7 +17,7 @@ use crate::examples::{Loadable, loadable, wanted};
 use crate::oracle::Oracle;
 use crate::random_program::random_algorithm;
 use crate::tally::Tally;
-use crate::world::{World, settings};
+use crate::world::settings;
 
 /// Random programs.
 pub const RANDOM: Section = Section {
@@ -98,25 +98,21 @@ fn run_examples(bench: &Bench, tally: &mut Tally) {
 fn run_files(bench: &Bench, files: Vec<Loadable>, tally: &mut Tally) {
     let loaded: Vec<_> = files.iter().map(|loadable| loadable.file.clone()).collect();
     let names = || loaded.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ");
-    let refused = Oracle::new(bench.ranks, &loaded).refused();
+    let oracle = Oracle::new(bench.ranks, &loaded);
+    let refused = oracle.refused();
     let accepted = || if refused.is_empty() { Ok(()) } else { Err(refused.join("; ").into()) };
     tally.check(names, accepted);
     let settings = Settings { files: loaded.clone(), ..settings() };
-    let Some(mut world) = tally.need(names, || bench.world(&settings)) else { return };
+    let mut runner = bench.runner(settings, names());
     for Loadable { file, wanted, in_place } in &files {
-        let cases = cases(bench, &world, &file.name, *wanted, *in_place);
-        run_all(&mut world, cases, &file.name, &file.name, tally);
-        if world.has_failed() {
-            return;
-        }
-        let told = world.diary.tells_of(&file.name);
-        let served = || if told { Ok(()) } else { Err("no call was served by it".into()) };
-        tally.check(|| file.name.clone(), served);
+        let cases = cases(bench, &oracle, &file.name, *wanted, *in_place);
+        runner.run(cases, &file.name, tally);
+        runner.check_served_by(&file.name, tally);
     }
 }
 
-fn cases(bench: &Bench, world: &World, name: &str, wanted: Wanted, in_place: bool) -> Vec<Case> {
-    let Some(entry) = world.oracle.entry(name, wanted, in_place) else { return Vec::new() };
+fn cases(bench: &Bench, oracle: &Oracle, name: &str, wanted: Wanted, in_place: bool) -> Vec<Case> {
+    let Some(entry) = oracle.entry(name, wanted, in_place) else { return Vec::new() };
     // Where not every count is served, a built-in would serve the others.
     let chunks = match entry.verified.facts().serves_any_count {
         true => 1,

@@ -2,7 +2,7 @@
 
 use msccl_collective::DataType;
 
-use super::{Bench, Section, combines, every_collective, run_all};
+use super::{Bench, Section, combines, every_collective};
 use crate::case::{Case, Residence};
 use crate::tally::Tally;
 use crate::world::settings;
@@ -15,9 +15,6 @@ pub const SECTION: Section = Section {
 };
 
 fn run(bench: &Bench, tally: &mut Tally) {
-    let Some(mut world) = tally.need(|| "a world".to_owned(), || bench.world(&settings())) else {
-        return;
-    };
     let mut cases = Vec::new();
     for wanted in every_collective(bench.ranks).into_iter().filter(|wanted| combines(*wanted)) {
         for data_type in DataType::ALL {
@@ -31,5 +28,5 @@ fn run(bench: &Bench, tally: &mut Tally) {
             }
         }
     }
-    run_all(&mut world, cases, "", "scaled", tally);
+    bench.runner(settings(), "scaled").run(cases, "", tally);
 }

@@ -5,7 +5,7 @@ use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_registry::Wanted;
 use msccl_runtime::{Settings, Wish};
 
-use super::{Bench, Section, combines, every_collective, run_all};
+use super::{Bench, Section, combines, every_collective};
 use crate::case::Case;
 use crate::tally::Tally;
 use crate::world::settings;
@@ -23,19 +23,16 @@ const ORDERED: (&str, [Wanted; 2]) = ("/ring", [Wanted::AllReduce, Wanted::Reduc
 fn run(bench: &Bench, tally: &mut Tally) {
     for protocol in Protocol::ALL {
         let wish = Wish { protocol: Some(protocol), ..Wish::default() };
-        let join = || bench.world(&Settings { wish: wish.clone(), ..settings() });
-        if let Some(mut world) = tally.need(|| protocol.to_string(), join) {
-            let exact = every_collective(bench.ranks).into_iter();
-            let exact = exact.flat_map(|wanted| cases(bench, wanted, false));
-            run_all(&mut world, exact, "", protocol.name(), tally);
-        }
+        let settings = Settings { wish, ..settings() };
+        let exact = every_collective(bench.ranks).into_iter();
+        let exact = exact.flat_map(|wanted| cases(bench, wanted, false));
+        bench.runner(settings.clone(), protocol.name()).run(exact, "", tally);
+
         let (name, collectives) = ORDERED;
-        let wish = Wish { algorithm: Some(name.to_owned()), ..wish };
-        let join = || bench.world(&Settings { wish, ..settings() });
-        if let Some(mut world) = tally.need(|| format!("{protocol} {name}"), join) {
-            let rounded = collectives.into_iter().flat_map(|wanted| cases(bench, wanted, true));
-            run_all(&mut world, rounded, name, protocol.name(), tally);
-        }
+        let wish = Wish { algorithm: Some(name.to_owned()), ..settings.wish };
+        let rounded = collectives.into_iter().flat_map(|wanted| cases(bench, wanted, true));
+        let settings = Settings { wish, ..settings };
+        bench.runner(settings, protocol.name()).run(rounded, name, tally);
     }
 }
 

@@ -87,10 +87,11 @@ fn rest(looks: u32) {
 /// call of that sequence.
 pub(crate) fn waits(board: &Board) -> Vec<Waiting> {
     let number = board.agreeing.load(Ordering::Acquire);
-    let Some(posted) = board.collective(board.me(), number) else { return Vec::new() };
     let late = board.ranks().filter(|rank| board.collectives(*rank) < number);
+    let posted = board.collective(board.me(), number);
+    let call = posted.map_or_else(|| board.issued(board.me()), |posted| posted.sequence);
     let waiting = |rank| Waiting {
-        call: posted.sequence,
+        call,
         peer: Some(rank),
         text: format!("waits for {rank} to make this call, to compare the arguments"),
     };

@@ -4,21 +4,25 @@ use msccl_fabric::{Abort, Rings};
 
 use crate::error::{Error, ErrorKind};
 
-/// The flag of this rank, and the rings by which ranks tell one another.
+/// The flags of this rank, and the rings by which ranks tell one another.
 pub(super) struct Alarm {
-    abort: Abort,
+    /// Raised by the caller, who may have other uses for it.
+    callers: Abort,
+    /// Raised by this rank alone.
+    own: Abort,
     /// Those on which this rank receives, then those of its peers.
     rings: Vec<Rings>,
 }
 
 impl Alarm {
-    pub fn new(abort: Abort, rings: Vec<Rings>) -> Self {
-        Self { abort, rings }
+    /// An alarm that watches `callers` as well.
+    pub fn new(callers: Abort, rings: Vec<Rings>) -> Self {
+        Self { callers, own: Abort::new(), rings }
     }
 
     /// Ends all waits of this rank, and those of its peers at wires, from now on. Never waits.
     pub fn raise(&self, reason: &str) {
-        self.abort.raise(reason);
+        self.own.raise(reason);
         self.stop_peers();
     }
 
@@ -29,7 +33,7 @@ impl Alarm {
 
     /// Whether waiting still makes sense.
     pub fn check(&self) -> Result<(), Error> {
-        if let Some(reason) = self.abort.reason() {
+        if let Some(reason) = self.callers.reason().or(self.own.reason()) {
             return Err(Error::new(ErrorKind::Aborted, format!("aborted ({reason})")));
         }
         // All ranks hold all rings, so a look at one's own is enough.

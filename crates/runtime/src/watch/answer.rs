@@ -6,6 +6,7 @@
 
 use msccl_collective::Rank;
 
+use super::progress::Progress;
 use crate::board::{ANSWER_BYTES, Board, State};
 use crate::engine::Waiting;
 
@@ -34,8 +35,8 @@ pub(super) struct Wait {
 }
 
 impl Answer {
-    /// What this rank of `board` says, of whose calls those up to `finished` are done.
-    pub fn new(board: &Board, finished: u64, waits: &[Waiting]) -> Self {
+    /// What this rank of `board` says, whose calls have come as far as `progress`.
+    pub fn new(board: &Board, progress: &Progress) -> Self {
         let number = |sequence| {
             let posted = board.first_from(board.me(), sequence);
             posted.filter(|posted| posted.sequence == sequence)?.number()
@@ -46,7 +47,8 @@ impl Answer {
             text: text.replace('\n', " "),
         };
         let state = board.state(board.me());
-        Self { state, finished, waits: waits.iter().map(wait).collect(), omitted: 0 }
+        let waits = progress.waits.iter().map(wait).collect();
+        Self { state, finished: progress.finished, waits, omitted: 0 }
     }
 
     /// The text, of which everything fits on a board.
@@ -150,7 +152,9 @@ mod tests {
         board.post_transfers(1, &[call(Operation::Send(Rank(1)), 1)]);
         board.post(2, &call(Operation::AllGather, 1), false);
         let waiting = |call| Waiting { call, peer: Some(Rank(1)), text: "tb0\nwaits".to_owned() };
-        let answer = Answer::new(&board, 0, &[waiting(1), waiting(2), waiting(9)]);
+        let mut progress = Progress::new();
+        progress.waits = vec![waiting(1), waiting(2), waiting(9)];
+        let answer = Answer::new(&board, &progress);
         let expected = [None, Some(1), None].map(|number| wait(number, Some(1), "tb0 waits"));
         assert_eq!(answer.waits, expected);
     }

@@ -29,7 +29,7 @@ use std::time::Duration;
 use msccl_fabric::Group;
 
 use crate::board::{Board, State};
-use crate::engine::{Engine, Waiting};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::settings::{Event, Log};
 use answer::Answer;
@@ -76,8 +76,8 @@ struct Shared {
     watched: Watched,
     timeout: Option<Duration>,
     ends: AtomicBool,
-    /// What thread blocks waited for when the communicator failed.
-    last_waits: Mutex<Option<Vec<Waiting>>>,
+    /// How far calls had come when the communicator failed.
+    last_progress: Mutex<Option<Progress>>,
     /// Why a story must be told, if a caller has given up calls under way.
     aborted: Mutex<Option<String>>,
 }
@@ -86,8 +86,8 @@ impl Watch {
     /// Starts to watch; `timeout` is how long a call may stand still.
     pub fn start(watched: Watched, timeout: Option<Duration>) -> Result<Self, Error> {
         let name = format!("msccl-watch-{}", watched.group.rank().0);
-        let (ends, last_waits, aborted) = (AtomicBool::new(false), Mutex::new(None), Mutex::new(None));
-        let shared = Arc::new(Shared { watched, timeout, ends, last_waits, aborted });
+        let (ends, last_progress, aborted) = Default::default();
+        let shared = Arc::new(Shared { watched, timeout, ends, last_progress, aborted });
         let rounds = Rounds::new(shared.clone());
         let thread = thread::Builder::new().name(name).spawn(move || rounds.run());
         let thread = thread.map_err(|error| {
@@ -145,9 +145,11 @@ impl Shared {
 
     /// What this rank answers when a story is asked for.
     fn answer(&self) -> Answer {
-        let Progress { finished, waits, .. } = self.progress();
-        let last_waits = lock(&self.last_waits);
-        Answer::new(&self.watched.board, finished, last_waits.as_ref().unwrap_or(&waits))
+        let last = lock(&self.last_progress);
+        match &*last {
+            Some(last) => Answer::new(&self.watched.board, last),
+            None => Answer::new(&self.watched.board, &self.progress()),
+        }
     }
 
     /// Makes the communicator fail, and says so.
@@ -160,11 +162,12 @@ impl Shared {
 
     /// Makes the communicator give up; false if somebody else had set its failure.
     fn give_up(&self, error: Error, state: State, reason: &str) -> bool {
-        let mut last_waits = lock(&self.last_waits);
-        let waits = self.progress().waits;
+        let mut last = lock(&self.last_progress);
+        if last.is_none() {
+            *last = Some(self.progress());
+        }
         let first = self.watched.failure.set(error).is_ok();
-        if last_waits.is_none() {
-            *last_waits = Some(waits);
+        if self.watched.board.state(self.watched.board.me()) == State::Running {
             self.watched.board.mark(state, reason);
             self.watched.engine.abort();
         }
@@ -172,7 +175,7 @@ impl Shared {
     }
 
     fn has_given_up(&self) -> bool {
-        lock(&self.last_waits).is_some()
+        lock(&self.last_progress).is_some()
     }
 }
 

@@ -4,8 +4,11 @@ mod plan;
 
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::path::Path;
 
-use msccl_bench::{Audience, LibraryReport, Layout, Plan, Report, Row, Spread};
+use msccl_bench::{
+    Audience, Layout, LibraryReport, Outcome, Placement, Plan, Report, ReportJson, Row, Spread,
+};
 
 use crate::args::BenchArgs;
 use crate::exit::Exit;
@@ -20,7 +23,30 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     let mut reporter = Reporter { args, plan: &plan, layout: &layout, output };
     let report = msccl_bench::run(&plan, &mut reporter);
     reporter.end(&report);
+    write_files(args, &plan, &report)?;
     Ok(if report.is_good() { Exit::Success } else { Exit::Refused })
+}
+
+fn write_files(args: &BenchArgs, plan: &Plan, report: &Report) -> Result<()> {
+    if let Some(path) = &args.json {
+        let report = ReportJson::new(plan, report, args.average);
+        let text = serde_json::to_string_pretty(&report);
+        let text = text.map_err(|error| Failure::new(error.to_string()))?;
+        write(path, &format!("{text}\n"))?;
+    }
+    match (&args.svg, msccl_bench::svg(report, args.average)) {
+        (Some(path), Some(picture)) => write(path, &picture),
+        (Some(path), None) => {
+            let text = format!("nothing was measured that {} could show", path.display());
+            Err(Failure::new(text))
+        }
+        (None, _) => Ok(()),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }
 
 /// One rank of a benchmark, for whoever holds the other end of standard input.
@@ -57,6 +83,20 @@ impl Audience for Reporter<'_> {
     fn row(&mut self, row: &Row) {
         self.output.line(self.layout.row(row));
         let _ = self.output.made().flush();
+        for placement in Placement::BOTH {
+            for (contestant, outcome) in self.plan.contestants.iter().zip(row.outcomes(placement)) {
+                let trouble = match outcome {
+                    Outcome::Measured(measured) => measured.first_wrong(),
+                    Outcome::Refused(reason) => Some(reason.as_str()),
+                    Outcome::Out => None,
+                };
+                if let Some(trouble) = trouble {
+                    let (name, placement) = (&contestant.name, placement.name());
+                    let size = row.case.size_bytes();
+                    self.output.error(format_args!("{name}, {size} B, {placement}: {trouble}"));
+                }
+            }
+        }
     }
 
     fn lost(&mut self, library: &str, reason: &str) {

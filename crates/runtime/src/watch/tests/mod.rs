@@ -91,7 +91,8 @@ impl Engine for FakeEngine {
     }
 
     fn has_finished(&self, call: u64) -> bool {
-        self.finished.load(Ordering::Acquire) >= call
+        // Nothing is under way once all has given up.
+        self.is_aborted() || self.finished.load(Ordering::Acquire) >= call
     }
 
     fn abort(&self) {

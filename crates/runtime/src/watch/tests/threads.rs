@@ -186,6 +186,18 @@ fn an_abort_under_way_is_told_and_reaches_the_others() {
 }
 
 #[test]
+fn an_abort_is_told_even_if_the_communicator_goes_at_once() {
+    let stories = stories(1, |member| {
+        let watch = member.watch(None);
+        member.issue_and_wait(&gather(), Rank(0));
+        watch.abort("enough");
+        drop(watch);
+        assert_eq!(member.board.state(Rank(0)), State::Aborted);
+    });
+    assert!(only(stories).contains("told by r0: this rank gives up (enough)"));
+}
+
+#[test]
 fn an_abort_with_nothing_under_way_harms_nobody() {
     let stories = stories(2, |member| {
         let watch = member.watch(None);

@@ -1,0 +1,204 @@
+//! The report for programs: every figure of every rank.
+//!
+//! One object: what was run (`collective`, `ranks`, `devices`, `method`, `average`), `libraries`, and
+//! `rows`, each a call with a result per library and placement. Times are in microseconds, bandwidths
+//! in gigabytes (10⁹) a second. A `spread` is `{min, mean, max, per_rank}`. `ratio` is the time of the
+//! library by that of the first. `wrong` is null where nothing was checked. What did not happen is
+//! left out.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::case::Placement;
+use crate::protocol::{Method, Quantiles};
+use crate::report::{Average, LibraryReport, Measurement, Outcome, Report, Row, Spread};
+use crate::run::Plan;
+
+/// What readers can rely on: the number grows when a field changes its meaning or goes.
+const SCHEMA: &str = "msccl-bench/1";
+
+/// The report, to be serialised.
+#[derive(Serialize)]
+pub struct ReportJson<'a> {
+    schema: &'static str,
+    collective: Option<&'static str>,
+    ranks: u32,
+    devices: Vec<String>,
+    method: Method,
+    average: &'static str,
+    good: bool,
+    libraries: Vec<LibraryJson<'a>>,
+    rows: Vec<RowJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct LibraryJson<'a> {
+    name: &'a str,
+    path: &'a Path,
+    version: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    init_us: Option<SpreadJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destroy_us: Option<SpreadJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct RowJson<'a> {
+    bytes: u64,
+    count: u64,
+    #[serde(rename = "type")]
+    element: &'static str,
+    redop: Option<&'static str>,
+    root: Option<u32>,
+    results: Vec<ResultJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResultJson<'a> {
+    library: &'a str,
+    placement: Placement,
+    #[serde(flatten)]
+    outcome: OutcomeJson<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum OutcomeJson<'a> {
+    #[serde(untagged)]
+    Measured(Box<MeasuredJson<'a>>),
+    Refused(&'a str),
+}
+
+#[derive(Serialize)]
+struct MeasuredJson<'a> {
+    time_us: f64,
+    algbw_gb_s: f64,
+    busbw_gb_s: f64,
+    ratio: Option<f64>,
+    wrong: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_wrong: Option<&'a str>,
+    ranks_us: Option<SpreadJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    one_shot_us: Option<QuantilesJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_us: Option<QuantilesJson>,
+}
+
+#[derive(Serialize)]
+struct SpreadJson {
+    min: f64,
+    mean: f64,
+    max: f64,
+    per_rank: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct QuantilesJson {
+    min: Option<SpreadJson>,
+    p50: Option<SpreadJson>,
+    p99: Option<SpreadJson>,
+}
+
+impl<'a> ReportJson<'a> {
+    /// The report of `plan`, where times of ranks become one as `average` says.
+    pub fn new(plan: &Plan, report: &'a Report, average: Average) -> Self {
+        Self {
+            schema: SCHEMA,
+            collective: plan.cases.first().map(|case| case.workload.name()),
+            ranks: plan.ranks,
+            devices: (0..plan.ranks).map(|rank| plan.machine.describe(rank)).collect(),
+            method: plan.method,
+            average: average.name(),
+            good: report.is_good(),
+            libraries: report.libraries.iter().map(LibraryJson::of).collect(),
+            rows: report.rows.iter().map(|row| RowJson::of(row, report, average)).collect(),
+        }
+    }
+}
+
+impl<'a> LibraryJson<'a> {
+    fn of(library: &'a LibraryReport) -> Self {
+        let LibraryReport { name, path, version, init_us, destroy_us, loss } = library;
+        Self {
+            name,
+            path,
+            version: *version,
+            init_us: SpreadJson::of(init_us.clone()),
+            destroy_us: SpreadJson::of(destroy_us.clone()),
+            lost: loss.as_deref(),
+        }
+    }
+}
+
+impl<'a> RowJson<'a> {
+    fn of(row: &'a Row, report: &'a Report, average: Average) -> Self {
+        let mut results = Vec::new();
+        for placement in Placement::BOTH {
+            for (index, outcome) in row.outcomes(placement).iter().enumerate() {
+                let library = report.libraries.get(index).map_or("", |library| &library.name);
+                let outcome = match outcome {
+                    Outcome::Out => continue,
+                    Outcome::Refused(reason) => OutcomeJson::Refused(reason),
+                    Outcome::Measured(measured) => {
+                        let ratio = row.ratio(placement, index, average);
+                        let measured = MeasuredJson::of(row, measured, ratio, average);
+                        OutcomeJson::Measured(Box::new(measured))
+                    }
+                };
+                results.push(ResultJson { library, placement, outcome });
+            }
+        }
+        let case = &row.case;
+        Self {
+            bytes: case.size_bytes(),
+            count: case.count,
+            element: case.element.name(),
+            redop: case.redop_name(),
+            root: case.root_rank(),
+            results,
+        }
+    }
+}
+
+impl<'a> MeasuredJson<'a> {
+    fn of(row: &Row, measured: &'a Measurement, ratio: Option<f64>, average: Average) -> Self {
+        let bandwidth = measured.bandwidth(&row.case, average);
+        Self {
+            time_us: measured.time_us(average),
+            algbw_gb_s: bandwidth.algorithm_gb_s,
+            busbw_gb_s: bandwidth.bus_gb_s,
+            ratio,
+            wrong: measured.wrong(),
+            first_wrong: measured.first_wrong(),
+            ranks_us: SpreadJson::of(measured.over_ranks(|sample| Some(sample.time_us))),
+            one_shot_us: QuantilesJson::of(measured, |sample| sample.one_shot_us),
+            host_us: QuantilesJson::of(measured, |sample| sample.host_us),
+        }
+    }
+}
+
+impl SpreadJson {
+    fn of(per_rank: Vec<f64>) -> Option<Self> {
+        let Spread { min, mean, max } = Spread::of(&per_rank)?;
+        Some(Self { min, mean, max, per_rank })
+    }
+}
+
+impl QuantilesJson {
+    fn of(
+        measured: &Measurement,
+        quantiles: fn(&crate::protocol::Sample) -> Option<Quantiles>,
+    ) -> Option<Self> {
+        let over_ranks = |figure: fn(Quantiles) -> f64| {
+            SpreadJson::of(measured.over_ranks(|sample| quantiles(sample).map(figure)))
+        };
+        let min = over_ranks(|quantiles| quantiles.min);
+        min.as_ref()?;
+        let (p50, p99) = (over_ranks(|it| it.p50), over_ranks(|it| it.p99));
+        Some(Self { min, p50, p99 })
+    }
+}

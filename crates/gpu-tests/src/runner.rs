@@ -1,0 +1,79 @@
+//! Runs cases one after another; a world that fails is replaced, so that one fault hides no others.
+
+use std::sync::Arc;
+
+use msccl_runtime::Settings;
+
+use crate::case::Case;
+use crate::diary::Diary;
+use crate::machine::Machine;
+use crate::tally::Tally;
+use crate::world::World;
+
+/// Worlds that are made for one setting, at most.
+const WORLDS_MAX: usize = 6;
+
+/// Worlds of one setting, one at a time.
+pub struct Runner<'a> {
+    machine: &'a Machine,
+    ranks: u32,
+    settings: Settings,
+    /// What the setting is called in failures.
+    name: String,
+    world: Option<World>,
+    made: usize,
+    diary: Arc<Diary>,
+}
+
+impl<'a> Runner<'a> {
+    /// No world yet.
+    pub fn new(
+        machine: &'a Machine,
+        ranks: u32,
+        settings: Settings,
+        name: impl Into<String>,
+    ) -> Self {
+        let (world, made, diary) = (None, 0, Arc::default());
+        Self { machine, ranks, settings, name: name.into(), world, made, diary }
+    }
+
+    /// Runs every case. `algorithm` is what is known to serve them; it matters only where sums are
+    /// rounded.
+    pub fn run(
+        &mut self,
+        cases: impl IntoIterator<Item = Case>,
+        algorithm: &str,
+        tally: &mut Tally,
+    ) {
+        for case in cases {
+            let name = format!("{}: {}", self.name, case.story());
+            let Some(world) = self.world(tally) else { return };
+            tally.check(|| name.clone(), || world.run(&case, algorithm));
+            if world.has_failed() {
+                self.world = None;
+            }
+        }
+    }
+
+    /// The world, made now if there is none; `None` when too many have failed.
+    pub fn world(&mut self, tally: &mut Tally) -> Option<&mut World> {
+        if self.world.is_none() && self.made < WORLDS_MAX {
+            self.made += 1;
+            let join =
+                || World::join_telling(self.machine, self.ranks, &self.settings, &self.diary);
+            self.world = tally.need(|| self.name.clone(), join);
+        }
+        self.world.as_mut()
+    }
+
+    /// Fails unless something whose name contains `name` has served a call.
+    pub fn check_served_by(&self, name: &str, tally: &mut Tally) {
+        tally.check(
+            || self.name.clone(),
+            || match self.diary.tells_of(name) {
+                true => Ok(()),
+                false => Err(format!("the log tells of no call that {name} served").into()),
+            },
+        );
+    }
+}

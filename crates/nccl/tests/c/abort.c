@@ -1,0 +1,87 @@
+/* Giving up: whoever waits is let go, whoever waits elsewhere learns of it. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "ranks.h"
+
+static ncclComm_t waiting;
+
+static void* abort_soon(void* nothing) {
+  (void)nothing;
+  usleep(200 * 1000);
+  OK(ncclCommAbort(waiting));
+  return NULL;
+}
+
+/* A call that its peer never makes is let go by an abort in another thread. */
+static void in_a_call(struct rank* self) {
+  int value = 1;
+  if (self->rank == 1) {
+    usleep(600 * 1000);
+    OK(ncclCommAbort(self->comm));
+    return;
+  }
+  pthread_t thread;
+  waiting = self->comm;
+  CHECK(pthread_create(&thread, NULL, abort_soon, NULL) == 0);
+  CHECK(ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, self->comm, NULL) != ncclSuccess);
+  CHECK(pthread_join(thread, NULL) == 0);
+  REFUSED(ncclInvalidArgument, ncclCommDestroy(self->comm));
+}
+
+/* So is one that waits for its peers to come at all. */
+static void in_a_join(void) {
+  pthread_t thread;
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  CHECK(pthread_create(&thread, NULL, abort_soon, NULL) == 0);
+  CHECK(ncclCommInitRank(&waiting, 2, id, 0) != ncclSuccess);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(waiting == NULL);
+}
+
+/* A rank that gives up lets its peers go, too. */
+static void of_a_peer(struct rank* self) {
+  int value = 1;
+  ncclResult_t state = ncclSuccess;
+  if (self->rank == 1) {
+    usleep(200 * 1000);
+    OK(ncclCommAbort(self->comm));
+    return;
+  }
+  CHECK(ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, self->comm, NULL) != ncclSuccess);
+  OK(ncclCommGetAsyncError(self->comm, &state));
+  CHECK(state != ncclSuccess && state != ncclInProgress);
+  CHECK(ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, self->comm, NULL) == state);
+  OK(ncclCommDestroy(self->comm));
+}
+
+/* One thread aborts all of its communicators in a group. */
+static void in_a_group(void) {
+  ncclComm_t comms[4];
+  OK(ncclCommInitAll(comms, 4, NULL));
+  OK(ncclGroupStart());
+  for (int r = 0; r < 4; r++) OK(ncclCommAbort(comms[r]));
+  OK(ncclGroupEnd());
+  for (int r = 0; r < 4; r++) REFUSED(ncclInvalidArgument, ncclCommAbort(comms[r]));
+}
+
+static void revoke(void) {
+  ncclComm_t comm;
+  int value = 1;
+  OK(ncclCommInitAll(&comm, 1, NULL));
+  REFUSED(ncclInvalidArgument, ncclCommRevoke(comm, 1));
+  OK(ncclCommRevoke(comm, 0));
+  REFUSED(ncclInvalidUsage, ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, comm, NULL));
+  OK(ncclCommDestroy(comm));
+}
+
+int main(void) {
+  on_ranks(2, in_a_call);
+  in_a_join();
+  on_ranks(3, of_a_peer);
+  in_a_group();
+  revoke();
+  puts("abort: ok");
+  return 0;
+}

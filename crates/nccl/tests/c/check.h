@@ -1,0 +1,39 @@
+/* What every test program needs: checks that say what they expected and end the program. */
+#ifndef CHECK_H_
+#define CHECK_H_
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nccl.h"
+
+#define CHECK(condition) check_((condition) != 0, __FILE__, __LINE__, #condition)
+#define OK(call) code_((call), ncclSuccess, __FILE__, __LINE__, #call)
+#define REFUSED(code, call) code_((call), (code), __FILE__, __LINE__, #call)
+/* The last warning of the process contains this text. */
+#define SAYS(text) says_((text), __FILE__, __LINE__)
+
+static inline void check_(int holds, const char* file, int line, const char* what) {
+  if (holds) return;
+  fprintf(stderr, "%s:%d: does not hold: %s\n  last error: %s\n", file, line, what,
+          ncclGetLastError(NULL));
+  exit(1);
+}
+
+static inline void code_(ncclResult_t found, ncclResult_t expected, const char* file, int line,
+                         const char* call) {
+  if (found == expected) return;
+  fprintf(stderr, "%s:%d: %s\n  found %d (%s), expected %d\n  last error: %s\n", file, line, call,
+          found, ncclGetErrorString(found), expected, ncclGetLastError(NULL));
+  exit(1);
+}
+
+static inline void says_(const char* text, const char* file, int line) {
+  const char* found = ncclGetLastError(NULL);
+  if (strstr(found, text) != NULL) return;
+  fprintf(stderr, "%s:%d: the last error is \"%s\", expected \"%s\"\n", file, line, found, text);
+  exit(1);
+}
+
+#endif

@@ -1,0 +1,174 @@
+//! C programs against the library as programs find it: compiled by the system's compiler, linked
+//! against `libnccl.so.2`, run on the host.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// How long a program may take before it counts as hanging.
+const LONGEST: Duration = Duration::from_secs(180);
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c")
+}
+
+/// The folder of this run, with the library under the name by which the loader looks for it.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nccl-c-programs");
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["libnccl.so.2", "libnccl.so"] {
+            let _ = fs::remove_file(folder.join(name));
+            std::os::unix::fs::symlink(library(), folder.join(name)).unwrap();
+        }
+        folder
+    })
+}
+
+/// The library that cargo built beside this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let places = test.ancestors().skip(1).take(2).map(|folder| folder.join("libnccl.so"));
+    let newest = places.filter(|place| place.exists()).max_by_key(|place| {
+        let modified = fs::metadata(place).and_then(|metadata| metadata.modified());
+        modified.unwrap()
+    });
+    newest.expect("cargo builds libnccl.so beside the tests")
+}
+
+/// The program `name`, compiled; nothing, said aloud, on a machine without a C compiler.
+fn compile(name: &str) -> Option<PathBuf> {
+    let program = folder().join(name);
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let output = Command::new(&compiler)
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .arg("-I")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
+        .arg(sources().join(format!("{name}.c")))
+        .arg("-o")
+        .arg(&program)
+        .arg("-L")
+        .arg(folder())
+        .args(["-l:libnccl.so.2", "-ldl", "-lm"])
+        .output();
+    match output {
+        Ok(output) => {
+            assert!(output.status.success(), "{name}.c:\n{}", text(&output.stderr));
+            Some(program)
+        }
+        Err(error) => {
+            eprintln!("SKIPPED {name}.c: there is no C compiler `{compiler}`: {error}");
+            None
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Compiles and runs `name`; gives what it wrote if it ended well.
+fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Option<String> {
+    let program = compile(name)?;
+    let mut command = Command::new("timeout");
+    command.arg(LONGEST.as_secs().to_string()).arg(program).args(arguments);
+    command.env("LD_LIBRARY_PATH", folder()).env("MSCCL_DEVICE", "host");
+    command.env("NCCL_SOCKET_IFNAME", "lo").envs(environment.iter().copied());
+    let started = Instant::now();
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let (stdout, stderr) = (text(&stdout), text(&stderr));
+    let took = started.elapsed().as_secs();
+    assert!(status.success(), "{name} {arguments:?} after {took} s: {status}\n{stdout}\n{stderr}");
+    Some(stdout)
+}
+
+#[test]
+fn the_library_has_its_name_and_its_symbols() {
+    run("layout", &[], &[]);
+}
+
+#[test]
+fn one_rank() {
+    run("alone", &[], &[]);
+}
+
+#[test]
+fn ranks_as_threads() {
+    for ranks in ["2", "3", "4", "8"] {
+        run("threads", &[ranks], &[]);
+    }
+}
+
+#[test]
+fn ranks_as_threads_that_compare_their_arguments() {
+    run("threads", &["3"], &[("MSCCL_CHECK", "1")]);
+}
+
+#[test]
+fn ranks_as_processes() {
+    for ranks in ["2", "5"] {
+        run("processes", &[ranks], &[]);
+    }
+}
+
+#[test]
+fn ranks_in_groups() {
+    run("groups", &[], &[]);
+}
+
+#[test]
+fn communicators_from_communicators() {
+    run("derived", &[], &[]);
+    run("derived", &["fault"], &[]);
+}
+
+#[test]
+fn communicators_that_do_not_block() {
+    run("polling", &[], &[]);
+}
+
+#[test]
+fn giving_up() {
+    run("abort", &[], &[]);
+}
+
+#[test]
+fn nothing_is_left() {
+    run("again", &["30"], &[]);
+}
+
+#[test]
+fn the_log_has_the_lines_that_scripts_look_for() {
+    let log = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "ALL")];
+    let Some(log) = run("groups", &[], &log) else { return };
+    for line in [
+        "NCCL version 2.28.9+msccl",
+        "NCCL INFO Bootstrap: Using lo:127.0.0.1<",
+        " - Init START\n",
+        " - Init COMPLETE\n",
+        " - Destroy COMPLETE\n",
+        "NCCL INFO AllReduce: opCount 0 sendbuff 0x",
+        " [nranks=5] stream 0x0\n",
+        "NCCL WARN Send : invalid root 5 (root should be in the 0..4 range)",
+    ] {
+        assert!(log.contains(line), "no line has {line:?}:\n{log}");
+    }
+    let quiet = run("groups", &[], &[]).unwrap_or_default();
+    assert_eq!(quiet, "groups: ok\n");
+}
+
+#[test]
+fn the_header_is_c_and_c_plus_plus() {
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/nccl.h");
+    for language in [["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++17"]] {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror"]).args(language);
+        match compiler.arg(&header).output() {
+            Ok(output) => assert!(output.status.success(), "{}", text(&output.stderr)),
+            Err(error) => eprintln!("SKIPPED {language:?}: there is no C compiler: {error}"),
+        }
+    }
+}

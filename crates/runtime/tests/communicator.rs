@@ -1,0 +1,364 @@
+//! Communicators on the host: ranks are threads of this process that join over the loopback.
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
+use msccl_fabric::{Abort, UniqueId};
+use msccl_registry::File;
+use msccl_runtime::{
+    Batch, Call, Combine, Communicator, Error, ErrorKind, Event, Log, Operation, Scalar, Settings,
+    reference, submit,
+};
+
+/// Runs `act` on every rank of a new communicator, in threads; what each returns.
+fn world<T: Send>(
+    ranks: u32,
+    settings: &Settings,
+    act: impl Fn(Communicator) -> T + Sync,
+) -> Vec<T> {
+    let id = UniqueId::create(&settings.fabric).unwrap();
+    thread::scope(|scope| {
+        let start = |rank: u32| {
+            let (id, act) = (&id, &act);
+            let mut settings = settings.clone();
+            settings.fabric.abort = Abort::new();
+            scope.spawn(move || {
+                let ids = std::slice::from_ref(id);
+                act(Communicator::join(ids, Rank(rank), ranks, &settings).unwrap())
+            })
+        };
+        let threads: Vec<_> = (0..ranks).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn sum() -> Combine {
+    Combine::Plain(Reduction::Sum)
+}
+
+/// A call over host memory.
+fn call(
+    operation: Operation,
+    data_type: DataType,
+    count: usize,
+    send: *const u8,
+    receive: *mut u8,
+) -> Call {
+    let (send, receive) = (send.expose_provenance() as u64, receive.expose_provenance() as u64);
+    Call { operation, data_type, count: count as u64, send, receive, stream: 0 }
+}
+
+fn run(communicator: &Communicator, calls: &[Call]) -> Result<(), Error> {
+    submit(&[Batch { communicator: communicator.clone(), calls: calls.to_vec() }])
+}
+
+/// Sums `count` numbers over all ranks: each contributes its rank, plus one.
+fn all_reduce(communicator: &Communicator, count: usize) -> Result<Vec<i32>, Error> {
+    let input = vec![communicator.rank().0 as i32 + 1; count];
+    let mut output = vec![0; count];
+    let (send, receive) = (input.as_ptr().cast(), output.as_mut_ptr().cast());
+    let operation = Operation::AllReduce(sum());
+    run(communicator, &[call(operation, DataType::I32, count, send, receive)])?;
+    Ok(output)
+}
+
+/// The operation for `kind`, and the reduction it stands for.
+fn operation(kind: &Kind, reduction: Reduction) -> Operation {
+    let combine = Combine::Plain(reduction);
+    match *kind {
+        Kind::AllReduce => Operation::AllReduce(combine),
+        Kind::AllGather => Operation::AllGather,
+        Kind::ReduceScatter => Operation::ReduceScatter(combine),
+        Kind::AllToAll => Operation::AllToAll,
+        Kind::Broadcast { root } => Operation::Broadcast(root),
+        Kind::Reduce { root } => Operation::Reduce(root, combine),
+        Kind::Gather { root } => Operation::Gather(root),
+        Kind::Scatter { root } => Operation::Scatter(root),
+        Kind::Custom(_) => unreachable!("no custom collective in this test"),
+    }
+}
+
+fn kinds(ranks: u32) -> Vec<Kind> {
+    let root = Rank(ranks - 1);
+    vec![
+        Kind::AllReduce,
+        Kind::AllGather,
+        Kind::ReduceScatter,
+        Kind::AllToAll,
+        Kind::Broadcast { root },
+        Kind::Reduce { root },
+        Kind::Gather { root: Rank(0) },
+        Kind::Scatter { root },
+    ]
+}
+
+/// Every collective with `count` elements a block gives what it promises, in and out of place.
+fn check(ranks: u32, data_type: DataType, reduction: Reduction, count: usize) {
+    let cases: Vec<_> = kinds(ranks)
+        .into_iter()
+        .map(|kind| {
+            let collective = Collective { kind, ranks, chunks: 1 };
+            let inputs = reference::inputs(&collective, data_type, reduction, count, 7);
+            let expected =
+                reference::expected(&collective, data_type, reduction, count, &inputs);
+            (collective, inputs, expected)
+        })
+        .collect();
+    let size = data_type.size_bytes();
+    world(ranks, &Settings::default(), |communicator| {
+        let rank = communicator.rank();
+        for (collective, inputs, expected) in &cases {
+            let operation = operation(&collective.kind, reduction);
+            let input = &inputs[rank.index()];
+            let output_bytes = collective.output_chunks(rank) as usize * count * size;
+            let mut output = vec![0xa5_u8; output_bytes];
+            let apart =
+                call(operation, data_type, count, input.as_ptr(), output.as_mut_ptr());
+            run(&communicator, &[apart]).unwrap();
+            compare(expected, rank, size, &output, "out of place");
+            let mut both = vec![0xa5_u8; output_bytes.max(input.len())];
+            let start = both.as_mut_ptr();
+            let own = rank.index() * count * size;
+            // Where each lies within the buffer that holds both.
+            let (send, receive) = match collective.kind {
+                Kind::AllGather | Kind::Gather { .. } if output_bytes > 0 => (own, 0),
+                Kind::ReduceScatter | Kind::Scatter { .. } if !input.is_empty() => (0, own),
+                _ => (0, 0),
+            };
+            both[send..send + input.len()].copy_from_slice(input);
+            let within = call(
+                operation,
+                data_type,
+                count,
+                start.wrapping_add(send),
+                start.wrapping_add(receive),
+            );
+            run(&communicator, &[within]).unwrap();
+            compare(expected, rank, size, &both[receive..], "in place");
+        }
+    });
+}
+
+fn compare(
+    expected: &[reference::Promised],
+    rank: Rank,
+    size: usize,
+    output: &[u8],
+    place: &str,
+) {
+    for part in expected.iter().filter(|part| part.rank == rank) {
+        let start = part.start * size;
+        let found = &output[start..start + part.bytes.len()];
+        assert!(found == &*part.bytes, "{rank} {place}: wrong from element {}", part.start);
+    }
+}
+
+#[test]
+fn collectives_keep_their_promises() {
+    for ranks in [1, 2, 3, 5, 8] {
+        for count in [0, 1, 13, 1000] {
+            check(ranks, DataType::F32, Reduction::Sum, count);
+        }
+    }
+    check(4, DataType::F16, Reduction::Avg, 33);
+    check(3, DataType::I8, Reduction::Max, 70_001);
+    check(16, DataType::U64, Reduction::Min, 5);
+}
+
+#[test]
+fn scaled_sums_are_scaled() {
+    let outputs = world(3, &Settings::default(), |communicator| {
+        let input = [1.5_f32; 5];
+        let mut output = [0_f32; 5];
+        let scalar = Scalar::Immediate(u64::from((communicator.rank().0 as f32).to_bits()));
+        let (send, receive) = (input.as_ptr().cast(), output.as_mut_ptr().cast());
+        let operation = Operation::AllReduce(Combine::Scaled(scalar));
+        run(&communicator, &[call(operation, DataType::F32, 5, send, receive)]).unwrap();
+        output
+    });
+    assert_eq!(outputs, vec![[4.5; 5]; 3]);
+}
+
+#[test]
+fn point_to_point_calls_of_a_group_meet() {
+    let ranks = 4;
+    let found = world(ranks, &Settings::default(), |communicator| {
+        let me = communicator.rank().0;
+        let sent: Vec<Vec<i64>> = (0..ranks).map(|to| vec![i64::from(me * 10 + to); 3000]).collect();
+        let mut received = vec![vec![-1_i64; 3000]; ranks as usize];
+        let mut calls = Vec::new();
+        for peer in 0..ranks {
+            // Some messages are empty, and each rank sends to itself.
+            let count = if (peer + me) % 3 == 1 { 0 } else { 3000 };
+            let send = sent[peer as usize].as_ptr().cast();
+            let receive = received[peer as usize].as_mut_ptr().cast();
+            let make = |operation| call(operation, DataType::I64, count, send, receive);
+            calls.push(make(Operation::Send(Rank(peer))));
+            calls.push(make(Operation::Receive(Rank(peer))));
+        }
+        run(&communicator, &calls).unwrap();
+        received.iter().map(|of| of[2999]).collect::<Vec<_>>()
+    });
+    for (me, found) in (0..).zip(found) {
+        for (peer, found) in (0..).zip(found) {
+            let expected = if (peer + me) % 3 == 1 { -1 } else { peer * 10 + me };
+            assert_eq!(found, expected, "r{me} from r{peer}");
+        }
+    }
+}
+
+#[test]
+fn groups_span_communicators() {
+    let settings = Settings::default();
+    let communicators = world(3, &settings, |communicator| communicator);
+    let inputs = [1_i32, 2, 4];
+    let mut outputs = [0_i32; 3];
+    let batches: Vec<_> = communicators
+        .iter()
+        .zip(&inputs)
+        .zip(&mut outputs)
+        .map(|((communicator, input), output)| {
+            let (send, receive) = (std::ptr::from_ref(input).cast(), std::ptr::from_mut(output).cast());
+            let operation = Operation::AllReduce(sum());
+            let calls = vec![call(operation, DataType::I32, 1, send, receive)];
+            Batch { communicator: communicator.clone(), calls }
+        })
+        .collect();
+    submit(&batches).unwrap();
+    assert_eq!(outputs, [7; 3]);
+}
+
+#[test]
+fn communicators_split_and_shrink() {
+    world(6, &Settings::default(), |communicator| {
+        let rank = communicator.rank().0;
+        let color = (rank != 5).then_some(rank % 2);
+        let part = communicator.split(color, -(rank as i32), None).unwrap();
+        assert_eq!(part.is_some(), rank != 5);
+        if let Some(part) = part {
+            let members = if rank % 2 == 0 { 3 } else { 2 };
+            assert_eq!(part.ranks(), members);
+            // The highest rank of the color comes first.
+            assert_eq!(part.rank().0, (4 + rank % 2 - rank) / 2 - u32::from(rank % 2 == 1));
+            let sum = members * (members + 1) / 2;
+            assert_eq!(all_reduce(&part, 4).unwrap(), vec![sum as i32; 4]);
+        }
+        if rank != 2 {
+            let rest = communicator.shrink(&[Rank(2)], false, None).unwrap();
+            assert_eq!(all_reduce(&rest, 1).unwrap(), [15]);
+        }
+    });
+}
+
+#[test]
+fn an_abort_ends_calls_under_way() {
+    let outcomes = world(2, &Settings::default(), |communicator| {
+        if communicator.rank() == Rank(1) {
+            thread::sleep(Duration::from_millis(300));
+            return None;
+        }
+        let aborter = communicator.clone();
+        let started = Instant::now();
+        let outcome = thread::scope(|scope| {
+            let waiting = scope.spawn(|| all_reduce(&communicator, 100).unwrap_err());
+            thread::sleep(Duration::from_millis(50));
+            aborter.abort("enough");
+            waiting.join().unwrap()
+        });
+        assert!(started.elapsed() < Duration::from_secs(1));
+        assert!(all_reduce(&aborter, 1).is_err());
+        Some(outcome)
+    });
+    let error = outcomes[0].as_ref().unwrap();
+    assert!(matches!(error.kind(), ErrorKind::Aborted), "{error:?}");
+}
+
+#[test]
+fn a_rank_that_never_calls_is_named() {
+    let settings = Settings { timeout: Some(Duration::from_millis(400)), ..Settings::default() };
+    let outcomes = world(3, &settings, |communicator| match communicator.rank() {
+        Rank(2) => {
+            thread::sleep(Duration::from_millis(1500));
+            None
+        }
+        _ => Some(all_reduce(&communicator, 10).unwrap_err()),
+    });
+    let errors: Vec<_> = outcomes.into_iter().flatten().map(|error| error.to_string()).collect();
+    assert_eq!(errors.len(), 2);
+    assert!(errors.iter().any(|error| error.contains("r2")), "{errors:?}");
+}
+
+#[test]
+fn different_arguments_are_reported_on_every_rank() {
+    let settings = Settings { check: true, ..Settings::default() };
+    let errors = world(3, &settings, |communicator| {
+        assert_eq!(all_reduce(&communicator, 10).unwrap(), [6; 10]);
+        let count = if communicator.rank() == Rank(1) { 11 } else { 10 };
+        all_reduce(&communicator, count).unwrap_err()
+    });
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+        let text = error.to_string();
+        assert!(text.contains("11") && text.contains("r1"), "{text}");
+    }
+}
+
+/// Keeps what was logged.
+#[derive(Default)]
+struct Kept(Mutex<Vec<Event>>);
+
+impl Log for Kept {
+    fn event(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+#[test]
+fn loaded_algorithms_come_first_where_they_serve() {
+    let text = "algorithm mine(ranks N = 3) implements allreduce(chunks 1) bytes 0..65 {
+        for r in 0..N { output@r = sum(q in 0..N: input@q) }
+    }";
+    let file = |name: &str, text: &str| File {
+        name: name.to_owned(),
+        content: Ok(text.as_bytes().to_vec()),
+    };
+    let kept = Arc::new(Kept::default());
+    let settings = Settings {
+        files: vec![file("broken.msccl", "algorithm"), file("mine.msccl", text)],
+        log: kept.clone(),
+        ..Settings::default()
+    };
+    world(3, &settings, |communicator| {
+        assert_eq!(all_reduce(&communicator, 16).unwrap(), [6; 16]);
+        assert_eq!(all_reduce(&communicator, 17).unwrap(), [6; 17]);
+    });
+    let events: Vec<_> = kept.0.lock().unwrap().iter().map(ToString::to_string).collect();
+    let said = |what: &[&str]| {
+        events.iter().filter(|event| what.iter().all(|word| event.contains(word))).count()
+    };
+    assert_eq!(said(&["broken.msccl is not used"]), 3, "{events:#?}");
+    assert_eq!(said(&["allreduce of 16", "served by mine.msccl"]), 3, "{events:#?}");
+    assert_eq!(said(&["allreduce of 17", "served by allreduce/"]), 3, "{events:#?}");
+    assert_eq!(said(&["mine.msccl does not serve"]), 3, "{events:#?}");
+}
+
+#[test]
+fn wrong_arguments_change_nothing() {
+    world(2, &Settings::default(), |communicator| {
+        let (null, some) = (std::ptr::null_mut(), [0_u8; 4].as_mut_ptr());
+        let wrong = [
+            call(Operation::AllReduce(sum()), DataType::F32, 1, null, some),
+            call(Operation::Broadcast(Rank(2)), DataType::F32, 1, some, some),
+            call(Operation::AllGather, DataType::F64, usize::MAX, some, some),
+        ];
+        for call in wrong {
+            let error = run(&communicator, &[call]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+        let lonely = call(Operation::Send(communicator.rank()), DataType::I8, 1, some, some);
+        assert_eq!(run(&communicator, &[lonely]).unwrap_err().kind(), ErrorKind::InvalidUsage);
+        assert_eq!(all_reduce(&communicator, 1).unwrap(), [3]);
+    });
+}

@@ -1,0 +1,237 @@
+// Packets: data that carries the number of its message beside it. What LL and LL128 share.
+//
+// A chunk on a link is a row of units of sixteen bytes, handled by the threads in turn. The protocol,
+// called `Line` here, says which of them are data and which tell the message's number:
+//
+//     units(length)         units that carry `length` bytes of data
+//     WORDS                 words of data in a unit, as far as it has all of them
+//     offset(unit)          where a unit's data lies in the chunk
+//     load, store           a unit's data in a local buffer
+//     line(data, message)   the sixteen bytes of a unit, and
+//     data(line)            the data of such
+//     here(line, message)   whether this thread sees the number
+//     all(bool)             whether all threads that share a number say so
+//     together()            before such threads read or write a unit each, at once
+//     CONFIRMS              whether data must be read again once its number has been seen
+//
+// All threads of a warp go through this file together: whatever decides which link is read or written
+// is the same for all of them. Threads beyond the last unit read that one again, and write nothing.
+#pragma once
+
+#include "simple.cuh"
+
+namespace msccl {
+
+template <class Line>
+struct Packets {
+    // No counts announce messages.
+    static constexpr bool TAILS = false;
+
+    // Bytes that a chunk of `data` bytes takes in a slot.
+    __device__ static u64 wire_bytes(u64 data) { return UNIT * Line::units(data); }
+
+    // Moves a chunk. False when the kernel is to end.
+    template <class Number>
+    __device__ static bool move(const Move& move, Watch& watch) {
+        if (!move.regular) return run<Number, false, group<Number>(), 1>(move, watch);
+        if (move.source_count <= 2) return run<Number, true, 2, 4>(move, watch);
+        return run<Number, true, group<Number>(), 1>(move, watch);
+    }
+
+    // Copies a chunk whose elements have `BYTES` bytes. False when the kernel is to end.
+    template <int BYTES>
+    __device__ static bool copy(const Move& move, Watch& watch) {
+        return move.regular ? run<Element<BYTES>, true, 1, 4>(move, watch)
+                            : run<Element<BYTES>, false, 1, 1>(move, watch);
+    }
+
+private:
+    static constexpr u32 UNIT = 16;
+    static constexpr int WORDS = Line::WORDS;
+    // Destinations whose addresses are at hand at once.
+    static constexpr int NEXT = 4;
+
+    using Data = Pack<WORDS>;
+
+    // A unit of a chunk, in the hands of one thread.
+    struct Place {
+        u32 first;  // the unit of the warp's first thread
+        u32 units;
+
+        __device__ u32 unit() const { return first + threadIdx.x % 32; }
+        // Whether any thread of the warp has a unit, and whether this one does.
+        __device__ bool any() const { return first < units; }
+        __device__ bool own() const { return unit() < units; }
+        __device__ u64 on_wire() const { return u64(min(unit(), units - 1)) * UNIT; }
+    };
+
+    // `MOST` sources at a time, `UNROLL` units of each.
+    template <class Number, bool REGULAR, int MOST, int UNROLL>
+    __device__ static bool run(const Move& move, Watch& watch) {
+        u32 units = u32(Line::units(move.length));
+#pragma unroll 1
+        for (u32 first = threadIdx.x & ~31u; first < units; first += UNROLL * blockDim.x) {
+            Place places[UNROLL];
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) places[at] = {first + at * blockDim.x, units};
+            Data results[UNROLL];
+            if (!combine<Number, REGULAR, MOST>(move, places, watch, results)) return false;
+            scatter<Number, REGULAR>(move, places, results);
+        }
+        return true;
+    }
+
+    // What the destinations are to hold. False when the kernel is to end.
+    template <class Number, bool REGULAR, int MOST, int UNROLL>
+    __device__ static bool combine(const Move& move, const Place (&places)[UNROLL], Watch& watch,
+                                   Data (&results)[UNROLL]) {
+        Sum<Number, WORDS> sums[UNROLL];
+#pragma unroll 1
+        for (u32 from = 0; from < move.source_count; from += MOST) {
+            int count = min(int(move.source_count - from), MOST);
+            Data values[UNROLL][MOST];
+            if (!fetch<Number, REGULAR>(move, from, count, places, watch, values)) return false;
+            if (move.is_copy()) {
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
+                return true;
+            }
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                if (from == 0) sums[at].start(values[at][0]);
+                sums[at].add(move.arithmetic.reduction, values[at], from == 0 ? 1 : 0, count);
+            }
+        }
+#pragma unroll
+        for (int at = 0; at < UNROLL; ++at) results[at] = sums[at].finish(move.arithmetic.divisor);
+        return true;
+    }
+
+    // Reads `count` sources from `from` on. All loads are on their way before the first is looked at.
+    // Relaxed: a number vouches for the data of its unit or line, and for nothing else.
+    template <class Number, bool REGULAR, int MOST, int UNROLL>
+    __device__ static bool fetch(const Move& move, u32 from, int count,
+                                 const Place (&places)[UNROLL], Watch& watch,
+                                 Data (&values)[UNROLL][MOST]) {
+        const Operand* sources = move.sources + from;
+        Span spans[MOST];
+#pragma unroll
+        for (int source = 0; source < MOST; ++source) spans[source] = sources[min(source, count - 1)];
+        u32 links = 0;
+#pragma unroll
+        for (int source = 0; source < MOST; ++source) {
+            if (source < count && spans[source].is_link()) links |= 1u << source;
+        }
+        ptx::Words4 lines[UNROLL][MOST];
+        read(spans, links, places, lines);
+#pragma unroll
+        for (int source = 0; source < MOST; ++source) {
+            if (source >= count || links >> source & 1) continue;
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                if (!places[at].any()) continue;
+                Data data = Line::template load<Number::BYTES, REGULAR>(spans[source], places[at].unit(),
+                                                                 move.length);
+                lines[at][source] = Line::line(data, 0);
+            }
+        }
+        if (!arrive(sources, spans, links, places, watch, lines)) return false;
+#pragma unroll
+        for (int at = 0; at < UNROLL; ++at) {
+#pragma unroll
+            for (int source = 0; source < MOST; ++source) {
+                values[at][source] = Line::data(lines[at][source]);
+            }
+        }
+        return true;
+    }
+
+    // Reads the units at hand of every source in `wanted`.
+    template <int MOST, int UNROLL>
+    __device__ static void read(const Span (&spans)[MOST], u32 wanted, const Place (&places)[UNROLL],
+                                ptx::Words4 (&lines)[UNROLL][MOST]) {
+        Line::together();
+#pragma unroll
+        for (int source = 0; source < MOST; ++source) {
+            if (!(wanted >> source & 1)) continue;
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                if (!places[at].any()) continue;
+                ptx::Doubles2 both =
+                    ptx::ld_relaxed_sys_2u64(spans[source].address + places[at].on_wire());
+                lines[at][source] = {u32(both.x), u32(both.x >> 32), u32(both.y), u32(both.y >> 32)};
+            }
+        }
+    }
+
+    // Reads again until every unit of the sources in `links` has come. False when the kernel is to end.
+    template <int MOST, int UNROLL>
+    __device__ static bool arrive(const Operand* sources, const Span (&spans)[MOST], u32 links,
+                                  const Place (&places)[UNROLL], Watch& watch,
+                                  ptx::Words4 (&lines)[UNROLL][MOST]) {
+        u32 missing = links;
+        Wait wait;
+        while (true) {
+#pragma unroll
+            for (int source = 0; source < MOST; ++source) {
+                if (!(missing >> source & 1)) continue;
+                u64 message = sources[source].message;
+                bool here = true;
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    here = here && (!places[at].any() || Line::here(lines[at][source], message));
+                }
+                if (Line::all(here)) missing &= ~(1u << source);
+            }
+            if (missing == 0) break;
+            const Operand& awaited = sources[__ffs(int(missing)) - 1];
+            Reason reason{MSCCL_WAITING_MESSAGE, awaited.link, awaited.message - 1};
+            if (!Line::all(wait.again(watch, reason))) return false;
+            read(spans, missing, places, lines);
+        }
+        wait.over(watch);
+        if constexpr (Line::CONFIRMS) read(spans, links, places, lines);
+        return true;
+    }
+
+    template <class Number, bool REGULAR, int UNROLL>
+    __device__ static void scatter(const Move& move, const Place (&places)[UNROLL],
+                                   const Data (&results)[UNROLL]) {
+        u32 count = move.destination_count;
+#pragma unroll 1
+        for (u32 to = 0; to < count; to += NEXT) {
+            Span spans[NEXT];
+            u64 messages[NEXT];
+#pragma unroll
+            for (int next = 0; next < NEXT; ++next) {
+                const Operand& operand = move.destinations[min(to + next, count - 1)];
+                spans[next] = operand;
+                messages[next] = operand.message;
+            }
+            Line::together();
+#pragma unroll
+            for (int next = 0; next < NEXT; ++next) {
+                if (to + next >= count || !spans[next].is_link()) continue;
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    if (!places[at].own()) continue;
+                    ptx::Words4 line = Line::line(results[at], messages[next]);
+                    ptx::st_relaxed_sys_2u64(spans[next].address + places[at].on_wire(),
+                                             {u64(line.y) << 32 | line.x, u64(line.w) << 32 | line.z});
+                }
+            }
+#pragma unroll
+            for (int next = 0; next < NEXT; ++next) {
+                if (to + next >= count || spans[next].is_link()) continue;
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    if (!places[at].own()) continue;
+                    Line::template store<Number::BYTES, REGULAR>(spans[next], places[at].unit(),
+                                                          move.length, results[at]);
+                }
+            }
+        }
+    }
+};
+
+}  // namespace msccl
