@@ -1,4 +1,4 @@
-// The twelve element types: how each widens for arithmetic and narrows for storage.
+// The element types: how each of the twelve widens for arithmetic and narrows for storage.
 //
 // The same table as the host executor's, bit for bit (NaN payloads aside): integers wrap; the half and
 // byte floats are combined in f32 and rounded once, to nearest even; byte floats saturate, infinities
@@ -9,6 +9,15 @@
 
 namespace msccl {
 
+// ---- No numbers ----------------------------------------------------------------------------------
+
+// Elements of `SIZE` bytes that are moved and never combined.
+template <int SIZE>
+struct Bits {
+    static constexpr int BYTES = SIZE;
+    static constexpr bool COMPUTES = false;
+};
+
 // ---- Integers ------------------------------------------------------------------------------------
 
 // `Stored` as it lies in memory; wide sums may carry more bits, of which the low ones count.
@@ -16,6 +25,7 @@ template <class Stored, class WideType, int SIZE>
 struct Integer {
     using Wide = WideType;
     static constexpr int BYTES = SIZE;
+    static constexpr bool COMPUTES = true;
 
     __device__ static Wide widen(u64 bits) { return Wide(Stored(bits)); }
     __device__ static u64 narrow(Wide value) { return u64(value) & (~0ull >> (64 - 8 * SIZE)); }
@@ -41,6 +51,7 @@ using U64 = Integer<unsigned long long, unsigned long long, 8>;
 struct F32 {
     using Wide = float;
     static constexpr int BYTES = 4;
+    static constexpr bool COMPUTES = true;
 
     __device__ static float widen(u64 bits) { return __uint_as_float(u32(bits)); }
     __device__ static u64 narrow(float value) { return __float_as_uint(value); }
@@ -50,6 +61,7 @@ struct F32 {
 struct F64 {
     using Wide = double;
     static constexpr int BYTES = 8;
+    static constexpr bool COMPUTES = true;
 
     __device__ static double widen(u64 bits) { return __longlong_as_double((long long)(bits)); }
     __device__ static u64 narrow(double value) { return u64(__double_as_longlong(value)); }

@@ -41,8 +41,8 @@ struct Packets {
     // Copies a chunk whose elements have `BYTES` bytes. False when the kernel is to end.
     template <int BYTES>
     __device__ static bool copy(const Move& move, Watch& watch) {
-        return move.regular ? run<Element<BYTES>, true, 1, 4>(move, watch)
-                            : run<Element<BYTES>, false, 1, 1>(move, watch);
+        return move.regular ? run<Bits<BYTES>, true, 1, 4>(move, watch)
+                            : run<Bits<BYTES>, false, 1, 1>(move, watch);
     }
 
 private:
@@ -85,25 +85,30 @@ private:
     template <class Number, bool REGULAR, int MOST, int UNROLL>
     __device__ static bool combine(const Move& move, const Place (&places)[UNROLL], Watch& watch,
                                    Data (&results)[UNROLL]) {
-        Sum<Number, WORDS> sums[UNROLL];
-#pragma unroll 1
-        for (u32 from = 0; from < move.source_count; from += MOST) {
-            int count = min(int(move.source_count - from), MOST);
-            Data values[UNROLL][MOST];
-            if (!fetch<Number, REGULAR>(move, from, count, places, watch, values)) return false;
-            if (move.is_copy()) {
+        Data values[UNROLL][MOST];
+        if (!Number::COMPUTES || move.is_copy()) {
+            if (!fetch<Number, REGULAR>(move, 0, 1, places, watch, values)) return false;
 #pragma unroll
-                for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
-                return true;
+            for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
+            return true;
+        }
+        if constexpr (Number::COMPUTES) {
+            Sum<Number, WORDS> sums[UNROLL];
+#pragma unroll 1
+            for (u32 from = 0; from < move.source_count; from += MOST) {
+                int count = min(int(move.source_count - from), MOST);
+                if (!fetch<Number, REGULAR>(move, from, count, places, watch, values)) return false;
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    if (from == 0) sums[at].start(values[at][0]);
+                    sums[at].add(move.arithmetic.reduction, values[at], from == 0 ? 1 : 0, count);
+                }
             }
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
-                if (from == 0) sums[at].start(values[at][0]);
-                sums[at].add(move.arithmetic.reduction, values[at], from == 0 ? 1 : 0, count);
+                results[at] = sums[at].finish(move.arithmetic.divisor);
             }
         }
-#pragma unroll
-        for (int at = 0; at < UNROLL; ++at) results[at] = sums[at].finish(move.arithmetic.divisor);
         return true;
     }
 

@@ -1,4 +1,4 @@
-// Protocol Simple: plain data in slots, announced by counters.
+// Protocol Simple: plain data in slots, announced by counts.
 //
 // Sources of a step are whole before it begins, so nothing here waits. Where all operands are aligned
 // and whole, several loads are in flight in every thread; else a loop that minds every pack.
@@ -23,9 +23,9 @@ struct Move {
 };
 
 struct Simple {
-    // Whether tails announce messages.
+    // Counts announce messages.
     static constexpr bool TAILS = true;
-    // Whether slots must be filled with flags once in a while.
+    // No slot must be filled with flags once in a while.
     static constexpr bool REFRESHES = false;
 
     // Most threads in a block.
@@ -40,7 +40,7 @@ struct Simple {
         if (!move.regular) {
             any<Number>(move);
         } else if (move.is_copy()) {
-            copy<8>(move);
+            copy_packs<8>(move);
         } else if (move.source_count == 2 && Number::BYTES > 1) {
             reduce<Number, 2, 4>(move);
         } else {
@@ -49,25 +49,34 @@ struct Simple {
         return true;
     }
 
-private:
-    // The paths are functions of their own: each has all registers to itself.
+    // Copies a chunk whose elements have `BYTES` bytes. False when the kernel is to end, which is never.
+    template <int BYTES>
+    __device__ static bool copy(const Move& move, Watch&) {
+        if (move.regular) {
+            copy_packs<8>(move);
+        } else {
+            any<Bits<BYTES>>(move);
+        }
+        return true;
+    }
 
-    __device__ static Pack<4> load_regular(const Operand& from, u32 pack) {
-        return load_whole<Coherence::WEAK>(from.address + u64(pack) * 16,
-                                           static_cast<Pack<4>*>(nullptr));
+private:
+    __device__ static Pack<4> load_regular(u64 address, u32 pack) {
+        return load_whole<Coherence::WEAK>(address + u64(pack) * 16, static_cast<Pack<4>*>(nullptr));
     }
 
     // `UNROLL` loads in flight.
     template <int UNROLL>
-    __device__ __noinline__ static void copy(Move move) {
+    __device__ static void copy_packs(const Move& move) {
         u32 packs = move.length / 16;
+        u64 from = move.sources[0].address;
 #pragma unroll 1
         for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
-            Pack<4> value[UNROLL];
+            Pack<4> values[UNROLL];
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 u32 pack = first + at * blockDim.x;
-                if (pack < packs) value[at] = load_regular(*move.sources, pack);
+                if (pack < packs) values[at] = load_regular(from, pack);
             }
 #pragma unroll 1
             for (u32 to = 0; to < move.destination_count; ++to) {
@@ -75,7 +84,7 @@ private:
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     u32 pack = first + at * blockDim.x;
-                    if (pack < packs) store_whole(address + u64(pack) * 16, value[at]);
+                    if (pack < packs) store_whole(address + u64(pack) * 16, values[at]);
                 }
             }
         }
@@ -83,40 +92,48 @@ private:
 
     // `MOST` sources at a time, `UNROLL` packs of each: as many loads in flight as their product.
     template <class Number, int MOST, int UNROLL>
-    __device__ __noinline__ static void reduce(Move move) {
+    __device__ static void reduce(const Move& move) {
         u32 packs = move.length / 16;
 #pragma unroll 1
         for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
-            Sum<Number, 4> sum[UNROLL];
+            Sum<Number, 4> sums[UNROLL];
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
-                const Operand* sources = move.sources + from;
                 int count = min(int(move.source_count - from), MOST);
-                Pack<4> value[UNROLL][MOST];
+                u64 addresses[MOST];
+#pragma unroll
+                for (int source = 0; source < MOST; ++source) {
+                    addresses[source] = move.sources[from + min(source, count - 1)].address;
+                }
+                Pack<4> values[UNROLL][MOST];
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     u32 pack = first + at * blockDim.x;
 #pragma unroll
                     for (int source = 0; source < MOST; ++source) {
                         if (pack < packs && source < count) {
-                            value[at][source] = load_regular(sources[source], pack);
+                            values[at][source] = load_regular(addresses[source], pack);
                         }
                     }
                 }
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
-                    if (from == 0) sum[at].start(value[at][0]);
-                    sum[at].add(move.arithmetic.reduction, value[at], from == 0 ? 1 : 0, count);
+                    if (from == 0) sums[at].start(values[at][0]);
+                    sums[at].add(move.arithmetic.reduction, values[at], from == 0 ? 1 : 0, count);
                 }
             }
+            Pack<4> results[UNROLL];
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
-                u32 pack = first + at * blockDim.x;
-                if (pack >= packs) continue;
-                Pack<4> result = sum[at].finish(move.arithmetic.divisor);
+                results[at] = sums[at].finish(move.arithmetic.divisor);
+            }
 #pragma unroll 1
-                for (u32 to = 0; to < move.destination_count; ++to) {
-                    store_whole(move.destinations[to].address + u64(pack) * 16, result);
+            for (u32 to = 0; to < move.destination_count; ++to) {
+                u64 address = move.destinations[to].address;
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    u32 pack = first + at * blockDim.x;
+                    if (pack < packs) store_whole(address + u64(pack) * 16, results[at]);
                 }
             }
         }
@@ -124,26 +141,32 @@ private:
 
     // Operands that are misaligned or end early; any number of them.
     template <class Number>
-    __device__ __noinline__ static void any(Move move) {
+    __device__ static void any(const Move& move) {
         constexpr int BYTES = Number::BYTES;
 #pragma unroll 1
         for (u32 offset = threadIdx.x * 16; offset < move.length; offset += blockDim.x * 16) {
             Pack<4> result = load<BYTES, 4, Coherence::WEAK>(move.sources[0], offset);
-            if (!move.is_copy()) {
-                Sum<Number, 4> sum;
-                sum.start(result);
-#pragma unroll 1
-                for (u32 from = 1; from < move.source_count; ++from) {
-                    Pack<4> other[1] = {load<BYTES, 4, Coherence::WEAK>(move.sources[from], offset)};
-                    sum.add(move.arithmetic.reduction, other, 0, 1);
-                }
-                result = sum.finish(move.arithmetic.divisor);
+            if constexpr (Number::COMPUTES) {
+                if (!move.is_copy()) result = sum_of<Number>(move, offset, result);
             }
 #pragma unroll 1
             for (u32 to = 0; to < move.destination_count; ++to) {
                 store<BYTES, 4>(move.destinations[to], offset, result);
             }
         }
+    }
+
+    // The combination of all sources, of which the first gives `first`.
+    template <class Number>
+    __device__ static Pack<4> sum_of(const Move& move, u32 offset, const Pack<4>& first) {
+        Sum<Number, 4> sum;
+        sum.start(first);
+#pragma unroll 1
+        for (u32 from = 1; from < move.source_count; ++from) {
+            Pack<4> other[1] = {load<Number::BYTES, 4, Coherence::WEAK>(move.sources[from], offset)};
+            sum.add(move.arithmetic.reduction, other, 0, 1);
+        }
+        return sum.finish(move.arithmetic.divisor);
     }
 };
 

@@ -34,6 +34,9 @@ struct Context {
     u32 block_chunks;
     u32 turn;          // which set of operands comes next; the same for all threads
     bool unordered;    // the thread block stored to local memory since its last fence
+    // Sources of the last message, of which no slot has been given back yet.
+    const Operand* taken;
+    u32 taken_count;
 };
 
 // The part of every chunk that is at hand.
@@ -63,6 +66,11 @@ struct Step {
           operands(waits + wait_count()) {}
 
     __device__ u32 wait_count() const { return head >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
+    __device__ bool completes() const { return head & MSCCL_PLAN_STEP_COMPLETES; }
+    __device__ bool signals() const { return head & MSCCL_PLAN_STEP_SIGNALS; }
+    __device__ bool receives() const { return head & MSCCL_PLAN_STEP_RECEIVES; }
+    __device__ bool sends() const { return head & MSCCL_PLAN_STEP_SENDS; }
+    __device__ bool stores() const { return head & MSCCL_PLAN_STEP_STORES; }
     __device__ u32 words() const {
         u32 used = MSCCL_PLAN_STEP_LENGTH + wait_count() + sources + destinations;
         return (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
@@ -93,7 +101,7 @@ __device__ inline void wait_for_steps(const Context& context, const Slice& slice
 // After a barrier: tells other thread blocks that the step has ended. Releases at GPU scope what the
 // thread block did.
 __device__ inline void signal(const Context& context, const Slice& slice, const Step& step) {
-    if (!(step.head & MSCCL_PLAN_STEP_SIGNALS) || threadIdx.x != 0) return;
+    if (!step.signals() || threadIdx.x != 0) return;
     u64 address = context.signals + 8ull * context.tb;
     ptx::st_release_gpu_u64(address, signal_value(context, slice, step.index));
 }
@@ -118,7 +126,7 @@ __device__ inline Operand resolve_local(const Context& context, const msccl_laun
     Operand operand{};
     operand.address = base + start;
     operand.limit = u32(min(exists, u64(slice.length)));
-    operand.traits = operand.address % 16 == 0 ? Operand::ALIGNED : 0;
+    operand.traits = operand.address % 16 == 0 ? Span::ALIGNED : 0;
     return operand;
 }
 
@@ -131,14 +139,14 @@ __device__ inline Operand resolve_link(const Context& context, const Slice& slic
     if (position == 0 && incoming) {
         begin_receive<Protocol::TAILS>(link, context.links, number, watch);
     } else if (position == 0) {
-        begin_send<Protocol::TAILS>(link, context.links, number, watch);
+        begin_send(link, context.links, number, watch);
     }
     Operand operand{};
     operand.address = link.address + position * Protocol::wire_bytes(slice.length);
     operand.message = link.count;
     // Slots have whole packs.
     operand.limit = (slice.length + 15) & ~15u;
-    operand.traits = Operand::LINK | Operand::ALIGNED;
+    operand.traits = Span::LINK | Span::ALIGNED;
     operand.link = number;
     return operand;
 }
@@ -164,36 +172,39 @@ __device__ inline bool resolve(const Context& context, const msccl_launch& launc
     return regular;
 }
 
+// Gives back the slots of the last message. Before anything that may wait.
+__device__ inline void give_back(Context& context) {
+#pragma unroll 1
+    for (u32 at = threadIdx.x; at < context.taken_count; at += blockDim.x) {
+        const Operand& source = context.taken[at];
+        if (source.is_link()) end_receive(context.shared.links[source.link], source.message);
+    }
+    context.taken_count = 0;
+}
+
+// After a barrier: the message at hand has been written. One link in each thread, from the last on: the
+// first ones go on to the next message while these wait for their stores.
+__device__ inline void publish(const Context& context, const Step& step, const Operand* operands) {
+#pragma unroll 1
+    for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.destinations; at += blockDim.x) {
+        const Operand& to = operands[step.sources + at];
+        if (to.is_link()) end_send(context.shared.links[to.link], to.message);
+    }
+}
+
 // Once in a while, where the protocol needs it: leaves no old flag in the slots of a message of which
-// `operands` are the last chunk.
+// `operands` are the last of `chunks` chunks.
 template <class Protocol>
 __device__ inline void refresh_slots(const Context& context, const Slice& slice, const Step& step,
-                                     const Operand* operands) {
+                                     const Operand* operands, u32 chunks) {
     if constexpr (Protocol::REFRESHES) {
+        u64 chunk = Protocol::wire_bytes(slice.length);
 #pragma unroll 1
         for (u32 at = step.sources; at < step.sources + step.destinations; ++at) {
             const Operand& to = operands[at];
             if (!to.is_link() || (to.message - 1) % Protocol::REFRESH >= context.links.depth) continue;
-            u64 slot = context.shared.links[to.link].address;
-            u64 begin = to.address + Protocol::wire_bytes(slice.length);
-            Protocol::refresh(to.message, begin, slot + context.links.slot_bytes);
-        }
-    }
-}
-
-// After a barrier: the message at hand has been read and written.
-template <class Protocol>
-__device__ inline void end_message(const Context& context, const Step& step,
-                                   const Operand* operands) {
-#pragma unroll 1
-    for (u32 at = threadIdx.x; at < step.sources + step.destinations; at += blockDim.x) {
-        const Operand& operand = operands[at];
-        if (!operand.is_link()) continue;
-        const Link& link = context.shared.links[operand.link];
-        if (at < step.sources) {
-            end_receive(link, operand.message);
-        } else {
-            end_send<Protocol::TAILS>(link, operand.message);
+            u64 slot = to.address - (chunks - 1) * chunk;
+            Protocol::refresh(to.message, to.address + chunk, slot + context.links.slot_bytes);
         }
     }
 }
@@ -202,51 +213,67 @@ __device__ inline void end_message(const Context& context, const Step& step,
 
 // Where links order memory that is not in their messages, packets must not overtake stores.
 template <class Protocol>
-__device__ inline void order_stores(Context& context, const msccl_launch& launch) {
+__device__ inline void order_stores(Context& context, const msccl_launch& launch, const Step& step) {
     if constexpr (!Protocol::TAILS) {
-        if ((launch.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY) && context.unordered) {
+        bool ordered = launch.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY;
+        if (ordered && context.unordered && step.sends()) {
             ptx::fence_acq_rel_gpu();
             context.unordered = false;
         }
     }
 }
 
-// Executes a step on one slice. False when the kernel is to end.
+// One message of a step: the `chunks` chunks from `first` on. False when the kernel is to end.
 //
-// Between two barriers a thread is in one of three phases: it resolves operands and waits, it moves,
-// or it hands on. The barrier after the first makes what any thread acquired visible to all; the one
-// after the second precedes every release.
+// Between two barriers a thread is in one of two phases: it resolves operands and waits, or it moves.
+// The barrier after the first makes what any thread acquired visible to all. What the second has done
+// is handed on after another barrier, if others wait for it; a step that only sends packets needs none.
+template <class Protocol, class Number>
+__device__ inline bool run_message(Context& context, const msccl_launch& launch, const Slice& slice,
+                                   const Step& step, u32 first, u32 chunks) {
+    const u32& aborted = context.shared.watch.aborted;
+    u32 divisor = step.completes() ? launch.divisor : 0;
+    const Operand* operands = nullptr;
+#pragma unroll 1
+    for (u32 position = 0; position < chunks; ++position) {
+        Operand* set = context.shared.operands[context.turn];
+        context.turn ^= 1;
+        bool own = resolve<Protocol>(context, launch, slice, step, first + position, position, set);
+        order_stores<Protocol>(context, launch, step);
+        bool regular = __syncthreads_and(own);
+        if (aborted) return false;
+        Move move{set, set + step.sources, step.sources, step.destinations, slice.length, regular,
+                  {launch.reduction, divisor}};
+        Protocol::template move<Number>(move, context.shared.watch);
+        operands = set;
+    }
+    refresh_slots<Protocol>(context, slice, step, operands, chunks);
+    context.unordered = context.unordered || step.stores();
+    if (!Protocol::TAILS && !step.receives() && !step.signals()) return true;
+    __syncthreads();
+    if (aborted) return false;
+    if constexpr (Protocol::TAILS) publish(context, step, operands);
+    context.taken = operands;
+    context.taken_count = step.receives() ? step.sources : 0;
+    return true;
+}
+
+// Executes a step on one slice. False when the kernel is to end.
 template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const msccl_launch& launch, const Slice& slice,
                                 const Step& step) {
-    const u32& aborted = context.shared.watch.aborted;
-    u32 divisor = step.head & MSCCL_PLAN_STEP_COMPLETES ? launch.divisor : 0;
+    give_back(context);
     wait_for_steps(context, slice, step);
-    if (step.count == 0) __syncthreads();
+    if (step.count == 0) {
+        __syncthreads();
+        if (context.shared.watch.aborted) return false;
+    }
 #pragma unroll 1
     for (u32 first = 0; first < step.count; first += launch.chunks_per_message) {
         u32 chunks = min(step.count - first, launch.chunks_per_message);
-        const Operand* operands = nullptr;
-#pragma unroll 1
-        for (u32 position = 0; position < chunks; ++position) {
-            Operand* set = context.shared.operands[context.turn];
-            context.turn ^= 1;
-            bool own = resolve<Protocol>(context, launch, slice, step, first + position, position, set);
-            order_stores<Protocol>(context, launch);
-            bool regular = __syncthreads_and(own);
-            if (aborted) return false;
-            Move move{set, set + step.sources, step.sources, step.destinations, slice.length, regular,
-                      {launch.reduction, divisor}};
-            Protocol::template move<Number>(move, context.shared.watch);
-            operands = set;
-        }
-        refresh_slots<Protocol>(context, slice, step, operands);
-        context.unordered = true;
-        __syncthreads();
-        if (aborted) return false;
-        end_message<Protocol>(context, step, operands);
+        give_back(context);
+        if (!run_message<Protocol, Number>(context, launch, slice, step, first, chunks)) return false;
     }
-    if (aborted) return false;
     signal(context, slice, step);
     return true;
 }

@@ -67,9 +67,9 @@ struct ResultJson<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum OutcomeJson<'a> {
+    Refused(&'a str),
     #[serde(untagged)]
     Measured(Box<MeasuredJson<'a>>),
-    Refused(&'a str),
 }
 
 #[derive(Serialize)]

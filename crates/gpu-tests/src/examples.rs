@@ -4,10 +4,11 @@
 use msccl_collective::{Kind, Placement};
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
-use msccl_interchange::xml;
+use msccl_interchange::xml::{self, Dialect};
 use msccl_ir::{Algorithm, Target};
 use msccl_registry::{File, Wanted};
 use msccl_syntax::SourceMap;
+use msccl_verify::verify;
 
 /// Names and texts.
 const EXAMPLES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/examples.rs"));
@@ -18,8 +19,16 @@ pub struct Loadable {
     pub file: File,
     /// The collective.
     pub wanted: Wanted,
-    /// Whether it is for calls in place.
-    pub in_place: bool,
+    /// Which calls it serves.
+    pub placement: Placement,
+}
+
+impl Loadable {
+    /// Whether a communicator can use it at all: where only the root knows its placement, an
+    /// algorithm must serve both.
+    pub fn can_serve(&self) -> bool {
+        self.wanted.root().is_none() || self.placement == Placement::Both
+    }
 }
 
 /// The examples that exist for `ranks` ranks and that XML can say, in both placements.
@@ -27,13 +36,16 @@ pub fn loadable(ranks: u32) -> Vec<Loadable> {
     let placements = [Placement::InPlace, Placement::OutOfPlace];
     let all = EXAMPLES.iter().flat_map(|example| placements.map(|placement| (example, placement)));
     all.filter_map(|((name, text), placement)| {
-        let algorithm = algorithm(name, text, ranks, placement)?;
+        let algorithm = widened(algorithm(name, text, ranks, placement)?);
         let wanted = wanted(&algorithm.collective.kind)?;
-        let content = dialects(&algorithm)?;
-        let in_place = placement == Placement::InPlace;
-        let suffix = if in_place { "in" } else { "out" };
-        let file = File { name: format!("{name}.{suffix}.xml"), content: Ok(content) };
-        Some(Loadable { file, wanted, in_place })
+        let placement = algorithm.placement;
+        let suffix = match placement {
+            Placement::InPlace => "in",
+            Placement::OutOfPlace => "out",
+            Placement::Both => "both",
+        };
+        let file = File { name: format!("{name}.{suffix}.xml"), content: Ok(xml(&algorithm)?) };
+        Some(Loadable { file, wanted, placement })
     })
     .collect()
 }
@@ -48,9 +60,18 @@ fn algorithm(name: &str, text: &str, ranks: u32, placement: Placement) -> Option
     (algorithm.collective.ranks == ranks).then_some(algorithm)
 }
 
+/// The algorithm for both placements if it has a root and serves them as it is.
+fn widened(algorithm: Algorithm) -> Algorithm {
+    let both = Algorithm { placement: Placement::Both, ..algorithm.clone() };
+    match algorithm.collective.root() {
+        Some(_) if verify(both.clone(), &Target::native()).is_ok() => both,
+        _ => algorithm,
+    }
+}
+
 /// The XML in the first dialect that can say it.
-fn dialects(algorithm: &Algorithm) -> Option<Vec<u8>> {
-    let written = xml::Dialect::ALL.iter().find_map(|dialect| xml::write(algorithm, *dialect).ok());
+fn xml(algorithm: &Algorithm) -> Option<Vec<u8>> {
+    let written = Dialect::ALL.iter().find_map(|dialect| xml::write(algorithm, *dialect).ok());
     written.map(String::into_bytes)
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Choice, Filter, UniqueId};
+use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_gpu::Stream;
 use msccl_runtime::{Batch, Call, Communicator, ErrorKind, PlaceOfRank, Settings, submit};
 
@@ -77,7 +77,9 @@ impl World {
         let id = UniqueId::create(&settings.fabric)?;
         let joined = on_threads((0..ranks).map(|rank| {
             let (place, log) = (machine.place(rank), diary.clone());
-            let settings = Settings { place, log, ..settings.clone() };
+            let mut settings = Settings { place, log, ..settings.clone() };
+            // Clones of settings share it, and what one rank gives up others need not.
+            settings.fabric.abort = Abort::new();
             move || Seat::join(id, Rank(rank), ranks, &settings)
         }));
         let (seats, diary) = (first_failure(joined)?, diary.clone());

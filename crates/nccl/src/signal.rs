@@ -6,10 +6,6 @@
 //! that way.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Until the runtime has a watcher to ask.
-static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
 /// Watches for the signal, once, if nobody else does.
 pub fn watch() {
@@ -22,7 +18,7 @@ pub fn watch() {
 }
 
 extern "C" fn ask(_: libc::c_int) {
-    REQUESTS.fetch_add(1, Ordering::Relaxed);
+    msccl_runtime::request_story();
 }
 
 /// Whether `signal` still does what it does by default.

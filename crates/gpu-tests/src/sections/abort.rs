@@ -116,10 +116,9 @@ fn timed_out(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
     if start.elapsed() > SOON {
         return Err(format!("it took {:.1} s", start.elapsed().as_secs_f64()).into());
     }
-    let first_told =
-        answers.into_iter().flatten().any(|error| is_kind(&error, ErrorKind::TimedOut));
-    if !first_told {
-        return Err("no rank says that it timed out".into());
+    let told = |error: &Trouble| is_kind(error, ErrorKind::TimedOut);
+    if !answers.iter().flatten().any(told) {
+        return Err(format!("no rank says that it timed out: {answers:?}").into());
     }
     let stories = world.diary.collect(|event| match event {
         Event::Story(text) => Some(text.clone()),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Collective, DataType, Kind, Rank};
+use msccl_collective::{Collective, DataType, Kind, Placement, Rank};
 use msccl_interchange::json;
 use msccl_ir::text;
 use msccl_registry::{File, Wanted};
@@ -60,18 +60,23 @@ fn random_files(ranks: u32, number: usize, dice: &mut Dice) -> Result<Vec<Loadab
     let mut files = Vec::new();
     for kind in kinds {
         let chunks = 1 + dice.below(4) as u32;
-        let in_place = kind != Kind::AllToAll && dice.once_in(2);
         let Some(wanted) = wanted(&kind) else { continue };
+        // Where only the root knows its placement, an algorithm must serve both.
+        let placement = match (wanted, wanted.root()) {
+            (_, Some(_)) => Placement::Both,
+            (Wanted::AllToAll, None) => Placement::OutOfPlace,
+            (_, None) => [Placement::InPlace, Placement::OutOfPlace][dice.below(2)],
+        };
         let collective = Collective { kind, ranks, chunks };
         let title = format!("random-{number}-{}", collective.name());
-        let algorithm = random_algorithm(&title, collective, in_place, dice)?;
+        let algorithm = random_algorithm(&title, collective, placement, dice)?;
         let (extension, content) = match dice.once_in(2) {
             true => ("json", json::write(&algorithm)),
             false => ("txt", text::print(&algorithm)),
         };
         let name = format!("{title}.{extension}");
         let file = File { name, content: Ok(content.into_bytes()) };
-        files.push(Loadable { file, wanted, in_place });
+        files.push(Loadable { file, wanted, placement });
     }
     Ok(files)
 }
@@ -80,7 +85,11 @@ fn run_examples(bench: &Bench, tally: &mut Tally) {
     // Of every kind of call one file at a time, so that it is clear which one serves.
     let mut shelves: BTreeMap<String, Vec<Loadable>> = BTreeMap::new();
     for file in loadable(bench.ranks) {
-        let kind = format!("{:?} {}", file.wanted, file.in_place);
+        if !file.can_serve() {
+            tally.skip("for one placement only, which a root alone would know");
+            continue;
+        }
+        let kind = format!("{:?} {}", file.wanted, file.placement);
         shelves.entry(kind).or_default().push(file);
     }
     let found: usize = shelves.values().map(Vec::len).sum();
@@ -104,15 +113,19 @@ fn run_files(bench: &Bench, files: Vec<Loadable>, tally: &mut Tally) {
     tally.check(names, accepted);
     let settings = Settings { files: loaded.clone(), ..settings() };
     let mut runner = bench.runner(settings, names());
-    for Loadable { file, wanted, in_place } in &files {
-        let cases = cases(bench, &oracle, &file.name, *wanted, *in_place);
-        runner.run(cases, &file.name, tally);
-        runner.check_served_by(&file.name, tally);
+    for loadable in &files {
+        let name = &loadable.file.name;
+        for in_place in [false, true] {
+            runner.run(cases(bench, &oracle, loadable, in_place), name, tally);
+        }
+        runner.check_served_by(name, tally);
     }
 }
 
-fn cases(bench: &Bench, oracle: &Oracle, name: &str, wanted: Wanted, in_place: bool) -> Vec<Case> {
-    let Some(entry) = oracle.entry(name, wanted, in_place) else { return Vec::new() };
+/// Calls that the file must serve.
+fn cases(bench: &Bench, oracle: &Oracle, loadable: &Loadable, in_place: bool) -> Vec<Case> {
+    let Loadable { file, wanted, placement: _ } = loadable;
+    let Some(entry) = oracle.entry(&file.name, *wanted, in_place) else { return Vec::new() };
     // Where not every count is served, a built-in would serve the others.
     let chunks = match entry.verified.facts().serves_any_count {
         true => 1,
@@ -124,10 +137,10 @@ fn cases(bench: &Bench, oracle: &Oracle, name: &str, wanted: Wanted, in_place: b
         for &count in bench.some(&[1003_usize, 20_021, 5], 2) {
             let count = count.next_multiple_of(chunks);
             // The size of a call is that of its larger buffer.
-            let bytes = count * data_type.size_bytes() * larger_blocks(wanted, bench.ranks);
+            let bytes = count * data_type.size_bytes() * larger_blocks(*wanted, bench.ranks);
             if serves(bytes) {
                 let seed = bench.seed + cases.len() as u64;
-                let case = Case::of(wanted);
+                let case = Case::of(*wanted);
                 cases.push(Case { data_type, count, in_place, rounded: true, seed, ..case });
             }
         }

@@ -260,7 +260,6 @@ impl Comm {
 
     /// Makes everything under way give up, and the communicator go. Does not wait.
     pub fn abort(&self, reason: &str) {
-        self.abort.raise(reason);
         let communicator = {
             let mut life = self.life();
             life.phase = Phase::Gone;
@@ -270,8 +269,10 @@ impl Comm {
             life.communicator.clone()
         };
         if let Some(communicator) = communicator {
+            // First, as it may have a story to tell and needs its peers for that.
             communicator.abort(reason);
         }
+        self.abort.raise(reason);
     }
 
     /// Whether it is destroyed or aborted.

@@ -4,6 +4,7 @@
 //! of another communicator is told apart. A call keeps what it needs of its operator, which may be
 //! destroyed while the call is still in a group.
 
+use std::collections::hash_map::Entry;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -41,8 +42,8 @@ impl Operators {
         loop {
             let made = MADE.fetch_add(1, Ordering::Relaxed) % NUMBERS;
             let number = FIRST_OPERATOR + made.cast_signed();
-            if !known.contains_key(&number) {
-                known.insert(number, operator);
+            if let Entry::Vacant(place) = known.entry(number) {
+                place.insert(operator);
                 return number;
             }
         }

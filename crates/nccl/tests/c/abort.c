@@ -66,7 +66,7 @@ static void in_a_group(void) {
   for (int r = 0; r < 4; r++) REFUSED(ncclInvalidArgument, ncclCommAbort(comms[r]));
 }
 
-static void revoke(void) {
+static void taken_back(void) {
   ncclComm_t comm;
   int value = 1;
   OK(ncclCommInitAll(&comm, 1, NULL));
@@ -81,7 +81,7 @@ int main(void) {
   in_a_join();
   on_ranks(3, of_a_peer);
   in_a_group();
-  revoke();
+  taken_back();
   puts("abort: ok");
   return 0;
 }

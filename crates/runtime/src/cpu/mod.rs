@@ -35,3 +35,4 @@ mod transfers;
 mod wires;
 
 pub(crate) use rank::Rank;
+pub(crate) use shape::capacity;

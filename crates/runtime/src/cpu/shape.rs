@@ -15,7 +15,7 @@ const SLOT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=64 << 10;
 const BLOCKS: u32 = 1 << 16;
 
 /// What every rank of a communicator of `ranks` ranks can hold.
-pub(super) fn capacity(ranks: u32) -> Capacity {
+pub(crate) fn capacity(ranks: u32) -> Capacity {
     let none = WireShape::default();
     Capacity { simple: wires(ranks), ll: none, ll128: none, blocks: BLOCKS, threads: u32::MAX }
 }

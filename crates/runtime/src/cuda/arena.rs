@@ -68,7 +68,7 @@ impl Layout {
 
     /// Bytes of that table.
     pub fn table_bytes(&self, protocol: Protocol) -> u64 {
-        2 * u64::from(self.ranks) * u64::from(self.shape(protocol).wires) * END_BYTES
+        2 * u64::from(self.ranks) * u64::from(self.wires(protocol).wires) * END_BYTES
     }
 
     /// In the arena of its owner: an end.
@@ -78,7 +78,7 @@ impl Layout {
             Way::Out => u64::from(self.ranks),
         };
         let row = way + u64::from(end.peer.0);
-        let wires = u64::from(self.shape(protocol).wires);
+        let wires = u64::from(self.wires(protocol).wires);
         self.table(protocol) + (row * wires + u64::from(end.wire)) * END_BYTES
     }
 
@@ -86,12 +86,13 @@ impl Layout {
     fn slots(&self, protocol: Protocol, owner: Rank, peer: Rank, wire: u32) -> u64 {
         // A rank has no wires to itself.
         let peer = if peer < owner { peer.0 } else { peer.0.saturating_sub(1) };
-        let shape = self.shape(protocol);
+        let shape = self.wires(protocol);
         let position = u64::from(peer) * u64::from(shape.wires) + u64::from(wire);
         self.start(protocol) + position * ring_bytes(shape)
     }
 
-    fn shape(&self, protocol: Protocol) -> WireShape {
+    /// All wires under `protocol`.
+    pub fn wires(&self, protocol: Protocol) -> WireShape {
         self.capacity.wires(protocol)
     }
 
@@ -102,7 +103,7 @@ impl Layout {
 
     /// Bytes of all slots of a rank under `protocol`.
     fn rings_bytes(&self, protocol: Protocol) -> u64 {
-        let shape = self.shape(protocol);
+        let shape = self.wires(protocol);
         let wires = u64::from(self.ranks.saturating_sub(1)) * u64::from(shape.wires);
         wires * ring_bytes(shape)
     }
@@ -129,7 +130,7 @@ impl View {
 
     /// What that table holds before the first launch.
     pub fn initial_table(&self, protocol: Protocol) -> Vec<WireEnd> {
-        let wires = self.layout.shape(protocol).wires;
+        let wires = self.layout.wires(protocol).wires;
         let ends = [Way::In, Way::Out].into_iter().flat_map(|way| {
             (0..self.layout.ranks).map(Rank).flat_map(move |peer| {
                 (0..wires).map(move |wire| End { owner: self.me, way, peer, wire })

@@ -21,6 +21,10 @@ const PART_OF_MEMORY: u64 = 16;
 /// Thread blocks that run on one multiprocessor at once, by the shared memory that each takes.
 const BLOCKS_EACH: u32 = 4;
 
+/// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from those
+/// for collectives, because two ranks need not agree on how the two kinds of calls follow one another.
+pub(super) const TRANSFER_WIRES: u32 = 16;
+
 /// What ranks tell one another of their devices.
 struct Means {
     device: [u8; 16],
@@ -98,8 +102,16 @@ impl Common {
         })
     }
 
-    /// The wires that this affords in `place`. Links have at least the depth of proofs for the native target.
-    pub fn capacity(&self, place: Place) -> Capacity {
+    /// What ranks have in common that have an H200 each: 132 multiprocessors with a block of the largest
+    /// size each.
+    pub fn nominal(ranks: u32) -> Self {
+        let (blocks, threads) = (132 * BLOCKS_EACH, 132 * 512);
+        Self { ranks, budget_bytes: BUDGET_BYTES, blocks, threads, sharing: 1 }
+    }
+
+    /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
+    /// for point-to-point transfers. Links have at least the depth of proofs for the native target.
+    pub fn wires(&self, place: Place) -> Capacity {
         let target = Target::native();
         let budget = match place {
             Place::Device => self.budget_bytes,
@@ -117,13 +129,19 @@ impl Common {
             Place::Host => WireShape::default(),
         };
         Capacity {
-            simple: shape(65, 64, target.simple.depth, 128 << 10),
-            ll: shape(15, 32, target.ll.depth, 16 << 10),
+            simple: shape(65, 64 + TRANSFER_WIRES, target.simple.depth, 128 << 10),
+            ll: shape(15, 32 + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
             threads: self.threads,
         }
     }
+}
+
+/// What is left of all wires for collectives.
+pub(super) fn for_collectives(all: Capacity) -> Capacity {
+    let rest = |shape: WireShape| WireShape { wires: shape.wires - TRANSFER_WIRES, ..shape };
+    Capacity { simple: rest(all.simple), ll: rest(all.ll), ..all }
 }
 
 #[cfg(test)]
@@ -137,10 +155,9 @@ mod tests {
     fn wires_stay_within_the_budget() {
         for ranks in [1, 2, 3, 8, 16, 64] {
             for budget_bytes in [16 << 20, 64 << 20, BUDGET_BYTES] {
-                let common =
-                    Common { ranks, budget_bytes, blocks: 132, threads: 67584, sharing: 1 };
+                let common = Common { budget_bytes, ..Common::nominal(ranks) };
                 for place in [Place::Device, Place::Host] {
-                    let capacity = common.capacity(place);
+                    let capacity = common.wires(place);
                     let bytes = Layout::new(ranks, capacity).bytes();
                     // The least slots of very many ranks may exceed a very small budget.
                     assert!(ranks > 16 || bytes <= budget_bytes + (4 << 20), "{ranks} {bytes}");

@@ -55,6 +55,7 @@ const CALL_BITS: u32 = 40;
 pub(crate) struct Rank {
     context: Context,
     kernels: Arc<Kernels>,
+    /// For collectives.
     capacity: Capacity,
     place: Place,
     sharing: u32,
@@ -129,7 +130,7 @@ impl Rank {
             instances,
             chunks_per_message,
             ranks: self.ranks,
-            wires: shape.wires,
+            wires: self.links.view.layout.wires(job.protocol).wires,
             link_depth: shape.depth,
             slot_bytes: shape.slot_bytes,
             reduction,
@@ -140,6 +141,11 @@ impl Rank {
     }
 }
 
+/// What ranks on GPUs can hold that have an H200 each.
+pub(crate) fn nominal_capacity(ranks: u32) -> Capacity {
+    capacity::for_collectives(Common::nominal(ranks).wires(Place::Device))
+}
+
 /// The wires: in the memory of GPUs if possible and allowed, in host memory otherwise.
 fn make_links(
     group: &Group,
@@ -148,8 +154,9 @@ fn make_links(
     peer_memory: bool,
 ) -> Result<(Place, Capacity, Links), Error> {
     let make = |place| {
-        let capacity = common.capacity(place);
-        let layout = Layout::new(group.ranks(), capacity);
+        let all = common.wires(place);
+        let layout = Layout::new(group.ranks(), all);
+        let capacity = capacity::for_collectives(all);
         Links::make(group, context, layout, place).map(|links| (place, capacity, links))
     };
     let allowed = group.all_gather(&[u8::from(peer_memory)])?;

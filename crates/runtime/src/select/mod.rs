@@ -8,6 +8,7 @@
 //! Absent: addresses, streams, the execution.
 
 mod candidate;
+mod explain;
 mod tuning;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::settings::Wish;
 use crate::wiring::Wiring;
 use candidate::{Candidate, Needs, Unserved};
+pub use explain::{Question, explain};
 pub(crate) use tuning::Machine;
 use tuning::Way;
 

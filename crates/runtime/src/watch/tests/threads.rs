@@ -61,6 +61,7 @@ fn eight_ranks_that_time_out_tell_one_story() {
         let watch = member.watch(Some(TIMEOUT));
         let sequence = member.issue(&gather());
         member.engine.finish(sequence);
+        member.group.barrier().unwrap();
         if member.me() == Rank(5) {
             // Its failure would be another story: the others' is over by then.
             std::thread::sleep(Duration::from_secs(2));
@@ -91,6 +92,7 @@ fn eight_ranks_that_time_out_tell_one_story() {
 fn a_circle_is_told_once() {
     let story = only(stories(8, |member| {
         let _watch = member.watch(Some(TIMEOUT));
+        member.group.barrier().unwrap();
         member.issue_and_wait(&gather(), Rank((member.me().0 + 3) % 8));
         assert_eq!(member.await_failure(LONG).kind(), ErrorKind::TimedOut);
     }));
@@ -113,6 +115,7 @@ fn a_circle_is_told_once() {
 fn different_calls_are_told_first() {
     let story = only(stories(4, |member| {
         let _watch = member.watch(Some(TIMEOUT));
+        member.group.barrier().unwrap();
         let count = if member.me() == Rank(3) { 512 } else { 1024 };
         let next = Rank((member.me().0 + 1) % 4);
         member.issue_and_wait(&call(Operation::AllReduce(SUM), count), next);
@@ -265,6 +268,7 @@ fn a_rank_that_left_is_missed_by_those_who_wait_for_it() {
 fn checked_calls_end_with_the_failure_of_a_late_rank() {
     let story = only(stories(3, |member| {
         let watch = member.watch((member.me() != Rank(2)).then_some(TIMEOUT));
+        member.group.barrier().unwrap();
         if member.me() == Rank(2) {
             std::thread::sleep(Duration::from_secs(2));
             return;
