@@ -20,7 +20,7 @@ __device__ inline ptx::Words4 plan_words(const msccl_launch& launch, u32 at) {
 }
 
 static_assert(MSCCL_PLAN_WORDS % 4 == 0 && MSCCL_PLAN_HEADER_LENGTH % 4 == 0 &&
-                  __builtin_offsetof(msccl_launch, words) % 16 == 0,
+                  (sizeof(msccl_launch) - 4 * MSCCL_PLAN_WORDS) % 16 == 0,
               "four words lie in one place");
 
 // What the entry of this thread block in the plan says.

@@ -52,17 +52,19 @@ struct WireTable {
     }
 };
 
-constexpr u64 SEEN = 16;
-constexpr u64 COUNT = 24;
-static_assert(__builtin_offsetof(msccl_wire_end, seen) == SEEN &&
-                  __builtin_offsetof(msccl_wire_end, count) == COUNT,
-              "msccl_wire_end");
+// The address of a word of a wire's end.
+__device__ inline u64 seen_at(u64 entry) {
+    return address(&reinterpret_cast<msccl_wire_end*>(entry)->seen);
+}
+__device__ inline u64 count_at(u64 entry) {
+    return address(&reinterpret_cast<msccl_wire_end*>(entry)->count);
+}
 
 // Takes up a wire where the launch before left it.
 __device__ inline void open_link(Link& link, u64 entry, bool out) {
     ptx::Doubles2 places = ptx::ld_relaxed_sys_2u64(entry);
-    ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(entry + SEEN);
-    // The receiver has acquired no message yet.
+    ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
+    // A receiver has acquired no message yet.
     u64 seen = out ? counts.x : 0;
     link = {places.x, places.y, entry, counts.y, seen, 0};
     if (!out) ptx::st_relaxed_sys_u64(link.far, link.count);
@@ -70,7 +72,7 @@ __device__ inline void open_link(Link& link, u64 entry, bool out) {
 
 // The next launch goes on where this one ends.
 __device__ inline void close_link(const Link& link) {
-    ptx::st_weak_u64(link.entry + COUNT, link.count);
+    ptx::st_weak_u64(count_at(link.entry), link.count);
 }
 
 // Takes up the next message: its slot is `link.address`, its number `link.count`.
@@ -87,7 +89,7 @@ __device__ inline bool begin_receive(Link& link, LinkShape shape, u32 subject, W
     if constexpr (TAILS) {
         Wait wait;
         while (link.seen <= link.count) {
-            link.seen = ptx::ld_acquire_sys_u64(link.entry + SEEN);
+            link.seen = ptx::ld_acquire_sys_u64(seen_at(link.entry));
             if (link.seen > link.count) break;
             if (!wait.again(watch, {MSCCL_WAITING_MESSAGE, subject, link.count})) return false;
         }
@@ -101,7 +103,7 @@ __device__ inline bool begin_receive(Link& link, LinkShape shape, u32 subject, W
 __device__ inline bool begin_send(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     Wait wait;
     while (link.count >= link.seen + shape.depth) {
-        link.seen = ptx::ld_relaxed_sys_u64(link.entry + SEEN);
+        link.seen = ptx::ld_relaxed_sys_u64(seen_at(link.entry));
         if (link.count < link.seen + shape.depth) break;
         if (!wait.again(watch, {MSCCL_WAITING_ROOM, subject, link.count})) return false;
     }

@@ -56,6 +56,9 @@ struct LlLine {
 struct Ll : Packets<LlLine> {
     static constexpr int THREADS = MSCCL_THREADS_MAX_LL;
 
+    // Bytes of data, in multiples of 16, that a slot of `slot` bytes holds.
+    __device__ static u32 data_bytes(u32 slot) { return slot / 32 * 16; }
+
     // Whether slots must be filled with flags once in a while, and how many messages that is.
     static constexpr bool REFRESHES = true;
     static constexpr u32 REFRESH = 1 << 20;

@@ -33,6 +33,8 @@ struct Simple {
 
     // Bytes that a chunk of `data` bytes takes in a slot.
     __device__ static u64 wire_bytes(u64 data) { return (data + 15) / 16 * 16; }
+    // Bytes of data, in whole packs, that a slot of `slot` bytes holds.
+    __device__ static u32 data_bytes(u32 slot) { return slot / 16 * 16; }
 
     // Moves a chunk. False when the kernel is to end, which is never.
     template <class Number>

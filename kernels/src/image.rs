@@ -34,6 +34,7 @@ pub fn image(module: Module, major: u32, minor: u32) -> Option<Image> {
         Module::Simple => images!("simple"),
         Module::Ll => images!("ll"),
         Module::Ll128 => images!("ll128"),
+        Module::Exchange => images!("exchange"),
         Module::Scale => images!("scale"),
     };
     let position = Architecture::ALL.iter().position(|&of| of == architecture)?;

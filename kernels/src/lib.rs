@@ -1,12 +1,14 @@
 //! The device side: CUDA sources, and the images built from them.
 //!
 //! The sources stand in `device/`, to be read in this order: `ptx` (one instruction per function),
-//! `memory`, `number`, `reduce`, `wait`, `link`, the three protocols `simple`, `ll` and `ll128`,
-//! `step`, `interpreter`, and a `.cu` file for every image. `cargo xtask kernels` compiles them with a
+//! `memory`, `number`, `reduce`, `wait`, `link`, the three protocols `simple`, `ll` and `ll128` with
+//! what the latter two share in `packet`, `step`, `interpreter`, `exchange`, and a `.cu` file for every
+//! image. `cargo xtask kernels` compiles them with a
 //! pinned compiler and writes `images/`; a test holds the committed images to the sources.
 //!
-//! Each image has one kernel for every element type. A launch of `msccl_<module>_<type>` is given the
-//! record `msccl_launch` of `include/msccl_plan.h`, and `msccl_scale_<type>` the record `msccl_scale`.
+//! Most images have one kernel for every element type. A launch of `msccl_<module>_<type>` is given the
+//! record `msccl_launch` of `include/msccl_plan.h`, `msccl_scale_<type>` the record `msccl_scale`, and
+//! `msccl_exchange`, of which there is only one, `msccl_exchange_launch`.
 //!
 //! Absent from this crate: the driver, and everything that decides.
 

@@ -9,6 +9,8 @@ pub enum Module {
     Ll,
     /// Interpreters over protocol LL128.
     Ll128,
+    /// Point-to-point exchanges.
+    Exchange,
     /// Scaling by a number.
     Scale,
 }
@@ -24,7 +26,8 @@ pub enum Architecture {
 
 impl Module {
     /// Every module.
-    pub const ALL: [Module; 4] = [Module::Simple, Module::Ll, Module::Ll128, Module::Scale];
+    pub const ALL: [Module; 5] =
+        [Module::Simple, Module::Ll, Module::Ll128, Module::Exchange, Module::Scale];
 
     /// Its name: of its source in `device/`, and in the names of its kernels.
     pub const fn name(self) -> &'static str {
@@ -32,13 +35,20 @@ impl Module {
             Module::Simple => "simple",
             Module::Ll => "ll",
             Module::Ll128 => "ll128",
+            Module::Exchange => "exchange",
             Module::Scale => "scale",
         }
     }
 
-    /// The name of its kernel for elements of `data_type`: `f32`, `f8e4m3` and so on.
+    /// The name of its kernel for elements of `data_type`: `f32`, `f8e4m3` and so on. Exchanges have one
+    /// kernel for all.
     pub fn kernel(self, data_type: &str) -> String {
-        format!("msccl_{}_{data_type}", self.name())
+        match self {
+            Module::Exchange => "msccl_exchange".to_owned(),
+            Module::Simple | Module::Ll | Module::Ll128 | Module::Scale => {
+                format!("msccl_{}_{data_type}", self.name())
+            }
+        }
     }
 }
 
@@ -81,7 +91,7 @@ pub const OPTIONS: [&str; 3] =
     ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
 
 /// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 12] = [
+pub const HEADERS: [&str; 14] = [
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
@@ -90,10 +100,12 @@ pub const HEADERS: [&str; 12] = [
     "device/wait.cuh",
     "device/link.cuh",
     "device/simple.cuh",
+    "device/packet.cuh",
     "device/ll.cuh",
     "device/ll128.cuh",
     "device/step.cuh",
     "device/interpreter.cuh",
+    "device/exchange.cuh",
 ];
 
 /// The path of a module's source below the folder of this package.

@@ -86,7 +86,8 @@ impl Asked {
         })
     }
 
-    /// Takes the call up: now, or at the end of the open group. Nothing is done about no elements.
+    /// Takes the call up: now, or at the end of the open group. One of no elements, which may have no
+    /// buffers either, is still a call: ranks that compare theirs must see it.
     ///
     /// # Errors
     ///
@@ -103,14 +104,14 @@ impl Asked {
         };
         self.log(&call);
         call.block_bytes()?;
-        if count == 0 {
-            return Ok(Outcome::Done);
-        }
         self.check_buffers(&call)?;
         group::call(self.comm, call)
     }
 
     fn check_buffers(&self, call: &Call) -> Result<(), Fault> {
+        if call.count == 0 {
+            return Ok(());
+        }
         let blocks = call.blocks(self.communicator.rank(), self.communicator.ranks());
         if blocks.input != 0 && call.send == 0 {
             return Err(Fault::null(self.name, "sendbuff"));

@@ -139,6 +139,73 @@ fn giving_up() {
 }
 
 #[test]
+fn a_rank_that_dies() {
+    run("faults", &["killed"], &[]);
+}
+
+#[test]
+fn a_rank_that_does_not_come() {
+    let environment = [("MSCCL_TIMEOUT_S", "1"), ("NCCL_DEBUG", "WARN")];
+    let Some(log) = run("faults", &["absent"], &environment) else { return };
+    assert!(log.contains("r1 has not entered this collective"), "{log}");
+}
+
+#[test]
+fn a_rank_that_calls_something_else() {
+    let environment = [("MSCCL_CHECK", "1"), ("NCCL_DEBUG", "WARN")];
+    let Some(log) = run("faults", &["mismatched"], &environment) else { return };
+    assert!(log.contains("r0, r2: allreduce of 10 i32 sum; r1: allreduce of 11 i32 sum"), "{log}");
+}
+
+#[test]
+fn a_signal_asks_for_the_story() {
+    let Some(log) = run("faults", &["signalled"], &[("NCCL_DEBUG", "WARN")]) else { return };
+    assert!(log.contains("r0: in call 2, allreduce of 10 i32 sum"), "{log}");
+}
+
+/// Files that cannot be used are said aloud and change nothing else; one that can serves.
+#[test]
+fn files_of_algorithms() {
+    let garbage = folder().join("garbage.xml");
+    fs::write(&garbage, "no algorithm").unwrap();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dsl-examples/allreduce");
+    let good = examples.join("two_shot.msccl");
+    let list = format!("/no/such/file:{}:{}", garbage.display(), good.display());
+    let environment = [("MSCCL_XML_FILES", list.as_str()), ("NCCL_DEBUG", "INFO")];
+    let Some(log) = run("groups", &[], &environment) else { return };
+    for line in [
+        "NCCL WARN /no/such/file is not used: it cannot be read: No such file",
+        "garbage.xml is not used: ",
+        "two_shot.msccl is proved and serves",
+        "in place (400 bytes): served by ",
+    ] {
+        assert!(log.contains(line), "no line has {line:?}:\n{log}");
+    }
+}
+
+#[test]
+fn values_that_make_no_sense_are_said_and_ignored() {
+    let environment = [("NCCL_DEBUG", "WARN"), ("MSCCL_TIMEOUT_S", "soon"), ("MSCCL_TIMEOUT", "1")];
+    let Some(log) = run("groups", &[], &environment) else { return };
+    assert_eq!(log.matches("MSCCL_TIMEOUT_S is `soon`, expected seconds").count(), 1, "{log}");
+    assert!(log.contains("MSCCL_TIMEOUT is no variable of this library"), "{log}");
+}
+
+#[test]
+fn insisting_on_a_gpu_that_is_not_there() {
+    let Some(program) = compile("alone") else { return };
+    if Path::new("/dev/nvidiactl").exists() {
+        eprintln!("SKIPPED: there is a GPU");
+        return;
+    }
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", folder()).env("MSCCL_DEVICE", "cuda");
+    let Output { status, stderr, .. } = command.output().unwrap();
+    let stderr = text(&stderr);
+    assert!(!status.success() && stderr.contains("MSCCL_DEVICE=cuda insists on a GPU"), "{stderr}");
+}
+
+#[test]
 fn nothing_is_left() {
     run("again", &["30"], &[]);
 }

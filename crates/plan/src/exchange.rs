@@ -42,7 +42,7 @@ const LL_PART_BYTES: u64 = 8 << 10;
 const SIMPLE_PART_BYTES: u64 = 64 << 10;
 
 /// More parts than these gain nothing: they fill what connects two GPUs.
-const PARTS_MAX: u32 = 16;
+pub const PARTS_MAX: u32 = 16;
 
 /// What makes a further thread block worth a copy within the rank.
 const COPY_PART_BYTES: u64 = 64 << 10;

@@ -150,7 +150,8 @@ fn copies_get_lanes_of_their_own() {
 fn parts_cover_every_byte_once() {
     for bytes in [0, 1, 16, 17, 1000, 1 << 20, u64::MAX] {
         for parts in [1, 2, 7, 16] {
-            let pieces: Vec<_> = (0..parts).map(|part| exchange::part(bytes, parts, part)).collect();
+            let pieces: Vec<_> =
+                (0..parts).map(|part| exchange::part(bytes, parts, part)).collect();
             assert_eq!((pieces[0].0, pieces[parts as usize - 1].1), (0, bytes));
             assert!(pieces.windows(2).all(|pair| pair[0].1 == pair[1].0));
             assert!(pieces.iter().all(|piece| piece.0 % 16 == 0 || piece.0 == bytes));

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
-use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
+use msccl_plan::{Direction, Plan};
 use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
@@ -101,6 +101,15 @@ pub(crate) enum Way {
     Out,
     /// From the peer.
     In,
+}
+
+impl From<Way> for Direction {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::In => Direction::In,
+            Way::Out => Direction::Out,
+        }
+    }
 }
 
 /// One half of a point-to-point exchange with another rank.

@@ -24,7 +24,7 @@ mod watch;
 mod wiring;
 
 pub use call::{Blocks, Call, Combine, Operation, Scalar};
-pub use communicator::{Batch, Communicator, submit};
+pub use communicator::{Batch, Communicator, Direct, submit};
 pub use error::{Error, ErrorKind};
 pub use select::{Alternative, Question, explain};
 pub use settings::{Event, Log, PlaceOfRank, Settings, Wish};

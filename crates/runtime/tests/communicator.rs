@@ -101,8 +101,7 @@ fn check(ranks: u32, data_type: DataType, reduction: Reduction, count: usize) {
         .map(|kind| {
             let collective = Collective { kind, ranks, chunks: 1 };
             let inputs = reference::inputs(&collective, data_type, reduction, count, 7);
-            let expected =
-                reference::expected(&collective, data_type, reduction, count, &inputs);
+            let expected = reference::expected(&collective, data_type, reduction, count, &inputs);
             (collective, inputs, expected)
         })
         .collect();
@@ -114,8 +113,7 @@ fn check(ranks: u32, data_type: DataType, reduction: Reduction, count: usize) {
             let input = &inputs[rank.index()];
             let output_bytes = collective.output_chunks(rank) as usize * count * size;
             let mut output = vec![0xa5_u8; output_bytes];
-            let apart =
-                call(operation, data_type, count, input.as_ptr(), output.as_mut_ptr());
+            let apart = call(operation, data_type, count, input.as_ptr(), output.as_mut_ptr());
             run(&communicator, &[apart]).unwrap();
             compare(expected, rank, size, &output, "out of place");
             let mut both = vec![0xa5_u8; output_bytes.max(input.len())];
@@ -141,13 +139,7 @@ fn check(ranks: u32, data_type: DataType, reduction: Reduction, count: usize) {
     });
 }
 
-fn compare(
-    expected: &[reference::Promised],
-    rank: Rank,
-    size: usize,
-    output: &[u8],
-    place: &str,
-) {
+fn compare(expected: &[reference::Promised], rank: Rank, size: usize, output: &[u8], place: &str) {
     for part in expected.iter().filter(|part| part.rank == rank) {
         let start = part.start * size;
         let found = &output[start..start + part.bytes.len()];
@@ -186,7 +178,8 @@ fn point_to_point_calls_of_a_group_meet() {
     let ranks = 4;
     let found = world(ranks, &Settings::default(), |communicator| {
         let me = communicator.rank().0;
-        let sent: Vec<Vec<i64>> = (0..ranks).map(|to| vec![i64::from(me * 10 + to); 3000]).collect();
+        let sent: Vec<Vec<i64>> =
+            (0..ranks).map(|to| vec![i64::from(me * 10 + to); 3000]).collect();
         let mut received = vec![vec![-1_i64; 3000]; ranks as usize];
         let mut calls = Vec::new();
         for peer in 0..ranks {
@@ -220,7 +213,8 @@ fn groups_span_communicators() {
         .zip(&inputs)
         .zip(&mut outputs)
         .map(|((communicator, input), output)| {
-            let (send, receive) = (std::ptr::from_ref(input).cast(), std::ptr::from_mut(output).cast());
+            let (send, receive) =
+                (std::ptr::from_ref(input).cast(), std::ptr::from_mut(output).cast());
             let operation = Operation::AllReduce(sum());
             let calls = vec![call(operation, DataType::I32, 1, send, receive)];
             Batch { communicator: communicator.clone(), calls }

@@ -44,16 +44,20 @@ impl Inner {
         self.calls.fetch_add(calls, Ordering::Relaxed) + 1
     }
 
-    /// The communicator fails, if `error` is one that ends it: what a caller did wrong does not.
-    pub fn note(&self, error: &Error) {
+    /// The communicator fails, if `error` is one that ends it: what a caller did wrong does not. The
+    /// caller learns the first failure, of which what befell its call is most often a consequence.
+    pub fn note(&self, error: Error) -> Error {
         match error.kind() {
-            ErrorKind::InvalidArgument | ErrorKind::InvalidUsage => {}
+            ErrorKind::InvalidArgument | ErrorKind::InvalidUsage => error,
             ErrorKind::Cuda
             | ErrorKind::System
             | ErrorKind::Remote
             | ErrorKind::Aborted
             | ErrorKind::TimedOut
-            | ErrorKind::Internal => self.watch.fail(error.clone()),
+            | ErrorKind::Internal => {
+                self.watch.fail(error.clone());
+                self.failure.get().cloned().unwrap_or(error)
+            }
         }
     }
 

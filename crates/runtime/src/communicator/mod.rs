@@ -15,6 +15,7 @@
 //! All ranks must submit the same calls in the same order, with the same counts, types and operators
 //! and, for collectives without a root, all in place or all not; [`crate::Settings::check`] makes sure.
 
+mod direct;
 mod join;
 mod point_to_point;
 mod submit;
@@ -25,6 +26,7 @@ use msccl_collective::Rank;
 
 use crate::error::Error;
 
+pub use direct::Direct;
 pub use submit::{Batch, submit};
 
 /// One rank's door to the collectives of its group. Clones are the same communicator.

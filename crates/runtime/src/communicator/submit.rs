@@ -75,8 +75,7 @@ fn take_turns(batches: &[Batch]) -> Vec<MutexGuard<'_, ()>> {
 fn at_once(batches: &[Batch], announced: &[Announced]) -> Result<(), Error> {
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
         let threads = batches.iter().zip(announced);
-        let threads =
-            threads.map(|(batch, of)| scope.spawn(move || batch.execute(of.first)));
+        let threads = threads.map(|(batch, of)| scope.spawn(move || batch.execute(of.first)));
         let threads: Vec<_> = threads.collect();
         let lost = || Err(Error::internal("a thread that executed calls panicked"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| lost())).collect()
@@ -110,7 +109,8 @@ impl Batch {
             return Ok(());
         };
         let mut numbers = last + 1 - announced.collectives..=last;
-        let agreed = numbers.try_for_each(|number| check::agree(&inner.board, number, &inner.failure));
+        let agreed =
+            numbers.try_for_each(|number| check::agree(&inner.board, number, &inner.failure));
         agreed.inspect_err(|_| inner.board.settle(self.last(announced.first)))
     }
 
@@ -121,7 +121,7 @@ impl Batch {
         streams.dedup();
         let done = self.execute_in(&streams, first);
         inner.board.settle(self.last(first));
-        done.inspect_err(|error| inner.note(error))
+        done.map_err(|error| inner.note(error))
     }
 
     /// The number of the last call, if that of the first is `first`.

@@ -56,6 +56,11 @@ impl Layout {
         layout
     }
 
+    /// Ranks of the communicator.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
     /// Bytes of an arena.
     pub fn bytes(&self) -> u64 {
         self.parts[3].max(ALIGNMENT_BYTES)

@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind};
 pub(super) struct Kernels {
     interpreters: HashMap<(Protocol, DataType), Function>,
     scalers: HashMap<DataType, Function>,
+    exchange: Function,
     /// Threads that run on the device at once under any protocol.
     resident_threads: u32,
 }
@@ -60,7 +61,12 @@ impl Kernels {
             Ok::<_, Error>((data_type, function))
         };
         let scalers = DataType::ALL.into_iter().map(scaler).collect::<Result<_, _>>()?;
-        Ok(Self { interpreters, scalers, resident_threads })
+        let exchange = load_module(context, kernels::Module::Exchange)?;
+        let exchange = exchange.function(&kernels::Module::Exchange.kernel(""))?;
+        let threads = launch::THREADS_MAX_EXCHANGE;
+        let resident = threads * exchange.co_resident_blocks(threads, 0)?;
+        let resident_threads = resident_threads.min(resident);
+        Ok(Self { interpreters, scalers, exchange, resident_threads })
     }
 
     /// The interpreter for one protocol and type.
@@ -72,6 +78,11 @@ impl Kernels {
     /// The kernel that scales elements of a type.
     pub fn scaler(&self, of: DataType) -> Result<&Function, Error> {
         self.scalers.get(&of).ok_or_else(|| Error::internal(format!("no kernel that scales {of}")))
+    }
+
+    /// The kernel of point-to-point exchanges.
+    pub fn exchange(&self) -> &Function {
+        &self.exchange
     }
 
     /// Threads that run on the device at once under any protocol, in blocks of the largest size, if

@@ -6,13 +6,14 @@
 //! uses them in conflict is what is proved of the plan.
 
 use msccl_gpu::{Function, Launch as Shape, StreamRef};
-use msccl_plan::launch::{Launch, Scale};
+use msccl_plan::launch::{Exchange, Launch, Scale};
 
 use crate::error::Error;
 
 /// A record that kernels take by value.
 pub(super) trait Record: Copy {}
 impl Record for Launch {}
+impl Record for Exchange {}
 impl Record for Scale {}
 
 /// Launches `function` over `blocks` blocks of `threads` threads.

@@ -18,17 +18,18 @@ mod launch;
 mod links;
 mod order;
 mod scratch;
+mod transfers;
 mod watchtower;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use msccl_collective::{DataType, Reduction};
+use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_fabric::Group;
 use msccl_gpu::{Context, DeviceBuffer};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch as abi;
-use msccl_plan::launch::{Launch, Scale};
+use msccl_plan::launch::{Exchange, Launch, Scale};
 
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Transfer, Waiting};
@@ -50,6 +51,9 @@ const IDLE_POLL: Duration = Duration::from_micros(50);
 
 /// In the number that a kernel reports, the bits of the call; the bits above name the binding.
 const CALL_BITS: u32 = 40;
+
+/// What stands there for transfers, which have no binding.
+const TRANSFERS: u64 = (1 << (64 - CALL_BITS)) - 1;
 
 /// One rank on a GPU.
 pub(crate) struct Rank {
@@ -229,8 +233,25 @@ impl Engine for Rank {
         order.after(job.stream, capture)
     }
 
-    fn transfers(&self, transfers: &[Transfer], _stream: u64, _call: u64) -> Result<(), Error> {
-        Err(Error::internal(format!("{} transfers", transfers.len())))
+    fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error> {
+        let view = &self.links.view;
+        let mut state = self.state();
+        let capture = state.order.before(stream)?;
+        for launch in transfers::launches(view, &self.capacity, transfers) {
+            let record = Exchange {
+                links_simple: transfers::table(view, Protocol::Simple),
+                links_ll: transfers::table(view, Protocol::Ll),
+                control: self.watchtower.control(),
+                progress: self.watchtower.progress(),
+                call: TRANSFERS << CALL_BITS | call & (1 << CALL_BITS) - 1,
+                report_after_us: REPORT_AFTER_US,
+                ..launch
+            };
+            let (blocks, threads) = (record.lane_count, abi::THREADS_MAX_EXCHANGE);
+            let stream = order::stream(&self.context, stream);
+            launch::launch(self.kernels.exchange(), stream, blocks, threads, &record)?;
+        }
+        state.order.after(stream, capture)
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error> {
@@ -273,8 +294,13 @@ impl Engine for Rank {
         let waiting = self.watchtower.waiting();
         let told = waiting.into_iter().filter_map(|(block, entry)| {
             let call = entry.call & ((1 << CALL_BITS) - 1);
-            let bound = state.bindings.by_number((entry.call >> CALL_BITS) as u32)?;
-            Some(bound.waiting(block, call, &entry))
+            match entry.call >> CALL_BITS {
+                TRANSFERS => Some(transfers::waiting(call, &entry)),
+                number => {
+                    let bound = state.bindings.by_number(number as u32)?;
+                    Some(bound.waiting(block, call, &entry))
+                }
+            }
         });
         told.collect()
     }

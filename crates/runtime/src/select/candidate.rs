@@ -10,7 +10,7 @@ use msccl_registry::{Entry, Wanted};
 use msccl_verify::Verified;
 
 use super::tuning::Way;
-use super::{Decision, Request};
+use super::{Decision, Terms};
 use crate::engine::{Capacity, Prepared};
 use crate::settings::Wish;
 use crate::wiring::links_per_pair;
@@ -57,15 +57,9 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// How it serves `request` in the given way, as far as the wish allows.
-    pub fn serve(
-        self,
-        request: &Request,
-        way: &Way,
-        wish: &Wish,
-        ranks: u32,
-    ) -> Result<Decision, Unserved> {
-        self.admits(request, ranks)?;
+    /// How it serves a call on `terms` in the given way, as far as the wish allows.
+    pub fn serve(self, terms: &Terms, way: &Way, wish: &Wish) -> Result<Decision, Unserved> {
+        self.admits(terms)?;
         let protocol = self.protocol(wish.protocol.unwrap_or(way.protocol));
         let program = self.prepared.plan.program();
         let threads = program.threads.unwrap_or(way.threads);
@@ -73,20 +67,19 @@ impl Candidate<'_> {
         let wished = wish.instances.unwrap_or(way.instances);
         let instances = self.instances(protocol, wished, threads)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
-        let element_bytes = request.data_type.size_bytes() as u64;
-        let cut =
-            Cut::within(program, request.count, element_bytes, instances, protocol, slot_bytes)
-                .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
+        let element_bytes = terms.data_type.size_bytes() as u64;
+        let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
+            .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
         Ok(Decision { prepared: self.prepared, protocol, threads, cut, passed_over: Vec::new() })
     }
 
     /// Whether the algorithm is for such calls.
-    fn admits(&self, request: &Request, ranks: u32) -> Result<(), Unserved> {
+    fn admits(&self, terms: &Terms) -> Result<(), Unserved> {
         let refuse = |reason: String| Err(Unserved(reason));
         let algorithm = self.entry.verified.algorithm();
         let placement = algorithm.placement;
-        let rooted = request.wanted.root().is_some();
-        let serves = match (self.entry.loaded && rooted, request.in_place) {
+        let rooted = algorithm.collective.root().is_some();
+        let serves = match (self.entry.loaded && rooted, terms.in_place) {
             // Only the root knows its placement, and others must not need to.
             (true, _) => placement.serves_in_place() && placement.serves_out_of_place(),
             (false, true) => placement.serves_in_place(),
@@ -95,17 +88,17 @@ impl Candidate<'_> {
         if !serves {
             return refuse(format!("it runs {placement}"));
         }
-        let bytes = request.bytes(ranks);
+        let bytes = terms.bytes;
         if !algorithm.sizes.contains(bytes) {
             return refuse(format!("it is for {}, the call has {bytes} bytes", algorithm.sizes));
         }
         let program = self.prepared.plan.program();
-        let count = usize::try_from(request.count).unwrap_or(usize::MAX);
+        let count = usize::try_from(terms.count).unwrap_or(usize::MAX);
         if !program.serves(count) {
             let chunks = program.geometry.block_chunks;
             return refuse(format!("it serves counts that {chunks} divides"));
         }
-        if request.reduction == Some(Reduction::Avg) && program.average_of.is_none() {
+        if terms.reduction == Some(Reduction::Avg) && program.average_of.is_none() {
             return refuse(
                 "its sums are not complete at one set of steps, so it has no avg".into(),
             );

@@ -19,6 +19,7 @@ use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
 
+use crate::communicator::Direct;
 use crate::engine::{Capacity, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Wish;
@@ -55,6 +56,24 @@ impl Request {
             | Wanted::Gather(_)
             | Wanted::Scatter(_) => block.saturating_mul(u64::from(ranks)),
         }
+    }
+}
+
+/// What an algorithm is asked for, apart from the collective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Terms {
+    in_place: bool,
+    data_type: DataType,
+    reduction: Option<Reduction>,
+    count: u64,
+    /// Bytes of the larger buffer.
+    bytes: u64,
+}
+
+impl Request {
+    fn terms(&self, ranks: u32) -> Terms {
+        let Request { wanted: _, in_place, data_type, reduction, count } = *self;
+        Terms { in_place, data_type, reduction, count, bytes: self.bytes(ranks) }
     }
 }
 
@@ -138,14 +157,14 @@ impl Selector {
             .iter()
             .filter(|entry| request.wanted.is(&entry.verified.algorithm().collective.kind));
         for entry in loaded {
-            match self.try_loaded(known, entry, request) {
+            match self.try_loaded(known, entry, &request.terms(self.ranks())) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
                 Err(why) => passed_over.push(format!("{} does not serve: {why}", entry.name)),
             }
         }
         let mut reasons = Vec::new();
         for (entry, way) in self.ways(&built_in, request) {
-            match self.try_one(known, entry, &way, request) {
+            match self.try_one(known, entry, &way, &request.terms(self.ranks())) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
                 Err(why) => reasons.push(format!("{}: {why}", entry.name)),
             }
@@ -161,7 +180,7 @@ impl Selector {
         built_in: &'a [Entry],
         request: &Request,
     ) -> impl Iterator<Item = (&'a Entry, Way)> {
-        let ranks = self.registry.shape().ranks;
+        let ranks = self.ranks();
         let bytes = request.bytes(ranks);
         let preferred = tuning::ways(self.machine, request.wanted, ranks, bytes);
         let fallback = tuning::fallback(self.machine);
@@ -183,11 +202,40 @@ impl Selector {
         &self,
         known: &mut Known,
         entry: &Entry,
-        request: &Request,
+        terms: &Terms,
     ) -> Result<Decision, Unserved> {
         let protocol = entry.verified.algorithm().protocol;
         let way = Way { protocol, instances: 1, ..tuning::fallback(self.machine) };
-        self.try_one(known, entry, &way, request)
+        self.try_one(known, entry, &way, terms)
+    }
+
+    fn ranks(&self) -> u32 {
+        self.registry.shape().ranks
+    }
+
+    /// How `entry` serves a call that names it: whatever its collective, wherever it comes from.
+    ///
+    /// # Errors
+    ///
+    /// It does not serve such calls, or is not for that many ranks.
+    pub fn insist(&self, entry: &Entry, direct: &Direct) -> Result<Decision, Error> {
+        let Direct { in_place, data_type, reduction, count, .. } = *direct;
+        let collective = &entry.verified.algorithm().collective;
+        let unserved = |why: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::InvalidUsage, format!("{} does not serve: {why}", entry.name))
+        };
+        if collective.ranks != self.ranks() {
+            let (has, wants) = (self.ranks(), collective.ranks);
+            return Err(unserved(&format!("it is for {wants} ranks, there are {has}")));
+        }
+        let block = count.saturating_mul(data_type.size_bytes() as u64);
+        let blocks = collective.loop_chunks().div_ceil(collective.chunks.max(1));
+        let bytes = block.saturating_mul(u64::from(blocks));
+        let reduction = collective.reduces().then_some(reduction);
+        let terms = Terms { in_place, data_type, reduction, count, bytes };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let decision = self.try_loaded(&mut known, entry, &terms);
+        decision.map_err(|why| unserved(&why))
     }
 
     fn try_one(
@@ -195,7 +243,7 @@ impl Selector {
         known: &mut Known,
         entry: &Entry,
         way: &Way,
-        request: &Request,
+        terms: &Terms,
     ) -> Result<Decision, Unserved> {
         let needs = known.needs.entry(entry.fingerprint);
         let needs = *needs.or_insert_with(|| Needs::of(&entry.verified));
@@ -209,7 +257,7 @@ impl Selector {
         };
         let wish = &self.wish;
         let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity };
-        candidate.serve(request, way, wish, self.registry.shape().ranks)
+        candidate.serve(terms, way, wish)
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does not.
@@ -223,12 +271,14 @@ impl Selector {
             .filter(|entry| request.wanted.is(&entry.verified.algorithm().collective.kind));
         let mut told = Vec::new();
         for entry in loaded {
-            told.push(Alternative::of(entry, self.try_loaded(&mut known, entry, request)));
+            let terms = request.terms(self.ranks());
+            told.push(Alternative::of(entry, self.try_loaded(&mut known, entry, &terms)));
         }
         for (entry, way) in self.ways(&built_in, request) {
             let told_already = told.iter().any(|of: &Alternative| of.name == entry.name);
             if !told_already {
-                told.push(Alternative::of(entry, self.try_one(&mut known, entry, &way, request)));
+                let terms = request.terms(self.ranks());
+                told.push(Alternative::of(entry, self.try_one(&mut known, entry, &way, &terms)));
             }
         }
         told

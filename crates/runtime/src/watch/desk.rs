@@ -87,9 +87,8 @@ impl Desk {
         loop {
             let departed: BTreeMap<_, _> = watched.group.departed().into_iter().collect();
             let silent = |rank: &Rank| board.answered(*rank) < request;
-            let there = |rank: &Rank| {
-                !departed.contains_key(rank) && board.state(*rank) != State::Closed
-            };
+            let there =
+                |rank: &Rank| !departed.contains_key(rank) && board.state(*rank) != State::Closed;
             let complete = !board.ranks().filter(silent).any(|rank| there(&rank));
             if complete || asked.elapsed() >= ANSWERS {
                 return departed;

@@ -59,7 +59,8 @@ impl Scene {
         pids: impl IntoIterator<Item = u32>,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
-        let sight = |(rank, pid)| Sight::look(board, request, rank, pid, departed.get(&rank).cloned());
+        let sight =
+            |(rank, pid)| Sight::look(board, request, rank, pid, departed.get(&rank).cloned());
         let ranks = board.ranks().zip(pids).map(sight).collect();
         Self { ranks, difference: first_difference(board) }
     }
@@ -82,13 +83,7 @@ impl Scene {
 }
 
 impl Sight {
-    fn look(
-        board: &Board,
-        request: u64,
-        rank: Rank,
-        pid: u32,
-        departed: Option<String>,
-    ) -> Self {
+    fn look(board: &Board, request: u64, rank: Rank, pid: u32, departed: Option<String>) -> Self {
         let answer = board.answer_of(rank, request).and_then(|text| Answer::from_text(&text));
         let finished = answer.as_ref().map(|answer| answer.finished);
         let current = finished.and_then(|finished| board.first_from(rank, finished + 1));

@@ -86,7 +86,8 @@ impl<'a> Plot<'a> {
         let Culprit { rank, number, direct, through_them } = culprit;
         let predicament = self.scene.sight(*rank).map(|sight| sight.predicament(*number));
         let call = number.map_or_else(|| "it".to_owned(), |number| format!("call {number}"));
-        let predicament = predicament.map_or_else(String::new, |predicament| predicament.told(&call));
+        let predicament =
+            predicament.map_or_else(String::new, |predicament| predicament.told(&call));
         match (direct.is_empty(), through_them.is_empty()) {
             (true, _) => format!("{rank} {predicament}"),
             (false, true) => format!("{rank} holds up {}: it {predicament}", Ranks(direct)),

@@ -78,7 +78,11 @@ impl Scene {
             };
             let sight = peer.and_then(|peer| Some((peer, self.sight(peer)?)));
             if let Some((peer, sight)) = sight {
-                let _ = write!(line, "; {peer} {}", sight.predicament(first.number).told("this collective"));
+                let _ = write!(
+                    line,
+                    "; {peer} {}",
+                    sight.predicament(first.number).told("this collective")
+                );
             }
         }
         line

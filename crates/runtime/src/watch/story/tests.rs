@@ -228,11 +228,13 @@ fn big_stories_stay_short() {
     ");
     let all_pairs = big(|rank, block| (rank + 1 + block) % 64, missing);
     check_size(&all_pairs, "r5 holds up r0-r4, r37-r63, and through them r6-r36: it has not");
-    let half_missing = big(|rank, block| (rank + block) % 64, |rank| (rank % 2 == 1).then(|| idle(40)));
+    let half_missing =
+        big(|rank, block| (rank + block) % 64, |rank| (rank % 2 == 1).then(|| idle(40)));
     check_size(&half_missing, "28 more ranks hold up others");
     let circle = big(|rank, _| (rank + 1) % 64, |_| None);
     check_size(&circle, "r7 waits for r8, and so on over 56 more ranks: a circle");
-    let scattered = big(|rank, _| (rank + 1) % 64, |rank| (rank > 20).then(|| idle(u64::from(rank))));
+    let scattered =
+        big(|rank, _| (rank + 1) % 64, |rank| (rank > 20).then(|| idle(u64::from(rank))));
     check_size(&scattered, "r21 holds up r20, and through them r0-r19: ");
 }
 

@@ -1,0 +1,59 @@
+//! Running one algorithm by name, whatever would be chosen: for tools and tests, and for custom
+//! collectives, which no call of the C API means.
+
+use msccl_collective::{DataType, Reduction};
+use msccl_registry::Entry;
+
+use super::Communicator;
+use crate::engine::Job;
+use crate::error::Error;
+
+/// A call that names its algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Direct {
+    /// Whether input and output share memory, in the way the collective defines.
+    pub in_place: bool,
+    /// The type of every element.
+    pub data_type: DataType,
+    /// How contributions combine, where they do.
+    pub reduction: Reduction,
+    /// Elements of one block.
+    pub count: u64,
+    /// Where the input lies.
+    pub send: u64,
+    /// Where the output goes.
+    pub receive: u64,
+    /// In which stream; ranks on the host ignore it.
+    pub stream: u64,
+}
+
+impl Communicator {
+    /// Runs `entry` on this rank; every rank calls it with the same algorithm and terms, between the same
+    /// calls. Protocol and instances are the algorithm's own, unless [`crate::Settings::wish`] says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The algorithm does not serve such a call, or the communicator fails.
+    pub fn run(&self, entry: &Entry, direct: &Direct) -> Result<(), Error> {
+        self.error().map_or(Ok(()), Err)?;
+        let inner = &self.inner;
+        let decision = inner.selector.insist(entry, direct)?;
+        let _turn = inner.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if direct.count == 0 {
+            return Ok(());
+        }
+        let done = inner.engine.collective(&Job {
+            prepared: &decision.prepared,
+            protocol: decision.protocol,
+            threads: decision.threads,
+            cut: decision.cut,
+            data_type: direct.data_type,
+            reduction: direct.reduction,
+            send: direct.send,
+            receive: direct.receive,
+            stream: direct.stream,
+            call: inner.take_numbers(1),
+        });
+        done.map_err(|error| inner.note(error))
+    }
+}

@@ -1,0 +1,57 @@
+//! Point-to-point transfers: launches of the exchange kernel.
+
+use msccl_collective::{Protocol, Rank};
+use msccl_plan::exchange::{self, Shape, Wires};
+use msccl_plan::launch::{self, EXCHANGE_LANES, Exchange, WireEnd};
+
+use super::arena::View;
+use super::capacity::TRANSFER_WIRES;
+use crate::engine::{Capacity, Transfer, Waiting};
+
+/// The launches for `transfers`, in order, without what only the communicator knows.
+pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer]) -> Vec<Exchange> {
+    let wires = |protocol| {
+        let all = view.layout.wires(protocol);
+        Wires { wires: all.wires, depth: all.depth, slot_bytes: all.slot_bytes }
+    };
+    let blocks = capacity.blocks.min(capacity.threads / launch::THREADS_MAX_EXCHANGE);
+    let shape = Shape {
+        me: view.me,
+        ranks: view.layout.ranks(),
+        blocks: blocks.clamp(2, EXCHANGE_LANES as u32),
+        simple: wires(Protocol::Simple),
+        ll: wires(Protocol::Ll),
+    };
+    let transfers: Vec<_> = transfers
+        .iter()
+        .map(|&Transfer { peer, way, address, bytes }| exchange::Transfer {
+            peer,
+            way: way.into(),
+            address,
+            bytes,
+        })
+        .collect();
+    exchange::launches(&shape, &transfers, &[])
+}
+
+// Parts of transfers never outnumber the wires that are theirs.
+const _: () = assert!(exchange::PARTS_MAX <= TRANSFER_WIRES);
+
+/// Where the ends of the wires for transfers begin: the last ones of each pair.
+pub(super) fn table(view: &View, protocol: Protocol) -> u64 {
+    let first = view.layout.wires(protocol).wires.saturating_sub(TRANSFER_WIRES);
+    view.table(protocol) + u64::from(first) * size_of::<WireEnd>() as u64
+}
+
+/// In words, what a lane waits for, as its progress entry says.
+pub(super) fn waiting(call: u64, entry: &launch::Progress) -> Waiting {
+    let launch::Progress { kind, step, round, subject, number, call: _ } = *entry;
+    let peer = Rank(subject);
+    let what = match kind {
+        launch::WAITING_MESSAGE => format!("message {number} from {peer}"),
+        launch::WAITING_ROOM => format!("room for message {number} to {peer}"),
+        _ => "something unknown".to_owned(),
+    };
+    let text = format!("transfer {step} waits for {what} (part {round})");
+    Waiting { call, peer: Some(peer), text }
+}

@@ -1,0 +1,207 @@
+// Point-to-point exchanges. A thread block is a lane: one part of all transfers with one peer in one
+// way, in order, over one wire. `crates/plan/src/exchange.rs` says who does what, and why it ends.
+//
+// A transfer's part is a sequence of messages that fill their slots, and the last of which may be
+// shorter. Both ends compute the same lengths.
+#pragma once
+
+#include "link.cuh"
+#include "ll.cuh"
+
+namespace msccl {
+
+// What the threads of a lane share.
+struct LaneShared {
+    // The source and the destination of a message; two sets, used in turn: one barrier is enough.
+    Operand operands[2][2];
+    Link simple;
+    Link ll;
+    Watch watch;
+};
+
+// A lane at work, in every thread.
+struct Lane {
+    LaneShared& shared;
+    bool out;
+    u32 peer;
+    u32 turn;
+    // The message last taken, of which the slot has not been given back yet.
+    const Link* link;
+    u64 taken;
+};
+
+// A wire of the lane.
+struct Pipe {
+    Link& link;
+    LinkShape shape;
+};
+
+// Bytes of part `part` of `bytes` bytes in `parts` parts.
+struct Part {
+    u64 start;
+    u64 end;
+
+    __device__ Part(u64 bytes, u32 parts, u32 part) {
+        u64 each = ((bytes + parts - 1) / parts + 15) / 16 * 16;
+        start = min(each * part, bytes);
+        end = min(start + each, bytes);
+    }
+};
+
+__device__ inline Operand local_operand(u64 address, u32 length) {
+    Operand operand{};
+    operand.address = address;
+    operand.limit = length;
+    operand.traits = address % 16 == 0 ? Span::ALIGNED : 0;
+    return operand;
+}
+
+// Copies the source of `set` to its destination. False when the kernel is to end.
+template <class Protocol>
+__device__ inline bool copy_operand(const Operand* set, u32 length, Watch& watch) {
+    bool regular = length % 16 == 0 && set[0].whole(0, length) && set[1].whole(0, length);
+    Move move{set, set + 1, 1, 1, length, regular, {}};
+    // Of a message's two operands one is aligned.
+    u64 bits = set[0].address | set[1].address | length;
+    if (regular || bits % 4 == 0) return Protocol::template copy<4>(move, watch);
+    if (bits % 2 == 0) return Protocol::template copy<2>(move, watch);
+    return Protocol::template copy<1>(move, watch);
+}
+
+// One thread: gives back the slot last taken and begins the next message, of `length` bytes.
+template <class Protocol>
+__device__ inline void begin_message(Lane& lane, const Pipe& pipe, Operand* set, u64 local,
+                                     u32 length) {
+    Watch& watch = lane.shared.watch;
+    if (lane.link) end_receive(*lane.link, lane.taken);
+    lane.link = nullptr;
+    if (lane.out) {
+        begin_send(pipe.link, pipe.shape, lane.peer, watch);
+    } else {
+        begin_receive<Protocol::TAILS>(pipe.link, pipe.shape, lane.peer, watch);
+    }
+    Operand message = local_operand(pipe.link.address, (length + 15) & ~15u);
+    message.traits |= Span::LINK;
+    message.message = pipe.link.count;
+    message.link = lane.peer;
+    set[lane.out] = message;
+    set[!lane.out] = local_operand(local, length);
+}
+
+// Once in a while, where the protocol needs it: leaves no old flag in the slot of `message`.
+template <class Protocol>
+__device__ inline void end_of_slot(const Operand& message, u32 length, LinkShape shape) {
+    if constexpr (Protocol::REFRESHES) {
+        if ((message.message - 1) % Protocol::REFRESH >= shape.depth) return;
+        u64 begin = message.address + Protocol::wire_bytes(length);
+        Protocol::refresh(message.message, begin, message.address + shape.slot_bytes);
+    }
+}
+
+// Moves the bytes from `local` on, message by message. False when the kernel is to end.
+template <class Protocol>
+__device__ inline bool stream(Lane& lane, const Pipe& pipe, u64 local, u64 bytes) {
+    LaneShared& shared = lane.shared;
+    u32 most = Protocol::data_bytes(pipe.shape.slot_bytes);
+#pragma unroll 1
+    for (u64 at = 0; at < bytes; at += most) {
+        u32 length = u32(min(bytes - at, u64(most)));
+        Operand* set = shared.operands[lane.turn];
+        lane.turn ^= 1;
+        if (threadIdx.x == 0) begin_message<Protocol>(lane, pipe, set, local + at, length);
+        __syncthreads();
+        if (shared.watch.aborted) return false;
+        copy_operand<Protocol>(set, length, shared.watch);
+        const Operand& message = set[lane.out];
+        if (lane.out) {
+            end_of_slot<Protocol>(message, length, pipe.shape);
+            if (!Protocol::TAILS) continue;
+        }
+        __syncthreads();
+        if (shared.watch.aborted) return false;
+        if (!lane.out) {
+            lane.link = &pipe.link;
+            lane.taken = message.message;
+        } else if (threadIdx.x == blockDim.x - 1) {
+            end_send(pipe.link, message.message);
+        }
+    }
+    return true;
+}
+
+// Handles part `part` of the transfers of a lane.
+__device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneShared& shared,
+                                     const msccl_lane& work) {
+    const msccl_transfer& first = launch.transfers[work.first];
+    Lane lane{shared, (first.traits & MSCCL_TRANSFER_OUT) != 0, first.peer, 0, nullptr, 0};
+    Pipe simple{shared.simple, {launch.simple_depth, launch.simple_slot_bytes}};
+    Pipe ll{shared.ll, {launch.ll_depth, launch.ll_slot_bytes}};
+    WireTable simple_ends{launch.links_simple, launch.ranks, launch.simple_wires};
+    WireTable ll_ends{launch.links_ll, launch.ranks, launch.ll_wires};
+    bool has_simple = work.part < launch.simple_wires;
+    bool has_ll = work.part < launch.ll_wires;
+    if (threadIdx.x == 0) {
+        if (has_simple) open_link(simple.link, simple_ends.entry(lane.out, lane.peer, work.part), lane.out);
+        if (has_ll) open_link(ll.link, ll_ends.entry(lane.out, lane.peer, work.part), lane.out);
+    }
+#pragma unroll 1
+    for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
+        const msccl_transfer& transfer = launch.transfers[at];
+        u32 parts = transfer.traits & MSCCL_TRANSFER_PARTS_MASK;
+        if (work.part >= parts) continue;
+        Part part(transfer.bytes, parts, work.part);
+        if (threadIdx.x == 0) shared.watch.step = at;
+        u64 local = transfer.address + part.start;
+        u64 bytes = part.end - part.start;
+        bool goes_on = transfer.traits & MSCCL_TRANSFER_LL ? stream<Ll>(lane, ll, local, bytes)
+                                                           : stream<Simple>(lane, simple, local, bytes);
+        if (!goes_on) return;
+    }
+    if (threadIdx.x == 0) {
+        if (has_simple) close_link(simple.link);
+        if (has_ll) close_link(ll.link);
+    }
+}
+
+// Handles part `part` of the copies of a lane.
+__device__ inline void run_copies(const msccl_exchange_launch& launch, LaneShared& shared,
+                                  const msccl_lane& work) {
+    constexpr u64 MOST = 1 << 30;
+    u32 turn = 0;
+#pragma unroll 1
+    for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
+        const msccl_local_copy& copy = launch.copies[at];
+        Part part(copy.bytes, launch.copy_parts, work.part);
+#pragma unroll 1
+        for (u64 start = part.start; start < part.end; start += MOST) {
+            u32 length = u32(min(part.end - start, MOST));
+            Operand* set = shared.operands[turn];
+            turn ^= 1;
+            if (threadIdx.x == 0) {
+                set[0] = local_operand(copy.from + start, length);
+                set[1] = local_operand(copy.to + start, length);
+            }
+            __syncthreads();
+            copy_operand<Simple>(set, length, shared.watch);
+        }
+    }
+}
+
+// The body of the kernel.
+__device__ inline void exchange(const msccl_exchange_launch& launch) {
+    __shared__ LaneShared shared;
+    const msccl_lane& work = launch.lanes[blockIdx.x];
+    if (threadIdx.x == 0) {
+        auto control = reinterpret_cast<msccl_control*>(launch.control);
+        auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
+        shared.watch = {control, progress + blockIdx.x, launch.call, launch.report_after_us,
+                        0,       work.part,             0,           0};
+    }
+    if (work.copies) {
+        run_copies(launch, shared, work);
+    } else {
+        run_transfers(launch, shared, work);
+    }
+}
+
+}  // namespace msccl
