@@ -92,7 +92,7 @@ __device__ inline void begin_message(Lane& lane, const Pipe& pipe, Operand* set,
 template <class Protocol>
 __device__ inline void end_of_slot(const Operand& message, u32 length, LinkShape shape) {
     if constexpr (Protocol::REFRESHES) {
-        if ((message.message - 1) % Protocol::REFRESH >= shape.depth) return;
+        if (!Protocol::is_due(message.message, shape.depth)) return;
         u64 begin = message.address + Protocol::wire_bytes(length);
         Protocol::refresh(message.message, begin, message.address + shape.slot_bytes);
     }

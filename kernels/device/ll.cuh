@@ -59,9 +59,11 @@ struct Ll : Packets<LlLine> {
     // Bytes of data, in multiples of 16, that a slot of `slot` bytes holds.
     __device__ static u32 data_bytes(u32 slot) { return slot / 32 * 16; }
 
-    // Whether slots must be filled with flags once in a while, and how many messages that is.
+    // Slots are filled with flags once in so many messages, by as many messages as there are slots.
     static constexpr bool REFRESHES = true;
     static constexpr u32 REFRESH = 1 << 20;
+
+    __device__ static bool is_due(u64 message, u32 depth) { return (message - 1) % REFRESH < depth; }
 
     // Marks what a message does not fill of its slot, which lies from `begin` to `end`.
     __device__ static void refresh(u64 message, u64 begin, u64 end) {

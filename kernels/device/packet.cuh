@@ -67,14 +67,14 @@ private:
 
     // `MOST` sources at a time, `UNROLL` units of each.
     template <class Number, bool REGULAR, int MOST, int UNROLL>
-    __device__ static bool run(const Move& move, Watch& watch) {
+    __device__ __forceinline__ static bool run(const Move& move, Watch& watch) {
         u32 units = u32(Line::units(move.length));
 #pragma unroll 1
         for (u32 first = threadIdx.x & ~31u; first < units; first += UNROLL * blockDim.x) {
             Place places[UNROLL];
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) places[at] = {first + at * blockDim.x, units};
-            Data results[UNROLL];
+            Data results[UNROLL] = {};
             if (!combine<Number, REGULAR, MOST>(move, places, watch, results)) return false;
             scatter<Number, REGULAR>(move, places, results);
         }
@@ -83,9 +83,9 @@ private:
 
     // What the destinations are to hold. False when the kernel is to end.
     template <class Number, bool REGULAR, int MOST, int UNROLL>
-    __device__ static bool combine(const Move& move, const Place (&places)[UNROLL], Watch& watch,
+    __device__ __forceinline__ static bool combine(const Move& move, const Place (&places)[UNROLL], Watch& watch,
                                    Data (&results)[UNROLL]) {
-        Data values[UNROLL][MOST];
+        Data values[UNROLL][MOST] = {};
         if (!Number::COMPUTES || move.is_copy()) {
             if (!fetch<Number, REGULAR>(move, 0, 1, places, watch, values)) return false;
 #pragma unroll
@@ -93,7 +93,7 @@ private:
             return true;
         }
         if constexpr (Number::COMPUTES) {
-            Sum<Number, WORDS> sums[UNROLL];
+            Sum<Number, WORDS> sums[UNROLL] = {};
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
                 int count = min(int(move.source_count - from), MOST);
@@ -115,7 +115,7 @@ private:
     // Reads `count` sources from `from` on. All loads are on their way before the first is looked at.
     // Relaxed: a number vouches for the data of its unit or line, and for nothing else.
     template <class Number, bool REGULAR, int MOST, int UNROLL>
-    __device__ static bool fetch(const Move& move, u32 from, int count,
+    __device__ __forceinline__ static bool fetch(const Move& move, u32 from, int count,
                                  const Place (&places)[UNROLL], Watch& watch,
                                  Data (&values)[UNROLL][MOST]) {
         const Operand* sources = move.sources + from;
@@ -127,7 +127,7 @@ private:
         for (int source = 0; source < MOST; ++source) {
             if (source < count && spans[source].is_link()) links |= 1u << source;
         }
-        ptx::Words4 lines[UNROLL][MOST];
+        ptx::Words4 lines[UNROLL][MOST] = {};
         read(spans, links, places, lines);
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
@@ -153,7 +153,7 @@ private:
 
     // Reads the units at hand of every source in `wanted`.
     template <int MOST, int UNROLL>
-    __device__ static void read(const Span (&spans)[MOST], u32 wanted, const Place (&places)[UNROLL],
+    __device__ __forceinline__ static void read(const Span (&spans)[MOST], u32 wanted, const Place (&places)[UNROLL],
                                 ptx::Words4 (&lines)[UNROLL][MOST]) {
         Line::together();
 #pragma unroll
@@ -171,7 +171,7 @@ private:
 
     // Reads again until every unit of the sources in `links` has come. False when the kernel is to end.
     template <int MOST, int UNROLL>
-    __device__ static bool arrive(const Operand* sources, const Span (&spans)[MOST], u32 links,
+    __device__ __forceinline__ static bool arrive(const Operand* sources, const Span (&spans)[MOST], u32 links,
                                   const Place (&places)[UNROLL], Watch& watch,
                                   ptx::Words4 (&lines)[UNROLL][MOST]) {
         u32 missing = links;
@@ -200,7 +200,7 @@ private:
     }
 
     template <class Number, bool REGULAR, int UNROLL>
-    __device__ static void scatter(const Move& move, const Place (&places)[UNROLL],
+    __device__ __forceinline__ static void scatter(const Move& move, const Place (&places)[UNROLL],
                                    const Data (&results)[UNROLL]) {
         u32 count = move.destination_count;
 #pragma unroll 1

@@ -69,12 +69,12 @@ private:
 
     // `UNROLL` loads in flight.
     template <int UNROLL>
-    __device__ static void copy_packs(const Move& move) {
+    __device__ __forceinline__ static void copy_packs(const Move& move) {
         u32 packs = move.length / 16;
         u64 from = move.sources[0].address;
 #pragma unroll 1
         for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
-            Pack<4> values[UNROLL];
+            Pack<4> values[UNROLL] = {};
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 u32 pack = first + at * blockDim.x;
@@ -94,11 +94,11 @@ private:
 
     // `MOST` sources at a time, `UNROLL` packs of each: as many loads in flight as their product.
     template <class Number, int MOST, int UNROLL>
-    __device__ static void reduce(const Move& move) {
+    __device__ __forceinline__ static void reduce(const Move& move) {
         u32 packs = move.length / 16;
 #pragma unroll 1
         for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
-            Sum<Number, 4> sums[UNROLL];
+            Sum<Number, 4> sums[UNROLL] = {};
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
                 int count = min(int(move.source_count - from), MOST);
@@ -107,7 +107,7 @@ private:
                 for (int source = 0; source < MOST; ++source) {
                     addresses[source] = move.sources[from + min(source, count - 1)].address;
                 }
-                Pack<4> values[UNROLL][MOST];
+                Pack<4> values[UNROLL][MOST] = {};
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     u32 pack = first + at * blockDim.x;
@@ -143,7 +143,7 @@ private:
 
     // Operands that are misaligned or end early; any number of them.
     template <class Number>
-    __device__ static void any(const Move& move) {
+    __device__ __forceinline__ static void any(const Move& move) {
         constexpr int BYTES = Number::BYTES;
 #pragma unroll 1
         for (u32 offset = threadIdx.x * 16; offset < move.length; offset += blockDim.x * 16) {
@@ -160,7 +160,7 @@ private:
 
     // The combination of all sources, of which the first gives `first`.
     template <class Number>
-    __device__ static Pack<4> sum_of(const Move& move, u32 offset, const Pack<4>& first) {
+    __device__ __forceinline__ static Pack<4> sum_of(const Move& move, u32 offset, const Pack<4>& first) {
         Sum<Number, 4> sum;
         sum.start(first);
 #pragma unroll 1

@@ -6,95 +6,111 @@
 
 namespace msccl {
 
-// Words of a step that are at hand at once: more than the largest step has.
+// Words of steps that are at hand at once: more than the largest step has.
 constexpr u32 WINDOW = 2048;
-static_assert(WINDOW >= 4 + MSCCL_PLAN_STEP_LENGTH + MSCCL_WAITS_MAX + MSCCL_SOURCES_MAX +
-                            MSCCL_DESTINATIONS_MAX,
-              "the largest step does not fit the window");
+constexpr u32 LARGEST_STEP = 4 + MSCCL_PLAN_STEP_LENGTH + MSCCL_WAITS_MAX + MSCCL_SOURCES_MAX +
+                             MSCCL_DESTINATIONS_MAX;
+static_assert(WINDOW / 2 >= LARGEST_STEP, "a step may be longer than half the window");
 
 constexpr u32 OPERANDS_MAX = MSCCL_SOURCES_MAX + MSCCL_DESTINATIONS_MAX;
 
-// What the threads of a thread block share.
+// What a thread block is, throughout a launch.
+struct Role {
+    u64 signals;      // the first signal of its instance
+    u64 signal_base;  // what this launch adds to signals
+    u32 instance;
+    u32 tb;
+    u32 first_step;   // the word of the plan
+    u32 step_words;
+    u32 step_count;
+    u32 first_link;   // the word of the plan
+    u32 receives;
+    u32 links;
+};
+
+// What the threads of a thread block share. Much of it could be in registers, which the loops that move
+// data need more.
 struct Shared {
     // Two sets, used in turn: one barrier a chunk is enough.
     Operand operands[2][OPERANDS_MAX];
     Link links[MSCCL_LINKS_MAX];
     alignas(16) u32 window[WINDOW];
+    Role role;
     Watch watch;
 };
 
-// What does not change during a launch, in every thread.
+// A thread block at work, in every thread; all have the same.
 struct Context {
     Shared& shared;
-    LinkShape links;
-    u64 signals;       // the first signal of this instance
-    u64 signal_base;   // what this launch adds to signals
-    u32 stride;        // what a signal advances by in a round
-    u32 tb;
-    u32 block_chunks;
-    u32 turn;          // which set of operands comes next; the same for all threads
-    bool unordered;    // the thread block stored to local memory since its last fence
-    // Sources of the last message, of which no slot has been given back yet.
-    const Operand* taken;
-    u32 taken_count;
+    const msccl_launch& launch;
+    u32 turn;         // which set of operands comes next
+    u32 taken_count;  // sources of the last message, of which no slot has been given back yet
+    bool unordered;   // the thread block stored to local memory since its last fence
+
+    // The set of operands that comes next, and the one before.
+    __device__ Operand* next_set() const { return shared.operands[turn]; }
+    __device__ Operand* last_set() const { return shared.operands[turn ^ 1]; }
+
+    __device__ LinkShape wires() const { return {launch.link_depth, launch.slot_bytes}; }
 };
 
 // The part of every chunk that is at hand.
 struct Slice {
     u32 round;
-    u64 start;   // bytes from the start of the chunk
     u32 length;
+    u64 start;  // bytes from the start of the chunk
 };
 
-// A step, as its words say.
+// A step, by its words in the window.
 struct Step {
+    const u32* words;
     u32 index;
-    u32 head;
-    u32 sources;
-    u32 destinations;
-    u32 count;
-    const u32* waits;
-    const u32* operands;
 
-    __device__ Step(const u32* words, u32 index)
-        : index(index),
-          head(words[MSCCL_PLAN_STEP_HEAD]),
-          sources(words[MSCCL_PLAN_STEP_OPERANDS] & 0xffff),
-          destinations(words[MSCCL_PLAN_STEP_OPERANDS] >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT),
-          count(words[MSCCL_PLAN_STEP_COUNT]),
-          waits(words + MSCCL_PLAN_STEP_LENGTH),
-          operands(waits + wait_count()) {}
+    __device__ u32 head() const { return words[MSCCL_PLAN_STEP_HEAD]; }
+    __device__ bool completes() const { return head() & MSCCL_PLAN_STEP_COMPLETES; }
+    __device__ bool signals() const { return head() & MSCCL_PLAN_STEP_SIGNALS; }
+    __device__ bool receives() const { return head() & MSCCL_PLAN_STEP_RECEIVES; }
+    __device__ bool sends() const { return head() & MSCCL_PLAN_STEP_SENDS; }
+    __device__ bool stores() const { return head() & MSCCL_PLAN_STEP_STORES; }
+    __device__ u32 waits() const { return head() >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
 
-    __device__ u32 wait_count() const { return head >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
-    __device__ bool completes() const { return head & MSCCL_PLAN_STEP_COMPLETES; }
-    __device__ bool signals() const { return head & MSCCL_PLAN_STEP_SIGNALS; }
-    __device__ bool receives() const { return head & MSCCL_PLAN_STEP_RECEIVES; }
-    __device__ bool sends() const { return head & MSCCL_PLAN_STEP_SENDS; }
-    __device__ bool stores() const { return head & MSCCL_PLAN_STEP_STORES; }
-    __device__ u32 words() const {
-        u32 used = MSCCL_PLAN_STEP_LENGTH + wait_count() + sources + destinations;
+    __device__ u32 sources() const { return words[MSCCL_PLAN_STEP_OPERANDS] & 0xffff; }
+    __device__ u32 destinations() const {
+        return words[MSCCL_PLAN_STEP_OPERANDS] >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
+    }
+    __device__ u32 count() const { return words[MSCCL_PLAN_STEP_COUNT]; }
+
+    __device__ u32 wait(u32 at) const { return words[MSCCL_PLAN_STEP_LENGTH + at]; }
+    // Sources first, then destinations.
+    __device__ u32 operand(u32 at) const { return words[MSCCL_PLAN_STEP_LENGTH + waits() + at]; }
+
+    // Words from its start to the start of the next step.
+    __device__ u32 length() const {
+        u32 used = MSCCL_PLAN_STEP_LENGTH + waits() + sources() + destinations();
         return (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
     }
 };
 
 // The signal of step `step`.
 __device__ inline u64 signal_value(const Context& context, const Slice& slice, u32 step) {
-    return context.signal_base + u64(slice.round) * context.stride + step + 1;
+    u64 base = context.shared.role.signal_base;
+    return base + u64(slice.round) * context.launch.signal_stride + step + 1;
 }
 
 // Waits for the steps of other thread blocks, one in each thread, from the last thread on: the first
 // ones have links to wait for. Acquires at GPU scope; a barrier must follow.
 __device__ inline void wait_for_steps(const Context& context, const Slice& slice, const Step& step) {
+    Watch& watch = context.shared.watch;
 #pragma unroll 1
-    for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.wait_count(); at += blockDim.x) {
-        u32 tb = step.waits[at] >> MSCCL_PLAN_WAIT_TB_SHIFT;
-        u32 awaited = step.waits[at] & MSCCL_PLAN_WAIT_STEP_MASK;
+    for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.waits(); at += blockDim.x) {
+        u32 tb = step.wait(at) >> MSCCL_PLAN_WAIT_TB_SHIFT;
+        u32 awaited = step.wait(at) & MSCCL_PLAN_WAIT_STEP_MASK;
         u64 value = signal_value(context, slice, awaited);
         Wait wait;
-        while (ptx::ld_acquire_gpu_u64(context.signals + 8ull * tb) < value) {
-            if (!wait.again(context.shared.watch, {MSCCL_WAITING_SIGNAL, tb, awaited})) return;
+        while (ptx::ld_acquire_gpu_u64(context.shared.role.signals + 8ull * tb) < value) {
+            if (!wait.again(watch, {MSCCL_WAITING_SIGNAL, tb, awaited})) return;
         }
-        wait.over(context.shared.watch);
+        wait.over(watch);
     }
 }
 
@@ -102,15 +118,15 @@ __device__ inline void wait_for_steps(const Context& context, const Slice& slice
 // thread block did.
 __device__ inline void signal(const Context& context, const Slice& slice, const Step& step) {
     if (!step.signals() || threadIdx.x != 0) return;
-    u64 address = context.signals + 8ull * context.tb;
-    ptx::st_release_gpu_u64(address, signal_value(context, slice, step.index));
+    const Role& role = context.shared.role;
+    ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, signal_value(context, slice, step.index));
 }
 
 // ---- Operands ------------------------------------------------------------------------------------
 
 // Chunk `chunk` of a buffer.
-__device__ inline Operand resolve_local(const Context& context, const msccl_launch& launch,
-                                        const Slice& slice, u32 place, u32 chunk) {
+__device__ inline Operand resolve_local(const msccl_launch& launch, const Slice& slice, u32 place,
+                                        u32 chunk) {
     u64 start, exists;
     u64 base = launch.scratch;
     if (place == MSCCL_PLAN_PLACE_SCRATCH) {
@@ -118,8 +134,8 @@ __device__ inline Operand resolve_local(const Context& context, const msccl_laun
         exists = slice.length;
     } else {
         base = place == MSCCL_PLAN_PLACE_INPUT ? launch.input : launch.output;
-        u32 block = chunk / context.block_chunks;
-        u64 in_block = (chunk % context.block_chunks) * launch.chunk_bytes + slice.start;
+        u32 block = chunk / launch.block_chunks;
+        u64 in_block = (chunk % launch.block_chunks) * launch.chunk_bytes + slice.start;
         start = block * launch.block_bytes + in_block;
         exists = in_block < launch.block_bytes ? launch.block_bytes - in_block : 0;
     }
@@ -137,9 +153,9 @@ __device__ inline Operand resolve_link(const Context& context, const Slice& slic
     Link& link = context.shared.links[number];
     Watch& watch = context.shared.watch;
     if (position == 0 && incoming) {
-        begin_receive<Protocol::TAILS>(link, context.links, number, watch);
+        begin_receive<Protocol::TAILS>(link, context.wires(), number, watch);
     } else if (position == 0) {
-        begin_send(link, context.links, number, watch);
+        begin_send(link, context.wires(), number, watch);
     }
     Operand operand{};
     operand.address = link.address + position * Protocol::wire_bytes(slice.length);
@@ -151,23 +167,23 @@ __device__ inline Operand resolve_link(const Context& context, const Slice& slic
     return operand;
 }
 
-// Fills `operands` with the operands of chunk `chunk` of the step, which is number `position` of its
-// message, one in each thread. Waits for messages and room. Whether those of this thread are regular.
+// Finds the operands of chunk `chunk` of the step, which is number `position` of its message, one in
+// each thread. Waits for messages and room. Whether those of this thread are regular.
 template <class Protocol>
-__device__ inline bool resolve(const Context& context, const msccl_launch& launch,
-                               const Slice& slice, const Step& step, u32 chunk, u32 position,
-                               Operand* operands) {
+__device__ inline bool resolve(const Context& context, const Slice& slice, const Step& step, u32 chunk,
+                               u32 position) {
+    Operand* set = context.next_set();
     bool regular = slice.length % 16 == 0;
 #pragma unroll 1
-    for (u32 at = threadIdx.x; at < step.sources + step.destinations; at += blockDim.x) {
-        u32 word = step.operands[at];
+    for (u32 at = threadIdx.x; at < step.sources() + step.destinations(); at += blockDim.x) {
+        u32 word = step.operand(at);
         u32 place = word >> MSCCL_PLAN_PLACE_SHIFT;
         u32 index = word & MSCCL_PLAN_INDEX_MASK;
-        operands[at] =
-            place == MSCCL_PLAN_PLACE_LINK
-                ? resolve_link<Protocol>(context, slice, index, at < step.sources, position)
-                : resolve_local(context, launch, slice, place, index + chunk);
-        regular = regular && operands[at].whole(0, slice.length);
+        bool incoming = at < step.sources();
+        set[at] = place == MSCCL_PLAN_PLACE_LINK
+                      ? resolve_link<Protocol>(context, slice, index, incoming, position)
+                      : resolve_local(context.launch, slice, place, index + chunk);
+        regular = regular && set[at].whole(0, slice.length);
     }
     return regular;
 }
@@ -176,7 +192,7 @@ __device__ inline bool resolve(const Context& context, const msccl_launch& launc
 __device__ inline void give_back(Context& context) {
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < context.taken_count; at += blockDim.x) {
-        const Operand& source = context.taken[at];
+        const Operand& source = context.last_set()[at];
         if (source.is_link()) end_receive(context.shared.links[source.link], source.message);
     }
     context.taken_count = 0;
@@ -184,27 +200,27 @@ __device__ inline void give_back(Context& context) {
 
 // After a barrier: the message at hand has been written. One link in each thread, from the last on: the
 // first ones go on to the next message while these wait for their stores.
-__device__ inline void publish(const Context& context, const Step& step, const Operand* operands) {
+__device__ inline void publish(const Context& context, const Step& step) {
 #pragma unroll 1
-    for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.destinations; at += blockDim.x) {
-        const Operand& to = operands[step.sources + at];
+    for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.destinations(); at += blockDim.x) {
+        const Operand& to = context.last_set()[step.sources() + at];
         if (to.is_link()) end_send(context.shared.links[to.link], to.message);
     }
 }
 
-// Once in a while, where the protocol needs it: leaves no old flag in the slots of a message of which
-// `operands` are the last of `chunks` chunks.
+// Once in a while, where the protocol needs it: leaves no old flag in the slots of the message at hand,
+// of `chunks` chunks.
 template <class Protocol>
 __device__ inline void refresh_slots(const Context& context, const Slice& slice, const Step& step,
-                                     const Operand* operands, u32 chunks) {
+                                     u32 chunks) {
     if constexpr (Protocol::REFRESHES) {
         u64 chunk = Protocol::wire_bytes(slice.length);
 #pragma unroll 1
-        for (u32 at = step.sources; at < step.sources + step.destinations; ++at) {
-            const Operand& to = operands[at];
-            if (!to.is_link() || (to.message - 1) % Protocol::REFRESH >= context.links.depth) continue;
+        for (u32 at = 0; step.sends() && at < step.destinations(); ++at) {
+            const Operand& to = context.last_set()[step.sources() + at];
+            if (!to.is_link() || !Protocol::is_due(to.message, context.launch.link_depth)) continue;
             u64 slot = to.address - (chunks - 1) * chunk;
-            Protocol::refresh(to.message, to.address + chunk, slot + context.links.slot_bytes);
+            Protocol::refresh(to.message, to.address + chunk, slot + context.launch.slot_bytes);
         }
     }
 }
@@ -213,14 +229,24 @@ __device__ inline void refresh_slots(const Context& context, const Slice& slice,
 
 // Where links order memory that is not in their messages, packets must not overtake stores.
 template <class Protocol>
-__device__ inline void order_stores(Context& context, const msccl_launch& launch, const Step& step) {
+__device__ inline void order_stores(Context& context, const Step& step) {
     if constexpr (!Protocol::TAILS) {
-        bool ordered = launch.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY;
+        bool ordered = context.launch.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY;
         if (ordered && context.unordered && step.sends()) {
             ptx::fence_acq_rel_gpu();
             context.unordered = false;
         }
     }
+}
+
+// What the set of operands at hand means.
+__device__ inline Move move_of(const Context& context, const Slice& slice, const Step& step,
+                               bool regular) {
+    const Operand* set = context.last_set();
+    u32 divisor = step.completes() ? context.launch.divisor : 0;
+    return {set,          set + step.sources(), step.sources(),
+            step.destinations(), slice.length,    regular,
+            {context.launch.reduction, divisor}};
 }
 
 // One message of a step: the `chunks` chunks from `first` on. False when the kernel is to end.
@@ -229,50 +255,44 @@ __device__ inline void order_stores(Context& context, const msccl_launch& launch
 // The barrier after the first makes what any thread acquired visible to all. What the second has done
 // is handed on after another barrier, if others wait for it; a step that only sends packets needs none.
 template <class Protocol, class Number>
-__device__ inline bool run_message(Context& context, const msccl_launch& launch, const Slice& slice,
-                                   const Step& step, u32 first, u32 chunks) {
+__device__ inline bool run_message(Context& context, const Slice& slice, const Step& step, u32 first,
+                                   u32 chunks) {
     const u32& aborted = context.shared.watch.aborted;
-    u32 divisor = step.completes() ? launch.divisor : 0;
-    const Operand* operands = nullptr;
+    give_back(context);
 #pragma unroll 1
     for (u32 position = 0; position < chunks; ++position) {
-        Operand* set = context.shared.operands[context.turn];
+        bool own = resolve<Protocol>(context, slice, step, first + position, position);
         context.turn ^= 1;
-        bool own = resolve<Protocol>(context, launch, slice, step, first + position, position, set);
-        order_stores<Protocol>(context, launch, step);
+        order_stores<Protocol>(context, step);
         bool regular = __syncthreads_and(own);
         if (aborted) return false;
-        Move move{set, set + step.sources, step.sources, step.destinations, slice.length, regular,
-                  {launch.reduction, divisor}};
+        Move move = move_of(context, slice, step, regular);
         Protocol::template move<Number>(move, context.shared.watch);
-        operands = set;
     }
-    refresh_slots<Protocol>(context, slice, step, operands, chunks);
-    context.unordered = context.unordered || step.stores();
+    refresh_slots<Protocol>(context, slice, step, chunks);
+    if (step.stores()) context.unordered = true;
     if (!Protocol::TAILS && !step.receives() && !step.signals()) return true;
     __syncthreads();
     if (aborted) return false;
-    if constexpr (Protocol::TAILS) publish(context, step, operands);
-    context.taken = operands;
-    context.taken_count = step.receives() ? step.sources : 0;
+    if constexpr (Protocol::TAILS) publish(context, step);
+    context.taken_count = step.receives() ? step.sources() : 0;
     return true;
 }
 
 // Executes a step on one slice. False when the kernel is to end.
 template <class Protocol, class Number>
-__device__ inline bool run_step(Context& context, const msccl_launch& launch, const Slice& slice,
-                                const Step& step) {
+__device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
     give_back(context);
     wait_for_steps(context, slice, step);
-    if (step.count == 0) {
+    if (step.count() == 0) {
         __syncthreads();
         if (context.shared.watch.aborted) return false;
     }
+    u32 most = context.launch.chunks_per_message;
 #pragma unroll 1
-    for (u32 first = 0; first < step.count; first += launch.chunks_per_message) {
-        u32 chunks = min(step.count - first, launch.chunks_per_message);
-        give_back(context);
-        if (!run_message<Protocol, Number>(context, launch, slice, step, first, chunks)) return false;
+    for (u32 first = 0; first < step.count(); first += most) {
+        u32 chunks = min(step.count() - first, most);
+        if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
     }
     signal(context, slice, step);
     return true;

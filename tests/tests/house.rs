@@ -19,8 +19,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("gpu", &[]),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
     ("runtime", &["collective", "fabric", "gpu", "ir", "kernels", "machine", "plan", "registry", "verify"]),
+    ("bench", &["collective", "fabric", "gpu", "runtime"]),
     ("nccl", &["collective", "fabric", "gpu", "registry", "runtime"]),
 ];
+
+/// The rooms that meet the world: they may read the environment, print, open files and exit.
+const OPEN_ROOMS: &[&str] = &["nccl"];
+
+/// Programs and tasks of developers.
+const PROGRAMS: &[&str] = &["cli", "gpu-tests", "xtask"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -50,7 +57,7 @@ fn every_room_is_listed() {
     let listed: BTreeSet<_> = ROOMS.iter().map(|(room, _)| (*room).to_owned()).collect();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let tool = ["cli", "xtask"].contains(&name.as_str());
+        let tool = PROGRAMS.contains(&name.as_str());
         assert!(tool || listed.contains(&name), "crates/{name} is not in ROOMS");
     }
 }
@@ -58,7 +65,7 @@ fn every_room_is_listed() {
 #[test]
 fn only_the_doors_read_the_environment_print_or_exit() {
     let forbidden = ["std::env::", "env::var", "println!", "eprintln!", "process::exit", "std::fs"];
-    for (room, _) in ROOMS {
+    for (room, _) in ROOMS.iter().filter(|(room, _)| !OPEN_ROOMS.contains(room)) {
         for file in rust_files(&root().join("crates").join(room).join("src")) {
             let text = fs::read_to_string(&file).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
@@ -98,8 +105,20 @@ const DOORS: &[&str] = &[
     "crates/gpu/src/pinned.rs",
     "crates/gpu/src/stream.rs",
     "crates/gpu/tests/driver.rs",
+    "crates/bench/src/worker/communicator.rs",
+    "crates/bench/src/worker/device.rs",
+    "crates/bench/src/worker/library.rs",
     "crates/fabric/src/ring/slot.rs",
     "crates/fabric/src/shared/mapping.rs",
+    "crates/gpu-tests/src/sections/graphs.rs",
+    "crates/nccl/src/abi/pointer.rs",
+    "crates/nccl/src/log/clock.rs",
+    "crates/nccl/src/signal.rs",
+    "crates/runtime/src/cpu/memory.rs",
+    "crates/runtime/src/cuda/kernels.rs",
+    "crates/runtime/src/cuda/launch.rs",
+    "crates/runtime/src/cuda/links.rs",
+    "crates/runtime/src/cuda/order.rs",
     "crates/runtime/src/host/link.rs",
     "crates/runtime/src/host/memory.rs",
     "crates/runtime/src/host/rank_memory.rs",

@@ -3,7 +3,7 @@
 //! The connection is a socket pair of which the worker has one end as its standard input. Standard
 //! output stays free for what libraries print.
 
-use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Write};
+use std::io::{BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -61,9 +61,12 @@ pub(crate) fn receive<T: DeserializeOwned>(
     lines: &mut BufReader<UnixStream>,
 ) -> Result<Option<T>, Error> {
     let mut line = String::new();
-    if lines.read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
+    match lines.read_line(&mut line) {
+        Ok(0) => return Ok(None),
+        // It left without reading all that it was sent.
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
+        read => read?,
+    };
     serde_json::from_str(&line).map(Some).map_err(|error| {
         Error::new(format!("expected a message, found `{}`: {error}", line.trim_end()))
     })

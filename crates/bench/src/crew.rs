@@ -6,10 +6,11 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, PipeReader, pipe};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -87,9 +88,7 @@ impl Crew {
         let (say, heard) = channel();
         let mut crew = Self { members: Vec::new(), heard };
         for rank in 0..ranks {
-            let member = Member::start(launch, rank, &say)?;
-            connection::send_descriptor(&member.stream, shared.as_fd())?;
-            crew.members.push(member);
+            crew.members.push(Member::start(launch, rank, shared.as_fd(), &say)?);
         }
         Ok(crew)
     }
@@ -144,6 +143,33 @@ impl Crew {
         answers
     }
 
+    /// Lets the workers go and waits until their processes have ended, as they should.
+    pub(crate) fn dismiss(
+        &mut self,
+        timeout: Duration,
+        listener: Listener<'_>,
+    ) -> Result<(), Failure> {
+        for member in &self.members {
+            // It fails where the worker is gone already.
+            let _ = member.stream.shutdown(Shutdown::Write);
+        }
+        let mut round = Round::new(&self.ranks(), timeout);
+        while round.is_waiting() {
+            match self.heard.recv_timeout(round.left()) {
+                Ok(Heard::Line(rank, line)) => listener(rank, &line),
+                Ok(Heard::Answer(rank, Ok(None))) => match self.status(rank) {
+                    Some(status) if status.success() => round.take(rank, Answer::Gone),
+                    Some(status) => round.lose(rank, ended(status)),
+                    None => round.lose(rank, "its process does not end".to_owned()),
+                },
+                Ok(Heard::Answer(rank, _)) => round.lose(rank, "it answered unasked".to_owned()),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.end(listener);
+        round.finish().map(|_| ())
+    }
+
     fn member(&self, rank: u32) -> Option<&Member> {
         self.members.get(rank as usize)
     }
@@ -154,16 +180,20 @@ impl Crew {
 
     /// How the process of `rank`, whose connection has ended, has ended.
     fn ending(&mut self, rank: u32) -> String {
-        let patience = Instant::now() + Duration::from_secs(1);
-        let Some(member) = self.members.get_mut(rank as usize) else { return String::new() };
+        self.status(rank).map_or_else(|| "it closed its connection".to_owned(), ended)
+    }
+
+    /// With what the process of `rank`, whose connection has ended, ends, if it soon does.
+    fn status(&mut self, rank: u32) -> Option<ExitStatus> {
+        let member = self.members.get_mut(rank as usize)?;
+        let patience = Instant::now() + GRACE;
         while Instant::now() < patience {
-            match member.child.try_wait() {
-                Ok(None) => thread::sleep(Duration::from_millis(2)),
-                Ok(Some(status)) => return format!("its process ended ({status})"),
-                Err(error) => return format!("its process is lost: {error}"),
+            if let Some(status) = member.child.try_wait().ok()? {
+                return Some(status);
             }
+            thread::sleep(Duration::from_millis(1));
         }
-        "it closed its connection".to_owned()
+        None
     }
 
     /// Ends the workers and hears what they still had to say.
@@ -263,6 +293,10 @@ impl Round {
     }
 }
 
+fn ended(status: ExitStatus) -> String {
+    format!("its process ended ({status})")
+}
+
 /// Failures, each text once with all ranks that have it.
 fn told(mut failures: Vec<(u32, String)>) -> Vec<String> {
     failures.sort();
@@ -277,8 +311,15 @@ fn told(mut failures: Vec<(u32, String)>) -> Vec<String> {
 }
 
 impl Member {
-    fn start(launch: &Launch, rank: u32, say: &Sender<Heard>) -> Result<Self, Error> {
+    fn start(
+        launch: &Launch,
+        rank: u32,
+        shared: BorrowedFd<'_>,
+        say: &Sender<Heard>,
+    ) -> Result<Self, Error> {
         let (stream, theirs) = UnixStream::pair()?;
+        // It waits there for the worker, who may end before reading it.
+        connection::send_descriptor(&stream, shared)?;
         let (printed, print) = pipe()?;
         let mut command = Command::new(&launch.program);
         command.args(&launch.arguments).envs(launch.environment.iter().cloned());
@@ -346,8 +387,7 @@ mod tests {
     #[test]
     fn answers_come_in_the_order_of_ranks() {
         // Standard input is a socket: what is written there arrives here.
-        let script = r#"head -c 1 >/dev/null; read -r line; echo heard
-            echo '{"id":{"id":"00"}}' >&0"#;
+        let script = r#"read -r line; echo '{"id":{"id":"00"}}' >&0; cat"#;
         let mut crew = crew(script, 3);
         let (answers, _) = ask(&mut crew, LONG);
         assert_eq!(answers, Ok(vec![Answer::Id { id: "00".to_owned() }; 3]));
@@ -373,7 +413,7 @@ mod tests {
 
     #[test]
     fn what_all_refuse_is_told_once_and_leaves_the_crew_alive() {
-        let script = r#"for i in 1 2; do echo '{"failed":{"text":"no room"}}' >&0; done; sleep 9"#;
+        let script = r#"while read -r line; do echo '{"failed":{"text":"no room"}}' >&0; done"#;
         let mut crew = crew(script, 3);
         for _ in 0..2 {
             let (answers, _) = ask(&mut crew, LONG);
@@ -387,6 +427,19 @@ mod tests {
         round.fail(1, "no room".to_owned());
         assert!(round.left() <= GRACE && round.is_waiting());
         assert_eq!(round.finish(), lost("r1: no room; no answer from r0 in 0 s"));
+    }
+
+    #[test]
+    fn workers_leave_when_dismissed() {
+        let mut listener = |_: u32, _: &str| {};
+        let mut polite = crew("cat >/dev/null", 2);
+        assert_eq!(polite.dismiss(LONG, &mut listener), Ok(()));
+        let mut rude = crew("cat >/dev/null; exit 3", 1);
+        let ended = Failure::Lost("r0: its process ended (exit status: 3)".to_owned());
+        assert_eq!(rude.dismiss(LONG, &mut listener), Err(ended));
+        let mut stubborn = crew("sleep 1000", 1);
+        let stayed = Failure::Lost("no answer from r0 in 0 s".to_owned());
+        assert_eq!(stubborn.dismiss(Duration::from_millis(100), &mut listener), Err(stayed));
     }
 
     #[test]

@@ -102,7 +102,9 @@ impl ElementType {
     pub(crate) fn power_of_two(self, exponent: u32) -> u64 {
         match self.float_layout() {
             None => 1 << exponent,
-            Some(FloatLayout { fraction_bits, bias }) => (bias + u64::from(exponent)) << fraction_bits,
+            Some(FloatLayout { fraction_bits, bias }) => {
+                (bias + u64::from(exponent)) << fraction_bits
+            }
         }
     }
 }

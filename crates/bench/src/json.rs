@@ -202,3 +202,33 @@ impl QuantilesJson {
         Some(Self { min, p50, p99 })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample_report::{plan, report};
+
+    #[test]
+    fn every_figure_of_every_rank_is_there() {
+        let report = report();
+        let json = ReportJson::new(&plan(), &report, Average::Max);
+        let json = serde_json::to_value(json).unwrap();
+        assert_eq!(json["schema"], "msccl-bench/1");
+        assert_eq!(json["collective"], "allreduce");
+        assert_eq!(json["good"], false);
+        assert_eq!(json["libraries"][0]["init_us"]["max"], 2e5);
+        assert_eq!(json["libraries"][1]["lost"], "no answer from r1 in 120 s");
+        let first = &json["rows"][0];
+        assert_eq!((&first["bytes"], &first["type"]), (&8.into(), &"float".into()));
+        let [ours, theirs] = [0, 1].map(|library| &first["results"][library]);
+        assert_eq!((&ours["library"], &theirs["library"]), (&"msccl".into(), &"nccl".into()));
+        assert_eq!((&ours["time_us"], &theirs["ratio"]), (&6.0.into(), &2.0.into()));
+        assert_eq!(ours["ranks_us"]["per_rank"], serde_json::json!([2.0, 6.0]));
+        assert_eq!(ours["one_shot_us"]["p99"]["max"], 60.0);
+        assert_eq!(first["results"][2]["wrong"], serde_json::Value::Null);
+        let second = &json["rows"][1]["results"];
+        assert_eq!(second[2]["first_wrong"], "output of r1 <wrong>");
+        assert_eq!(second[3]["refused"], "r0, r1: no room");
+        assert_eq!(json["rows"][2]["results"].as_array().unwrap().len(), 2);
+    }
+}

@@ -31,6 +31,8 @@ mod plot;
 mod protocol;
 mod report;
 mod run;
+#[cfg(test)]
+mod sample_report;
 mod table;
 mod truth;
 mod worker;

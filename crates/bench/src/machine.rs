@@ -81,22 +81,22 @@ impl Machine {
         }
     }
 
-    /// Keeps only the first `gpus` GPUs.
+    /// Keeps only the first `wanted` GPUs; there is nothing to keep on the host.
     ///
     /// # Errors
     ///
     /// There are not as many.
-    pub fn limited_to(self, gpus: Option<u32>) -> Result<Self, Error> {
-        let (Some(wanted), Self::Gpus(mut found)) = (gpus, self.clone()) else { return Ok(self) };
-        if wanted == 0 || wanted as usize > found.len() {
+    pub fn limited_to(mut self, wanted: u32) -> Result<Self, Error> {
+        let Self::Gpus(gpus) = &mut self else { return Ok(self) };
+        if wanted == 0 || wanted as usize > gpus.len() {
             let text = format!(
                 "expected from 1 to {} GPUs, found {wanted}; several ranks share a GPU with --ranks",
-                found.len()
+                gpus.len()
             );
             return Err(Error::new(text));
         }
-        found.truncate(wanted as usize);
-        Ok(Self::Gpus(found))
+        gpus.truncate(wanted as usize);
+        Ok(self)
     }
 
     /// Where the buffers of `rank` lie: GPUs are dealt round.
@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn ranks_go_round_the_gpus() {
-        let machine = gpus(8, 90).limited_to(Some(2)).unwrap();
+        let machine = gpus(8, 90).limited_to(2).unwrap();
         let places = [0, 1, 2].map(|rank| machine.place(rank));
         assert_eq!(places, [Place::Gpu(0), Place::Gpu(1), Place::Gpu(0)]);
-        assert!(gpus(8, 90).limited_to(Some(9)).is_err());
+        assert!(gpus(8, 90).limited_to(9).is_err());
         assert_eq!(Machine::Host { reason: None }.place(3), Place::Host);
     }
 

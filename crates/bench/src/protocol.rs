@@ -68,6 +68,9 @@ pub(crate) enum Answer {
     Failed {
         text: String,
     },
+    /// The worker has ended as it should; this stands for its answer.
+    #[serde(skip)]
+    Gone,
 }
 
 impl Answer {

@@ -102,8 +102,11 @@ impl LibraryReport {
     pub fn version_name(&self) -> String {
         let Some(version) = self.version else { return "not open".to_owned() };
         // Before 2.9 the major number counted a thousand.
-        let (major, rest) =
-            if version < 10_000 { (version / 1000, version % 1000) } else { (version / 10_000, version % 10_000) };
+        let (major, rest) = if version < 10_000 {
+            (version / 1000, version % 1000)
+        } else {
+            (version / 10_000, version % 10_000)
+        };
         format!("{major}.{}.{}", rest / 100, rest % 100)
     }
 }
@@ -225,9 +228,9 @@ impl FromStr for Average {
 impl Spread {
     /// That of `values`, if there are any.
     pub fn of(values: &[f64]) -> Option<Self> {
-        let (min, max) = values.iter().fold((f64::MAX, f64::MIN), |(min, max), value| {
-            (min.min(*value), max.max(*value))
-        });
+        let (min, max) = values
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(min, max), value| (min.min(*value), max.max(*value)));
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         (!values.is_empty()).then_some(Self { min, mean, max })
     }
@@ -252,16 +255,22 @@ impl Report {
     pub fn is_good(&self) -> bool {
         let complete = self.rows.len() == self.planned;
         let kept = self.libraries.iter().all(|library| library.loss.is_none());
-        let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused(_));
-        let served = self.rows.iter().all(|row| {
-            !Placement::BOTH.iter().any(|placement| row.outcomes(*placement).iter().any(refused))
-        });
-        let right = (0..self.libraries.len()).all(|library| self.wrong(library) == 0);
-        complete && kept && served && right
+        let right = |library| self.wrong(library) == 0 && self.refused(library) == 0;
+        complete && kept && (0..self.libraries.len()).all(right)
+    }
+
+    /// How often library number `library` would not do what it was asked.
+    pub fn refused(&self, library: usize) -> usize {
+        let placements = self.rows.iter().flat_map(|row| Placement::BOTH.map(|at| (row, at)));
+        let outcomes = placements.filter_map(|(row, at)| row.outcomes(at).get(library));
+        outcomes.filter(|outcome| matches!(outcome, Outcome::Refused(_))).count()
     }
 
     /// Everything that library number `library` measured.
-    pub fn measured(&self, library: usize) -> impl Iterator<Item = (&Row, Placement, &Measurement)> {
+    pub fn measured(
+        &self,
+        library: usize,
+    ) -> impl Iterator<Item = (&Row, Placement, &Measurement)> {
         self.rows.iter().flat_map(move |row| {
             let cell = move |placement| Some((row, placement, row.cell(placement, library)?));
             Placement::BOTH.into_iter().filter_map(cell)
@@ -295,4 +304,66 @@ pub struct Ratios<'a> {
     pub row: &'a Row,
     /// In which placement.
     pub placement: Placement,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample_report::report;
+
+    #[test]
+    fn ratios_say_how_much_longer_the_other_takes() {
+        let report = report();
+        let ratios = report.ratios(1, Average::Mean).unwrap();
+        assert!((ratios.worst - 0.8).abs() < 1e-9);
+        assert_eq!(ratios.row.case.count, 256);
+        // 2, 1 and 0.8; what was not measured does not count.
+        assert!((ratios.mean - 1.6_f64.cbrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_fault_of_any_kind_is_enough() {
+        let good = |spoil: fn(&mut Report)| {
+            let mut report = report();
+            report.rows.truncate(1);
+            report.planned = 1;
+            report.libraries[1].loss = None;
+            spoil(&mut report);
+            report.is_good()
+        };
+        assert!(good(|_| {}));
+        assert!(!good(|report| report.planned = 2));
+        assert!(!good(|report| report.libraries[1].loss = Some(String::new())));
+        assert!(!good(|report| {
+            report.rows[0].outcomes_mut(Placement::InPlace)[1] = Outcome::Refused(String::new());
+        }));
+        assert!(!good(|report| {
+            let Outcome::Measured(cell) = &mut report.rows[0].outcomes_mut(Placement::InPlace)[1]
+            else {
+                return;
+            };
+            cell.samples[1].wrong = Some(1);
+        }));
+    }
+
+    #[test]
+    fn times_of_ranks_become_one_as_asked() {
+        let average = |text: &str| text.parse::<Average>().ok()?.of(&[2.0, 1.0, 6.0]);
+        let all = ["0", "1", "2", "3", "max"].map(average);
+        assert_eq!(all, [Some(2.0), Some(3.0), Some(1.0), Some(6.0), Some(6.0)]);
+        assert_eq!(Average::Mean.of(&[]), None);
+        assert!("4".parse::<Average>().is_err());
+    }
+
+    #[test]
+    fn versions_read_as_people_write_them() {
+        let name = |version| {
+            let mut library = LibraryReport::new("a", Path::new("a"));
+            library.version = version;
+            library.version_name()
+        };
+        assert_eq!(name(Some(22809)), "2.28.9");
+        assert_eq!(name(Some(2804)), "2.8.4");
+        assert_eq!(name(None), "not open");
+    }
 }

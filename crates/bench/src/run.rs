@@ -166,12 +166,20 @@ impl<'a> Team<'a> {
         if self.crew.is_none() {
             return;
         }
-        match self.ask(|_| Request::Leave, audience) {
-            Ok(left) => {
-                self.report.destroy_us = left.iter().filter_map(Answer::destroy_us).collect();
-            }
-            Err(failure) => self.lose(failure.into_text(), audience),
+        if let Err(failure) = self.try_leave(audience) {
+            let doing = "at the end, after everything was measured";
+            self.lose(format!("{doing}: {}", failure.into_text()), audience);
         }
+    }
+
+    /// Ends the communicators, and then the workers, which a library may keep from ending.
+    fn try_leave(&mut self, audience: &mut dyn Audience) -> Result<(), Failure> {
+        let left = self.ask(|_| Request::Leave, audience)?;
+        self.report.destroy_us = left.iter().filter_map(Answer::destroy_us).collect();
+        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
+        let name = &self.contestant.name;
+        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
+        crew.dismiss(self.plan.timeout, &mut listener)
     }
 
     /// The answers of all ranks.

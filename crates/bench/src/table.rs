@@ -7,7 +7,7 @@
 
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Quantiles};
-use crate::report::{Average, Measurement, Report, Row};
+use crate::report::{Average, Measurement, Ratios, Report, Row};
 use crate::workload::Bandwidth;
 
 /// Which columns there are.
@@ -85,7 +85,8 @@ impl Layout {
         }
         for library in 1..names.len() {
             let usual = [Field::Time, Field::BusBandwidth, Field::Wrong];
-            let fields: Vec<_> = usual.into_iter().chain(more.clone()).chain([Field::Ratio]).collect();
+            let fields: Vec<_> =
+                usual.into_iter().chain(more.clone()).chain([Field::Ratio]).collect();
             groups.extend(group(library, &fields));
         }
         Self { names, average, groups }
@@ -163,24 +164,37 @@ impl Layout {
     pub fn foot(&self, report: &Report) -> Vec<String> {
         let wrong: u64 = (0..self.names.len()).map(|library| report.wrong(library)).sum();
         let verdict = if wrong == 0 { "OK" } else { "FAILED" };
-        let mut lines = vec![format!("# Out of bounds values : {wrong} {verdict}")];
         let speed = |library| report.mean_bus_gb_s(library, self.average);
-        lines.push(format!("# Avg bus bandwidth    : {:.3}", speed(0)));
-        let first = self.names.first().map_or("", String::as_str);
-        for (library, name) in self.names.iter().enumerate().skip(1) {
-            let ratios = report.ratios(library, self.average).map(|ratios| {
-                let (mean, worst, case) = (ratios.mean, ratios.worst, ratios.row.case);
-                let (bytes, element) = (case.size_bytes(), case.element);
-                let placement = ratios.placement.name();
-                format!(
-                    "; takes {mean:.2} times as long as {first} in the geometric mean, at least \
-                     {worst:.2} ({bytes} B, {element}, {placement})"
-                )
-            });
-            let ratios = ratios.unwrap_or_default();
-            lines.push(format!("# {name}: avg bus bandwidth {:.3}{ratios}", speed(library)));
+        let mut lines = vec![
+            format!("# Out of bounds values : {wrong} {verdict}"),
+            format!("# Avg bus bandwidth    : {:.3}", speed(0)),
+        ];
+        for (library, name) in self.names.iter().enumerate() {
+            if library > 0 {
+                let ratios = self.ratios(report, library);
+                lines.push(format!("# {name}: avg bus bandwidth {:.3}{ratios}", speed(library)));
+            }
+            let refused = report.refused(library);
+            if refused > 0 {
+                lines.push(format!("# {name}: FAILED in {refused} measurements"));
+            }
+            let loss = report.libraries.get(library).and_then(|library| library.loss.as_ref());
+            lines.extend(loss.map(|loss| format!("# {name}: FAILED, and was out: {loss}")));
         }
         lines
+    }
+
+    /// How a library compares with the first.
+    fn ratios(&self, report: &Report, library: usize) -> String {
+        let Some(ratios) = report.ratios(library, self.average) else { return String::new() };
+        let Ratios { mean, worst, row, placement } = ratios;
+        let first = self.names.first().map_or("", String::as_str);
+        let (bytes, element, placement) =
+            (row.case.size_bytes(), row.case.element, placement.name());
+        format!(
+            "; takes {mean:.2} times as long as {first} in the geometric mean, at least {worst:.2} \
+             ({bytes} B, {element}, {placement})"
+        )
     }
 }
 
@@ -195,5 +209,91 @@ fn time(us: f64) -> String {
         us if us >= 10_000.0 => format!("{us:.0}"),
         us if us >= 100.0 => format!("{us:.1}"),
         us => format!("{us:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::sample_report::{method, report};
+
+    fn table(libraries: usize, method: &Method, with_host: bool) -> String {
+        let names = ["msccl", "nccl"].map(str::to_owned).into_iter().take(libraries).collect();
+        let layout = Layout::new(names, method, Average::Mean, with_host);
+        let (mut lines, report) = (layout.head(), report());
+        lines.extend(report.rows.iter().map(|row| layout.row(row)));
+        lines.extend(layout.foot(&report));
+        lines.join("\n")
+    }
+
+    #[test]
+    fn one_library_looks_as_in_nccl_tests() {
+        let method = Method { one_shot: false, ..method() };
+        assert_snapshot!(table(1, &method, false), @r"
+        #
+        #                                                              out-of-place                      in-place
+        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+        #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A
+                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2
+          1073741824     268435456  float     sum      -1    12346   86.97   86.97      0   1234.6  869.74  869.74      0
+        # Out of bounds values : 2 FAILED
+        # Avg bus bandwidth    : 159.521
+        ");
+    }
+
+    #[test]
+    fn other_libraries_stand_to_the_right() {
+        let method = Method { one_shot: false, ..method() };
+        assert_snapshot!(table(2, &method, false), @r"
+        #
+        #                                                           msccl out-of-place                msccl in-place                nccl out-of-place                 nccl in-place
+        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong     time   busbw #wrong   ratio     time   busbw #wrong   ratio
+        #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)            (us)  (GB/s)                    (us)  (GB/s)
+                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A     8.00    0.00      0    2.00     4.50    0.00    N/A    1.00
+                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2     4.00    0.26      0    0.80        -       -      -       -
+          1073741824     268435456  float     sum      -1    12346   86.97   86.97      0   1234.6  869.74  869.74      0        -       -      -       -        -       -      -       -
+        # Out of bounds values : 2 FAILED
+        # Avg bus bandwidth    : 159.521
+        # nccl: avg bus bandwidth 0.086; takes 1.17 times as long as msccl in the geometric mean, at least 0.80 (1024 B, float, out-of-place)
+        # nccl: FAILED in 1 measurements
+        # nccl: FAILED, and was out: no answer from r1 in 120 s
+        ");
+    }
+
+    #[test]
+    fn latencies_and_host_times_have_columns_of_their_own() {
+        assert_snapshot!(table(1, &method(), true), @r"
+        #
+        #                                                              out-of-place                      in-place                   out-of-place                 in-place
+        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong      min      p99     host      min      p99     host
+        #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)            (us)     (us)     (us)     (us)     (us)     (us)
+                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A     2.00    40.00     2.00     2.25    45.00     2.00
+                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2     2.50    50.00     2.00     2.50    50.00     2.00
+          1073741824     268435456  float     sum      -1    12346   86.97   86.97      0   1234.6  869.74  869.74      0   6172.8   123456     2.00    617.3    12346     2.00
+        # Out of bounds values : 2 FAILED
+        # Avg bus bandwidth    : 159.521
+        ");
+    }
+
+    #[test]
+    fn the_first_columns_stay_the_same_whatever_follows() {
+        let usual = table(1, &Method { one_shot: false, ..method() }, false);
+        let long = table(2, &method(), true);
+        let rows = |table: &str| -> Vec<Vec<String>> {
+            let rows = table.lines().filter(|line| !line.starts_with('#'));
+            let cells = |row: &str| row.split_whitespace().take(13).map(str::to_owned).collect();
+            rows.map(cells).collect()
+        };
+        assert_eq!(rows(&usual), rows(&long));
+        assert!(rows(&usual).iter().all(|row| row.len() == 13));
+    }
+
+    #[test]
+    fn times_fit_seven_characters() {
+        assert_eq!([0.0, 99.994, 100.0, 9999.9].map(time), ["0.00", "99.99", "100.0", "9999.9"]);
+        assert_eq!([10_000.0, 1_234_567.8].map(time), ["10000", "1234568"]);
     }
 }

@@ -50,7 +50,8 @@ impl Truth {
         let scaled = (case.workload.reduces() && case.redop == Redop::MulSum)
             .then(|| scale(&mut inputs, element));
         let contributions = scaled.as_ref().unwrap_or(&inputs);
-        let promised = reference::expected(&collective, element.0, reduction, period, contributions);
+        let promised =
+            reference::expected(&collective, element.0, reduction, period, contributions);
         let mut output: Vec<Vec<u8>> = promised
             .into_iter()
             .filter(|part| part.rank == Rank(rank))

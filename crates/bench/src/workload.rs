@@ -150,13 +150,7 @@ impl Workload {
     }
 
     /// Elements of a block in a call of `size_bytes`.
-    pub fn count(
-        self,
-        size_bytes: u64,
-        element_bytes: u64,
-        ranks: u32,
-        rounding: Rounding,
-    ) -> u64 {
+    pub fn count(self, size_bytes: u64, element_bytes: u64, ranks: u32, rounding: Rounding) -> u64 {
         let all = size_bytes / element_bytes;
         let count = all / self.widest(ranks);
         match rounding {

@@ -14,7 +14,13 @@ pub const ALIGNMENT: usize = 256;
 pub struct Arena {
     place: PlaceOfRank,
     memory: Memory,
+    /// What it had before it grew. The driver frees memory only when a device is idle, so it is freed
+    /// at the end.
+    outgrown: Vec<Memory>,
 }
+
+/// The least that an arena allocates, so that it seldom grows.
+const LENGTH_MIN: usize = 1 << 20;
 
 enum Memory {
     None,
@@ -29,14 +35,15 @@ enum Memory {
 impl Arena {
     /// An empty arena.
     pub fn new(place: PlaceOfRank) -> Self {
-        Self { place, memory: Memory::None }
+        Self { place, memory: Memory::None, outgrown: Vec::new() }
     }
 
     /// Writes `bytes` at its beginning, growing it if it must; it may lie elsewhere afterwards.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
         if self.length_bytes() < bytes.len() {
-            self.memory = Memory::None;
-            self.memory = Memory::new(&self.place, bytes.len().next_power_of_two())?;
+            let length = bytes.len().next_power_of_two().max(LENGTH_MIN);
+            let grown = Memory::new(&self.place, length)?;
+            self.outgrown.push(std::mem::replace(&mut self.memory, grown));
         }
         match &self.memory {
             Memory::None => {}

@@ -17,6 +17,9 @@ pub struct Args {
     /// Runs only sections whose name contains this; may be given several times.
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
+    /// Leaves out sections whose name contains this; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub skip: Vec<String>,
     /// Fewer cases of each kind: under a minute.
     #[arg(long)]
     pub quick: bool,
@@ -46,7 +49,8 @@ pub enum Device {
 impl Args {
     /// Whether the section of that name is to run.
     pub fn selects(&self, section: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| section.contains(name.as_str()))
+        let named = |names: &[String]| names.iter().any(|name| section.contains(name.as_str()));
+        (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
     }
 
     /// How long nothing may happen before the program gives up.

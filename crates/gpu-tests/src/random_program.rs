@@ -164,7 +164,9 @@ impl<'a> Grower<'a> {
                 .map(|_| live.swap_remove(self.dice.below(live.len())))
                 .collect();
             let first = sources[0];
-            let to = if live.is_empty() && !outputs.is_empty() && self.dice.once_in(2) {
+            // A join may gather its sources in its destination, which must then not be an input.
+            let ends = live.is_empty() && !outputs.is_empty() && self.placement != Placement::Both;
+            let to = if ends && self.dice.once_in(2) {
                 outputs.swap_remove(self.dice.below(outputs.len()))
             } else if first.slot.buffer == Buffer::Scratch && self.dice.once_in(2) {
                 first

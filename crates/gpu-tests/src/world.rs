@@ -30,8 +30,6 @@ const ANOTHER_FAILED: &str = "another rank of the test failed";
 pub struct Seat {
     /// Which.
     pub rank: Rank,
-    /// How many there are.
-    pub ranks: u32,
     /// Its communicator.
     pub communicator: Communicator,
     /// Where it runs.
@@ -127,12 +125,36 @@ impl World {
         trial: &Trial,
         submit: impl Fn(&Seat, &[Call]) -> Result<(), Trouble> + Sync,
     ) -> Result<(), Trouble> {
+        // Where each rank has its own GPU, or none, they do not wait for one another here: a call must
+        // not touch memory of a rank that has not made it yet.
+        let early = self.share_gpus();
+        if early {
+            self.load(trial)?;
+        }
         self.on_all(|seat| {
-            seat.load(trial)?;
+            if !early {
+                seat.load(trial)?;
+            }
             submit(seat, &seat.calls(trial))?;
             seat.wait()
         })?;
         self.check(trial)
+    }
+
+    /// Writes what `trial` needs into the memory of all ranks.
+    pub fn load(&mut self, trial: &Trial) -> Result<(), Trouble> {
+        self.on_all(|seat| seat.load(trial)).map(drop)
+    }
+
+    /// Whether two ranks have one GPU. Then nothing may be allocated or copied on it once the first
+    /// rank has submitted a call: the driver may let it wait for the kernel that waits for the others.
+    fn share_gpus(&self) -> bool {
+        let gpu = |seat: &Seat| match &seat.place {
+            PlaceOfRank::Host => None,
+            PlaceOfRank::Gpu(context) => Some(context.device().ordinal()),
+        };
+        let gpus: Vec<_> = self.seats.iter().filter_map(gpu).collect();
+        gpus.iter().any(|gpu| gpus.iter().filter(|other| *other == gpu).count() > 1)
     }
 
     /// Compares the memory of all ranks with what `trial` must leave.
@@ -169,7 +191,6 @@ impl Seat {
         };
         Ok(Self {
             rank: communicator.rank(),
-            ranks: communicator.ranks(),
             communicator,
             arena: Arena::new(place.clone()),
             place,

@@ -80,14 +80,14 @@ impl Asked {
         let rank = u32::try_from(number).ok().filter(|rank| *rank < ranks).map(Rank);
         rank.ok_or_else(|| {
             let (name, last) = (self.name, ranks.saturating_sub(1));
-            let text =
-                format!("{name} : invalid root {number} (root should be in the 0..{last} range)");
-            Fault::argument(text)
+            Fault::argument(format!(
+                "{name} : invalid root {number} (root should be in the 0..{last} range)"
+            ))
         })
     }
 
-    /// Takes the call up: now, or at the end of the open group. One of no elements, which may have no
-    /// buffers either, is still a call: ranks that compare theirs must see it.
+    /// Takes the call up: now, or at the end of the open group. One of no elements, which may have
+    /// no buffers either, is still a call: ranks that compare theirs must see it.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Asked {
         self.log(&call);
         call.block_bytes()?;
         self.check_buffers(&call)?;
-        group::call(self.comm, call)
+        group::call(self.comm, self.communicator, call)
     }
 
     fn check_buffers(&self, call: &Call) -> Result<(), Fault> {

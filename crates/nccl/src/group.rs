@@ -1,18 +1,19 @@
 //! Groups: calls gathered on a thread, taken up together at the outermost end.
 //!
 //! * Groups nest; only the outermost end does anything.
-//! * Operations that make or end communicators ([`Job`]) run first, each on a thread of its own, and
-//!   are joined; then all calls are submitted together.
-//! * The first failure of any call in a group is kept: the end returns it, and of the group only what frees
-//!   communicators still happens.
+//! * Operations that make or end communicators ([`Job`]) run first, each on a thread of its own,
+//!   and are joined; then all calls are submitted together.
+//! * The first failure of any call in a group is kept: the end returns it, and of the group only
+//!   what frees communicators still happens.
 //! * A group of non-blocking communicators goes on in the background and its end says so, if there
 //!   is something to wait for.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::thread;
 
-use msccl_runtime::{Batch, Call, PlaceOfRank, submit};
+use msccl_runtime::{Batch, Call, Communicator, PlaceOfRank, submit};
 
 use crate::abi::{Code, Outcome};
 use crate::comm::Comm;
@@ -25,7 +26,7 @@ use crate::job::Job;
 struct Group {
     depth: u32,
     work: Work,
-    failure: Option<Code>,
+    failure: Option<Fault>,
     blocking: Option<bool>,
 }
 
@@ -37,19 +38,25 @@ struct Work {
 }
 
 thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
+    /// Never dropped, and so there to the last: C++ programs end their communicators from
+    /// destructors that run when the thread's other locals are gone.
+    static GROUP: ManuallyDrop<RefCell<Group>> = ManuallyDrop::default();
+}
+
+fn with_group<T>(body: impl FnOnce(&mut Group) -> T) -> T {
+    GROUP.with(|group| body(&mut group.borrow_mut()))
 }
 
 /// A group begins.
 pub fn start() {
-    GROUP.with_borrow_mut(|group| group.depth += 1);
+    with_group(|group| group.depth += 1);
 }
 
 /// The failure of a call ends the group, if one is open.
-pub fn latch(code: Code) {
-    GROUP.with_borrow_mut(|group| {
+pub fn latch(fault: &Fault) {
+    with_group(|group| {
         if group.depth > 0 {
-            group.failure.get_or_insert(code);
+            group.failure.get_or_insert_with(|| fault.clone());
         }
     });
 }
@@ -62,10 +69,9 @@ pub fn latch(code: Code) {
 pub fn end() -> Result<Outcome, Fault> {
     match leave()? {
         None => Ok(Outcome::Done),
-        Some(Group { failure: Some(code), work, .. }) => {
+        Some(Group { failure: Some(fault), work, .. }) => {
             work.cancel();
-            let text = "a call of the group failed before its end; nothing of it was executed";
-            Err(Fault::new(code, text))
+            Err(fault.during("GroupEnd : nothing was executed, since a call failed"))
         }
         Some(Group { blocking, work, .. }) => work.take_up(blocking),
     }
@@ -79,15 +85,12 @@ pub fn end() -> Result<Outcome, Fault> {
 pub fn discard() -> Result<(), Fault> {
     let Some(group) = leave()? else { return Ok(()) };
     group.work.cancel();
-    match group.failure {
-        None => Ok(()),
-        Some(code) => Err(Fault::new(code, "a call of the group failed")),
-    }
+    group.failure.map_or(Ok(()), Err)
 }
 
 /// Leaves one group; what was gathered, if it was the outermost.
 fn leave() -> Result<Option<Group>, Fault> {
-    GROUP.with_borrow_mut(|group| {
+    with_group(|group| {
         if group.depth == 0 {
             return Err(Fault::usage("GroupEnd : not in a group call: ncclGroupStart comes first"));
         }
@@ -105,13 +108,18 @@ pub fn launch(job: Job) -> Result<Outcome, Fault> {
     Work { jobs: vec![job], calls: Vec::new() }.take_up(blocking)
 }
 
-/// Takes up `call` on `comm`: now, or at the end of the open group.
-pub fn call(comm: Arc<Comm>, call: Call) -> Result<Outcome, Fault> {
-    let blocking = Some(comm.config.blocking);
-    let Some(call) = gather(blocking, |work| &mut work.calls, (comm, call))? else {
+/// Takes up `call` on `comm`, of which `communicator` is the runtime's: now, or at the end of the
+/// open group.
+pub fn call(comm: Arc<Comm>, communicator: Communicator, call: Call) -> Result<Outcome, Fault> {
+    let blocking = comm.config.blocking;
+    let Some((comm, call)) = gather(Some(blocking), |work| &mut work.calls, (comm, call))? else {
         return Ok(Outcome::Done);
     };
-    Work { jobs: Vec::new(), calls: vec![call] }.take_up(blocking)
+    if blocking {
+        submit(&[Batch { communicator, calls: vec![call] }])?;
+        return Ok(Outcome::Done);
+    }
+    Work { jobs: Vec::new(), calls: vec![(comm, call)] }.run_for_polling()
 }
 
 /// Puts `item` into the open group; gives it back if none is open.
@@ -120,7 +128,7 @@ fn gather<T>(
     list: impl FnOnce(&mut Work) -> &mut Vec<T>,
     item: T,
 ) -> Result<Option<T>, Fault> {
-    GROUP.with_borrow_mut(|group| {
+    with_group(|group| {
         if group.depth == 0 {
             return Ok(Some(item));
         }
@@ -252,17 +260,19 @@ mod tests {
     fn failures_are_kept_until_the_outermost_end() {
         start();
         start();
-        latch(Code::InvalidArgument);
-        latch(Code::SystemError);
+        latch(&Fault::argument("first"));
+        latch(&Fault::internal("second"));
         assert_eq!(end(), Ok(Outcome::Done));
-        assert_eq!(end().unwrap_err().code, Code::InvalidArgument);
+        let fault = end().unwrap_err();
+        assert_eq!(fault.code, Code::InvalidArgument);
+        assert!(fault.text.ends_with(" : first"), "{fault}");
         start();
         assert_eq!(end(), Ok(Outcome::Done));
     }
 
     #[test]
     fn failures_outside_of_groups_are_not_kept() {
-        latch(Code::InvalidArgument);
+        latch(&Fault::argument("alone"));
         start();
         assert_eq!(discard(), Ok(()));
     }

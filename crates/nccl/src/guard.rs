@@ -13,7 +13,7 @@ pub fn answer<T: Into<Outcome>>(name: &str, body: impl FnOnce() -> Result<T, Fau
         Ok(outcome) => outcome.into().into(),
         Err(fault) => {
             log::warn(name, &fault);
-            group::latch(fault.code);
+            group::latch(&fault);
             fault.code
         }
     }

@@ -77,7 +77,8 @@ impl Job {
         }
     }
 
-    /// Whether the caller waits until it is done; `None` if that is as the rest of its group has it.
+    /// Whether the caller waits until it is done; `None` if that is as the rest of its group has
+    /// it.
     pub fn is_blocking(&self) -> Option<bool> {
         self.concerns().map(|comm| comm.config.blocking)
     }

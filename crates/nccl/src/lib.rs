@@ -2,26 +2,26 @@
 //!
 //! # Guarantees
 //!
-//! * All functions of 2.28.9 are there under both of their names (`nccl…`, and `pnccl…` for profilers),
-//!   with its numbers and layouts; functions of later versions are there too and answer that they are
-//!   not supported.
+//! * All functions of 2.28.9 are there under both of their names (`nccl…`, and `pnccl…` for
+//!   profilers), with its numbers and layouts; functions of later versions are there too and answer
+//!   that they are not supported.
 //! * What is not supported is an error with a text, never a wrong answer.
 //! * A panic ends in `ncclInternalError`, not in the caller.
 //! * A handle that was never given out, or was given back, is refused unread.
-//! * On a machine without a GPU, or if the user wants it so, ranks run on the host: the same functions
-//!   work on host memory, streams are ignored, and calls return when they are done.
+//! * On a machine without a GPU, or if the user wants it so, ranks run on the host: the same
+//!   functions work on host memory, streams are ignored, and calls return when they are done.
 //!
 //! # Not guaranteed
 //!
-//! Device code that was written for NCCL's device interface cannot run on our windows; that interface
-//! answers that it is not supported.
+//! Device code that was written for NCCL's device interface cannot run on our windows; that
+//! interface answers that it is not supported.
 //!
 //! # Reading order
 //!
 //! [`door`] has every exported function, each a few lines long, by subject. Behind it: `asking` (a
-//! call), `making` (communicators), `group` and `job` (when things happen), `comm` (what a handle stands
-//! for), `place` and `memory` (where things are), `environment` and `log` (the user). `abi` is what C
-//! fixes.
+//! call), `making` (communicators), `group` and `job` (when things happen), `comm` (what a handle
+//! stands for), `place` and `memory` (where things are), `environment` and `log` (the user). `abi`
+//! is what C fixes.
 //!
 //! Absent from this crate: which algorithm serves a call, how it is executed, how ranks meet.
 

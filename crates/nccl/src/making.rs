@@ -57,6 +57,9 @@ fn join_at(
         return Err(Fault::null(operation, "newcomm"));
     }
     let (rank, ranks) = rank_of(rank, ranks)?;
+    if rank == Rank(0) {
+        session::greet();
+    }
     let read = |id: &UniqueIdBytes| UniqueId::from_bytes(&id.0);
     let ids = ids.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let comm = Arc::new(Comm::joining(config, place));
@@ -91,7 +94,7 @@ pub fn join_all(place: Out<CommHandle>, devices: &[c_int]) -> Result<Outcome, Fa
         join_at("ncclCommInitAll", newcomer, Config::usual(&requests), at, &requests).map(|_| ())
     });
     if let Err(fault) = &joined {
-        group::latch(fault.code);
+        group::latch(fault);
     }
     let ended = group::end();
     joined.and(ended)

@@ -9,22 +9,22 @@ use crate::{log, signal};
 
 /// What the environment asks for now. What in it makes no sense is said once per process.
 pub fn begin() -> Requests {
-    greet();
     let (requests, complaints) = Requests::read(&environment::lookup);
-    complaints.into_iter().filter(is_new).for_each(|complaint| log::complain(&complaint));
+    let complaints = complaints.into_iter().chain(environment::strangers());
+    complaints.filter(is_new).for_each(|complaint| log::complain(&complaint));
     if requests.story_signal {
         signal::watch();
     }
     requests
 }
 
-/// Says who we are, in a line that scripts look for, without pretending to be somebody else.
-fn greet() {
+/// Says once who we are, in a line that scripts look for, without pretending to be somebody else.
+/// One process of a job does so: that of rank 0.
+pub fn greet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let own = env!("CARGO_PKG_VERSION");
         log::banner(&format!("NCCL version {VERSION_TEXT}+msccl{own}\n"));
-        environment::strangers().iter().for_each(|complaint| log::complain(complaint));
     });
 }
 

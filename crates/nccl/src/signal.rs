@@ -2,8 +2,8 @@
 //! operating system's.
 //!
 //! The handler only counts the request, which is all that a handler may safely do; a watcher of the
-//! runtime tells the story. A program that has a handler of its own, or ignores the signal, keeps it
-//! that way.
+//! runtime tells the story. A program that has a handler of its own, or ignores the signal, keeps
+//! it that way.
 
 use std::sync::Once;
 

@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are loud")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a program may take before it counts as hanging.
@@ -42,8 +43,14 @@ fn library() -> PathBuf {
     newest.expect("cargo builds libnccl.so beside the tests")
 }
 
-/// The program `name`, compiled; nothing, said aloud, on a machine without a C compiler.
+/// The program `name`, compiled once; nothing, said aloud, on a machine without a C compiler.
 fn compile(name: &str) -> Option<PathBuf> {
+    static COMPILED: Mutex<BTreeMap<String, Option<PathBuf>>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    compiled.entry(name.to_owned()).or_insert_with(|| compile_now(name)).clone()
+}
+
+fn compile_now(name: &str) -> Option<PathBuf> {
     let program = folder().join(name);
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let output = Command::new(&compiler)
@@ -112,9 +119,20 @@ fn ranks_as_threads_that_compare_their_arguments() {
 
 #[test]
 fn ranks_as_processes() {
-    for ranks in ["2", "5"] {
-        run("processes", &[ranks], &[]);
-    }
+    run("processes", &["2", "1"], &[]);
+    run("processes", &["5", "1"], &[]);
+}
+
+#[test]
+fn several_ranks_in_each_of_several_processes() {
+    run("processes", &["6", "2"], &[]);
+}
+
+/// Ids need no transport if the address is fixed.
+#[test]
+fn ranks_that_meet_at_a_fixed_address() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    run("processes", &["3", "1"], &[("NCCL_COMM_ID", &free.to_string())]);
 }
 
 #[test]
@@ -136,6 +154,12 @@ fn communicators_that_do_not_block() {
 #[test]
 fn giving_up() {
     run("abort", &[], &[]);
+}
+
+#[test]
+fn ends_at_the_end_of_a_thread_and_of_the_process() {
+    let Some(log) = run("late", &[], &[]) else { return };
+    assert_eq!(log, "late: ok\n");
 }
 
 #[test]

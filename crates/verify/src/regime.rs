@@ -5,14 +5,15 @@
 //! message, and a schedule meets finitely many: from `coarsest` (the smallest call of its byte range)
 //! down to `finest` (the largest). Beyond the largest count of any step, `m` makes no difference.
 //!
-//! A chunk has `⌈E / K⌉` elements of 1 to 8 bytes, so in a call of `b` bytes it has at least
-//! `⌈b / loop_chunks⌉` bytes and at most those rounded up to a multiple of 8. The former bounds the
-//! coarsest regime and the latter the finest.
+//! A chunk has `⌈E / K⌉` elements of 1 to 8 bytes, or more: runtimes may round its length up to a whole
+//! grain of 16 bytes. So in a call of `b` bytes it has at least `⌈b / loop_chunks⌉` bytes and at most
+//! those rounded up to a multiple of 16. The former bounds the coarsest regime and the latter the
+//! finest.
 
 use msccl_ir::{Algorithm, LinkShape, Target};
 
-/// The largest element, in bytes; the size of every element divides it.
-const LARGEST_ELEMENT_BYTES: u64 = 8;
+/// What the length of a chunk may be rounded up to, in bytes; the size of every element divides it.
+const GRAIN_BYTES: u64 = 16;
 
 /// The regimes that an algorithm meets on a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +41,7 @@ impl Regimes {
         let sizes = algorithm.sizes;
         let longest_chunk = sizes.max_bytes.map_or(u64::MAX, |bytes| {
             let even = bytes.div_ceil(loop_chunks);
-            even.checked_next_multiple_of(LARGEST_ELEMENT_BYTES).unwrap_or(u64::MAX)
+            even.checked_next_multiple_of(GRAIN_BYTES).unwrap_or(u64::MAX)
         });
         let finest = at(longest_chunk);
         let coarsest = at(sizes.min_bytes.div_ceil(loop_chunks)).max(finest);
@@ -51,8 +52,8 @@ impl Regimes {
     /// `chunks` chunks, whatever the size of an element.
     pub(crate) fn largest_call_bytes(&self, chunks: u32) -> u64 {
         let chunk_bytes = self.message_bytes / u64::from(chunks.max(1));
-        let whole_elements = chunk_bytes - chunk_bytes % LARGEST_ELEMENT_BYTES;
-        whole_elements.saturating_mul(self.loop_chunks)
+        let whole_grains = chunk_bytes - chunk_bytes % GRAIN_BYTES;
+        whole_grains.saturating_mul(self.loop_chunks)
     }
 }
 
@@ -80,8 +81,8 @@ mod tests {
     fn two_chunks_a_message_fit_up_to_half_a_message_a_chunk() {
         assert_eq!(regimes(1, 4).largest_call_bytes(2), 8 << 20);
         assert_eq!(regimes(1, 4).largest_call_bytes(1), 16 << 20);
-        // A third of a message is no multiple of 8 bytes.
-        assert_eq!(regimes(1, 4).largest_call_bytes(3), 8 * 699_048);
+        // A third of a message is no multiple of 16 bytes.
+        assert_eq!(regimes(1, 4).largest_call_bytes(3), 8 * 699_040);
     }
 
     /// The regimes of one step of four chunks over a block of four, in calls of up to `max_bytes`.
@@ -122,11 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn chunks_have_whole_elements() {
+    fn chunks_may_be_longer_than_their_part() {
         check(Packing::Fitting, None, 1, 4);
         check(Packing::Fitting, Some(u64::MAX), 1, 4);
         check(Packing::Fitting, Some(64), 4, 4);
-        // Nine elements of eight bytes are chunks of three, 24 bytes: two fit 64 bytes, not three.
+        // Chunks of 18 bytes may become 32 long: two fit 64 bytes, not three.
         check(Packing::Fitting, Some(72), 2, 4);
         check(Packing::Fitting, Some(4 * 32), 2, 4);
         check(Packing::Fitting, Some(4 * 32 + 1), 1, 4);

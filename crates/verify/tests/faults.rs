@@ -130,7 +130,7 @@ deadlock: in calls of more than 3774816 bytes, where a message holds fewer than 
   r0 tb0 s0 waits for room on its link to r1 on ch0 (2 of 2 messages in flight)
   r1 tb0 s0 waits for room on its link to r0 on ch0 (2 of 2 messages in flight)",
     );
-    assert_eq!(fault.sound_up_to_bytes, Some(9 * (((2 << 20) / 5) & !7)));
+    assert_eq!(fault.sound_up_to_bytes, Some(9 * (((2 << 20) / 5) & !15)));
     let small = SizeRange { min_bytes: 0, max_bytes: fault.sound_up_to_bytes };
     let proved = verify(Algorithm { sizes: small, ..send_first(9, false) }, &Target::msccl());
     let proved = proved.expect("small calls are sound");

@@ -17,9 +17,8 @@ impl Axis {
         to_px: f64,
     ) -> Option<Self> {
         let shown = values.filter(|value| *value > 0.0 && value.is_finite());
-        let (low, high) = shown.fold((f64::MAX, 0.0_f64), |(low, high), value| {
-            (low.min(value), high.max(value))
-        });
+        let (low, high) =
+            shown.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         // One value alone stands in the middle.
         let (low, high) = if low < high { (low, high) } else { (low / 2.0, high * 2.0) };
         (high > 0.0).then_some(Self { low, high, from_px, to_px })
@@ -75,7 +74,10 @@ mod tests {
     #[test]
     fn values_lie_between_the_ends() {
         let axis = Axis::showing([1.0, 100.0, 0.0].into_iter(), 0.0, 200.0).unwrap();
-        assert_eq!([1.0, 10.0, 100.0, 0.0].map(|value| axis.px(value).round()), [0., 100., 200., 0.]);
+        assert_eq!(
+            [1.0, 10.0, 100.0, 0.0].map(|value| axis.px(value).round()),
+            [0., 100., 200., 0.]
+        );
         assert!(Axis::showing([0.0].into_iter(), 0.0, 1.0).is_none());
         assert_eq!(Axis::showing([8.0].into_iter(), 0.0, 10.0).unwrap().px(8.0).round(), 5.0);
     }

@@ -210,3 +210,37 @@ impl fmt::Display for Escaped<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample_report::report;
+
+    #[test]
+    fn there_is_a_line_for_every_library_and_placement() {
+        let picture = svg(&report(), Average::Mean).unwrap();
+        assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+        assert_eq!(picture.matches("<polyline").count(), 2 * 4);
+        // Three sizes of ours, two of the other out of place, one in place, in both panels.
+        assert_eq!(picture.matches("<circle").count(), 2 * (3 + 3 + 2 + 1));
+        for text in ["allreduce, float sum, 2 ranks", "nccl in-place", ">1M<", "bus bandwidth"] {
+            assert!(picture.contains(text), "{text}");
+        }
+        assert_eq!(picture.matches('<').count(), picture.matches('>').count());
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        let mut report = report();
+        report.libraries[0].name = "<a & b>".to_owned();
+        let picture = svg(&report, Average::Mean).unwrap();
+        assert!(picture.contains("&lt;a &amp; b&gt; in-place") && !picture.contains("<a &"));
+    }
+
+    #[test]
+    fn nothing_measured_is_no_picture() {
+        let mut report = report();
+        report.rows.clear();
+        assert_eq!(svg(&report, Average::Mean), None);
+    }
+}

@@ -86,14 +86,17 @@ mod tests {
         let redop = Redop::ALL[0];
         let case = Case { workload, element, redop, root: 0, count: 10, ranks: 3 };
         let places = buffers.places(&case, placement, 2, turn).unwrap();
-        let from = |base: Region, region: Region| {
-            region.address() as isize - base.address() as isize
-        };
+        let from =
+            |base: Region, region: Region| region.address() as isize - base.address() as isize;
         let base = match placement {
             Placement::OutOfPlace => buffers.input,
             Placement::InPlace => buffers.output,
         };
-        (from(base, places.input), from(buffers.output, places.output), places.output.length_bytes())
+        (
+            from(base, places.input),
+            from(buffers.output, places.output),
+            places.output.length_bytes(),
+        )
     }
 
     #[test]

@@ -91,7 +91,9 @@ impl Communicator {
         let mut code = 0;
         let (scalar, kind) = (scalar.as_ptr().cast(), element.code());
         // SAFETY: the scalar has eight bytes, as many as any type needs, and is read at once.
-        unsafe { self.functions.create_mulsum(&mut code, scalar, kind, HOST_IMMEDIATE, self.comm)? };
+        unsafe {
+            self.functions.create_mulsum(&mut code, scalar, kind, HOST_IMMEDIATE, self.comm)?
+        };
         Ok(MadeRedop { code, is_made: true })
     }
 

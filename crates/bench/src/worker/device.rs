@@ -226,7 +226,8 @@ impl Region {
         let to = to.slice(0, self.length_bytes)?;
         match (self.memory, to.memory) {
             (Memory::Host(from_base), Memory::Host(to_base)) => {
-                let (from, to) = (from_base.wrapping_add(self.start), to_base.wrapping_add(to.start));
+                let (from, to) =
+                    (from_base.wrapping_add(self.start), to_base.wrapping_add(to.start));
                 // SAFETY: both ranges are valid for good; they may overlap.
                 unsafe { ptr::copy(from, to, self.length_bytes) };
                 Ok(())

@@ -59,9 +59,14 @@ fn receive(seat: &Seat) -> Call {
     Call { operation, data_type, count, send: base, receive: base + 4096, stream }
 }
 
+/// Gives every rank memory for its call.
+fn prepare(world: &mut World) -> Result<(), Trouble> {
+    let bytes = vec![0; 4096 * (world.seats.len() + 2)];
+    world.on_all(|seat| seat.arena.write(&bytes)).map(drop)
+}
+
 /// What came of a call that is made by all ranks but rank 0.
-fn wait_in_vain(seat: &mut Seat, wanting: Wanting) -> Result<Option<Trouble>, Trouble> {
-    seat.arena.write(&vec![0; 4096 * (seat.ranks as usize + 2)])?;
+fn wait_in_vain(seat: &Seat, wanting: Wanting) -> Result<Option<Trouble>, Trouble> {
     if seat.rank == Rank(0) {
         return Ok(None);
     }
@@ -81,6 +86,7 @@ fn all_aborted(answers: Vec<Option<Trouble>>) -> Result<(), Trouble> {
 }
 
 fn aborted(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
+    prepare(world)?;
     let communicators: Vec<_> = world.seats.iter().map(|seat| seat.communicator.clone()).collect();
     let waiting = Barrier::new(world.seats.len() + 1);
     let (answers, took) = thread::scope(|scope| {
@@ -112,6 +118,7 @@ fn refuses(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
 
 /// Without anybody's help the calls end, and the story names the rank that is missing.
 fn timed_out(world: &mut World, wanting: Wanting) -> Result<(), Trouble> {
+    prepare(world)?;
     let start = Instant::now();
     let answers = world.on_all(|seat| wait_in_vain(seat, wanting))?;
     if start.elapsed() > SOON {

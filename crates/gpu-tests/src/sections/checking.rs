@@ -63,8 +63,8 @@ const MISMATCHED: &[(&str, Change)] = &[
 /// Every rank makes a call that is wrong in itself.
 fn refused(world: &mut World, change: Change) -> Result<(), Trouble> {
     let trial = world.trial(&[Case::of(Wanted::AllReduce)], "")?;
+    world.load(&trial)?;
     world.on_all(|seat| {
-        seat.load(&trial)?;
         let mut calls = seat.calls(&trial);
         calls.iter_mut().for_each(change);
         match seat.submit(&calls) {
@@ -80,8 +80,8 @@ fn refused(world: &mut World, change: Change) -> Result<(), Trouble> {
 fn mismatched(world: &mut World, change: Change) -> Result<(), Trouble> {
     let trial = world.trial(&[Case::of(Wanted::AllReduce)], "")?;
     let start = Instant::now();
+    world.load(&trial)?;
     let answers = world.on_all(|seat| {
-        seat.load(&trial)?;
         let mut calls = seat.calls(&trial);
         if seat.rank == Rank(0) {
             calls.iter_mut().for_each(change);

@@ -65,11 +65,12 @@ fn several(bench: &Bench) -> Vec<Case> {
 fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let with_seed = |seed| cases.iter().map(|case| Case { seed, ..*case }).collect::<Vec<_>>();
     let first = world.trial(&with_seed(1), "")?;
+    world.load(&first)?;
     let graphs = world.on_all(|seat| capture(seat, &first))?;
     for seed in 1..=REPLAYS {
         let trial = world.trial(&with_seed(seed), "")?;
+        world.load(&trial)?;
         world.on_all(|seat| {
-            seat.load(&trial)?;
             launch(seat, &graphs[seat.rank.index()])?;
             seat.wait()
         })?;
@@ -83,9 +84,9 @@ fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
 /// Launches of a graph and the same calls eagerly, in one stream without waiting.
 fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let trial = world.trial(cases, "")?;
+    world.load(&trial)?;
     let graphs = world.on_all(|seat| capture(seat, &trial))?;
     world.on_all(|seat| {
-        seat.load(&trial)?;
         for _ in 0..REPLAYS {
             launch(seat, &graphs[seat.rank.index()])?;
             seat.submit(&seat.calls(&trial))?;
@@ -96,9 +97,8 @@ fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     world.check(&trial)
 }
 
-/// A graph of the calls of `trial`. The rank's memory must not grow while the graph is used.
-fn capture(seat: &mut Seat, trial: &Trial) -> Result<GraphExec, Trouble> {
-    seat.load(trial)?;
+/// A graph of the calls of `trial`, which is loaded. The rank's memory must not grow while the graph is used.
+fn capture(seat: &Seat, trial: &Trial) -> Result<GraphExec, Trouble> {
     let stream = stream(seat)?.borrow();
     stream.begin_capture(CaptureMode::ThreadLocal)?;
     let submitted = seat.submit(&seat.calls(trial));

@@ -68,7 +68,7 @@ fn one_by_one(seat: &Seat, calls: &[msccl_runtime::Call]) -> Result<(), Trouble>
 
 /// The calls of all ranks in a single group, as a program with one thread for many GPUs makes them.
 fn from_one_thread(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
-    world.on_all(|seat| seat.load(trial))?;
+    world.load(trial)?;
     let batch =
         |seat: &Seat| Batch { communicator: seat.communicator.clone(), calls: seat.calls(trial) };
     submit(&world.seats.iter().map(batch).collect::<Vec<_>>())?;
@@ -78,10 +78,10 @@ fn from_one_thread(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
 
 /// Every second call in another stream; the order of the calls stays.
 fn in_two_streams(world: &mut World, trial: &Trial) -> Result<(), Trouble> {
+    world.load(trial)?;
     world.on_all(|seat| {
         let PlaceOfRank::Gpu(context) = &seat.place else { return Ok(()) };
         let other = Stream::new(context)?;
-        seat.load(trial)?;
         for (number, mut call) in seat.calls(trial).into_iter().enumerate() {
             if number % 2 == 1 {
                 call.stream = raw(Some(&other));
@@ -101,8 +101,8 @@ fn two_communicators(bench: &Bench, first: &mut World, tally: &mut Tally) {
     let name = || "two communicators in one group".to_owned();
     tally.check(name, || {
         let trial = first.trial(&[Case::of(Wanted::AllReduce), Case::of(Wanted::AllGather)], "")?;
-        first.on_all(|seat| seat.load(&trial))?;
-        second.on_all(|seat| seat.load(&trial))?;
+        first.load(&trial)?;
+        second.load(&trial)?;
         let other: Vec<_> = second.seats.iter().map(|seat| batch(seat, &trial)).collect();
         first
             .on_all(|seat| Ok(submit(&[batch(seat, &trial), other[seat.rank.index()].clone()])?))?;

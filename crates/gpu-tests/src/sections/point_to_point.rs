@@ -149,9 +149,11 @@ impl Part {
 
 /// All messages in one group, and all memory afterwards.
 fn exchange(world: &mut World, messages: &[Message]) -> Result<(), Trouble> {
+    let parts: Vec<_> = (0..world.ranks()).map(|rank| Part::new(messages, rank)).collect();
+    let part = |seat: &Seat| &parts[seat.rank.index()];
+    world.on_all(|seat| seat.arena.write(&part(seat).before))?;
     world.on_all(|seat| {
-        let part = Part::new(messages, seat.rank.0);
-        seat.arena.write(&part.before)?;
+        let part = part(seat);
         seat.submit(&part.calls(seat))?;
         seat.wait()?;
         part.check(&seat.arena.read(part.after.len())?)

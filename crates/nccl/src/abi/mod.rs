@@ -1,7 +1,7 @@
 //! What the C interface fixes: numbers, layouts, pointers.
 //!
 //! Everything here is as in NCCL 2.28.9; sizes and offsets are asserted at compile time. Reading
-//! order: [`code`], [`constant`], [`layout`], [`pointer`].
+//! order: [`code`], [`constant`], [`layout`], [`mod@pointer`].
 
 pub mod code;
 pub mod constant;

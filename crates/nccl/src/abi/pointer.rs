@@ -3,8 +3,8 @@
 //! Values of these types are made by C alone, when it calls: their fields are private and have no
 //! constructor outside of tests. What the C interface demands of its callers therefore holds for
 //! every value: a pointer is null, or leads to memory of its type that may be read ([`In`],
-//! [`ConfigPointer`]) or written ([`Out`]), and that lasts until the call has ended; the pointers to
-//! which new communicators are written last until the operation has.
+//! [`ConfigPointer`]) or written ([`Out`]), and that lasts until the call has ended; the pointers
+//! to which new communicators are written last until the operation has.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;

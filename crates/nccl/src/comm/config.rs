@@ -1,5 +1,5 @@
-//! The configuration of a communicator: what the caller's `ncclConfig_t` asks for, with defaults filled in and
-//! the environment's wishes laid over it.
+//! The configuration of a communicator: what the caller's `ncclConfig_t` asks for, with defaults
+//! filled in and the environment's wishes laid over it.
 //!
 //! Fields newer than the caller's version are not looked at: in a caller's older structure they
 //! may be padding.

@@ -1,10 +1,10 @@
 //! The handles that C has, and what they stand for.
 //!
-//! A handle is the address of a [`Shell`], which this table owns. A number is looked up before anything
-//! is read, so that no handle, however wrong, leads to a crash: one that was never given out or was
-//! given back is refused, and one whose shell was overwritten is told apart by the shell's two magic
-//! words. The last shells that were given back are kept for a while, lest a stale handle
-//! meet a new communicator at the same address.
+//! A handle is the address of a [`Shell`], which this table owns. A number is looked up before
+//! anything is read, so that no handle, however wrong, leads to a crash: one that was never given
+//! out or was given back is refused, and one whose shell was overwritten is told apart by the
+//! shell's two magic words. The last shells that were given back are kept for a while, lest a stale
+//! handle meet a new communicator at the same address.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,27 +1,27 @@
 //! A communicator as C sees it: one rank's, behind a handle.
 //!
-//! A [`Comm`] exists before its ranks have met ([`Phase::Joining`]) and after its runtime communicator
-//! is gone, for as long as some thread is in one of its calls; the handle ([`handles`]) may be gone
-//! earlier. That is what makes it safe to abort from another thread.
+//! A [`Comm`] exists before its ranks have met ([`Phase::Joining`]) and after its runtime
+//! communicator is gone, for as long as some thread is in one of its calls; the handle
+//! ([`handles`]) may be gone earlier. That is what makes it safe to abort from another thread.
 //!
-//! Guarantees: a call sees the communicator in one phase; the first failure is kept; an abort reaches
-//! whatever is under way, a join too.
+//! Guarantees: a call sees the communicator in one phase; the first failure is kept; an abort
+//! reaches whatever is under way, a join too.
 
 pub mod config;
 pub mod handles;
+mod lines;
 pub mod operators;
 pub mod registrations;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use msccl_collective::Rank;
 use msccl_fabric::Abort;
 use msccl_runtime::{Communicator, PlaceOfRank, Settings};
 
-use crate::abi::{Code, CommHandle};
+use crate::abi::Code;
 use crate::fault::{Fault, code_of};
-use crate::log::{Scope, Subsystem};
+use crate::log::Scope;
 use crate::place;
 
 use config::Config;
@@ -70,6 +70,20 @@ pub enum Phase {
     Gone,
 }
 
+impl Life {
+    fn member(&self) -> Result<&Communicator, Fault> {
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None => self.survivor(),
+        }
+    }
+
+    fn survivor(&self) -> Result<&Communicator, Fault> {
+        let idle = self.communicator.as_ref().filter(|_| self.pending == 0);
+        idle.ok_or_else(|| Fault::argument(TOO_EARLY))
+    }
+}
+
 /// NCCL's text for a call that comes too early.
 const TOO_EARLY: &str =
     "Attempt to use communicator before the previous operation returned ncclSuccess";
@@ -112,11 +126,6 @@ impl Comm {
         complete(settings, &self.config, &self.place, self.abort.clone())
     }
 
-    /// How many calls came before this one, for the log.
-    pub fn count_call(&self) -> u64 {
-        self.calls.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// What it says goes to the log under its device.
     pub fn scope(&self) -> Scope {
         Scope { device: self.device() }
@@ -144,15 +153,16 @@ impl Comm {
     ///
     /// It does not take calls now, or has failed.
     pub fn ready(&self) -> Result<Communicator, Fault> {
-        let communicator = self.member()?;
-        match self.phase() {
+        let life = self.life();
+        let communicator = life.member()?;
+        match life.phase {
             Phase::Ready => {}
             Phase::Joining => return Err(Fault::argument(TOO_EARLY)),
             Phase::Finalized => return Err(Fault::usage("the communicator was finalized")),
             Phase::Revoked => return Err(Fault::usage("the communicator was revoked")),
             Phase::Gone => return Err(Fault::argument("the communicator was destroyed")),
         }
-        communicator.error().map_or(Ok(communicator), |error| Err(error.into()))
+        communicator.error().map_or_else(|| Ok(communicator.clone()), |error| Err(error.into()))
     }
 
     /// The runtime's communicator, for what is legal whatever its calls have come to: asking and
@@ -162,8 +172,7 @@ impl Comm {
     ///
     /// Its ranks have not met, or an operation in the background goes on or has failed.
     pub fn member(&self) -> Result<Communicator, Fault> {
-        let failure = self.life().failure.clone();
-        failure.map_or_else(|| self.survivor(), Err)
+        self.life().member().cloned()
     }
 
     /// The runtime's communicator, for what is legal even after a failure in the background:
@@ -173,11 +182,7 @@ impl Comm {
     ///
     /// Its ranks have not met, or an operation goes on in the background.
     pub fn survivor(&self) -> Result<Communicator, Fault> {
-        let life = self.life();
-        match &life.communicator {
-            Some(communicator) if life.pending == 0 => Ok(communicator.clone()),
-            _ => Err(Fault::argument(TOO_EARLY)),
-        }
+        self.life().survivor().cloned()
     }
 
     /// The runtime's communicator, for what was checked when it was taken up.
@@ -240,8 +245,8 @@ impl Comm {
     pub fn finalize(&self) -> Result<(), Fault> {
         let mut life = self.life();
         match life.phase {
-            Phase::Ready => life.phase = Phase::Finalized,
-            Phase::Joining => return Err(Fault::argument(TOO_EARLY)),
+            Phase::Ready if life.pending == 0 => life.phase = Phase::Finalized,
+            Phase::Ready | Phase::Joining => return Err(Fault::argument(TOO_EARLY)),
             Phase::Finalized => return Err(Fault::argument("it was finalized before")),
             Phase::Revoked | Phase::Gone => {
                 return Err(Fault::argument("it was revoked or destroyed before"));
@@ -298,38 +303,6 @@ impl Comm {
     pub fn finish(&self) -> Result<(), Fault> {
         let communicator = self.life().communicator.clone();
         Ok(communicator.map_or(Ok(()), |communicator| communicator.finish())?)
-    }
-
-    /// Says that its ranks are about to meet.
-    pub fn log_join(&self, handle: CommHandle, operation: &str, rank: Rank, ranks: u32) {
-        self.log_line(handle, operation, (rank, ranks), 0, "Init START");
-    }
-
-    /// Says where this communicator stands in its life.
-    pub fn log_life(&self, handle: CommHandle, operation: &str, what: &str) {
-        let Some(communicator) = self.life().communicator.clone() else { return };
-        let place = (communicator.rank(), communicator.ranks());
-        self.log_line(handle, operation, place, communicator.id(), what);
-    }
-
-    /// A line in NCCL's shape.
-    fn log_line(
-        &self,
-        handle: CommHandle,
-        operation: &str,
-        (rank, ranks): (Rank, u32),
-        id: u64,
-        what: &str,
-    ) {
-        let (device, handle, rank) = (self.device(), handle.0, rank.0);
-        let bus = place::bus_id(&self.place);
-        let name = self.config.name.as_deref().map(|name| format!(" commName {name}"));
-        let name = name.unwrap_or_default();
-        let text = format_args!(
-            "{operation} comm {handle:#x} rank {rank} nranks {ranks} cudaDev {device} nvmlDev \
-             {device} busId {bus} commId {id:#x}{name} - {what}"
-        );
-        self.scope().info(Subsystem::Init, text);
     }
 
     fn phase(&self) -> Phase {

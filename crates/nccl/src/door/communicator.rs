@@ -112,7 +112,8 @@ door! {
         group::launch(Job::Release(found, comm))
     }
 
-    /// Takes a communicator back: its calls give up, and it can only be split, shrunk and destroyed.
+    /// Takes a communicator back: its calls give up, and it can only be split, shrunk and
+    /// destroyed.
     fn ncclCommRevoke | pncclCommRevoke(comm: CommHandle, flags: c_int) {
         if flags != 0 {
             return Err(Fault::argument(format!("CommRevoke : flags are {flags}, expected 0")));

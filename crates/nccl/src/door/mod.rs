@@ -1,8 +1,8 @@
 //! Every function that C can call, by subject.
 //!
-//! A function here checks nothing and decides nothing: it names its arguments, hands them on, and
-//! [`crate::guard`] turns what comes back into a number. Both names of a function are plain exports; where
-//! a profiler defines one of them, the loader takes the profiler's, as it does with weak symbols.
+//! A function here decides nothing: it names its arguments, hands them on, and `guard` turns what
+//! comes back into a number. Both names of a function are plain exports; where a profiler defines
+//! one of them, the loader takes the profiler's, as it does with weak symbols.
 
 #![allow(non_snake_case, reason = "the names are those of the C interface")]
 

@@ -1,11 +1,11 @@
-//! Files that set variables: `NAME=value` lines, `#` in the first column begins a comment. Nothing is
-//! trimmed and there are no quotes, as NCCL has it.
+//! Files that set variables: `NAME=value` lines, `#` in the first column begins a comment. Nothing
+//! is trimmed and there are no quotes, as NCCL has it.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Lookup;
+use super::{Lookup, variable};
 
 /// What all files say; the user's wins over the system's.
 pub fn read_all(process: Lookup<'_>) -> HashMap<String, String> {
@@ -19,7 +19,8 @@ pub fn read_all(process: Lookup<'_>) -> HashMap<String, String> {
 }
 
 fn of_user(process: Lookup<'_>) -> Option<PathBuf> {
-    let named = process("NCCL_CONF_FILE").filter(|name| !name.is_empty()).map(PathBuf::from);
+    let named =
+        process(variable::CONF_FILE.name).filter(|name| !name.is_empty()).map(PathBuf::from);
     named.or_else(|| Some(Path::new(&process("HOME")?).join(".nccl.conf")))
 }
 

@@ -1,9 +1,9 @@
 //! The environment: what users set from outside, read here and nowhere else.
 //!
 //! [`variable`] is the table of all variables. A variable that the process has wins over the file
-//! that `NCCL_CONF_FILE` names (or `~/.nccl.conf`), and that over `/etc/nccl.conf`. Files are read once;
-//! variables whenever a communicator is made. A value that makes no sense is a warning, and counts as
-//! not set.
+//! that `NCCL_CONF_FILE` names (or `~/.nccl.conf`), and that over `/etc/nccl.conf`. Files are read
+//! once; variables whenever a communicator is made. A value that makes no sense is a warning, and
+//! counts as not set.
 
 mod configuration_file;
 mod files;

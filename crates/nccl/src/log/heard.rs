@@ -45,6 +45,9 @@ impl Subsystem {
 
 const EVERYTHING: u32 = u32::MAX;
 
+/// A bit of no subsystem.
+const READ: u32 = 1 << 31;
+
 /// How much is said.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Level {
@@ -85,6 +88,17 @@ impl Heard {
     /// Whether a line about `subsystem` is wanted.
     pub fn hears(self, subsystem: Subsystem) -> bool {
         self.level >= Level::Information && self.subsystems & subsystem.bit() != 0
+    }
+
+    /// For [`Heard::bits_hear`]; never zero.
+    pub fn to_bits(self) -> u32 {
+        let informed = self.level >= Level::Information;
+        READ | if informed { self.subsystems & !READ } else { 0 }
+    }
+
+    /// [`Heard::hears`] of what has these bits.
+    pub fn bits_hear(bits: u32, subsystem: Subsystem) -> bool {
+        bits & subsystem.bit() != 0
     }
 
     /// Whether warnings are wanted.
@@ -134,6 +148,9 @@ mod tests {
             heard.hears(Subsystem::Coll),
         ];
         assert_eq!((found, complaints), (expected, 0));
+        let bits = heard.to_bits();
+        let by_bits = [Subsystem::Init, Subsystem::Coll].map(|of| Heard::bits_hear(bits, of));
+        assert_eq!(by_bits, expected[2..]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Lines for people, in the shape that NCCL's users and their scripts know.
 //!
-//! `NCCL_DEBUG` says how much is said, `NCCL_DEBUG_SUBSYS` about what, `NCCL_DEBUG_FILE` where; they are
-//! read when something is first said, and again after `ncclResetDebugInit`. Every line goes out in
-//! one write. Warnings are kept for `ncclGetLastError` whether or not they are shown; a story of who
-//! waits for whom is always shown, since somebody asked for it or is stuck.
+//! `NCCL_DEBUG` says how much is said, `NCCL_DEBUG_SUBSYS` about what, `NCCL_DEBUG_FILE` where;
+//! they are read when something is first said, and again after `ncclResetDebugInit`. Every line
+//! goes out in one write. Warnings are kept for `ncclGetLastError` whether or not they are shown; a
+//! story of who waits for whom is always shown, since somebody asked for it or is stuck.
 
 mod clock;
 mod heard;
@@ -12,9 +12,10 @@ mod scope;
 mod sink;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::environment;
+use crate::environment::{self, variable};
 use crate::fault::Fault;
 use crate::last_error;
 
@@ -33,6 +34,9 @@ struct Output {
 
 static OUTPUT: RwLock<Option<Arc<Output>>> = RwLock::new(None);
 
+/// What is heard, for the path of every call; zero until the environment was read.
+static HEARD: AtomicU32 = AtomicU32::new(0);
+
 /// What stands in front of the line of nobody's device.
 pub const NO_DEVICE: i32 = -1;
 
@@ -40,12 +44,15 @@ fn output() -> Arc<Output> {
     if let Some(output) = &*OUTPUT.read().unwrap_or_else(PoisonError::into_inner) {
         return Arc::clone(output);
     }
-    let (heard, complaints) = Heard::read(&environment::lookup);
-    let sink = Mutex::new(Sink::open(environment::lookup("NCCL_DEBUG_FILE").as_deref()));
-    let output = Arc::new(Output { heard, sink });
+    let (heard, mut complaints) = Heard::read(&environment::lookup);
+    let file = environment::lookup(variable::DEBUG_FILE.name);
+    let (sink, complaint) = file.map_or((Sink::Stdout, None), |name| Sink::open(&name));
+    complaints.extend(complaint);
+    let output = Arc::new(Output { heard, sink: Mutex::new(sink) });
     let first = {
         let mut slot = OUTPUT.write().unwrap_or_else(PoisonError::into_inner);
         let first = slot.is_none();
+        HEARD.store(output.heard.to_bits(), Ordering::Relaxed);
         *slot = Some(slot.take().unwrap_or(output));
         first
     };
@@ -57,19 +64,23 @@ fn output() -> Arc<Output> {
 
 /// Reads the environment again when something is said next.
 pub fn reset() {
-    *OUTPUT.write().unwrap_or_else(PoisonError::into_inner) = None;
+    let mut slot = OUTPUT.write().unwrap_or_else(PoisonError::into_inner);
+    HEARD.store(0, Ordering::Relaxed);
+    *slot = None;
 }
 
 /// Whether a line about `subsystem` would be shown.
 pub fn hears(subsystem: Subsystem) -> bool {
-    output().heard.hears(subsystem)
+    match HEARD.load(Ordering::Relaxed) {
+        0 => output().heard.hears(subsystem),
+        bits => Heard::bits_hear(bits, subsystem),
+    }
 }
 
 /// Says `text` about `subsystem`, if somebody wants to know.
 pub fn info(subsystem: Subsystem, device: i32, text: fmt::Arguments<'_>) {
-    let output = output();
-    if output.heard.hears(subsystem) {
-        output.write(&Line { device }.info(text));
+    if hears(subsystem) {
+        output().write(&Line { device }.info(text));
     }
 }
 

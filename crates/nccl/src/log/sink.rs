@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use super::line;
+use crate::environment::Complaint;
 
 /// Where lines go.
 #[derive(Debug)]
@@ -16,10 +17,16 @@ pub enum Sink {
 
 impl Sink {
     /// The file of that name, in which `%h` stands for the host and `%p` for the process; standard
-    /// output if there is no name or the file cannot be made.
-    pub fn open(name: Option<&str>) -> Self {
-        let file = name.and_then(|name| File::create(expand(name)).ok());
-        file.map_or(Self::Stdout, Self::File)
+    /// output, and what is wrong, if it cannot be made.
+    pub fn open(name: &str) -> (Self, Option<Complaint>) {
+        let path = expand(name);
+        match File::create(&path) {
+            Ok(file) => (Self::File(file), None),
+            Err(error) => {
+                let text = format!("NCCL_DEBUG_FILE: {path} cannot be written: {error}");
+                (Self::Stdout, Some(text))
+            }
+        }
     }
 
     /// Writes `text` in one piece. Where nobody reads, nothing can be said about it either.
@@ -72,9 +79,10 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_made_is_standard_output() {
-        assert!(matches!(Sink::open(Some("/no/such/folder/log")), Sink::Stdout));
+        let (sink, complaint) = Sink::open("/no/such/folder/log");
+        assert!(matches!(sink, Sink::Stdout) && complaint.is_some());
         let path = std::env::temp_dir().join(format!("msccl-nccl-sink-{}", std::process::id()));
-        let mut sink = Sink::open(path.to_str());
+        let (mut sink, _) = Sink::open(path.to_str().unwrap());
         sink.write("one\n");
         sink.write("two\n");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");

@@ -167,6 +167,7 @@ static void latch_errors(void) {
   REFUSED(ncclInvalidArgument, ncclBroadcast(buffer, to, 4, ncclFloat, 9, comm, NULL));
   OK(ncclGroupEnd());
   REFUSED(ncclInvalidArgument, ncclGroupEnd());
+  SAYS("Broadcast : invalid root 9");
   CHECK(memcmp(before, to, sizeof to) == 0);
   OK(ncclGroupStart());
   OK(ncclGroupEnd());

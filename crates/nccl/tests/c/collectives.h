@@ -85,6 +85,43 @@ static inline void expect_block(struct trial* t, size_t block, int from, size_t 
   }
 }
 
+/* Even ranks count once, odd ranks twice. */
+static inline void expect_scaled(struct trial* t, size_t first) {
+  for (size_t i = 0; i < t->count; i++) {
+    double sum = 0;
+    for (int r = 0; r < t->ranks; r++) sum += contribution(r, first + i) * (1 + r % 2);
+    put(t->expected, t->type, i, sum);
+  }
+}
+
+/* Sums of contributions that each rank scales; the operator may go before the call is done. */
+static inline void try_scaled(struct trial* t) {
+  char scalar[8];
+  ncclRedOp_t op;
+  size_t own = (size_t)t->rank, n = (size_t)t->ranks;
+  put(scalar, t->type, 0, 1 + t->rank % 2);
+  OK(ncclRedOpCreatePreMulSum(&op, scalar, t->type, ncclScalarHostImmediate, t->comm));
+  prepare(t, 1, 1, 0);
+  expect_scaled(t, 0);
+  OK(ncclAllReduce(t->send, t->receive, t->count, t->type, op, t->comm, NULL));
+  compare(t, "scaled AllReduce", 1);
+
+  prepare(t, n, 1, own);
+  expect_scaled(t, own * t->count);
+  OK(ncclReduceScatter(t->send, t->receive, t->count, t->type, op, t->comm, NULL));
+  compare(t, "scaled ReduceScatter", 1);
+
+  OK(ncclRedOpDestroy(op, t->comm));
+  OK(ncclRedOpCreatePreMulSum(&op, scalar, t->type, ncclScalarDevice, t->comm));
+  prepare(t, 1, 1, 0);
+  expect_scaled(t, 0);
+  OK(ncclGroupStart());
+  OK(ncclReduce(t->send, t->receive, t->count, t->type, op, t->ranks - 1, t->comm, NULL));
+  OK(ncclRedOpDestroy(op, t->comm));
+  OK(ncclGroupEnd());
+  compare(t, "scaled Reduce", t->rank == t->ranks - 1 ? 1 : 0);
+}
+
 static inline void try_moves(struct trial* t) {
   size_t own = (size_t)t->rank, n = (size_t)t->ranks;
   prepare(t, 1, n, own);
@@ -129,6 +166,8 @@ static inline void try_all(struct trial* t) {
     if (op == ncclAvg && !exact_mean) continue;
     try_reductions(t, (ncclRedOp_t)op);
   }
+  /* Up to 12, which is more than one float can count to. */
+  if (t->type != ncclFloat8e5m2 && (t->ranks <= 4 || is_integer(t->type))) try_scaled(t);
   try_moves(t);
   for (int root = 0; root < t->ranks; root++) try_roots(t, root);
 }

@@ -118,6 +118,45 @@ static void initialise_in_a_group(void) {
   OK(ncclGroupEnd());
 }
 
+/* By two ids, whose roots share the work. */
+static void initialise_by_several_ids(void) {
+  ncclUniqueId ids[2];
+  ncclComm_t all[RANKS];
+  OK(ncclGetUniqueId(&ids[0]));
+  OK(ncclGetUniqueId(&ids[1]));
+  OK(ncclGroupStart());
+  for (int r = 0; r < RANKS; r++) OK(ncclCommInitRankScalable(&all[r], RANKS, r, 2, ids, NULL));
+  OK(ncclGroupEnd());
+  int count = 0;
+  for (int r = 0; r < RANKS; r++) {
+    OK(ncclCommCount(all[r], &count));
+    CHECK(count == RANKS);
+    OK(ncclCommDestroy(all[r]));
+  }
+}
+
+/* Two communicators of the same ranks in one group. */
+static void two_communicators(void) {
+  ncclComm_t others[RANKS];
+  OK(ncclCommInitAll(others, RANKS, NULL));
+  fill();
+  OK(ncclGroupStart());
+  for (int r = 0; r < RANKS; r++) {
+    OK(ncclAllReduce(from[r], to[r], 1, ncclInt, ncclSum, comms[r], NULL));
+    OK(ncclAllReduce(from[r], to[r] + 1, 1, ncclInt, ncclMax, others[r], NULL));
+  }
+  OK(ncclGroupEnd());
+  for (int r = 0; r < RANKS; r++) CHECK(to[r][0] == 10000 && to[r][1] == 4000);
+  /* What was gathered before the end of a communicator still happens. */
+  OK(ncclGroupStart());
+  for (int r = 0; r < RANKS; r++) {
+    OK(ncclAllReduce(from[r], to[r], 1, ncclInt, ncclMin, others[r], NULL));
+    OK(ncclCommDestroy(others[r]));
+  }
+  OK(ncclGroupEnd());
+  for (int r = 0; r < RANKS; r++) CHECK(to[r][0] == 0);
+}
+
 /* A refusal takes back the communicators that the group was to make. */
 static void refused_initialisation(void) {
   ncclUniqueId id;
@@ -142,7 +181,9 @@ static void all_patterns(void) {
 int main(void) {
   OK(ncclCommInitAll(comms, RANKS, NULL));
   all_patterns();
+  two_communicators();
   for (int r = 0; r < RANKS; r++) OK(ncclCommDestroy(comms[r]));
+  initialise_by_several_ids();
   initialise_in_a_group();
   all_patterns();
   OK(ncclGroupStart());

@@ -41,7 +41,10 @@ static void one_thread(void) {
   for (int r = 0; r < 3; r++) CHECK(settle(comms[r]) == ncclSuccess);
   CHECK(sum[0] == 6 && sum[1] == 6 && sum[2] == 6);
   ncclComm_t halves[3] = {(ncclComm_t)1, (ncclComm_t)1, (ncclComm_t)1};
-  for (int r = 0; r < 3; r++) taken_up(ncclCommSplit(comms[r], r == 1 ? NCCL_SPLIT_NOCOLOR : 0, 0, &halves[r], NULL));
+  for (int r = 0; r < 3; r++) {
+    int color = r == 1 ? NCCL_SPLIT_NOCOLOR : 0;
+    taken_up(ncclCommSplit(comms[r], color, 0, &halves[r], NULL));
+  }
   for (int r = 0; r < 3; r++) CHECK(settle(comms[r]) == ncclSuccess);
   CHECK(halves[0] != NULL && halves[1] == NULL && halves[2] != NULL);
   for (int r = 0; r < 3; r++) {

@@ -17,10 +17,6 @@ use super::{Board, Ranks, layout};
 use crate::engine::Waiting;
 use crate::error::Error;
 
-/// The most collectives of one communicator that may be posted before the first of them is agreed
-/// on: while one rank is that far ahead, the records of both it and its peers are still there.
-pub(crate) const WINDOW: u64 = layout::COLLECTIVES / 2;
-
 /// What to do about a difference.
 pub(crate) const ADVICE: &str = "make the same call on all ranks";
 
@@ -40,6 +36,10 @@ pub(crate) struct Difference {
 }
 
 /// Waits until all ranks have posted collective `number`, and compares.
+///
+/// What is compared are records, of which only the last [`layout::COLLECTIVES`] of a rank are kept;
+/// a call of which a rank's record is gone, because that rank posted as many more since, is
+/// not compared with that rank.
 ///
 /// It does not watch for deaths, aborts and time itself: the communicator's [`crate::watch::Watch`]
 /// does, sees [`waits`], and sets `failure`. One thread at a time.

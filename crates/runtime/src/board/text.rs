@@ -17,7 +17,11 @@ impl Board {
     /// Replaces this rank's `text`; what does not fit is cut off at its end. One thread at a time.
     pub(super) fn write_text(&self, text: Text, content: &str) {
         let [version, length, start] = text.of(self.me);
-        let bytes = &content.as_bytes()[..content.floor_char_boundary(text.capacity())];
+        let mut fitting = content.len().min(text.capacity());
+        while !content.is_char_boundary(fitting) {
+            fitting -= 1;
+        }
+        let bytes = &content.as_bytes()[..fitting];
         let before = self.word(version).load(Ordering::Relaxed);
         self.word(version).store(before | 1, Ordering::Relaxed);
         fence(Ordering::Release);

@@ -31,19 +31,6 @@ impl Buffers {
     }
 }
 
-/// A collective under way.
-pub(super) struct Course<'a> {
-    pub call: u64,
-    pub bound: &'a Bound,
-    pub terms: Terms,
-    pub buffers: Buffers,
-    pub wires: &'a mut Wires,
-    pub staging: &'a mut Staging,
-    pub instances: u32,
-    /// By instance, then by thread block.
-    cursors: Vec<Cursor>,
-}
-
 /// What a course needs.
 pub(super) struct Means<'a> {
     pub bound: &'a Bound,
@@ -52,47 +39,67 @@ pub(super) struct Means<'a> {
     pub staging: &'a mut Staging,
 }
 
+/// A collective under way.
+pub(super) struct Course<'a> {
+    call: u64,
+    terms: Terms,
+    instances: u32,
+    means: Means<'a>,
+    /// By instance, then by thread block.
+    cursors: Vec<Cursor>,
+}
+
 impl<'a> Course<'a> {
     /// Call number `call`, at its start.
     pub fn new(call: u64, terms: Terms, instances: u32, means: Means<'a>) -> Self {
-        let Means { bound, buffers, wires, staging } = means;
-        let blocks = bound.blocks.len();
+        let blocks = means.bound.blocks.len();
         let cursors = (0..instances).flat_map(|of| vec![Cursor::new(of); blocks]).collect();
-        Self { call, bound, terms, buffers, wires, staging, instances, cursors }
+        Self { call, terms, instances, means, cursors }
     }
 
-    /// Lets thread block number `index`, counted through all instances, go on as far as it can.
+    /// Where thread block number `index`, counted through all instances, stands; what it reaches from
+    /// there, and what else it works with.
+    fn at(&mut self, index: usize) -> (Cursor, Seat<'_>, &Terms, &mut Staging) {
+        let Self { call: _, terms, instances, means, cursors } = self;
+        let Means { bound, buffers, wires, staging } = means;
+        let tb = index % bound.blocks.len();
+        let first = index - tb;
+        let seat = Seat {
+            wires,
+            buffers,
+            block: &bound.blocks[tb],
+            siblings: &cursors[first..first + bound.blocks.len()],
+            instance: cursors[index].pass.instance,
+            instances: *instances,
+            surprise: None,
+        };
+        (cursors[index], seat, terms, staging)
+    }
+
+    /// Lets thread block number `index` go on as far as it can.
     fn turn(&mut self, index: usize) -> Result<Turn, Error> {
-        let Self { bound, terms, buffers, wires, staging, instances, cursors, call: _ } = self;
-        let blocks = &bound.blocks;
-        let (first, block) = (index - index % blocks.len(), &blocks[index % blocks.len()]);
-        let mut cursor = cursors[index];
-        let siblings = &cursors[first..first + blocks.len()];
-        let (instance, instances) = (cursor.pass.instance, *instances);
-        let mut seat =
-            Seat { wires, buffers, block, siblings, instance, instances, surprise: None };
+        let (mut cursor, mut seat, terms, staging) = self.at(index);
+        let block = seat.block;
         let turn = cursor.advance(&block.steps, terms, &mut seat, staging);
         let surprise = seat.surprise;
-        cursors[index] = cursor;
+        self.cursors[index] = cursor;
         surprise.map_or(Ok(turn), |surprise| Err(surprise.into_error()))
     }
 
     /// What thread block number `index` waits for, if it does.
     fn waiting(&mut self, index: usize) -> Option<Waiting> {
-        let Self { bound, terms: _, buffers, wires, staging: _, instances, cursors, call } = self;
-        let blocks = &bound.blocks;
-        let (first, tb) = (index - index % blocks.len(), index % blocks.len());
-        let (cursor, block) = (cursors[index], &blocks[tb]);
-        let siblings = &cursors[first..first + blocks.len()];
-        let (instance, instances) = (cursor.pass.instance, *instances);
-        let mut seat =
-            Seat { wires, buffers, block, siblings, instance, instances, surprise: None };
+        let (call, tb) = (self.call, index % self.means.bound.blocks.len());
+        let (cursor, mut seat, _, _) = self.at(index);
+        let block = seat.block;
         let missing = cursor.missing(&block.steps, &mut seat)?;
         let (peer, what) = seat.story(missing);
-        let of = if instances > 1 { format!(" instance {instance}") } else { String::new() };
+        let instance = match self.instances {
+            0 | 1 => String::new(),
+            _ => format!(" instance {}", cursor.pass.instance),
+        };
         let (step, round) = (cursor.step, cursor.pass.round);
-        let text = format!("tb{tb}{of} s{step} waits for {what} (round {round})");
-        Some(Waiting { call: *call, peer, text })
+        let text = format!("tb{tb}{instance} s{step} waits for {what} (round {round})");
+        Some(Waiting { call, peer, text })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use msccl_fabric::{Abort, Group};
+use msccl_plan::Geometry;
 
 use super::alarm::Alarm;
 use super::bound::Bindings;
@@ -27,7 +28,6 @@ const TILE_BYTES: usize = 16 << 10;
 pub(crate) struct Rank {
     /// Its number, for messages.
     me: msccl_collective::Rank,
-    ranks: u32,
     capacity: Capacity,
     alarm: Alarm,
     /// Held during a call, which keeps their order.
@@ -58,8 +58,8 @@ impl Rank {
     ///
     /// Ranks live on several hosts, there is too little memory, a rank died, or `abort` was raised.
     pub fn join(group: &Group, abort: &Abort) -> Result<Self, Error> {
-        let (me, ranks) = (group.rank(), group.ranks());
-        let capacity = shape::capacity(ranks);
+        let me = group.rank();
+        let capacity = shape::capacity(group.ranks());
         let (wires, alarm) = Wires::join(group, &capacity, abort)
             .map_err(|error| error.while_doing(format_args!("{me} on the host")))?;
         let work = Work {
@@ -70,7 +70,6 @@ impl Rank {
         };
         Ok(Self {
             me,
-            ranks,
             capacity,
             alarm,
             work: Mutex::new(work),
@@ -83,12 +82,36 @@ impl Rank {
 
     /// The turn of a call, if calls still make sense.
     fn begin(&self) -> Result<MutexGuard<'_, Work>, Error> {
-        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let panicked = |_| Error::internal(format!("{}: an earlier call panicked", self.me));
+        let work = self.work.lock().map_err(panicked)?;
         if let Some(failure) = self.failure.get() {
             return Err(failure.clone());
         }
         self.alarm.check().map_err(|error| error.while_doing(self.me))?;
         Ok(work)
+    }
+
+    /// The buffers of `job`, of which `scratch` gives one.
+    fn buffers(
+        &self,
+        job: &Job<'_>,
+        slicing: &Slicing,
+        scratch: &mut Scratch,
+    ) -> Result<Buffers, Error> {
+        let name = job.prepared.name.as_str();
+        let Geometry { block_chunks: _, input_chunks, output_chunks, scratch_chunks } =
+            job.prepared.plan.program().geometry;
+        let span = |address, bytes: Option<usize>, what| {
+            let bytes = bytes.ok_or_else(|| too_large(name))? as u64;
+            Span::of_caller(address, bytes, &format!("the {what} of {name} on {}", self.me))
+        };
+        let scratch_bytes = slicing.scratch_bytes(scratch_chunks);
+        let scratch = scratch.at_least(scratch_bytes.unwrap_or(usize::MAX) as u64)?;
+        Ok(Buffers {
+            input: span(job.send, slicing.user_bytes(input_chunks), "input")?,
+            output: span(job.receive, slicing.user_bytes(output_chunks), "output")?,
+            scratch: span(scratch, scratch_bytes, "scratch")?,
+        })
     }
 
     /// Sees call number `call` through; if it fails, so does this rank, and its peers learn of it.
@@ -117,8 +140,8 @@ impl Engine for Rank {
     fn story(&self) -> String {
         let shape = self.capacity.simple;
         format!(
-            "host threads, {} ranks with {} wires of {} × {} bytes from each to each, in shared memory",
-            self.ranks, shape.wires, shape.depth, shape.slot_bytes
+            "host threads ({} wires of {} × {} bytes from each rank to each other, in shared memory)",
+            shape.wires, shape.depth, shape.slot_bytes
         )
     }
 
@@ -136,18 +159,7 @@ impl Engine for Rank {
             arithmetic: arithmetic(job.data_type, job.reduction),
             contributions: program.average_of.and_then(NonZeroU32::new),
         };
-        let geometry = program.geometry;
-        let user = |address, chunks, what: &str| {
-            let bytes = slicing.user_bytes(chunks).ok_or_else(|| too_large(name))?;
-            Span::of_caller(address, bytes as u64, &format!("the {what} of {name} on {}", self.me))
-        };
-        let scratch_bytes = slicing.scratch_bytes(geometry.scratch_chunks);
-        let scratch_bytes = scratch_bytes.ok_or_else(|| too_large(name))? as u64;
-        let buffers = Buffers {
-            input: user(job.send, geometry.input_chunks, "input")?,
-            output: user(job.receive, geometry.output_chunks, "output")?,
-            scratch: Span::of_caller(scratch.at_least(scratch_bytes)?, scratch_bytes, "scratch")?,
-        };
+        let buffers = self.buffers(job, &slicing, scratch)?;
         let means = Means { bound: &bound, buffers, wires, staging };
         let mut course = Course::new(job.call, terms, job.cut.instances, means);
         self.see_through(job.call, &mut course, name)

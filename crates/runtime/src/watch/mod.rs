@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
+use msccl_collective::Rank;
 use msccl_fabric::Group;
 
 use crate::board::{Board, State};
@@ -112,7 +113,7 @@ impl Watch {
     /// The communicator has failed: everything under way gives up, every later call fails with the
     /// first such error. Does not wait.
     pub fn fail(&self, error: Error) {
-        self.shared.fail(error);
+        self.shared.fail(self.shared.explained(error));
     }
 
     fn thread(&self) -> Option<&Thread> {
@@ -149,6 +150,20 @@ impl Shared {
         match &*last {
             Some(last) => Answer::new(&self.watched.board, last),
             None => Answer::new(&self.watched.board, &self.progress()),
+        }
+    }
+
+    /// An error that came by way of the engine, with what the board knows of its cause.
+    fn explained(&self, error: Error) -> Error {
+        let board = &self.watched.board;
+        let gave_up = |rank: &Rank| matches!(board.state(*rank), State::Aborted | State::Failed);
+        let cause = board.ranks().filter(|rank| *rank != board.me()).find(gave_up);
+        match (error.kind(), cause) {
+            (ErrorKind::Remote, Some(rank)) => {
+                let (state, reason) = (board.state(rank).name(), board.reason(rank));
+                Error::new(ErrorKind::Remote, format!("{error}; {rank} {state}: {reason}"))
+            }
+            _ => error,
         }
     }
 

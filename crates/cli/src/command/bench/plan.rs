@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use msccl_bench::{Case, Contestant, Machine, Method, Plan, Rounding, Sizes, Step, Sweep, Workload};
+use msccl_bench::{
+    Case, Contestant, Machine, Method, Plan, Rounding, Sizes, Step, Sweep, Workload,
+};
 use msccl_bench::{ElementType, Redop};
 
 use crate::args::{BenchArgs, NamedPath, Scoped};
@@ -20,7 +22,10 @@ const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 /// What `args` ask for.
 pub fn plan(args: &BenchArgs) -> Result<Plan> {
     let machine = Machine::survey(args.device.wish()).map_err(failure)?;
-    let machine = machine.limited_to(args.gpus).map_err(failure)?;
+    let machine = match args.gpus {
+        Some(wanted) => machine.limited_to(wanted).map_err(failure)?,
+        None => machine,
+    };
     let ranks = args.ranks.or(machine.gpus()).unwrap_or(USUAL_RANKS);
     if !args.collective.suits(ranks) {
         let text = format!("{} needs a power of two of ranks, not {ranks}", args.collective);
@@ -138,9 +143,9 @@ fn our_library() -> Result<NamedPath> {
     let program = std::env::current_exe().unwrap_or_default();
     let folder = program.parent().unwrap_or(Path::new("."));
     let folders = [folder.to_owned(), folder.join("../lib")];
-    let candidates = folders.iter().flat_map(|folder| {
-        ["libnccl.so.2", "libnccl.so"].map(|name| folder.join(name))
-    });
+    let candidates = folders
+        .iter()
+        .flat_map(|folder| ["libnccl.so.2", "libnccl.so"].map(|name| folder.join(name)));
     let found: Option<PathBuf> = candidates.into_iter().find(|path| path.is_file());
     found.map(|path| NamedPath { name: None, path }).ok_or_else(|| {
         Failure::new(format!(

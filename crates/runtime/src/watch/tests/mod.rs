@@ -1,5 +1,6 @@
 //! Watches of ranks with real groups and boards, and engines that do what a test tells them.
 
+mod communicators;
 mod processes;
 mod threads;
 
@@ -105,7 +106,7 @@ impl Engine for FakeEngine {
 }
 
 /// Remembers what happened.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Diary(Mutex<Vec<Event>>);
 
 impl Log for Diary {

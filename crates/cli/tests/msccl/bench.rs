@@ -1,0 +1,208 @@
+//! `msccl bench`, on host memory: with a small library made for the purpose, and with ours if it has
+//! been built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::{Ran, arg, file, msccl};
+
+/// A library that works on host memory and goes wrong where it is told to; `None` without a compiler.
+fn fake() -> Option<&'static str> {
+    static FAKE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let path = FAKE.get_or_init(|| {
+        let library = file("bench/libfake.so", "");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/msccl/fake_nccl.c");
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
+        let made = cc.status().is_ok_and(|status| status.success());
+        if !made {
+            eprintln!("skipped: there is no C compiler `cc` to build the library with");
+        }
+        made.then_some(library)
+    });
+    path.as_deref().map(arg)
+}
+
+/// Runs a benchmark of two ranks on the host.
+fn bench(library: &str, args: &[&str]) -> Ran {
+    let usual = ["bench", args[0], "--library", library, "--device", "host", "--ranks", "2"];
+    msccl(&[&usual, &args[1..]].concat())
+}
+
+/// The rows of the table.
+fn rows(ran: &Ran) -> Vec<Vec<&str>> {
+    let rows = ran.stdout.lines().filter(|line| !line.starts_with('#'));
+    rows.map(|line| line.split_whitespace().collect()).collect()
+}
+
+#[test]
+fn a_right_library_passes() {
+    let Some(fake) = fake() else { return };
+    let args =
+        ["allreduce", "-b", "8", "-e", "1K", "-d", "float,int32", "-o", "sum,max", "-n", "2"];
+    let ran = bench(fake, &args);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(
+        ran.stdout.contains("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : "),
+        "{ran}"
+    );
+    let rows = rows(&ran);
+    assert_eq!(rows.len(), 2 * 2 * 8, "{ran}");
+    assert_eq!(rows[8][..5], ["8", "2", "float", "max", "-1"], "{ran}");
+    assert!(rows.iter().all(|row| row.len() == 13 && row[8] == "0" && row[12] == "0"), "{ran}");
+}
+
+#[test]
+fn collectives_have_their_own_counts_roots_and_placements() {
+    let Some(fake) = fake() else { return };
+    for collective in ["all_gather", "reduce_scatter", "broadcast", "alltoall"] {
+        let ran =
+            bench(fake, &[collective, "-b", "64", "-e", "1K", "-n", "1", "-r", "all", "--odd"]);
+        assert_eq!(ran.code, 0, "{collective}: {ran}");
+        let rows = rows(&ran);
+        assert!(rows.iter().all(|row| row[3] == "none" || row[3] == "sum"), "{ran}");
+        let counts: Vec<u64> = rows.iter().map(|row| row[1].parse().unwrap()).collect();
+        assert!(counts.iter().all(|count| count % 2 == 1), "{collective}: {ran}");
+        let unchecked = rows.iter().all(|row| row[12] == "N/A");
+        assert_eq!(unchecked, collective == "alltoall", "{ran}");
+        let last = rows.last().unwrap()[4];
+        assert_eq!(last, if collective == "broadcast" { "1" } else { "-1" }, "{ran}");
+    }
+}
+
+#[test]
+fn libraries_are_compared_in_one_run() {
+    let Some(fake) = fake() else { return };
+    let json = file("bench/compared.json", "");
+    let picture = file("bench/compared.svg", "");
+    let other = format!("other={fake}");
+    let args = ["allreduce", "-b", "4K", "-e", "4K", "--latency", "-n", "30", "--host-time"];
+    let files = ["--against", &other, "--json", arg(&json), "--svg", arg(&picture)];
+    let ran = bench(fake, &[&args[..], &files].concat());
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("# other: avg bus bandwidth "), "{ran}");
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(report["good"], true);
+    let results = report["rows"][0]["results"].as_array().unwrap();
+    let names: Vec<_> = results.iter().map(|result| result["library"].as_str().unwrap()).collect();
+    assert_eq!(names, ["msccl", "other", "msccl", "other"]);
+    for result in results {
+        assert!(result["ratio"].as_f64().unwrap() > 0.0, "{result}");
+        assert_eq!(result["one_shot_us"]["p99"]["per_rank"].as_array().unwrap().len(), 2);
+        assert!(result["host_us"]["p50"]["mean"].as_f64().unwrap() > 0.0, "{result}");
+    }
+    assert!(std::fs::read_to_string(picture).unwrap().contains("other in-place"));
+}
+
+#[test]
+fn wrong_results_are_counted_and_fail() {
+    let Some(fake) = fake() else { return };
+    let ran = bench(fake, &["allgather", "-b", "64", "-e", "64", "--env", "FAKE_WRONG=1"]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stdout.contains("# Out of bounds values : 2 FAILED"), "{ran}");
+    assert!(ran.stderr.contains("output of r1, element 15: expected the bits"), "{ran}");
+}
+
+#[test]
+fn a_library_that_hangs_or_dies_is_out_and_the_other_goes_on() {
+    let Some(fake) = fake() else { return };
+    let other = format!("other={fake}");
+    let trouble = |variable: &str| {
+        let env = format!("other:{variable}=1");
+        let sizes =
+            ["allreduce", "-b", "8", "-e", "64", "-T", "2", "--env", "other:FAKE_SAY=hello"];
+        bench(fake, &[&sizes[..], &["--against", &other, "--env", &env]].concat())
+    };
+    let hung = trouble("FAKE_HANG");
+    assert_eq!(hung.code, 1, "{hung}");
+    assert!(hung.stderr.contains("error: other is out: no answer from r0, r1 in 2 s"), "{hung}");
+    assert!(hung.stderr.contains("other r1: hello"), "{hung}");
+    let died = trouble("FAKE_DIE");
+    assert!(died.stderr.contains("other r1: alas"), "{died}");
+    assert!(died.stderr.contains("is out: r1: its process ended (signal: 6"), "{died}");
+    for ran in [&hung, &died] {
+        let rows = rows(ran);
+        assert_eq!(rows.len(), 4, "{ran}");
+        assert!(rows.iter().all(|row| row[8] == "0" && row[13] == "-"), "{ran}");
+    }
+}
+
+#[test]
+fn what_a_library_refuses_is_told_and_the_next_call_is_made() {
+    let Some(fake) = fake() else { return };
+    // The library has no sends and receives.
+    let ran = bench(fake, &["sendrecv", "-b", "8", "-e", "16"]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stderr.contains("r0, r1: the library has no ncclGroupStart"), "{ran}");
+    assert!(ran.stdout.contains("# msccl: FAILED in 4 measurements"), "{ran}");
+    assert_eq!(rows(&ran).len(), 2, "{ran}");
+    let graph = bench(fake, &["allreduce", "-e", "8", "-G", "1"]);
+    assert!(graph.stderr.contains("graphs need a GPU"), "{graph}");
+}
+
+#[test]
+fn what_makes_no_sense_exits_with_2() {
+    let check = |args: &[&str], expected: &str| {
+        let ran = bench("/no/such/library.so", args);
+        assert_eq!(ran.code, 2, "{args:?}: {ran}");
+        assert!(ran.stderr.contains(expected), "{args:?}: {ran}");
+    };
+    check(&["allpeace"], "unknown collective `allpeace`");
+    check(&["allreduce", "-d", "f17"], "unknown data type `f17`");
+    check(&["allreduce", "-b", "2K", "-e", "1K"], "the smallest size, 2 KiB, is more");
+    check(&["reduce", "-r", "2"], "there is no rank 2");
+    check(&["allreduce", "--env", "x:A=1"], "no library is called `x`");
+    check(&["allreduce", "--against", "msccl=a"], "two libraries are called `msccl`");
+    let cube = ["bench", "hypercube", "--device", "host", "--ranks", "3", "--library", "x"];
+    assert!(msccl(&cube).stderr.contains("power of two"));
+}
+
+#[test]
+fn a_library_that_is_not_there_is_out_at_once() {
+    let ran = bench("/no/such/library.so", &["allreduce"]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stderr.contains("cannot open /no/such/library.so"), "{ran}");
+}
+
+#[test]
+fn workers_are_not_for_people() {
+    let ran = msccl(&["bench-worker"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(!msccl(&["--help"]).stdout.contains("bench-worker"));
+}
+
+/// Our own library, if it has been built beside the command.
+fn ours() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_BIN_EXE_msccl")).parent()?;
+    let found = folder.join("libnccl.so");
+    if !found.is_file() {
+        eprintln!("skipped: {} has not been built", found.display());
+        return None;
+    }
+    Some(found)
+}
+
+#[test]
+fn our_library_is_right_on_the_host() {
+    let Some(ours) = ours() else { return };
+    let collectives = [
+        "allreduce",
+        "allgather",
+        "reducescatter",
+        "broadcast",
+        "reduce",
+        "alltoall",
+        "sendrecv",
+        "gather",
+        "scatter",
+        "hypercube",
+    ];
+    for collective in collectives {
+        let sizes = ["-b", "8", "-f", "50", "-e", "100K", "-n", "2", "-r", "1", "--odd"];
+        let kinds = ["-d", "float,bfloat16,int8", "-o", "sum,avg,mulsum", "-T", "60"];
+        let ran = bench(arg(&ours), &[&[collective][..], &sizes, &kinds].concat());
+        assert_eq!(ran.code, 0, "{collective}: {ran}");
+    }
+}

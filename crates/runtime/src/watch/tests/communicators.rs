@@ -1,0 +1,130 @@
+//! Whole communicators on the host that do not get on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, UniqueId};
+
+use super::Diary;
+use crate::board::tests::{SUM, call, settings};
+use crate::call::{Call, Operation};
+use crate::communicator::{Batch, Communicator, submit};
+use crate::error::{Error, ErrorKind};
+use crate::settings::Settings;
+
+const RANKS: u32 = 3;
+const LONG: Duration = Duration::from_secs(10);
+
+/// One rank of a communicator, and what it told.
+struct Member {
+    communicator: Communicator,
+    diary: Arc<Diary>,
+}
+
+impl Member {
+    /// Sums `count` ones; the first result.
+    fn sum(&self, count: usize) -> Result<f32, Error> {
+        let (ones, mut result) = (vec![1_f32; count], vec![0_f32; count]);
+        let (send, receive) = (ones.as_ptr().addr() as u64, result.as_mut_ptr().addr() as u64);
+        let count = count as u64;
+        let call = Call { send, receive, ..call(Operation::AllReduce(SUM), count) };
+        let communicator = self.communicator.clone();
+        submit(&[Batch { communicator, calls: vec![call] }])?;
+        Ok(result[0])
+    }
+
+    fn rank(&self) -> Rank {
+        self.communicator.rank()
+    }
+}
+
+/// Runs `rank` as every rank of a communicator made with `settings`; all end together.
+fn communicate<T: Send>(made: &Settings, rank: impl Fn(&Member) -> T + Sync) -> Vec<T> {
+    let id = UniqueId::create(&made.fabric).unwrap();
+    let ended = AtomicU32::new(0);
+    let live = |index: u32| {
+        let diary = Arc::new(Diary::default());
+        let mut made = Settings { log: diary.clone(), ..made.clone() };
+        made.fabric.abort = Abort::new();
+        let communicator = Communicator::join(&[id], Rank(index), RANKS, &made).unwrap();
+        let member = Member { communicator, diary };
+        let result = rank(&member);
+        ended.fetch_add(1, Ordering::AcqRel);
+        let since = Instant::now();
+        while ended.load(Ordering::Acquire) < RANKS && since.elapsed() < LONG {
+            thread::sleep(Duration::from_millis(10));
+        }
+        result
+    };
+    thread::scope(|scope| {
+        let live = &live;
+        let threads: Vec<_> = (0..RANKS).map(|index| scope.spawn(move || live(index))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn host() -> Settings {
+    Settings { fabric: settings(), ..Settings::default() }
+}
+
+#[test]
+fn a_rank_that_does_not_call_is_named_in_time() {
+    let timeout = Some(Duration::from_millis(500));
+    let stories = communicate(&Settings { timeout, ..host() }, |member| {
+        assert_eq!(member.sum(1000), Ok(3.0));
+        if member.rank() == Rank(1) {
+            // As long as the others need to find out.
+            thread::sleep(Duration::from_secs(3));
+            return Vec::new();
+        }
+        let since = Instant::now();
+        let error = member.sum(64).unwrap_err();
+        assert!(since.elapsed() < LONG, "{:?}", since.elapsed());
+        let failure = member.communicator.error().unwrap();
+        // Whoever finds out first stops the other one.
+        let kinds = [ErrorKind::TimedOut, ErrorKind::Remote];
+        assert!(kinds.contains(&failure.kind()) && kinds.contains(&error.kind()), "{failure}");
+        let text = failure.to_string();
+        assert!(text.contains("it has not entered call 2 (its last call was #1, "), "{text}");
+        assert_eq!(member.sum(64), Err(failure));
+        member.diary.stories()
+    });
+    let stories = stories.concat();
+    assert_eq!(stories.len(), 1, "{stories:#?}");
+    assert!(stories[0].contains("waits for message"), "{}", stories[0]);
+}
+
+#[test]
+fn checked_calls_that_differ_are_refused_and_the_job_goes_on() {
+    let errors = communicate(&Settings { check: true, ..host() }, |member| {
+        assert_eq!(member.sum(1000), Ok(3.0));
+        let error = member.sum(1000 + usize::from(member.rank() == Rank(2))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+        assert_eq!(member.sum(10), Ok(3.0));
+        assert_eq!(member.communicator.error(), None);
+        error.to_string()
+    });
+    let expected = "call 2 differs: r0, r1: allreduce of 1000 f32 sum; r2: allreduce of 1001 f32 \
+                    sum; make the same call on all ranks";
+    assert_eq!(errors, [expected; RANKS as usize]);
+}
+
+#[test]
+fn an_abort_ends_a_call_here_and_elsewhere() {
+    communicate(&host(), |member| {
+        if member.rank() == Rank(1) {
+            thread::sleep(Duration::from_millis(300));
+            // Not in the call; the others must not wait for it for ever.
+            member.communicator.abort("the caller had enough");
+            return thread::sleep(Duration::from_millis(1500));
+        }
+        let since = Instant::now();
+        let error = member.sum(100).unwrap_err();
+        assert!(since.elapsed() < LONG, "{:?}", since.elapsed());
+        let failure = member.communicator.error().unwrap();
+        assert_eq!((error.kind(), failure.kind()), (ErrorKind::Remote, ErrorKind::Remote));
+    });
+}
