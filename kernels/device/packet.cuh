@@ -33,8 +33,8 @@ struct Packets {
     // Moves a chunk. False when the kernel is to end.
     template <class Number>
     __device__ static bool move(const Move& move, Watch& watch) {
-        if (!move.regular) return run<Number, false, group<Number>(), 1>(move, watch);
-        if (move.source_count <= 2) return run<Number, true, 2, 4>(move, watch);
+        if (!move.regular) return run<Number, false, 4, 1>(move, watch);
+        if (move.source_count <= 2) return run<Number, true, 2, unroll<Number>()>(move, watch);
         return run<Number, true, group<Number>(), 1>(move, watch);
     }
 
@@ -52,6 +52,14 @@ private:
     static constexpr int NEXT = 4;
 
     using Data = Pack<WORDS>;
+
+    // Units in the hands of a thread where it has few sources: their sums are all in registers.
+    template <class Number>
+    __device__ static constexpr int unroll() {
+        constexpr int ELEMENTS = 4 * WORDS / Number::BYTES;
+        constexpr int MOST = 8 / WORDS;
+        return ELEMENTS * MOST <= 16 ? MOST : ELEMENTS < 16 ? 16 / ELEMENTS : 1;
+    }
 
     // A unit of a chunk, in the hands of one thread.
     struct Place {

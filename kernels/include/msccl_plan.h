@@ -137,7 +137,7 @@ enum : unsigned {
     MSCCL_WAITING_ROOM                   = 2,  // room on an outgoing link
     MSCCL_WAITING_SIGNAL                 = 3,  // a step of another thread block
     MSCCL_THREADS_MAX_SIMPLE             = 512,  // most threads in a block under protocol Simple; every number of threads is a multiple of 32
-    MSCCL_THREADS_MAX_LL                 = 1024,  // most threads in a block under protocol LL
+    MSCCL_THREADS_MAX_LL                 = 512,  // most threads in a block under protocol LL
     MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
     MSCCL_THREADS_MAX_LL128              = 512,  // most threads in a block under protocol LL128
     MSCCL_SOURCES_MAX                    = 128,  // most sources of a step

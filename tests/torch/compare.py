@@ -50,7 +50,7 @@ def main():
             continue
         with open(path) as file:
             runs.append(json.load(file))
-        print(f"{path}: {runs[-1]['world']} ranks, {', '.join(runs[-1]['libraries'])}")
+        print(f"{path}: {runs[-1]['world']} ranks, {runs[-1]['library']}")
     base, other, noise = runs
     failed = 0
     if base["world"] != other["world"] or base["curves"].keys() != other["curves"].keys():

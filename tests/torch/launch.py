@@ -5,6 +5,7 @@ once for every rank and waits; started by the parent it is a rank and calls `run
 Environment variables such as LD_PRELOAD reach the ranks as they are.
 """
 
+import ctypes
 import os
 import socket
 import subprocess
@@ -25,7 +26,7 @@ def main(parser, run):
     parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS",
                         help="most time for everything (default 600)")
     parser.add_argument("--expect-library", metavar="TEXT",
-                        help="fail unless the path of the mapped NCCL library contains this")
+                        help="fail unless the path of the NCCL library in use contains this")
     args = parser.parse_args()
     args.device = args.device or ("cuda" if args.backend == "nccl" else "cpu")
     if RANK in os.environ:
@@ -88,19 +89,39 @@ def device(args, rank):
     return here
 
 
-def nccl_libraries():
-    """The files of all NCCL libraries that this process has mapped."""
+def mapped():
+    """The mapped files of this process: start, end and path of every piece."""
     with open("/proc/self/maps") as maps:
-        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line}
-    return sorted(path for path in paths if "libnccl" in os.path.basename(path))
+        for line in maps:
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and fields[5].startswith("/"):
+                start, end = (int(number, 16) for number in fields[0].split("-"))
+                yield start, end, fields[5].strip()
+
+
+def nccl_library():
+    """The file whose functions PyTorch calls.
+
+    That NVIDIA's library is mapped proves nothing: importing PyTorch opens it by its path whatever
+    was preloaded. Calls go to the first library of the global scope that has the function, which is
+    a preloaded one if there is any, and else to what libtorch_cuda.so depends on.
+    """
+    scopes = [ctypes.CDLL(None)]
+    scopes += [ctypes.CDLL(path) for path in {path for *_, path in mapped()}
+               if os.path.basename(path) == "libtorch_cuda.so"]
+    for scope in scopes:
+        try:
+            address = ctypes.cast(scope.ncclAllReduce, ctypes.c_void_p).value
+        except AttributeError:
+            continue
+        return next((path for start, end, path in mapped() if start <= address < end), "unknown")
+    return "none"
 
 
 def say_library(args, rank):
-    """Prints which NCCL library this process has mapped, so that nobody measures another one."""
-    found = nccl_libraries()
+    """Prints whose functions PyTorch calls, so that nobody measures another library."""
+    library = nccl_library()
     if rank == 0:
-        print(f"NCCL library: {', '.join(found) or 'none'}", flush=True)
-    if args.expect_library and not any(args.expect_library in path for path in found):
-        sys.exit(f"expected a library whose path contains {args.expect_library!r}, found {found}")
-    if len(found) > 1:
-        sys.exit(f"more than one NCCL library is mapped: {found}")
+        print(f"NCCL library: {library}", flush=True)
+    if args.expect_library and args.expect_library not in library:
+        sys.exit(f"expected a library whose path contains {args.expect_library!r}, not {library}")

@@ -136,9 +136,9 @@ def run(args, rank, world):
                 print(f"{way} {name}: loss {losses[0]:.6f} -> {losses[-1]:.6f}, "
                       f"{time.monotonic() - start:.1f} s", flush=True)
     if rank == 0:
-        libraries = launch.nccl_libraries()
+        library = launch.nccl_library()
         with open(args.out, "w") as out:
-            json.dump({"world": world, "libraries": libraries, "curves": curves}, out, indent=1)
+            json.dump({"world": world, "library": library, "curves": curves}, out, indent=1)
     dist.barrier()
     dist.destroy_process_group()
     if rank == 0:

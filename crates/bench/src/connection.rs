@@ -1,7 +1,6 @@
 //! A worker's connection to whoever started it: a descriptor first, then lines of JSON.
 //!
-//! The connection is a socket pair of which the worker has one end as its standard input. Standard
-//! output stays free for what libraries print.
+//! Standard output stays free for what libraries print.
 
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -33,20 +32,23 @@ pub(crate) fn send_descriptor(
     Ok(())
 }
 
-/// The descriptor that the other side sent first.
-pub(crate) fn receive_descriptor(stream: impl AsFd) -> Result<OwnedFd, Error> {
+/// The next descriptor that the other side sent; `None` if it has sent all.
+pub(crate) fn receive_descriptor(stream: impl AsFd) -> Result<Option<OwnedFd>, Error> {
     let mut companion = [0; 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut slices = [IoSliceMut::new(&mut companion)];
-    recvmsg(stream, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let stranger = "this is how `msccl bench` starts its workers; run `msccl bench` instead";
+    let received = recvmsg(stream, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC);
+    let received = received.map_err(|error| Error::new(format!("{stranger} ({error})")))?;
     let descriptor = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
     });
-    descriptor.ok_or_else(|| {
-        Error::new("this is how `msccl bench` starts its workers; run `msccl bench` instead")
-    })
+    match descriptor {
+        None if received.bytes > 0 => Err(Error::new(stranger)),
+        descriptor => Ok(descriptor),
+    }
 }
 
 /// Writes `message` as one line.
@@ -86,11 +88,13 @@ mod tests {
         send_descriptor(&here, memory.as_fd()).unwrap();
         send(&here, &"hello").unwrap();
         drop(here);
-        let copy = SharedMemory::open(receive_descriptor(&there).unwrap(), 64).unwrap();
+        let descriptor = receive_descriptor(&there).unwrap().unwrap();
+        let copy = SharedMemory::open(descriptor, 64).unwrap();
         assert_eq!(copy.word(0).unwrap().load(Ordering::Relaxed), 9);
         let mut lines = BufReader::new(there);
         assert_eq!(receive(&mut lines), Ok(Some("hello".to_owned())));
         assert_eq!(receive::<String>(&mut lines), Ok(None));
+        assert!(receive_descriptor(lines.get_ref()).unwrap().is_none());
     }
 
     #[test]

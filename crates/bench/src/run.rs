@@ -36,6 +36,8 @@ pub struct Plan {
     pub ranks: u32,
     /// What to measure on.
     pub machine: Machine,
+    /// How many ranks share a process, each with a thread; if it is not said, those that share a GPU.
+    pub ranks_per_process: Option<u32>,
     /// How to measure.
     pub method: Method,
     /// How long joining, and each measurement, may take.
@@ -44,9 +46,23 @@ pub struct Plan {
     pub worker: (PathBuf, Vec<OsString>),
 }
 
+impl Plan {
+    /// The ranks of each process.
+    pub fn groups(&self) -> Vec<Vec<u32>> {
+        let ranks: Vec<u32> = (0..self.ranks).collect();
+        let gpus = self.machine.gpus().unwrap_or(self.ranks).clamp(1, self.ranks.max(1));
+        match self.ranks_per_process {
+            Some(several) => ranks.chunks(several.max(1) as usize).map(<[u32]>::to_vec).collect(),
+            None => (0..gpus)
+                .map(|first| (first..self.ranks).step_by(gpus as usize).collect())
+                .collect(),
+        }
+    }
+}
+
 /// Whoever follows a run.
 pub trait Audience {
-    /// A worker, or its library, printed a line.
+    /// A process printed a line; `rank` is its first rank.
     fn line(&mut self, library: &str, rank: u32, line: &str);
     /// Ranks have joined, or not; calls begin.
     fn begin(&mut self, libraries: &[LibraryReport]);
@@ -108,7 +124,8 @@ impl<'a> Team<'a> {
 
     fn try_join(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
         let plan = self.plan;
-        let crew = Crew::start(&self.launch(), plan.ranks).map_err(|error| error.to_string())?;
+        let crew = Crew::start(&self.launch(), &plan.groups());
+        let crew = crew.map_err(|error| error.to_string())?;
         self.crew = Some(crew);
         let library = self.contestant.path.clone();
         let capacity_bytes = plan.cases.iter().map(Case::size_bytes).max().unwrap_or(0);
@@ -210,5 +227,33 @@ impl<'a> Team<'a> {
         self.crew = None;
         audience.lost(&self.contestant.name, &reason);
         self.report.loss = Some(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Gpu;
+    use crate::sample_report::plan;
+
+    fn check(ranks: u32, gpus: u32, ranks_per_process: Option<u32>, expected: &[&[u32]]) {
+        let gpu =
+            |ordinal| Gpu { ordinal, name: String::new(), bus_id: String::new(), capability: 90 };
+        let machine = match gpus {
+            0 => Machine::Host { reason: None },
+            gpus => Machine::Gpus((0..gpus).map(gpu).collect()),
+        };
+        let plan = Plan { ranks, machine, ranks_per_process, ..plan() };
+        assert_eq!(plan.groups(), expected, "{ranks} ranks, {gpus} GPUs, {ranks_per_process:?}");
+    }
+
+    #[test]
+    fn ranks_that_share_a_gpu_share_a_process() {
+        check(3, 0, None, &[&[0], &[1], &[2]]);
+        check(2, 8, None, &[&[0], &[1]]);
+        check(3, 2, None, &[&[0, 2], &[1]]);
+        check(3, 1, None, &[&[0, 1, 2]]);
+        check(3, 1, Some(1), &[&[0], &[1], &[2]]);
+        check(5, 8, Some(2), &[&[0, 1], &[2, 3], &[4]]);
     }
 }

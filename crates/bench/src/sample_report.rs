@@ -90,6 +90,7 @@ pub(crate) fn plan() -> Plan {
         cases: report().rows.iter().map(|row| row.case).collect(),
         ranks: 2,
         machine: Machine::Host { reason: None },
+        ranks_per_process: None,
         method: method(),
         timeout: std::time::Duration::from_secs(1),
         worker: (PathBuf::new(), Vec::new()),

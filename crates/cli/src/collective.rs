@@ -1,6 +1,8 @@
-//! What `--collective` means for a file that does not say what it computes.
+//! Collectives by name: those asked about, and what `--collective` means for a file that does not say
+//! what it computes.
 
 use msccl_collective::{Collective, Kind, Rank};
+use msccl_registry::Wanted;
 
 /// Collectives by name; roots are rank 0.
 const KINDS: [(&str, Kind); 8] = [
@@ -14,20 +16,60 @@ const KINDS: [(&str, Kind); 8] = [
     ("scatter", Kind::Scatter { root: Rank(0) }),
 ];
 
+/// All of them; roots are rank 0.
+pub fn all() -> impl Iterator<Item = Kind> {
+    KINDS.into_iter().map(|(_, kind)| kind)
+}
+
+/// Their names, for people.
+pub fn names() -> String {
+    KINDS.map(|(known, _)| known).join(", ")
+}
+
+/// The collective of that name, or of that name in nccl-tests, such as `all_reduce_perf`; its root is
+/// rank 0.
+pub fn named(name: &str) -> Option<Kind> {
+    let name = plain(name);
+    let name = name.strip_suffix("perf").unwrap_or(&name);
+    let found = KINDS.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, kind)| kind)
+}
+
+/// A name, however its words are joined.
+fn plain(name: &str) -> String {
+    name.replace(['_', '-'], "").to_lowercase()
+}
+
+/// What a caller of `kind` wants whose root, if it has one, is `root`; nobody calls custom ones.
+pub fn wanted(kind: &Kind, root: Rank) -> Option<Wanted> {
+    match kind {
+        Kind::AllReduce => Some(Wanted::AllReduce),
+        Kind::AllGather => Some(Wanted::AllGather),
+        Kind::ReduceScatter => Some(Wanted::ReduceScatter),
+        Kind::AllToAll => Some(Wanted::AllToAll),
+        Kind::Broadcast { root: _ } => Some(Wanted::Broadcast(root)),
+        Kind::Reduce { root: _ } => Some(Wanted::Reduce(root)),
+        Kind::Gather { root: _ } => Some(Wanted::Gather(root)),
+        Kind::Scatter { root: _ } => Some(Wanted::Scatter(root)),
+        Kind::Custom(_) => None,
+    }
+}
+
 /// Holds `collective` to what `name` promises: a custom collective without a contract becomes the
 /// standard one of that name. One that is already of that name stays as it is.
-/// / # Errors / / There is no such collective, the file says that it computes another one, or its
-//buffers have other / sizes.
+///
+/// # Errors
+///
+/// There is no such collective, the file says that it computes another one, or its buffers have other
+/// sizes.
 pub fn claim(collective: &mut Collective, name: &str) -> Result<(), String> {
-    let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     if plain(collective.name()) == plain(name) {
         return Ok(());
     }
     let Kind::Custom(custom) = &collective.kind else {
         return Err(format!("this file computes {}, not {name}", collective.name()));
     };
-    let known = KINDS.iter().find(|(known, _)| *known == plain(name));
-    let (_, kind) = known.ok_or_else(|| unknown(name))?;
+    let kind = named(name).ok_or_else(|| unknown(name))?;
     let (inputs, outputs) = (custom.input_chunks, custom.output_chunks);
     let claimed = [inputs, outputs].into_iter().flat_map(|chunks| {
         [chunks, chunks / collective.ranks.max(1)].map(|chunks| Collective {
@@ -49,7 +91,7 @@ pub fn claim(collective: &mut Collective, name: &str) -> Result<(), String> {
 }
 
 fn unknown(name: &str) -> String {
-    let names = KINDS.map(|(known, _)| known).join(", ");
+    let names = names();
     format!("there is no collective `{name}`; expected one of {names}")
 }
 

@@ -3,7 +3,7 @@
 //! Reading order: [`args`] is what can be asked; [`command`] has one file per subcommand; they share
 //! [`subject`] (a file becomes an algorithm), [`verdict`] (a proof or a refusal becomes a report) and
 //! [`draw`] (pictures). [`output`] alone writes to the terminal, [`input`] and [`loader`] alone read
-//! files.
+//! files, [`environment`] what the library reads from its variables.
 //!
 //! Absent from this crate: any step between a program and a running algorithm. All of that belongs
 //! to the libraries, which in turn know neither files, nor the environment, nor the terminal.
@@ -14,6 +14,7 @@ mod collective;
 mod command;
 mod diagnose;
 mod draw;
+mod environment;
 mod exit;
 mod failure;
 mod guard;
@@ -54,6 +55,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Fmt(args) => command::fmt::fmt(&args, output),
         Command::Check(args) => command::check::check(&args, output),
         Command::List(args) => command::list::list(&args, output),
+        Command::Explain(args) => command::explain::explain(&args, output),
         Command::Bench(args) => command::bench::bench(&args, output),
         Command::BenchWorker => command::bench::worker(),
         Command::Completions(args) => command::completions::completions(&args, output),

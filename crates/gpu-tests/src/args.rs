@@ -32,6 +32,15 @@ pub struct Args {
     /// What random cases follow from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Runs as one rank, started by the section `processes`.
+    #[arg(long, hide = true)]
+    pub as_rank: Option<u32>,
+    /// The communicator that the rank joins.
+    #[arg(long, hide = true)]
+    pub id: Option<String>,
+    /// What the rank does.
+    #[arg(long, hide = true)]
+    pub task: Option<String>,
     /// How long nothing may happen before the program gives up, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub patience: u64,

@@ -39,6 +39,9 @@ type Trouble = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(rank) = args.as_rank {
+        return sections::as_rank(&args, rank);
+    }
     let chosen = || SECTIONS.iter().filter(|section| args.selects(section.name));
     if args.list {
         chosen().for_each(|Section { name, about, .. }| println!("{name:14} {about}"));

@@ -177,7 +177,13 @@ impl Drop for World {
 }
 
 impl Seat {
-    fn join(id: UniqueId, rank: Rank, ranks: u32, settings: &Settings) -> Result<Self, Trouble> {
+    /// Joins the communicator of `id`, and takes what the rank needs.
+    pub fn join(
+        id: UniqueId,
+        rank: Rank,
+        ranks: u32,
+        settings: &Settings,
+    ) -> Result<Self, Trouble> {
         let communicator = Communicator::join(&[id], rank, ranks, settings)
             .map_err(|error| format!("{rank} could not join: {error}"))?;
         Self::of(communicator, settings.place.clone())

@@ -58,14 +58,6 @@ records! {
         count: u64, "messages taken or posted by this end over the life of the wire; only this end touches it";
     }
 
-    "An end of a link as earlier kernels had it; no kernel reads it."
-    LinkEnd = "msccl_link_end", 32 bytes {
-        slots: u64, "the first slot";
-        tail: u64, "messages posted";
-        head: u64, "messages taken";
-        counter: u64, "this end's count";
-    }
-
     "Where the signals of one stream of calls stand; no two kernels that share it may run at once."
     Clock = "msccl_clock", 16 bytes {
         base: u64, "what this launch adds to its signals; the last thread block to end raises it above all of them";
@@ -172,7 +164,7 @@ constants! {
     WAITING_ROOM = 2, "room on an outgoing link";
     WAITING_SIGNAL = 3, "a step of another thread block";
     THREADS_MAX_SIMPLE = 512, "most threads in a block under protocol Simple; every number of threads is a multiple of 32";
-    THREADS_MAX_LL = 1024, "most threads in a block under protocol LL";
+    THREADS_MAX_LL = 512, "most threads in a block under protocol LL";
     THREADS_MAX_EXCHANGE = 512, "most threads in a block of an exchange";
     THREADS_MAX_LL128 = 512, "most threads in a block under protocol LL128";
     SOURCES_MAX = 128, "most sources of a step";

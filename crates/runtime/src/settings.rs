@@ -51,6 +51,8 @@ pub struct Wish {
     pub protocol: Option<Protocol>,
     /// That many instances.
     pub instances: Option<u32>,
+    /// That many threads in a block.
+    pub threads: Option<u32>,
 }
 
 impl Default for Settings {

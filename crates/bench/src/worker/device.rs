@@ -192,33 +192,13 @@ impl Region {
         // What is there doubles until all is.
         while done > 0 && done < self.length_bytes {
             let more = done.min(self.length_bytes - done);
-            self.copy_within(done, more)?;
+            self.slice(0, more)?.copy_to(self.slice(done, more)?)?;
             done += more;
         }
         match self.memory {
             Memory::Host(_) => Ok(()),
             Memory::Gpu(_, stream) => Ok(stream.borrow().synchronize()?),
         }
-    }
-
-    /// Copies the first `length` bytes to byte `to`, at least as far away.
-    fn copy_within(self, to: usize, length: usize) -> Result<(), Error> {
-        let (from, to) = (self.slice(0, length.min(to))?, self.slice(to, length.min(to))?);
-        match self.memory {
-            // SAFETY: both ranges lie inside, and do not overlap because one begins where the other
-            // ends or later.
-            Memory::Host(base) => unsafe {
-                ptr::copy_nonoverlapping(base.add(from.start), base.add(to.start), to.length_bytes);
-            },
-            Memory::Gpu(span, stream) => {
-                let at = |region: Self| span.ptr().offset(region.start);
-                let bytes = to.length_bytes;
-                // SAFETY: as above; the memory is valid for good, and the caller waits for the
-                // stream before anyone else uses it.
-                unsafe { stream.borrow().copy(at(to), at(from), bytes)? };
-            }
-        }
-        Ok(())
     }
 
     /// Copies all of it to `to` in the order of the stream.

@@ -31,6 +31,7 @@ macro_rules! functions {
             $($name: Option<unsafe extern "C" fn($($type),*) -> c_int>,)*
         }
 
+        #[allow(clippy::too_many_arguments, reason = "the interface has as many")]
         impl Functions {
             fn find(library: &Opened) -> Self {
                 // SAFETY: the types are those of the public interface.

@@ -8,6 +8,9 @@
 //!
 //! Either is done with the calls themselves or with a graph of them. The time that the function needs
 //! to return is measured on the side.
+//!
+//! Ranks meet between any two phases, so that what one does beside calls (allocating, copying, making
+//! graphs) never stands in line behind a call of a rank on the same GPU that waits for it.
 
 use std::time::Instant;
 
@@ -48,6 +51,7 @@ impl Measurer<'_> {
             Method { graph_launches: 0, .. } => self.pipelined()?,
             Method { .. } => self.pipelined_graph()?,
         };
+        self.barrier.wait();
         self.communicator.check()?;
         let wrong = found.as_ref().map(|found| found.wrong);
         let first_wrong = found.and_then(|found| found.first);
@@ -75,6 +79,7 @@ impl Measurer<'_> {
     fn pipelined_graph(&mut self) -> Result<Times, Error> {
         let iterations = self.method.iterations.max(1);
         let recording = self.record(iterations)?;
+        self.barrier.wait();
         recording.launch()?;
         self.device.synchronize()?;
         let launches = self.method.graph_launches;
@@ -116,15 +121,21 @@ impl Measurer<'_> {
     /// Makes one call as it is made when it is timed, and waits for it.
     pub(super) fn call_once(&mut self, turn: usize) -> Result<(), Error> {
         if self.method.graph_launches == 0 {
+            self.barrier.wait();
             self.issue(turn)?;
-            return self.device.synchronize();
+            self.device.synchronize()?;
+        } else {
+            let recording = self.device.record(|| self.issue(turn))?;
+            self.barrier.wait();
+            recording.launch()?;
+            self.device.synchronize()?;
         }
-        let recording = self.device.record(|| self.issue(turn))?;
-        recording.launch()?;
-        self.device.synchronize()
+        self.barrier.wait();
+        Ok(())
     }
 
-    fn warm_up(&self) -> Result<(), Error> {
+    fn warm_up(&mut self) -> Result<(), Error> {
+        self.barrier.wait();
         (0..self.method.warmup).try_for_each(|turn| self.issue(turn as usize))?;
         self.device.synchronize()
     }

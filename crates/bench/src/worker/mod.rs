@@ -1,7 +1,9 @@
-//! A worker: one rank of one library, in a process of its own.
+//! A worker: one rank of one library, on a thread of a process made for it.
 //!
 //! It does what it is asked ([`crate::protocol`]) until whoever asks leaves, and then ends, whatever
-//! the library is doing. A request that fails is answered with the reason.
+//! the library is doing. A request that fails is answered with the reason. Ranks that share a GPU
+//! share a process, too: the GPU would serve several processes by turns only, while kernels of one
+//! run side by side.
 
 mod barrier;
 mod buffers;
@@ -15,6 +17,7 @@ use std::io::BufReader;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread;
 use std::time::Instant;
 
 use msccl_fabric::SharedMemory;
@@ -34,19 +37,33 @@ use device::Device;
 use library::UniqueId;
 use measure::Measurer;
 
-/// Serves whoever holds the other end of `connection`, until they leave.
+/// Runs the workers whose connections come over `control`, each on a thread, until all have left.
 ///
 /// # Errors
 ///
-/// The connection is not one that this library made, or is broken.
-pub fn serve(connection: OwnedFd) -> Result<(), Error> {
+/// `control` is not of [`crate::run()`]'s making, or a connection is broken.
+pub fn serve(control: OwnedFd) -> Result<(), Error> {
     // Nobody would end a worker that hangs in a library after its parent has died.
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    let mut workers = Vec::new();
+    while let Some(connection) = connection::receive_descriptor(&control)? {
+        workers.push(thread::spawn(|| work(connection)));
+    }
+    let mut done = Ok(());
+    for worker in workers {
+        // A panic has been printed, and whoever asked sees the connection end.
+        done = done.and(worker.join().unwrap_or(Ok(())));
+    }
+    done
+}
+
+/// Answers whoever holds the other end of `connection`, until they leave.
+fn work(connection: OwnedFd) -> Result<(), Error> {
     let shared = connection::receive_descriptor(&connection)?;
     let stream = UnixStream::from(connection);
     let answers = stream.try_clone()?;
     let mut lines = BufReader::new(stream);
-    let mut worker = Worker { shared: Some(shared), opened: None, communicator: None };
+    let mut worker = Worker { shared, opened: None, communicator: None };
     while let Some(request) = connection::receive(&mut lines)? {
         let answer = worker.answer(request);
         let answer = answer.unwrap_or_else(|error| Answer::Failed { text: error.to_string() });

@@ -94,6 +94,10 @@ pub struct BenchArgs {
     /// Ranks; as many as GPUs if not given, on the host 4. Several can share a GPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Option<u32>,
+    /// Ranks in one process, each on a thread of its own; if not given, those that share a GPU
+    #[arg(short = 't', long = "nthreads", value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub threads: Option<u32>,
     /// Where buffers lie
     #[arg(long, default_value = "auto")]
     pub device: DeviceName,

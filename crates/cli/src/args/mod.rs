@@ -4,6 +4,7 @@
 //! [`LaunchArgs`] says which instance of a program is meant, [`ReportArgs`] how to report.
 
 mod bench;
+mod explain;
 mod launch;
 mod values;
 
@@ -14,9 +15,10 @@ use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
 pub use bench::{BenchArgs, NamedPath, Scoped};
+pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use values::{
-    ColorChoice, DialectName, Drawing, Emit, Format, Picture, PlacementName, Stage, TargetName,
+    ColorChoice, DialectName, Drawing, Emit, Format, PlaceName, Picture, PlacementName, RunDevice, Stage, TargetName,
 };
 
 use crate::size::{ByteSize, SizeSpan};
@@ -54,7 +56,7 @@ pub enum Command {
     Compile(CompileArgs),
     /// Prove an algorithm, or tell how it goes wrong
     Verify(VerifyArgs),
-    /// Compile, prove, run on host threads, and check the result
+    /// Compile, prove, run on host threads or GPUs, and check the result
     Run(RunArgs),
     /// Show a program after any stage of the compiler, as text or picture
     Show(ShowArgs),
@@ -64,9 +66,11 @@ pub enum Command {
     Check(CheckArgs),
     /// List the examples and the modules of the standard library
     List(ListArgs),
+    /// Tell which algorithm would serve a call, and why not another
+    Explain(ExplainArgs),
     /// Measure and check libraries with the NCCL interface, side by side
     Bench(Box<BenchArgs>),
-    /// One rank of a benchmark
+    /// Ranks of a benchmark
     #[command(hide = true)]
     BenchWorker,
     /// Print a completion script for a shell
@@ -83,6 +87,7 @@ impl Command {
             Command::Fmt(args) => (args.report, ""),
             Command::Check(args) => (args.report, ""),
             Command::List(args) => (args.report, args.dir.as_str()),
+            Command::Explain(args) => (args.report, ""),
             Command::Show(_)
             | Command::Bench(_)
             | Command::BenchWorker
@@ -162,10 +167,16 @@ pub struct RunArgs {
     /// Runs of each size [default: 10, or as many as fit into a second]
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: Option<u32>,
+    /// What runs it
+    #[arg(long, default_value = "host")]
+    pub device: RunDevice,
+    /// The GPUs to use, by number, in the order in which ranks are dealt to them [default: all]
+    #[arg(long, value_name = "GPUS", value_delimiter = ',')]
+    pub gpus: Vec<u32>,
     /// Seconds after which one run is given up
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
     pub timeout: Duration,
-    /// Worker threads; as many as there are processors if not given
+    /// Worker threads on the host; as many as there are processors if not given
     #[arg(long)]
     pub threads: Option<usize>,
     /// What it is compiled for

@@ -29,6 +29,27 @@ impl TargetName {
     }
 }
 
+/// Where ranks run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PlaceName {
+    /// On a GPU each.
+    Cuda,
+    /// On host threads.
+    Host,
+}
+
+/// What runs an algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum RunDevice {
+    /// The executor on host threads.
+    Host,
+    /// GPUs; ranks share them if there are more.
+    Cuda,
+    /// A communicator whose ranks are on the host.
+    #[value(hide = true)]
+    Ranks,
+}
+
 /// Which runtime's habits an XML file follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum DialectName {

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod check;
 pub mod compile;
 pub mod completions;
+pub mod explain;
 pub mod fmt;
 pub mod list;
 pub mod run;

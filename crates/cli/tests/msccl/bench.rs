@@ -206,3 +206,14 @@ fn our_library_is_right_on_the_host() {
         assert_eq!(ran.code, 0, "{collective}: {ran}");
     }
 }
+
+#[test]
+fn ranks_can_share_a_process() {
+    let Some(ours) = ours() else { return };
+    let sizes = ["-b", "8", "-f", "50", "-e", "100K", "-n", "2", "-d", "float,int64", "-T", "60"];
+    for collective in ["allreduce", "alltoall", "hypercube"] {
+        let usual = ["bench", collective, "--device", "host", "--ranks", "4", "-t", "2"];
+        let ran = msccl(&[&usual[..], &sizes, &["--library", arg(&ours)]].concat());
+        assert_eq!(ran.code, 0, "{collective}: {ran}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The command as its users meet it: arguments in, text and exit codes out.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stderr, reason = "skips are said aloud")]
 
 mod bench;
 mod check;

@@ -10,6 +10,7 @@ mod groups;
 mod links;
 mod many_ranks;
 mod point_to_point;
+mod processes;
 mod programs;
 mod scaled;
 mod splits;
@@ -24,6 +25,8 @@ use crate::machine::Machine;
 use crate::runner::Runner;
 use crate::tally::Tally;
 use crate::world::World;
+
+pub use processes::as_rank;
 
 /// What sections are given.
 pub struct Bench {
@@ -60,6 +63,7 @@ pub const SECTIONS: &[Section] = &[
     graphs::SECTION,
     links::SECTION,
     many_ranks::SECTION,
+    processes::SECTION,
     splits::SECTION,
     checking::SECTION,
     abort::SECTION,

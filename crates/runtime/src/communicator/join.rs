@@ -147,7 +147,7 @@ impl Communicator {
     ) -> Result<Self, Error> {
         let started = Instant::now();
         if abort {
-            self.inner.engine.abort();
+            self.inner.watch.abort("shrunk");
             self.inner.engine.quiesce()?;
         }
         let settings = self.inherited(settings);

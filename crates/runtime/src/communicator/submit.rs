@@ -38,15 +38,18 @@ pub fn submit(batches: &[Batch]) -> Result<(), Error> {
     }
     let _turns = take_turns(batches);
     let announced: Vec<Announced> = batches.iter().map(Batch::announce).collect();
-    for (batch, announced) in batches.iter().zip(&announced) {
-        batch.agree(announced)?;
+    let agreed =
+        batches.iter().zip(&announced).try_for_each(|(batch, announced)| batch.agree(announced));
+    if let Err(difference) = agreed {
+        batches.iter().zip(&announced).for_each(|(batch, of)| batch.settle(of));
+        return Err(difference);
     }
     let on_host =
         |batch: &Batch| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
     match batches {
-        [only] => announced.iter().try_for_each(|of| only.execute(of.first)),
+        [only] => announced.iter().try_for_each(|of| only.execute(of)),
         _ if batches.iter().any(on_host) => at_once(batches, &announced),
-        _ => batches.iter().zip(&announced).try_for_each(|(batch, of)| batch.execute(of.first)),
+        _ => batches.iter().zip(&announced).try_for_each(|(batch, of)| batch.execute(of)),
     }
 }
 
@@ -54,6 +57,8 @@ pub fn submit(batches: &[Batch]) -> Result<(), Error> {
 struct Announced {
     /// The number of its first call.
     first: u64,
+    /// The number of its last call; its point-to-point calls go under this one, all together.
+    last: u64,
     /// The number of its last collective among all collectives.
     last_collective: Option<u64>,
     /// How many collectives it has.
@@ -75,7 +80,7 @@ fn take_turns(batches: &[Batch]) -> Vec<MutexGuard<'_, ()>> {
 fn at_once(batches: &[Batch], announced: &[Announced]) -> Result<(), Error> {
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
         let threads = batches.iter().zip(announced);
-        let threads = threads.map(|(batch, of)| scope.spawn(move || batch.execute(of.first)));
+        let threads = threads.map(|(batch, of)| scope.spawn(move || batch.execute(of)));
         let threads: Vec<_> = threads.collect();
         let lost = || Err(Error::internal("a thread that executed calls panicked"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| lost())).collect()
@@ -87,19 +92,21 @@ impl Batch {
     /// Says on the board what comes.
     fn announce(&self) -> Announced {
         let inner = &self.communicator.inner;
-        let first = inner.take_numbers(self.calls.len() as u64);
-        let (mut transfers, mut last_collective, mut collectives) = (Vec::new(), None, 0);
+        let is_transfer = |call: &&Call| call.operation.wanted().is_none();
+        let transfers: Vec<Call> = self.calls.iter().filter(is_transfer).copied().collect();
+        let numbers = self.calls.len() as u64 + u64::from(!transfers.is_empty());
+        let first = inner.take_numbers(numbers);
+        let (mut last_collective, mut collectives) = (None, 0);
         for (number, call) in (first..).zip(&self.calls) {
-            if call.operation.wanted().is_none() {
-                transfers.push(*call);
-                continue;
+            if call.operation.wanted().is_some() {
+                let in_place = self.communicator.is_in_place(call);
+                last_collective = inner.board.post(number, call, in_place);
+                collectives += 1;
             }
-            let in_place = self.communicator.is_in_place(call);
-            last_collective = inner.board.post(number, call, in_place);
-            collectives += 1;
         }
-        inner.board.post_transfers(self.last(first), &transfers);
-        Announced { first, last_collective, collectives }
+        let last = (first + numbers).saturating_sub(1);
+        inner.board.post_transfers(last, &transfers);
+        Announced { first, last, last_collective, collectives }
     }
 
     /// Where arguments are compared: waits until all ranks have announced the same.
@@ -109,32 +116,29 @@ impl Batch {
             return Ok(());
         };
         let mut numbers = last + 1 - announced.collectives..=last;
-        let agreed =
-            numbers.try_for_each(|number| check::agree(&inner.board, number, &inner.failure));
-        agreed.inspect_err(|_| inner.board.settle(self.last(announced.first)))
+        numbers.try_for_each(|number| check::agree(&inner.board, number, &inner.failure))
     }
 
-    fn execute(&self, first: u64) -> Result<(), Error> {
-        let inner = &self.communicator.inner;
+    /// Says on the board that nothing more will be executed of it.
+    fn settle(&self, announced: &Announced) {
+        self.communicator.inner.board.settle(announced.last);
+    }
+
+    fn execute(&self, announced: &Announced) -> Result<(), Error> {
         let mut streams: Vec<u64> = self.calls.iter().map(|call| call.stream).collect();
         streams.sort_unstable();
         streams.dedup();
-        let done = self.execute_in(&streams, first);
-        inner.board.settle(self.last(first));
-        done.map_err(|error| inner.note(error))
-    }
-
-    /// The number of the last call, if that of the first is `first`.
-    fn last(&self, first: u64) -> u64 {
-        (first + self.calls.len() as u64).saturating_sub(1)
+        let done = self.execute_in(&streams, announced);
+        self.settle(announced);
+        done.map_err(|error| self.communicator.inner.note(error))
     }
 
     /// Executes the calls in the first of `streams`, as if in all of them.
-    fn execute_in(&self, streams: &[u64], first: u64) -> Result<(), Error> {
+    fn execute_in(&self, streams: &[u64], announced: &Announced) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
         let Some(&stream) = streams.first() else { return Ok(()) };
         engine.join_streams(streams)?;
-        for (number, call) in (first..).zip(&self.calls) {
+        for (number, call) in (announced.first..).zip(&self.calls) {
             if call.operation.wanted().is_some() {
                 self.communicator.collective(&Call { stream, ..*call }, number)?;
             }
@@ -144,7 +148,7 @@ impl Batch {
             engine.copy(copy.from, copy.to, copy.bytes, stream)?;
         }
         if !transfers.is_empty() {
-            engine.transfers(&transfers, stream, self.last(first))?;
+            engine.transfers(&transfers, stream, announced.last)?;
         }
         engine.release_streams(streams)
     }

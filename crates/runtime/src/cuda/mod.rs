@@ -68,14 +68,18 @@ pub(crate) struct Rank {
     watchtower: Watchtower,
     /// `u64` for each block of the largest grid, and after them the clock.
     signals: DeviceBuffer,
+    /// Never held while a call is taken up, so that stories can be told meanwhile.
+    bindings: Mutex<Bindings>,
     state: Mutex<State>,
 }
 
 /// What changes from call to call.
 struct State {
     order: Order,
-    bindings: Bindings,
+    /// Of the plans.
     scratch: Scratch,
+    /// Kept for callers of [`Engine::scratch`].
+    kept: Scratch,
 }
 
 impl Rank {
@@ -88,8 +92,8 @@ impl Rank {
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
             order: Order::new(context)?,
-            bindings: Bindings::default(),
             scratch: Scratch::new(context),
+            kept: Scratch::new(context),
         };
         Ok(Self {
             context: context.clone(),
@@ -101,8 +105,13 @@ impl Rank {
             links,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
+            bindings: Mutex::default(),
             state: Mutex::new(state),
         })
+    }
+
+    fn bindings(&self) -> MutexGuard<'_, Bindings> {
+        self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -125,7 +134,7 @@ impl Rank {
             clock: clock.0,
             control: self.watchtower.control(),
             progress: self.watchtower.progress(),
-            call: u64::from(bound.number) << CALL_BITS | job.call & (1 << CALL_BITS) - 1,
+            call: tagged(u64::from(bound.number), job.call),
             block_bytes,
             chunk_bytes,
             part_bytes,
@@ -171,6 +180,11 @@ fn make_links(
         }
     }
     make(Place::Host).map_err(Unmade::into_error)
+}
+
+/// What a kernel reports of its call: the number of its binding, or [`TRANSFERS`], and its own.
+fn tagged(binding: u64, call: u64) -> u64 {
+    (binding << CALL_BITS) | (call & ((1 << CALL_BITS) - 1))
 }
 
 /// The reduction's number, and by what complete sums are divided.
@@ -219,9 +233,9 @@ impl Engine for Rank {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { carrier(job) };
         let function = kernels.interpreter(job.protocol, data_type)?;
+        let bound = self.bindings().bind(context, job.prepared)?;
         let mut state = self.state();
-        let State { order, bindings, scratch } = &mut *state;
-        let bound = bindings.bind(context, job.prepared)?;
+        let State { order, scratch, kept: _ } = &mut *state;
         let chunks = job.prepared.plan.program().geometry.scratch_chunks;
         let bytes = job.cut.scratch_bytes(chunks);
         let bytes = bytes.ok_or_else(|| Error::invalid_argument("the call exceeds memory"))?;
@@ -243,7 +257,7 @@ impl Engine for Rank {
                 links_ll: transfers::table(view, Protocol::Ll),
                 control: self.watchtower.control(),
                 progress: self.watchtower.progress(),
-                call: TRANSFERS << CALL_BITS | call & (1 << CALL_BITS) - 1,
+                call: tagged(TRANSFERS, call),
                 report_after_us: REPORT_AFTER_US,
                 ..launch
             };
@@ -278,7 +292,7 @@ impl Engine for Rank {
     }
 
     fn scratch(&self, bytes: u64) -> Result<u64, Error> {
-        self.state().scratch.of(bytes)
+        self.state().kept.of(bytes)
     }
 
     fn join_streams(&self, streams: &[u64]) -> Result<(), Error> {
@@ -290,14 +304,14 @@ impl Engine for Rank {
     }
 
     fn waits(&self) -> Vec<Waiting> {
-        let state = self.state();
+        let bindings = self.bindings();
         let waiting = self.watchtower.waiting();
         let told = waiting.into_iter().filter_map(|(block, entry)| {
             let call = entry.call & ((1 << CALL_BITS) - 1);
             match entry.call >> CALL_BITS {
                 TRANSFERS => Some(transfers::waiting(call, &entry)),
                 number => {
-                    let bound = state.bindings.by_number(number as u32)?;
+                    let bound = bindings.by_number(number as u32)?;
                     Some(bound.waiting(block, call, &entry))
                 }
             }

@@ -98,7 +98,16 @@ pub fn check(executor: &Executor, trial: &Trial) -> Result<Checked, Fault> {
     Ok(Checked { report, compared: bytes / data_type.size_bytes() })
 }
 
-fn compare(part: &reference::Promised, output: &[u8], data_type: DataType) -> Result<(), Mismatch> {
+/// Compares `output`, the whole of a rank's, with what is promised about a `part` of it, bit for bit.
+///
+/// # Errors
+///
+/// The first element that differs.
+pub fn compare(
+    part: &reference::Promised,
+    output: &[u8],
+    data_type: DataType,
+) -> Result<(), Mismatch> {
     let size = data_type.size_bytes();
     let found = output[part.start * size..].chunks_exact(size);
     let mut pairs = part.bytes.chunks_exact(size).zip(found).enumerate();

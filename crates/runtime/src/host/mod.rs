@@ -48,7 +48,7 @@ mod stall;
 mod tails;
 
 pub use bind::Unlinked;
-pub use check::{Checked, Fault, Mismatch, Trial, check};
+pub use check::{Checked, Fault, Mismatch, Trial, check, compare};
 pub use executor::Executor;
 pub use job::{Failure, Job, Report, Workers};
 pub use stall::{Blocked, Stall, StallKind};

@@ -62,7 +62,7 @@ impl Candidate<'_> {
         self.admits(terms)?;
         let protocol = self.protocol(wish.protocol.unwrap_or(way.protocol));
         let program = self.prepared.plan.program();
-        let threads = program.threads.unwrap_or(way.threads);
+        let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
         let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
         let wished = wish.instances.unwrap_or(way.instances);
         let instances = self.instances(protocol, wished, threads)?;

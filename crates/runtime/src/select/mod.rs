@@ -12,6 +12,7 @@ mod explain;
 mod tuning;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
@@ -88,16 +89,43 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    /// In words: `allreduce/ring (Simple, 4 instances of 2 thread blocks, 512 threads)`.
+    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`.
     pub fn story(&self) -> String {
+        let service = self.service();
+        format!("{} ({service}, rounds: {})", self.prepared.name, service.rounds)
+    }
+
+    fn service(&self) -> Service {
         let Decision { prepared, protocol, threads, cut, passed_over: _ } = self;
-        let blocks = prepared.plan.program().thread_blocks.len();
-        let instances = cut.instances;
-        let (name, rounds) = (&prepared.name, cut.rounds);
-        format!(
-            "{name} ({protocol}, {instances} × {blocks} thread blocks of {threads} threads, rounds: \
-             {rounds})"
-        )
+        Service {
+            protocol: *protocol,
+            instances: cut.instances,
+            thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
+            threads: *threads,
+            rounds: cut.rounds,
+        }
+    }
+}
+
+/// How an algorithm serves a call. `Display` leaves out the rounds, which change with every size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Service {
+    /// How messages are laid out.
+    pub protocol: Protocol,
+    /// Copies of the algorithm that run side by side, each on its part of every chunk.
+    pub instances: u32,
+    /// Thread blocks of one instance.
+    pub thread_blocks: u32,
+    /// Threads of one thread block.
+    pub threads: u32,
+    /// How often the program runs.
+    pub rounds: u32,
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { protocol, instances, thread_blocks, threads, rounds: _ } = self;
+        write!(f, "{protocol}, {instances} × {thread_blocks} thread blocks of {threads} threads")
     }
 }
 
@@ -293,12 +321,12 @@ pub struct Alternative {
     /// Whether it was loaded.
     pub loaded: bool,
     /// How it would serve, or why it does not.
-    pub verdict: Result<String, String>,
+    pub verdict: Result<Service, String>,
 }
 
 impl Alternative {
     fn of(entry: &Entry, decision: Result<Decision, Unserved>) -> Self {
-        let verdict = decision.map(|decision| decision.story()).map_err(|why| why.to_string());
+        let verdict = decision.map(|decision| decision.service()).map_err(|why| why.to_string());
         Self { name: entry.name.clone(), loaded: entry.loaded, verdict }
     }
 }

@@ -7,7 +7,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use msccl_bench::{
-    Audience, Layout, LibraryReport, Outcome, Placement, Plan, Report, ReportJson, Row, Spread,
+    Audience, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Report, ReportJson, Row,
+    Spread,
 };
 
 use crate::args::BenchArgs;
@@ -18,6 +19,9 @@ use crate::output::Output;
 /// Runs the benchmark and writes what was asked for.
 pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     let plan = plan::plan(args)?;
+    if let Machine::Host { reason: Some(reason) } = &plan.machine {
+        output.warn(format_args!("measuring on host memory: {reason}"));
+    }
     let names = plan.contestants.iter().map(|contestant| contestant.name.clone()).collect();
     let layout = Layout::new(names, &plan.method, args.average, args.host_time);
     let mut reporter = Reporter { args, plan: &plan, layout: &layout, output };
@@ -49,7 +53,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }
 
-/// One rank of a benchmark, for whoever holds the other end of standard input.
+/// Ranks of a benchmark, for whoever holds the other end of standard input.
 pub fn worker() -> Result<Exit> {
     let connection = std::io::stdin().as_fd().try_clone_to_owned();
     let connection = connection.map_err(|error| Failure::new(error.to_string()))?;

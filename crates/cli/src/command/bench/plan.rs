@@ -38,6 +38,7 @@ pub fn plan(args: &BenchArgs) -> Result<Plan> {
         cases: cases(args, &machine, ranks)?,
         ranks,
         machine,
+        ranks_per_process: args.threads,
         method: method(args),
         timeout: args.timeout,
         worker: (program, vec!["bench-worker".into()]),

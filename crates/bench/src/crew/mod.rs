@@ -1,0 +1,252 @@
+//! The workers of one library: started, asked all at once, ended.
+//!
+//! A crew never makes its owner wait longer than asked: workers that do not answer in time are ended,
+//! all of them, and the [`Failure`] says who was late. What workers and libraries print is heard line
+//! by line.
+
+mod process;
+mod round;
+#[cfg(test)]
+mod tests;
+
+use std::io::{BufRead, BufReader, PipeReader};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use msccl_fabric::SharedMemory;
+
+use crate::connection;
+use crate::error::Error;
+use crate::protocol::{Answer, Request};
+use crate::worker::BARRIER_BYTES;
+pub(crate) use process::Launch;
+use process::{Process, Started};
+use round::Round;
+
+/// How long to listen for what the ended still had to say.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Why a crew did not do what it was asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Failure {
+    /// Every rank answered that it could not; it can be asked again.
+    Refused(String),
+    /// A rank died, hung, or failed alone. The crew has been ended.
+    Lost(String),
+}
+
+impl Failure {
+    /// There are no workers to ask.
+    pub(crate) fn nobody() -> Self {
+        Self::Lost("it has no workers".to_owned())
+    }
+
+    /// The reason in words.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Refused(text) | Self::Lost(text) => text,
+        }
+    }
+}
+
+/// What comes from a worker.
+enum Heard {
+    /// A line that a process printed, with its first rank.
+    Line(u32, String),
+    /// An answer; `None` if the worker has ended.
+    Answer(u32, Result<Option<Answer>, Error>),
+}
+
+/// The workers of one library.
+pub(crate) struct Crew {
+    processes: Vec<Process>,
+    /// In the order of ranks.
+    members: Vec<Member>,
+    heard: Receiver<Heard>,
+}
+
+/// A worker.
+struct Member {
+    rank: u32,
+    connection: UnixStream,
+    /// The number of the process that it is in.
+    process: usize,
+}
+
+/// Hears lines that processes print: the first rank of the process, and the line.
+pub(crate) type Listener<'a> = &'a mut dyn FnMut(u32, &str);
+
+impl Crew {
+    /// Starts a process for each of `groups`, which are ranks that share a process; all ranks from 0
+    /// on occur once.
+    pub(crate) fn start(launch: &Launch, groups: &[Vec<u32>]) -> Result<Self, Error> {
+        let shared = SharedMemory::create(BARRIER_BYTES)?;
+        let (say, heard) = channel();
+        let mut crew = Self { processes: Vec::new(), members: Vec::new(), heard };
+        for ranks in groups {
+            let Started { process, connections, printed } =
+                Process::start(launch, ranks.len(), shared.as_fd())?;
+            crew.processes.push(process);
+            let (first, lines) = (ranks.first().copied().unwrap_or(0), say.clone());
+            thread::spawn(move || hear_lines(first, printed, &lines));
+            for (&rank, connection) in ranks.iter().zip(connections) {
+                let (answers, copy) = (say.clone(), BufReader::new(connection.try_clone()?));
+                thread::spawn(move || hear_answers(rank, copy, &answers));
+                let process = crew.processes.len() - 1;
+                crew.members.push(Member { rank, connection, process });
+            }
+        }
+        crew.members.sort_by_key(|member| member.rank);
+        Ok(crew)
+    }
+
+    /// Asks every rank and waits for all answers, which come in the order of ranks.
+    pub(crate) fn ask(
+        &mut self,
+        request: impl Fn(u32) -> Request,
+        timeout: Duration,
+        listener: Listener<'_>,
+    ) -> Result<Vec<Answer>, Failure> {
+        let ranks = self.ranks();
+        self.ask_some(&ranks, request, timeout, listener)
+    }
+
+    /// Asks rank 0 alone.
+    pub(crate) fn ask_first(
+        &mut self,
+        request: &Request,
+        timeout: Duration,
+        listener: Listener<'_>,
+    ) -> Result<Answer, Failure> {
+        let answers = self.ask_some(&[0], |_| request.clone(), timeout, listener)?;
+        answers.into_iter().next().ok_or_else(Failure::nobody)
+    }
+
+    fn ask_some(
+        &mut self,
+        ranks: &[u32],
+        request: impl Fn(u32) -> Request,
+        timeout: Duration,
+        listener: Listener<'_>,
+    ) -> Result<Vec<Answer>, Failure> {
+        for (rank, member) in ranks.iter().filter_map(|&rank| Some((rank, self.member(rank)?))) {
+            // A worker that is gone is heard of below.
+            let _ = connection::send(&member.connection, &request(rank));
+        }
+        let mut round = Round::new(ranks, timeout);
+        while round.is_waiting() {
+            match self.heard.recv_timeout(round.left()) {
+                Ok(Heard::Line(rank, line)) => listener(rank, &line),
+                Ok(Heard::Answer(rank, Ok(Some(answer)))) => round.take(rank, answer),
+                Ok(Heard::Answer(rank, Ok(None))) => round.lose(rank, self.ending(rank)),
+                Ok(Heard::Answer(rank, Err(error))) => round.lose(rank, error.to_string()),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let answers = round.finish();
+        if let Err(Failure::Lost(_)) = answers {
+            self.end(listener);
+        }
+        answers
+    }
+
+    /// Lets the workers go and waits until their processes have ended, as they should.
+    pub(crate) fn dismiss(
+        &mut self,
+        timeout: Duration,
+        listener: Listener<'_>,
+    ) -> Result<(), Failure> {
+        for member in &self.members {
+            // It fails where the worker is gone already.
+            let _ = member.connection.shutdown(Shutdown::Write);
+        }
+        let mut round = Round::new(&self.ranks(), timeout);
+        while round.is_waiting() {
+            match self.heard.recv_timeout(round.left()) {
+                Ok(Heard::Line(rank, line)) => listener(rank, &line),
+                Ok(Heard::Answer(rank, Ok(None))) => match self.status(rank) {
+                    Some(status) if status.success() => round.take(rank, Answer::Gone),
+                    Some(status) => round.lose(rank, ended(status)),
+                    None => round.lose(rank, "its process does not end".to_owned()),
+                },
+                Ok(Heard::Answer(rank, _)) => round.lose(rank, "it answered unasked".to_owned()),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.end(listener);
+        round.finish().map(|_| ())
+    }
+
+    fn member(&self, rank: u32) -> Option<&Member> {
+        self.members.get(rank as usize)
+    }
+
+    fn ranks(&self) -> Vec<u32> {
+        self.members.iter().map(|member| member.rank).collect()
+    }
+
+    /// How the process of `rank`, whose connection has ended, has ended.
+    fn ending(&mut self, rank: u32) -> String {
+        self.status(rank).map_or_else(|| "it closed its connection".to_owned(), ended)
+    }
+
+    /// With what the process of `rank`, whose connection has ended, ends, if it soon does.
+    fn status(&mut self, rank: u32) -> Option<ExitStatus> {
+        let process = self.member(rank)?.process;
+        self.processes.get_mut(process)?.status()
+    }
+
+    /// Ends the workers and hears what they still had to say.
+    pub(crate) fn end(&mut self, listener: Listener<'_>) {
+        self.kill();
+        self.members.clear();
+        while let Ok(heard) = self.heard.recv_timeout(LAST_WORDS) {
+            if let Heard::Line(rank, line) = heard {
+                listener(rank, &line);
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.processes.iter_mut().for_each(Process::kill);
+        for mut process in self.processes.drain(..) {
+            // One that cannot be ended is the system's affair.
+            let _ = process.status();
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    format!("its process ended ({status})")
+}
+
+fn hear_answers(rank: u32, mut stream: BufReader<UnixStream>, say: &Sender<Heard>) {
+    loop {
+        let answer = connection::receive(&mut stream);
+        let is_last = !matches!(answer, Ok(Some(_)));
+        if say.send(Heard::Answer(rank, answer)).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn hear_lines(rank: u32, printed: PipeReader, say: &Sender<Heard>) {
+    let lines = BufReader::new(printed).split(b'\n');
+    for line in lines.map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if say.send(Heard::Line(rank, line)).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `msccl explain`: a collective, a size and files, in any order.
+
+use std::str::FromStr;
+
+use clap::Args;
+use msccl_collective::{DataType, Kind, Reduction};
+
+use super::{PlaceName, ReportArgs};
+use crate::collective;
+use crate::size::ByteSize;
+
+const EXAMPLES: &str = "\
+Examples:
+  msccl explain allreduce 1M --ranks 8
+  msccl explain allreduce --ranks 4 mine.msccl theirs.xml
+  msccl explain
+
+Without a size it answers for all sizes from 1 KiB to 1 GiB that are powers of two, without a collective
+for all. Like the library it loads files from MSCCL_XML_FILES and MSCCL_ALGO_DIR, after those given, and
+follows MSCCL_ALGO, MSCCL_PROTO and MSCCL_INSTANCES. Exit codes: 0 everything could be used, 1 a file is
+refused, 2 a file cannot be read, or bad usage.";
+
+/// `msccl explain`
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+#[command(override_usage = "msccl explain [OPTIONS] [COLLECTIVE] [SIZE] [FILES]...")]
+pub struct ExplainArgs {
+    /// A collective, under its own name or nccl-tests'; the size of its larger buffer; algorithms to
+    /// load, in any format
+    #[arg(value_name = "COLLECTIVE|SIZE|FILE")]
+    pub words: Vec<Word>,
+    /// Number of ranks
+    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub ranks: u32,
+    /// For calls whose input and output share memory
+    #[arg(long)]
+    pub in_place: bool,
+    /// Type of the elements
+    #[arg(long = "type", value_name = "TYPE", default_value = "f32")]
+    pub data_type: DataType,
+    /// How contributions are combined
+    #[arg(long, value_name = "OP", default_value = "sum")]
+    pub op: Reduction,
+    /// The root of collectives that have one
+    #[arg(long, value_name = "RANK", default_value = "0")]
+    pub root: u32,
+    /// Where ranks run [default: as MSCCL_DEVICE says, otherwise cuda]
+    #[arg(long)]
+    pub device: Option<PlaceName>,
+    /// How to report.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// One of the things that are told apart by their looks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// A collective; if it has a root, rank 0 stands for it.
+    Collective(Kind),
+    /// Size of the larger buffer.
+    Size(ByteSize),
+    /// A file to load.
+    File(String),
+}
+
+impl FromStr for Word {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(kind) = collective::named(text) {
+            return Ok(Word::Collective(kind));
+        }
+        if let Ok(size) = text.parse() {
+            return Ok(Word::Size(size));
+        }
+        if text == "-" || text.contains(['.', '/']) {
+            return Ok(Word::File(text.to_owned()));
+        }
+        let names = collective::names();
+        Err(format!(
+            "expected a collective ({names}), a size such as 64KiB, or a file, which has a `.` or a `/` \
+             in its name"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_told_apart() {
+        let check = |text: &str, expected: Word| assert_eq!(text.parse(), Ok(expected));
+        for name in ["allreduce", "all_reduce", "all-reduce", "AllReduce", "all_reduce_perf"] {
+            check(name, Word::Collective(Kind::AllReduce));
+        }
+        check("1M", Word::Size(ByteSize(1 << 20)));
+        check("4096", Word::Size(ByteSize(4096)));
+        for file in ["mine.xml", "./allreduce", "algos/1M", "-", "1.5M"] {
+            check(file, Word::File(file.to_owned()));
+        }
+        let error = "alreduce".parse::<Word>().unwrap_err();
+        assert!(error.contains("allreduce, allgather"), "{error}");
+    }
+}

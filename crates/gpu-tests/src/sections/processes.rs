@@ -1,0 +1,208 @@
+//! Ranks as processes of their own: they must give the same bits, and survive the death of one.
+//!
+//! The program starts itself once for every rank, with the id of the communicator on the command line.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::{DataType, Rank};
+use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
+use msccl_registry::Wanted;
+use msccl_runtime::{ErrorKind, Settings};
+
+use super::{Bench, Section, every_collective, placements};
+use crate::Trouble;
+use crate::args::{Args, Device};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::oracle::Oracle;
+use crate::tally::Tally;
+use crate::trial::Trial;
+use crate::world::{Seat, is_kind, settings};
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "processes",
+    about: "ranks in processes of their own: every collective, and the death of one rank",
+    run,
+};
+
+/// The task of making every kind of call.
+const CALLS: &str = "calls";
+
+/// The same over links in host memory.
+const HOST_LINKS: &str = "host-links";
+
+/// The task of outliving the last rank.
+const OUTLIVE: &str = "outlive";
+
+/// What a rank says when the last one may be killed.
+const READY: &str = "ready";
+
+/// How long survivors may take to notice a death.
+const SOON: Duration = Duration::from_secs(15);
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    tally.check(|| "every collective".to_owned(), || all_succeed(bench, CALLS));
+    if bench.machine.has_gpus() {
+        tally.check(|| "links in host memory".to_owned(), || all_succeed(bench, HOST_LINKS));
+    }
+    tally.check(|| "one rank is killed".to_owned(), || outlive(bench));
+}
+
+/// The ranks of a communicator, each a process; those that are left are killed at the end.
+struct Crew(Vec<(Child, BufReader<ChildStdout>)>);
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for (child, _) in &mut self.0 {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Crew {
+    fn start(bench: &Bench, task: &str) -> Result<Self, Trouble> {
+        let id = UniqueId::create(&settings().fabric)?.to_bytes();
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let device = if bench.machine.has_gpus() { "gpu" } else { "host" };
+        let program = std::env::current_exe()?;
+        let child = |rank: u32| {
+            let mut command = Command::new(&program);
+            command.args(["--device", device, "--ranks", &bench.ranks.to_string()]);
+            command.args(["--as-rank", &rank.to_string(), "--id", &id, "--task", task]);
+            command.args(bench.quick.then_some("--quick"));
+            let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+            let said = child.stdout.take().ok_or("a process without output")?;
+            Ok((child, BufReader::new(said)))
+        };
+        let mut crew = Self(Vec::new());
+        for rank in 0..bench.ranks {
+            let member: Result<_, Trouble> = child(rank);
+            crew.0.push(member?);
+        }
+        Ok(crew)
+    }
+
+    /// Waits for all that are left; the first that did not succeed is the failure.
+    fn finish(&mut self) -> Result<(), Trouble> {
+        for (rank, (child, said)) in self.0.iter_mut().enumerate() {
+            let mut text = String::new();
+            said.read_to_string(&mut text)?;
+            let status = child.wait()?;
+            if !status.success() {
+                return Err(format!("r{rank} ended with {status}: {}", text.trim()).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn all_succeed(bench: &Bench, task: &str) -> Result<(), Trouble> {
+    Crew::start(bench, task)?.finish()
+}
+
+/// Kills the last rank while all others wait for it.
+fn outlive(bench: &Bench) -> Result<(), Trouble> {
+    let mut crew = Crew::start(bench, OUTLIVE)?;
+    for (rank, (_, said)) in crew.0.iter_mut().enumerate() {
+        let mut line = String::new();
+        said.read_line(&mut line)?;
+        if line.trim() != READY {
+            said.read_to_string(&mut line)?;
+            return Err(format!("r{rank} is not ready: {}", line.trim()).into());
+        }
+    }
+    thread::sleep(Duration::from_millis(500));
+    let Some((mut victim, _)) = crew.0.pop() else { return Err("there are no ranks".into()) };
+    victim.kill()?;
+    victim.wait()?;
+    let killed = Instant::now();
+    crew.finish()?;
+    if killed.elapsed() > SOON {
+        return Err(format!("it took {:.1} s", killed.elapsed().as_secs_f64()).into());
+    }
+    Ok(())
+}
+
+/// What this process does as one rank; it says what went wrong.
+pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
+    let outcome = match args.task.as_deref() {
+        Some(CALLS) => calls(args, rank, true),
+        Some(HOST_LINKS) => calls(args, rank, false),
+        Some(OUTLIVE) => survive(args, rank),
+        other => Err(format!("there is no task {other:?}").into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn seat(args: &Args, rank: u32, settings: &Settings) -> Result<Seat, Trouble> {
+    let hex = args.id.as_deref().unwrap_or_default();
+    let mut id = [0; UNIQUE_ID_BYTES];
+    for (byte, digits) in id.iter_mut().zip(hex.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits)?, 16)?;
+    }
+    let place = Machine::find(args.device)?.place(rank);
+    let settings = Settings { place, ..settings.clone() };
+    Seat::join(UniqueId::from_bytes(&id)?, Rank(rank), args.ranks, &settings)
+}
+
+fn calls(args: &Args, rank: u32, peer_memory: bool) -> Result<(), Trouble> {
+    let mut seat = seat(args, rank, &Settings { peer_memory, ..settings() })?;
+    let counts: &[usize] =
+        if args.quick { &[1003, 60_001] } else { &[1003, 60_001, 1, 0, 1 << 20] };
+    let mut oracle = Oracle::new(args.ranks, &[]);
+    for wanted in every_collective(args.ranks) {
+        for &in_place in placements(wanted) {
+            for (number, &count) in counts.iter().enumerate() {
+                let data_type = [DataType::F32, DataType::Bf16, DataType::U8][number % 3];
+                let case = Case { count, in_place, data_type, ..Case::of(wanted) };
+                let trial = Trial::new(&[case], args.ranks, "", &mut oracle)?;
+                seat.load(&trial)?;
+                // With several ranks on one GPU, nobody may start before all have loaded.
+                barrier(&mut seat, args.device)?;
+                seat.submit(&seat.calls(&trial))?;
+                seat.wait()?;
+                seat.check(&trial)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns when all ranks have come here, having done nothing on a GPU that others wait for.
+fn barrier(seat: &mut Seat, device: Device) -> Result<(), Trouble> {
+    match device {
+        Device::Host => Ok(()),
+        Device::Gpu => seat.communicator.split(None, 0, None).map(drop).map_err(Trouble::from),
+    }
+}
+
+/// Waits for the last rank, which is killed; the call must fail and say that a rank is lost.
+fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
+    let mut seat = seat(args, rank, &settings())?;
+    let mut oracle = Oracle::new(args.ranks, &[]);
+    let trial = Trial::new(&[Case::of(Wanted::AllReduce)], args.ranks, "", &mut oracle)?;
+    seat.load(&trial)?;
+    println!("{READY}");
+    if rank + 1 == args.ranks {
+        thread::sleep(Duration::from_secs(3600));
+    }
+    let outcome = seat.submit(&seat.calls(&trial)).and_then(|()| seat.wait());
+    let Err(error) = outcome else { return Err("the call succeeded without the last rank".into()) };
+    let kinds = [ErrorKind::Remote, ErrorKind::Aborted];
+    if kinds.iter().any(|kind| is_kind(&error, *kind)) {
+        return Ok(());
+    }
+    Err(format!("expected to hear of a lost rank, found: {error}").into())
+}
