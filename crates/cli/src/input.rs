@@ -71,6 +71,15 @@ impl Input {
     }
 }
 
+/// Everything in the file at `path`, whatever it holds; [`STDIN`] is standard input.
+pub fn bytes(path: &str) -> std::result::Result<Vec<u8>, String> {
+    let bytes = match path {
+        STDIN => read_bytes("standard input", io::stdin().lock()),
+        _ => read_bytes(path, open(path)?),
+    };
+    bytes.map_err(|failure| failure.to_string())
+}
+
 /// Opens a regular file, or anything that reads like one (a pipe), but no directory.
 pub fn open(path: &str) -> std::result::Result<File, String> {
     let file = File::open(path).map_err(|error| match error.kind() {

@@ -61,6 +61,7 @@ fn force(
         algorithm: Some(name.to_owned()),
         protocol: Some(protocol),
         instances: Some(instances),
+        ..Wish::default()
     };
     let mut runner = bench.runner(Settings { wish, ..settings() }, setting);
     for wanted in every_collective(bench.ranks) {

@@ -40,37 +40,46 @@ use Protocol::{Ll, Simple};
 const ALL_REDUCE: &[Row] = &[
     (2 * KIB, "allreduce/one_shot", Ll, 1, 512),
     (8 * KIB, "allreduce/one_shot", Ll, 4, 512),
-    (16 * KIB, "allreduce/one_shot", Ll, 8, 512),
-    (64 * KIB, "allreduce/one_shot", Ll, 16, 512),
-    (512 * KIB, "allreduce/two_shot", Ll, 8, 512),
-    (32 * MIB, "allreduce/two_shot", Simple, 8, 512),
-    (ANY, "allreduce/ring", Simple, 64, 512),
+    (128 * KIB, "allreduce/one_shot", Ll, 16, 512),
+    (512 * KIB, "allreduce/two_shot", Ll, 16, 256),
+    (16 * MIB, "allreduce/two_shot", Simple, 16, 512),
+    (ANY, "allreduce/ring", Simple, 64, 256),
 ];
 const ALL_GATHER: &[Row] = &[
     (64 * KIB, "allgather/allpairs", Ll, 2, 512),
     (512 * KIB, "allgather/allpairs", Ll, 8, 512),
-    (32 * MIB, "allgather/allpairs", Simple, 8, 512),
-    (ANY, "allgather/ring", Simple, 64, 512),
+    (8 * MIB, "allgather/allpairs", Simple, 16, 512),
+    (ANY, "allgather/ring", Simple, 64, 256),
 ];
 const REDUCE_SCATTER: &[Row] = &[
-    (64 * KIB, "reducescatter/direct", Ll, 2, 512),
+    (16 * KIB, "reducescatter/direct", Ll, 2, 512),
     (512 * KIB, "reducescatter/direct", Ll, 8, 512),
-    (32 * MIB, "reducescatter/direct", Simple, 8, 512),
-    (ANY, "reducescatter/ring", Simple, 64, 512),
+    (32 * MIB, "reducescatter/direct", Simple, 16, 512),
+    (ANY, "reducescatter/ring", Simple, 64, 256),
 ];
 const ALL_TO_ALL: &[Row] = &[
     (64 * KIB, "alltoall/allpairs", Ll, 2, 512),
     (512 * KIB, "alltoall/allpairs", Ll, 8, 512),
-    (ANY, "alltoall/allpairs", Simple, 8, 512),
+    (ANY, "alltoall/allpairs", Simple, 16, 512),
 ];
-const BROADCAST: &[Row] =
-    &[(64 * KIB, "broadcast/tree", Ll, 4, 512), (ANY, "broadcast/chain", Simple, 32, 512)];
-const REDUCE: &[Row] =
-    &[(64 * KIB, "reduce/tree", Ll, 4, 512), (ANY, "reduce/chain", Simple, 32, 512)];
-const GATHER: &[Row] =
-    &[(512 * KIB, "gather/direct", Ll, 4, 512), (ANY, "gather/direct", Simple, 8, 512)];
-const SCATTER: &[Row] =
-    &[(512 * KIB, "scatter/direct", Ll, 4, 512), (ANY, "scatter/direct", Simple, 8, 512)];
+const BROADCAST: &[Row] = &[
+    (16 * KIB, "broadcast/direct", Ll, 4, 512),
+    (256 * KIB, "broadcast/direct", Ll, 16, 512),
+    (ANY, "broadcast/chain", Simple, 64, 256),
+];
+const REDUCE: &[Row] = &[
+    (16 * KIB, "reduce/direct", Ll, 4, 512),
+    (256 * KIB, "reduce/direct", Ll, 16, 512),
+    (ANY, "reduce/chain", Simple, 64, 256),
+];
+const GATHER: &[Row] = &[
+    (512 * KIB, "gather/direct", Ll, 8, 512),
+    (ANY, "gather/direct", Simple, 16, 512),
+];
+const SCATTER: &[Row] = &[
+    (512 * KIB, "scatter/direct", Ll, 8, 512),
+    (ANY, "scatter/direct", Simple, 16, 512),
+];
 
 /// The ways that are best for calls of `bytes` bytes, best first.
 pub(super) fn ways(machine: Machine, wanted: Wanted, _ranks: u32, bytes: u64) -> Vec<Way> {

@@ -1,0 +1,79 @@
+//! The table of decisions: what serves which sizes.
+
+use std::ops::RangeInclusive;
+
+use msccl_collective::Kind;
+use msccl_runtime::Service;
+
+use super::{Explained, Library};
+use crate::size::ByteSize;
+
+/// The sizes asked about are powers of two: these.
+const POWERS: RangeInclusive<u32> = 10..=30;
+
+/// What serves some sizes that follow one another.
+pub struct Decision {
+    /// Of which collective.
+    pub collective: String,
+    /// The smallest of these sizes.
+    pub from: ByteSize,
+    /// The largest of them.
+    pub to: ByteSize,
+    /// What serves them; `None` if nothing does.
+    pub choice: Option<Choice>,
+}
+
+/// What serves, and how.
+pub struct Choice {
+    /// Its name.
+    pub algorithm: String,
+    /// Whether it was loaded.
+    pub loaded: bool,
+    /// How, in a call of the smallest of the sizes.
+    pub service: Service,
+}
+
+impl Choice {
+    /// Whether they are the same but for rounds, which change with every size.
+    fn is_like(&self, other: &Choice) -> bool {
+        let rounds = self.service.rounds;
+        self.algorithm == other.algorithm && self.service == Service { rounds, ..other.service }
+    }
+}
+
+/// What serves every size of every kind.
+pub fn of(library: &Library, kinds: &[Kind]) -> Vec<Decision> {
+    let mut decisions: Vec<Decision> = Vec::new();
+    for kind in kinds {
+        for size in POWERS.map(|power| ByteSize(1 << power)) {
+            let next = Decision::of(&library.call(kind, size), size);
+            match decisions.last_mut().filter(|last| last.continues(&next)) {
+                Some(last) => last.to = size,
+                None => decisions.push(next),
+            }
+        }
+    }
+    decisions
+}
+
+impl Decision {
+    /// `size` is what was asked about, before it was rounded up to whole elements.
+    fn of(explained: &Explained, size: ByteSize) -> Self {
+        let choice = explained.served().map(|(alternative, service)| Choice {
+            algorithm: alternative.name.clone(),
+            loaded: alternative.loaded,
+            service,
+        });
+        let collective = explained.collective.name().to_owned();
+        Self { collective, from: size, to: size, choice }
+    }
+
+    fn continues(&self, next: &Decision) -> bool {
+        let alike = match (&self.choice, &next.choice) {
+            (Some(one), Some(other)) => one.is_like(other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        alike && self.collective == next.collective
+    }
+}

@@ -1,0 +1,167 @@
+//! `msccl explain`: which algorithm would serve a call, and why not another.
+
+mod decisions;
+mod report;
+
+use std::sync::Arc;
+
+use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
+use msccl_registry::{File, Registry, Shape};
+use msccl_runtime::{Alternative, Question, Service, Wish};
+
+use crate::args::{ExplainArgs, Format, PlaceName, Word};
+use crate::collective;
+use crate::environment::{self, Environment};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::size::ByteSize;
+
+/// Explains one call, or the calls of all sizes.
+pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
+    let Words { kinds, size, files } = Words::of(&args.words)?;
+    let environment = Environment::read(&environment::lookup, &mut |warning| output.warn(warning));
+    let Environment { files: named, wish, place } = environment;
+    if args.root >= args.ranks {
+        let (root, last) = (args.root, args.ranks - 1);
+        return Err(Failure::new(format!("there is no root {root}; ranks are 0 to {last}")));
+    }
+    let files: Vec<_> = files.into_iter().chain(named).collect();
+    let progress = Progress::start("proving", output.is_quiet());
+    let library = Library {
+        registry: Arc::new(registry(args.ranks, &files)),
+        wish,
+        place: args.device.or(place).unwrap_or(PlaceName::Cuda),
+        terms: Terms::of(args),
+    };
+    let answer = match (size, kinds.as_slice()) {
+        (Some(size), [kind]) => Answer::Call(library.call(kind, size)),
+        (Some(_), _) => {
+            let text = "a size alone says too little; name a collective, such as allreduce";
+            return Err(Failure::new(text));
+        }
+        (None, kinds) => Answer::Table(decisions::of(&library, kinds)),
+    };
+    drop(progress);
+    match args.report.format {
+        Format::Human => report::print(&library, &answer, output),
+        Format::Json => output.json(&report::to_json(&library, &answer)),
+    }
+    Ok(exit(&library, &files))
+}
+
+fn registry(ranks: u32, files: &[File]) -> Registry {
+    Registry::new(Shape { ranks, per_node: ranks }, files)
+}
+
+/// Of the files, not of the answer: there always is one.
+fn exit(library: &Library, files: &[File]) -> Exit {
+    let unreadable = files.iter().any(|file| file.content.is_err());
+    match (unreadable, library.registry.refused()) {
+        (true, _) => Exit::Unusable,
+        (false, []) => Exit::Success,
+        (false, _) => Exit::Refused,
+    }
+}
+
+/// What the words of the command line say.
+struct Words {
+    /// One collective, or all.
+    kinds: Vec<Kind>,
+    size: Option<ByteSize>,
+    files: Vec<File>,
+}
+
+impl Words {
+    fn of(words: &[Word]) -> Result<Self> {
+        let (mut kinds, mut sizes, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        for word in words {
+            match word {
+                Word::Collective(kind) => kinds.push(kind.clone()),
+                Word::Size(size) => sizes.push(*size),
+                Word::File(path) => files.push(environment::file(path)),
+            }
+        }
+        if kinds.len() > 1 || sizes.len() > 1 {
+            let text = "more than one collective or size; name one of each, or leave it out for all";
+            return Err(Failure::new(text));
+        }
+        if kinds.is_empty() {
+            kinds = collective::all().collect();
+        }
+        Ok(Self { kinds, size: sizes.pop(), files })
+    }
+}
+
+/// What calls have in common that are asked about.
+struct Terms {
+    in_place: bool,
+    data_type: DataType,
+    reduction: Reduction,
+    root: Rank,
+}
+
+impl Terms {
+    fn of(args: &ExplainArgs) -> Self {
+        let ExplainArgs { in_place, data_type, op, root, .. } = *args;
+        Self { in_place, data_type, reduction: op, root: Rank(root) }
+    }
+}
+
+/// A library as it would be in the job that is asked about.
+struct Library {
+    registry: Arc<Registry>,
+    wish: Wish,
+    place: PlaceName,
+    terms: Terms,
+}
+
+/// A call, and what could serve it.
+struct Explained {
+    collective: Collective,
+    count: u64,
+    size: ByteSize,
+    /// Best first.
+    alternatives: Vec<Alternative>,
+}
+
+/// What was asked for.
+enum Answer {
+    Call(Explained),
+    Table(Vec<decisions::Decision>),
+}
+
+impl Library {
+    fn ranks(&self) -> u32 {
+        self.registry.shape().ranks
+    }
+
+    /// What could serve a call of `kind` whose larger buffer has `size`, rounded up to whole elements.
+    fn call(&self, kind: &Kind, size: ByteSize) -> Explained {
+        let Terms { in_place, data_type, reduction, root } = self.terms;
+        let collective = Collective { kind: kind.clone(), ranks: self.ranks(), chunks: 1 };
+        let blocks = u64::from(collective.loop_chunks());
+        let element_bytes = blocks * data_type.size_bytes() as u64;
+        let count = size.0.div_ceil(element_bytes);
+        let question = collective::wanted(kind, root).map(|wanted| Question {
+            wanted,
+            in_place,
+            data_type,
+            reduction: collective.reduces().then_some(reduction),
+            count,
+            on_gpus: self.place == PlaceName::Cuda,
+        });
+        let explain = |question| msccl_runtime::explain(&self.registry, &question, &self.wish);
+        let alternatives = question.map(explain).unwrap_or_default();
+        let size = ByteSize(count.saturating_mul(element_bytes));
+        Explained { collective, count, size, alternatives }
+    }
+}
+
+impl Explained {
+    /// What serves the call: the first that can.
+    fn served(&self) -> Option<(&Alternative, Service)> {
+        self.alternatives.iter().find_map(|one| Some((one, *one.verdict.as_ref().ok()?)))
+    }
+}
