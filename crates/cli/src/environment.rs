@@ -50,6 +50,8 @@ impl Environment {
                 algorithm: text("MSCCL_ALGO"),
                 protocol: parsed("MSCCL_PROTO", &text, FromStr::from_str, warn),
                 instances: parsed("MSCCL_INSTANCES", &text, count, warn),
+                threads: parsed("MSCCL_THREADS", &text, count, warn),
+                ..Wish::default()
             },
             place: parsed("MSCCL_DEVICE", &text, place, warn),
         }

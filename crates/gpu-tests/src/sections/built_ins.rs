@@ -21,13 +21,13 @@ pub const SECTION: Section = Section {
 };
 
 /// Numbers of instances.
-const INSTANCES: [u32; 4] = [1, 3, 2, 8];
+const INSTANCES: [u32; 4] = [3, 1, 2, 8];
 
 fn run(bench: &Bench, tally: &mut Tally) {
     let oracle = Oracle::new(bench.ranks, &[]);
     for name in names(&oracle, bench.ranks) {
         for protocol in Protocol::ALL {
-            for &instances in bench.some(&INSTANCES, 2) {
+            for &instances in bench.some(&INSTANCES, 1) {
                 force(bench, &oracle, &name, protocol, instances, tally);
             }
         }

@@ -117,6 +117,7 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
         algorithm: reader.text(&variable::ALGO),
         protocol: reader.parse(&variable::PROTO, |text| text.parse::<Protocol>().ok()),
         instances: reader.count(&variable::INSTANCES),
+        threads: reader.count(&variable::THREADS),
     }
 }
 

@@ -40,6 +40,8 @@ variables! {
         "Uses this protocol where it can be used."
     INSTANCES "MSCCL_INSTANCES" "a number from 1 on" "by measurement"
         "Uses that many instances of the algorithm where the GPU has room for them."
+    THREADS "MSCCL_THREADS" "a number from 1 on" "by measurement"
+        "Uses that many threads in a block, rounded up to whole warps, as far as kernels allow."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."
