@@ -40,17 +40,32 @@ fn plain(name: &str) -> String {
     name.replace(['_', '-'], "").to_lowercase()
 }
 
-/// What a caller of `kind` wants whose root, if it has one, is `root`; nobody calls custom ones.
-pub fn wanted(kind: &Kind, root: Rank) -> Option<Wanted> {
+/// `kind` with that root, if it has one.
+pub fn with_root(kind: Kind, root: Rank) -> Kind {
     match kind {
+        Kind::Broadcast { root: _ } => Kind::Broadcast { root },
+        Kind::Reduce { root: _ } => Kind::Reduce { root },
+        Kind::Gather { root: _ } => Kind::Gather { root },
+        Kind::Scatter { root: _ } => Kind::Scatter { root },
+        Kind::AllReduce
+        | Kind::AllGather
+        | Kind::ReduceScatter
+        | Kind::AllToAll
+        | Kind::Custom(_) => kind,
+    }
+}
+
+/// What a caller of `kind` wants; no call of the library means a custom one.
+pub fn wanted(kind: &Kind) -> Option<Wanted> {
+    match *kind {
         Kind::AllReduce => Some(Wanted::AllReduce),
         Kind::AllGather => Some(Wanted::AllGather),
         Kind::ReduceScatter => Some(Wanted::ReduceScatter),
         Kind::AllToAll => Some(Wanted::AllToAll),
-        Kind::Broadcast { root: _ } => Some(Wanted::Broadcast(root)),
-        Kind::Reduce { root: _ } => Some(Wanted::Reduce(root)),
-        Kind::Gather { root: _ } => Some(Wanted::Gather(root)),
-        Kind::Scatter { root: _ } => Some(Wanted::Scatter(root)),
+        Kind::Broadcast { root } => Some(Wanted::Broadcast(root)),
+        Kind::Reduce { root } => Some(Wanted::Reduce(root)),
+        Kind::Gather { root } => Some(Wanted::Gather(root)),
+        Kind::Scatter { root } => Some(Wanted::Scatter(root)),
         Kind::Custom(_) => None,
     }
 }

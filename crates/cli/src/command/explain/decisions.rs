@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use msccl_collective::Kind;
+use msccl_collective::{Collective, Kind};
 use msccl_runtime::Service;
 
 use super::{Explained, Library};
@@ -14,7 +14,7 @@ const POWERS: RangeInclusive<u32> = 10..=30;
 /// What serves some sizes that follow one another.
 pub struct Decision {
     /// Of which collective.
-    pub collective: String,
+    pub collective: Collective,
     /// The smallest of these sizes.
     pub from: ByteSize,
     /// The largest of them.
@@ -64,7 +64,7 @@ impl Decision {
             loaded: alternative.loaded,
             service,
         });
-        let collective = explained.collective.name().to_owned();
+        let collective = explained.collective.clone();
         Self { collective, from: size, to: size, choice }
     }
 

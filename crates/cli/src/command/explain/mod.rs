@@ -1,7 +1,8 @@
 //! `msccl explain`: which algorithm would serve a call, and why not another.
 
 mod decisions;
-mod report;
+mod human;
+mod json;
 
 use std::sync::Arc;
 
@@ -20,39 +21,25 @@ use crate::size::ByteSize;
 
 /// Explains one call, or the calls of all sizes.
 pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
-    let Words { kinds, size, files } = Words::of(&args.words)?;
+    let Words { kinds, size, mut files } = Words::of(args)?;
     let environment = Environment::read(&environment::lookup, &mut |warning| output.warn(warning));
     let Environment { files: named, wish, place } = environment;
-    if args.root >= args.ranks {
-        let (root, last) = (args.root, args.ranks - 1);
-        return Err(Failure::new(format!("there is no root {root}; ranks are 0 to {last}")));
-    }
-    let files: Vec<_> = files.into_iter().chain(named).collect();
+    files.extend(named);
     let progress = Progress::start("proving", output.is_quiet());
+    let shape = Shape { ranks: args.ranks, per_node: args.ranks };
     let library = Library {
-        registry: Arc::new(registry(args.ranks, &files)),
+        registry: Arc::new(Registry::new(shape, &files)),
         wish,
         place: args.device.or(place).unwrap_or(PlaceName::Cuda),
         terms: Terms::of(args),
     };
-    let answer = match (size, kinds.as_slice()) {
-        (Some(size), [kind]) => Answer::Call(library.call(kind, size)),
-        (Some(_), _) => {
-            let text = "a size alone says too little; name a collective, such as allreduce";
-            return Err(Failure::new(text));
-        }
-        (None, kinds) => Answer::Table(decisions::of(&library, kinds)),
-    };
+    let answer = library.answer(&kinds, size)?;
     drop(progress);
     match args.report.format {
-        Format::Human => report::print(&library, &answer, output),
-        Format::Json => output.json(&report::to_json(&library, &answer)),
+        Format::Human => human::print(&library, &answer, output),
+        Format::Json => output.json(&json::to_json(&library, &answer)),
     }
     Ok(exit(&library, &files))
-}
-
-fn registry(ranks: u32, files: &[File]) -> Registry {
-    Registry::new(Shape { ranks, per_node: ranks }, files)
 }
 
 /// Of the files, not of the answer: there always is one.
@@ -74,9 +61,9 @@ struct Words {
 }
 
 impl Words {
-    fn of(words: &[Word]) -> Result<Self> {
+    fn of(args: &ExplainArgs) -> Result<Self> {
         let (mut kinds, mut sizes, mut files) = (Vec::new(), Vec::new(), Vec::new());
-        for word in words {
+        for word in &args.words {
             match word {
                 Word::Collective(kind) => kinds.push(kind.clone()),
                 Word::Size(size) => sizes.push(*size),
@@ -90,6 +77,12 @@ impl Words {
         if kinds.is_empty() {
             kinds = collective::all().collect();
         }
+        let root = Rank(args.root);
+        if args.root >= args.ranks {
+            let last = Rank(args.ranks - 1);
+            return Err(Failure::new(format!("there is no root {root}; ranks are r0 to {last}")));
+        }
+        let kinds = kinds.into_iter().map(|kind| collective::with_root(kind, root)).collect();
         Ok(Self { kinds, size: sizes.pop(), files })
     }
 }
@@ -137,14 +130,26 @@ impl Library {
         self.registry.shape().ranks
     }
 
+    /// What was asked for; without a size, all of them.
+    fn answer(&self, kinds: &[Kind], size: Option<ByteSize>) -> Result<Answer> {
+        match (size, kinds) {
+            (Some(size), [kind]) => Ok(Answer::Call(self.call(kind, size))),
+            (Some(_), _) => {
+                let text = "a size alone says too little; name a collective, such as allreduce";
+                Err(Failure::new(text))
+            }
+            (None, kinds) => Ok(Answer::Table(decisions::of(self, kinds))),
+        }
+    }
+
     /// What could serve a call of `kind` whose larger buffer has `size`, rounded up to whole elements.
     fn call(&self, kind: &Kind, size: ByteSize) -> Explained {
-        let Terms { in_place, data_type, reduction, root } = self.terms;
+        let Terms { in_place, data_type, reduction, root: _ } = self.terms;
         let collective = Collective { kind: kind.clone(), ranks: self.ranks(), chunks: 1 };
         let blocks = u64::from(collective.loop_chunks());
         let element_bytes = blocks * data_type.size_bytes() as u64;
         let count = size.0.div_ceil(element_bytes);
-        let question = collective::wanted(kind, root).map(|wanted| Question {
+        let question = collective::wanted(kind).map(|wanted| Question {
             wanted,
             in_place,
             data_type,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::{Collective, DataType, Reduction};
 use msccl_ir::Algorithm;
-use msccl_runtime::host::{self, Checked, Executor, Fault, Report, Trial, Workers};
+use msccl_runtime::host::{self, Checked, Executor, Report, Trial, Workers};
 
 use crate::args::RunArgs;
 use crate::size::ByteSize;
@@ -46,8 +46,8 @@ pub struct Call {
 pub struct Row {
     /// The call.
     pub call: Call,
-    /// What it gave.
-    pub outcome: Result<Timing, Fault>,
+    /// What it gave, or why nothing.
+    pub outcome: Result<Timing, String>,
 }
 
 /// What a call that went well gave.
@@ -59,14 +59,51 @@ pub struct Timing {
     pub median_us: f64,
     /// How often the call was made.
     pub runs: usize,
-    /// How often the program ran in each, each time on another slice of the chunks.
-    pub rounds: usize,
-    /// Messages over links.
-    pub messages: u64,
-    /// Threads that ran it.
-    pub workers: usize,
+    /// What each took to run, as far as is known.
+    pub effort: Effort,
     /// Output elements compared with the reference.
     pub compared: usize,
+}
+
+/// What it takes to run a call, as far as whoever runs it tells.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Effort {
+    /// How often the program ran, each time on another slice of the chunks.
+    pub rounds: Option<usize>,
+    /// Messages over links.
+    pub messages: Option<u64>,
+    /// Threads that ran it.
+    pub workers: Option<usize>,
+}
+
+/// One run, without its outputs.
+pub struct Run {
+    /// From the start of the first thread block to the end of the last, in µs.
+    pub elapsed_us: f64,
+    /// What it took.
+    pub effort: Effort,
+    /// Output elements compared with the reference.
+    pub compared: usize,
+}
+
+/// Runs an algorithm.
+pub trait Machine {
+    /// Makes a call and compares its result with the reference.
+    ///
+    /// # Errors
+    ///
+    /// It is not served, does not end, or gives a wrong result: in words.
+    fn run(&mut self, trial: &Trial) -> Result<Run, String>;
+}
+
+impl Machine for Executor {
+    fn run(&mut self, trial: &Trial) -> Result<Run, String> {
+        let checked = host::check(self, trial).map_err(|fault| fault.to_string())?;
+        let Checked { report, compared } = checked;
+        let Report { outputs: _, elapsed_us, messages, message_bytes: _, rounds, workers } = report;
+        let (rounds, messages, workers) = (Some(rounds), Some(messages), Some(workers));
+        Ok(Run { elapsed_us, effort: Effort { rounds, messages, workers }, compared })
+    }
 }
 
 impl Plan {
@@ -99,6 +136,18 @@ impl Plan {
             timeout: args.timeout,
         })
     }
+
+    fn trial(&self, call: Call, iteration: u32) -> Trial {
+        Trial {
+            data_type: self.data_type,
+            reduction: self.reduction,
+            count: usize::try_from(call.count).unwrap_or(usize::MAX),
+            in_place: self.in_place,
+            seed: u64::from(iteration),
+            workers: self.workers,
+            timeout: Some(self.timeout),
+        }
+    }
 }
 
 /// Blocks in the larger buffer of a call.
@@ -116,12 +165,12 @@ fn usual_sizes(algorithm: &Algorithm) -> impl Iterator<Item = u64> + use<> {
 }
 
 /// Makes one call as often as planned.
-pub fn measure(executor: &Executor, plan: &Plan, call: Call) -> Row {
+pub fn measure(machine: &mut dyn Machine, plan: &Plan, call: Call) -> Row {
     let started = Instant::now();
     let mut runs = Vec::new();
     for iteration in 0..plan.iterations.unwrap_or(USUAL_ITERATIONS) {
-        match host::check(executor, &trial(plan, call, iteration)) {
-            Ok(checked) => runs.push(Run::of(checked)),
+        match machine.run(&plan.trial(call, iteration)) {
+            Ok(run) => runs.push(run),
             Err(fault) => return Row { call, outcome: Err(fault) },
         }
         if plan.iterations.is_none() && started.elapsed() > USUAL_BUDGET {
@@ -131,48 +180,16 @@ pub fn measure(executor: &Executor, plan: &Plan, call: Call) -> Row {
     Row { call, outcome: Ok(Timing::of(&runs)) }
 }
 
-fn trial(plan: &Plan, call: Call, iteration: u32) -> Trial {
-    Trial {
-        data_type: plan.data_type,
-        reduction: plan.reduction,
-        count: usize::try_from(call.count).unwrap_or(usize::MAX),
-        in_place: plan.in_place,
-        seed: u64::from(iteration),
-        workers: plan.workers,
-        timeout: Some(plan.timeout),
-    }
-}
-
-/// What is kept of one run: not its outputs.
-struct Run {
-    elapsed_us: f64,
-    rounds: usize,
-    messages: u64,
-    workers: usize,
-    compared: usize,
-}
-
-impl Run {
-    fn of(checked: Checked) -> Self {
-        let Checked { report, compared } = checked;
-        let Report { outputs: _, elapsed_us, messages, message_bytes: _, rounds, workers } = report;
-        Self { elapsed_us, rounds, messages, workers, compared }
-    }
-}
-
 impl Timing {
     /// The summary of at least one run.
     fn of(runs: &[Run]) -> Self {
         let mut times: Vec<f64> = runs.iter().map(|run| run.elapsed_us).collect();
         times.sort_by(f64::total_cmp);
-        let last = runs.last();
         Self {
             min_us: times.first().copied().unwrap_or(0.0),
             median_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
             runs: runs.len(),
-            rounds: last.map_or(0, |run| run.rounds),
-            messages: last.map_or(0, |run| run.messages),
-            workers: last.map_or(0, |run| run.workers),
+            effort: runs.last().map_or_else(Effort::default, |run| run.effort),
             compared: runs.iter().map(|run| run.compared).sum(),
         }
     }

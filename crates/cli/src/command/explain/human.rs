@@ -1,0 +1,113 @@
+//! What `explain` says to people.
+
+use msccl_runtime::Alternative;
+
+use super::decisions::{Choice, Decision};
+use super::{Answer, Explained, Library, Terms};
+use crate::args::PlaceName;
+use crate::output::{Output, Paint};
+use crate::table::{Align, Table};
+use crate::verdict::human::{counted, subject};
+
+/// Prints what was loaded and refused, then the answer.
+pub fn print(library: &Library, answer: &Answer, output: &mut Output) {
+    for refused in library.registry.refused() {
+        let word = output.paint(Paint::Bad, "refused");
+        output.line(format_args!("{word}  {}: {}", refused.name, refused.reason));
+    }
+    for entry in library.registry.loaded() {
+        let word = output.paint(Paint::Good, "loaded");
+        let subject = subject(entry.verified.algorithm());
+        output.line(format_args!("{word}   {}: {subject}", entry.name));
+    }
+    match answer {
+        Answer::Call(explained) => print_call(library, explained, output),
+        Answer::Table(decisions) => print_table(library, decisions, output),
+    }
+}
+
+fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
+    let Explained { collective, count, size, alternatives } = explained;
+    let terms = terms(library, collective.reduces(), collective.root().is_some());
+    let elements = counted(*count, "element");
+    output.line(format_args!("{} of {size}, {elements} a block: {terms}", collective.name()));
+    let chosen = explained.served().map(|(chosen, _)| chosen);
+    let mut table =
+        Table::new(&[("", Align::Left), ("algorithm", Align::Left), ("how, or why not", Align::Left)]);
+    for alternative in alternatives {
+        let word = word(alternative, chosen);
+        table.row([word.to_owned(), title(&alternative.name, alternative.loaded), how(alternative)]);
+    }
+    let rows = [None].into_iter().chain(alternatives.iter().map(Some));
+    for (line, row) in table.lines().into_iter().zip(rows) {
+        let line = format!("  {line}");
+        let line = match row {
+            None => output.paint(Paint::Dim, line),
+            Some(row) if chosen == Some(row) => output.paint(Paint::Good, line),
+            Some(_) => line,
+        };
+        output.line(line);
+    }
+}
+
+/// What becomes of an alternative.
+fn word(alternative: &Alternative, chosen: Option<&Alternative>) -> &'static str {
+    match &alternative.verdict {
+        Ok(_) if chosen == Some(alternative) => "serves",
+        Ok(_) => "could",
+        Err(_) => "cannot",
+    }
+}
+
+fn title(name: &str, loaded: bool) -> String {
+    let note = if loaded { " (loaded)" } else { "" };
+    format!("{name}{note}")
+}
+
+fn how(alternative: &Alternative) -> String {
+    match &alternative.verdict {
+        Ok(service) => format!("{service}, rounds: {}", service.rounds),
+        Err(reason) => reason.clone(),
+    }
+}
+
+/// `sum of f32, out of place, 8 ranks with a GPU like the H200 each`.
+fn terms(library: &Library, reduces: bool, rooted: bool) -> String {
+    let Terms { in_place, data_type, reduction, root } = &library.terms;
+    let reduction = if reduces { format!("{reduction} of ") } else { String::new() };
+    let root = if rooted { format!(", root {root}") } else { String::new() };
+    let placement = if *in_place { "in place" } else { "out of place" };
+    let ranks = counted(library.ranks().into(), "rank");
+    let place = match library.place {
+        PlaceName::Cuda => "with a GPU like the H200 each",
+        PlaceName::Host => "on host threads",
+    };
+    format!("{reduction}{data_type}{root}, {placement}, {ranks} {place}")
+}
+
+fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
+    let reduces = decisions.iter().any(|decision| decision.collective.reduces());
+    let rooted = decisions.iter().any(|decision| decision.collective.root().is_some());
+    output.line(format_args!("powers of two: {}", terms(library, reduces, rooted)));
+    let mut table = Table::new(&[
+        ("collective", Align::Left),
+        ("from", Align::Right),
+        ("to", Align::Right),
+        ("algorithm", Align::Left),
+        ("how", Align::Left),
+    ]);
+    for Decision { collective, from, to, choice } in decisions {
+        let (algorithm, how) = match choice {
+            Some(Choice { algorithm, loaded, service }) => {
+                (title(algorithm, *loaded), service.to_string())
+            }
+            None => ("nothing".to_owned(), String::new()),
+        };
+        let name = collective.name().to_owned();
+        table.row([name, from.to_string(), to.to_string(), algorithm, how]);
+    }
+    for (index, line) in table.lines().into_iter().enumerate() {
+        let line = format!("  {line}");
+        output.line(if index == 0 { output.paint(Paint::Dim, line) } else { line });
+    }
+}

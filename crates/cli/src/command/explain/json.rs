@@ -1,0 +1,158 @@
+//! What `explain` says to programs.
+
+use msccl_runtime::{Alternative, Service};
+use serde::Serialize;
+
+use super::decisions::{Choice, Decision};
+use super::{Answer, Explained, Library, Terms};
+use crate::args::PlaceName;
+
+/// The whole answer, for programs.
+#[derive(Serialize)]
+pub struct ExplainJson<'a> {
+    ranks: u32,
+    device: &'static str,
+    data_type: &'static str,
+    reduction: &'static str,
+    root: u32,
+    in_place: bool,
+    loaded: Vec<&'a str>,
+    refused: Vec<RefusedJson<'a>>,
+    #[serde(flatten)]
+    answer: AnswerJson<'a>,
+}
+
+#[derive(Serialize)]
+struct RefusedJson<'a> {
+    file: &'a str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnswerJson<'a> {
+    Call {
+        collective: &'a str,
+        bytes: u64,
+        count: u64,
+        served_by: Option<&'a str>,
+        alternatives: Vec<AlternativeJson<'a>>,
+    },
+    Table {
+        decisions: Vec<DecisionJson<'a>>,
+    },
+}
+
+#[derive(Serialize)]
+struct AlternativeJson<'a> {
+    algorithm: &'a str,
+    loaded: bool,
+    serves: bool,
+    #[serde(flatten)]
+    service: Option<ServiceJson>,
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct DecisionJson<'a> {
+    collective: &'a str,
+    from_bytes: u64,
+    to_bytes: u64,
+    #[serde(flatten)]
+    choice: Option<ChoiceJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ChoiceJson<'a> {
+    algorithm: &'a str,
+    loaded: bool,
+    #[serde(flatten)]
+    service: ServiceJson,
+}
+
+#[derive(Serialize)]
+struct ServiceJson {
+    protocol: &'static str,
+    instances: u32,
+    thread_blocks: u32,
+    threads: u32,
+    rounds: u32,
+}
+
+/// The whole answer, for programs.
+pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> {
+    let Terms { in_place, data_type, reduction, root } = &library.terms;
+    let registry = &library.registry;
+    let refused = registry.refused().iter();
+    ExplainJson {
+        ranks: library.ranks(),
+        device: match library.place {
+            PlaceName::Cuda => "cuda",
+            PlaceName::Host => "host",
+        },
+        data_type: data_type.name(),
+        reduction: reduction.name(),
+        root: root.0,
+        in_place: *in_place,
+        loaded: registry.loaded().iter().map(|entry| entry.name.as_str()).collect(),
+        refused: refused.map(|of| RefusedJson { file: &of.name, reason: &of.reason }).collect(),
+        answer: match answer {
+            Answer::Call(explained) => AnswerJson::of(explained),
+            Answer::Table(decisions) => {
+                AnswerJson::Table { decisions: decisions.iter().map(DecisionJson::of).collect() }
+            }
+        },
+    }
+}
+
+impl<'a> AnswerJson<'a> {
+    fn of(explained: &'a Explained) -> Self {
+        let Explained { collective, count, size, alternatives } = explained;
+        AnswerJson::Call {
+            collective: collective.name(),
+            bytes: size.0,
+            count: *count,
+            served_by: explained.served().map(|(chosen, _)| chosen.name.as_str()),
+            alternatives: alternatives.iter().map(AlternativeJson::of).collect(),
+        }
+    }
+}
+
+impl<'a> AlternativeJson<'a> {
+    fn of(alternative: &'a Alternative) -> Self {
+        let Alternative { name, loaded, verdict } = alternative;
+        Self {
+            algorithm: name,
+            loaded: *loaded,
+            serves: verdict.is_ok(),
+            service: verdict.as_ref().ok().map(ServiceJson::of),
+            reason: verdict.as_ref().err().map(String::as_str),
+        }
+    }
+}
+
+impl<'a> DecisionJson<'a> {
+    fn of(decision: &'a Decision) -> Self {
+        let Decision { collective, from, to, choice } = decision;
+        Self {
+            collective: collective.name(),
+            from_bytes: from.0,
+            to_bytes: to.0,
+            choice: choice.as_ref().map(ChoiceJson::of),
+        }
+    }
+}
+
+impl<'a> ChoiceJson<'a> {
+    fn of(choice: &'a Choice) -> Self {
+        let Choice { algorithm, loaded, service } = choice;
+        Self { algorithm, loaded: *loaded, service: ServiceJson::of(service) }
+    }
+}
+
+impl ServiceJson {
+    fn of(service: &Service) -> Self {
+        let Service { protocol, instances, thread_blocks, threads, rounds } = *service;
+        Self { protocol: protocol.name(), instances, thread_blocks, threads, rounds }
+    }
+}
