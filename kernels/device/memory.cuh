@@ -115,7 +115,7 @@ __device__ inline void put_element(Pack<WORDS>& pack, int at, u64 bits) {
 
 // Not inlined: this is the path of odd ends and odd addresses.
 template <int BYTES, int WORDS>
-__device__ __forceinline__ Pack<WORDS> load_piecewise(u64 address, u32 offset, u32 limit) {
+__device__ __noinline__ Pack<WORDS> load_piecewise(u64 address, u32 offset, u32 limit) {
     Pack<WORDS> pack{};
 #pragma unroll
     for (int at = 0; at < 4 * WORDS / BYTES; ++at) {
@@ -126,7 +126,7 @@ __device__ __forceinline__ Pack<WORDS> load_piecewise(u64 address, u32 offset, u
 }
 
 template <int BYTES, int WORDS>
-__device__ __forceinline__ void store_piecewise(u64 address, u32 offset, u32 limit, Pack<WORDS> pack) {
+__device__ __noinline__ void store_piecewise(u64 address, u32 offset, u32 limit, Pack<WORDS> pack) {
 #pragma unroll
     for (int at = 0; at < 4 * WORDS / BYTES; ++at) {
         u32 start = offset + at * BYTES;

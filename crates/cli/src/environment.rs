@@ -72,7 +72,8 @@ fn parsed<T>(
 
 /// The file at `path`, read.
 pub fn file(path: &str) -> File {
-    File { name: path.to_owned(), content: input::bytes(path) }
+    let name = if path == input::STDIN { input::STDIN_NAME } else { path };
+    File { name: name.to_owned(), content: input::bytes(path) }
 }
 
 /// The algorithms in `folder`, in order of their names.

@@ -12,10 +12,13 @@ pub const MAX_FILE_BYTES: u64 = 1 << 30;
 /// The path that means standard input.
 pub const STDIN: &str = "-";
 
+/// What messages call it.
+pub const STDIN_NAME: &str = "<stdin>";
+
 /// A file's text, and the name under which messages show it.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The path as given, or `<stdin>`.
+    /// The path as given, or [`STDIN_NAME`].
     pub name: String,
     /// The text, without byte order mark.
     pub text: String,
@@ -39,7 +42,7 @@ impl Input {
     pub fn read(path: &str) -> Result<Self> {
         if path == STDIN {
             let bytes = read_bytes("standard input", io::stdin().lock())?;
-            return Self::decode("<stdin>", bytes);
+            return Self::decode(STDIN_NAME, bytes);
         }
         let file =
             open(path).map_err(|reason| Failure::new(format!("cannot read {path}: {reason}")))?;

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use msccl_collective::Placement;
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
 use msccl_syntax::SourceMap;
-use msccl_verify::verify;
+use msccl_verify::{Refusal, Verified, verify};
 
 use crate::{Entry, Fingerprint, Shape};
 
@@ -50,7 +51,7 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<Entry, Refused> {
         let found = shape.ranks;
         return Err(refuse(format!("it is for {ranks} ranks, and the communicator has {found}")));
     }
-    let verified = verify(algorithm, &Target::native()).map_err(|refusal| {
+    let verified = prove(algorithm).map_err(|refusal| {
         refuse(refusal.faults.first().map(ToString::to_string).unwrap_or_default())
     })?;
     Ok(Entry {
@@ -59,6 +60,19 @@ pub(crate) fn load(file: &File, shape: Shape) -> Result<Entry, Refused> {
         fingerprint: Fingerprint::of(verified.algorithm()),
         verified: Arc::new(verified),
     })
+}
+
+/// The proof of `algorithm`. Where the collective has a root, only that knows whether a call is in place, so
+/// an algorithm that says less is tried for both placements first.
+fn prove(algorithm: Algorithm) -> Result<Verified, Box<Refusal>> {
+    let target = Target::native();
+    if algorithm.collective.root().is_some() && algorithm.placement != Placement::Both {
+        let both = Algorithm { placement: Placement::Both, ..algorithm.clone() };
+        if let Ok(verified) = verify(both, &target) {
+            return Ok(verified);
+        }
+    }
+    verify(algorithm, &target)
 }
 
 /// The algorithm in `bytes`, whatever its form.

@@ -18,7 +18,8 @@ pub use bench::{BenchArgs, NamedPath, Scoped};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use values::{
-    ColorChoice, DialectName, Drawing, Emit, Format, PlaceName, Picture, PlacementName, RunDevice, Stage, TargetName,
+    ColorChoice, DialectName, Drawing, Emit, Format, Picture, PlaceName, PlacementName, RunDevice,
+    Stage, TargetName,
 };
 
 use crate::size::{ByteSize, SizeSpan};
@@ -167,7 +168,7 @@ pub struct RunArgs {
     /// Runs of each size [default: 10, or as many as fit into a second]
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: Option<u32>,
-    /// What runs it
+    /// What runs it; on GPUs --protocol and --instances are followed where they can be
     #[arg(long, default_value = "host")]
     pub device: RunDevice,
     /// The GPUs to use, by number, in the order in which ranks are dealt to them [default: all]

@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod compile;
+mod explain;
 mod fmt;
 mod list;
 mod malformed;
@@ -49,9 +50,20 @@ pub fn msccl(args: &[&str]) -> Ran {
 
 /// Runs the command with `stdin` as standard input.
 pub fn msccl_reading(args: &[&str], stdin: &[u8]) -> Ran {
+    msccl_with(&[], args, stdin)
+}
+
+/// Runs the command with these variables and none of ours beside them.
+pub fn msccl_with(variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_msccl"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     command.args(args).current_dir(root).env_remove("NO_COLOR");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("MSCCL_") {
+            command.env_remove(name);
+        }
+    }
+    command.envs(variables.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     // The command may end without reading it.

@@ -59,3 +59,62 @@ fn absurd_sizes_are_told() {
         "more than 1 TiB",
     );
 }
+
+#[test]
+fn a_communicator_gives_the_same_results() {
+    let programs = ["allreduce/two_shot", "allgather/ring", "reducescatter/direct", "gather/tree"];
+    for program in programs {
+        for placement in ["in", "out"] {
+            let file = format!("dsl-examples/{program}.msccl");
+            let wishes = ["--instances", "2", "--protocol", "LL"];
+            let terms = ["--count", "0,13,1001", "--type", "f16", "--placement", placement];
+            let args =
+                [&["run", &file, "--device", "ranks", "-n", "2"], &wishes[..], &terms].concat();
+            let ran = msccl(&args);
+            assert_eq!(ran.code, 0, "{args:?}: {ran}");
+            assert!(ran.stdout.contains("ranks, r0 on host threads"), "{ran}");
+        }
+    }
+}
+
+#[test]
+fn custom_collectives_and_finished_algorithms_run_on_communicators() {
+    let custom = "dsl-examples/custom/halo.msccl";
+    let ran = msccl(&["run", custom, "--device", "ranks", "--format", "json", "-n", "1"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let report = ran.json();
+    assert_eq!((&report["device"], &report["correct"]), (&"ranks".into(), &true.into()));
+    assert!(report["runs"][0]["compared"].as_u64() > Some(0), "{ran}");
+    let xml = crate::exchange_xml(2);
+    let ran = msccl_reading(&["run", "--device", "ranks", "-n", "1", "-"], xml.as_bytes());
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("on native Simple links"), "{ran}");
+}
+
+#[test]
+fn sizes_that_an_algorithm_does_not_serve_are_told_on_communicators() {
+    let program = RING.replace(" in place", " in place bytes 0..100");
+    let args = ["run", "--device", "ranks", "-n", "1", "--size", "60,600", "-"];
+    let ran = msccl_reading(&args, program.as_bytes());
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(
+        ran.stdout.contains("\nwrong    ") && ran.stdout.contains("ring does not serve"),
+        "{ran}"
+    );
+}
+
+#[test]
+fn gpus_that_are_not_there_are_told() {
+    let ring = "dsl-examples/allreduce/ring.msccl";
+    let ran = msccl(&["run", ring, "--device", "cuda", "--gpus", "4000", "-n", "1"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    // On a machine without GPUs, and on one with some.
+    let without =
+        ran.stderr.contains("cannot run on GPUs: ") && ran.stderr.contains("--device host");
+    assert!(without || ran.stderr.contains("there is no GPU 4000"), "{ran}");
+    crate::check_refusal(&["run", ring, "--gpus", "0"], 2, "which only --device cuda uses");
+    let args = ["run", ring, "--device", "ranks", "--threads", "2"];
+    crate::check_refusal(&args, 2, "--threads is for --device host");
+    let args = ["run", ring, "--device", "ranks", "--target", "msccl"];
+    crate::check_refusal(&args, 2, "--target native, or none");
+}

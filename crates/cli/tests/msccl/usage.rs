@@ -26,8 +26,18 @@ fn wrong_options_exit_with_2() {
 fn help_and_version_exit_with_0() {
     let ran = msccl(&["--help"]);
     assert_eq!(ran.code, 0, "{ran}");
-    for word in ["compile", "verify", "run", "show", "fmt", "check", "list", "bench", "completions"]
-    {
+    for word in [
+        "compile",
+        "verify",
+        "run",
+        "show",
+        "fmt",
+        "check",
+        "list",
+        "explain",
+        "bench",
+        "completions",
+    ] {
         assert!(ran.stdout.contains(word), "{word}");
     }
     assert!(ran.stdout.contains("Exit codes: 0 proved or in order, 1 refused or wrong"));

@@ -4,6 +4,7 @@ use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 
 use msccl_collective::Reduction;
+use smallvec::SmallVec;
 
 use super::Communicator;
 use super::point_to_point::{self, Exchange, exchange_of};
@@ -23,6 +24,9 @@ pub struct Batch {
     pub calls: Vec<Call>,
 }
 
+/// Most submissions have few of anything; those allocate nothing.
+type Few<T> = SmallVec<[T; 4]>;
+
 /// Submits calls on any number of communicators at once; this is what a group of the NCCL C API is.
 /// Collectives of a communicator go in their order; its point-to-point calls go together, after them.
 ///
@@ -37,7 +41,7 @@ pub fn submit(batches: &[Batch]) -> Result<(), Error> {
         point_to_point::admit(&batch.calls, batch.communicator.rank())?;
     }
     let _turns = take_turns(batches);
-    let announced: Vec<Announced> = batches.iter().map(Batch::announce).collect();
+    let announced: Few<Announced> = batches.iter().map(Batch::announce).collect();
     let agreed =
         batches.iter().zip(&announced).try_for_each(|(batch, announced)| batch.agree(announced));
     if let Err(difference) = agreed {
@@ -66,8 +70,8 @@ struct Announced {
 }
 
 /// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
-fn take_turns(batches: &[Batch]) -> Vec<MutexGuard<'_, ()>> {
-    let mut inners: Vec<_> = batches.iter().map(|batch| &batch.communicator.inner).collect();
+fn take_turns(batches: &[Batch]) -> Few<MutexGuard<'_, ()>> {
+    let mut inners: Few<_> = batches.iter().map(|batch| &batch.communicator.inner).collect();
     inners.sort_by_key(|inner| std::sync::Arc::as_ptr(inner).addr());
     inners
         .into_iter()
@@ -93,7 +97,7 @@ impl Batch {
     fn announce(&self) -> Announced {
         let inner = &self.communicator.inner;
         let is_transfer = |call: &&Call| call.operation.wanted().is_none();
-        let transfers: Vec<Call> = self.calls.iter().filter(is_transfer).copied().collect();
+        let transfers: Few<Call> = self.calls.iter().filter(is_transfer).copied().collect();
         let numbers = self.calls.len() as u64 + u64::from(!transfers.is_empty());
         let first = inner.take_numbers(numbers);
         let (mut last_collective, mut collectives) = (None, 0);
@@ -125,7 +129,7 @@ impl Batch {
     }
 
     fn execute(&self, announced: &Announced) -> Result<(), Error> {
-        let mut streams: Vec<u64> = self.calls.iter().map(|call| call.stream).collect();
+        let mut streams: Few<u64> = self.calls.iter().map(|call| call.stream).collect();
         streams.sort_unstable();
         streams.dedup();
         let done = self.execute_in(&streams, announced);

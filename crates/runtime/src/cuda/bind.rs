@@ -4,12 +4,13 @@
 //! What was bound stays bound until the communicator ends, because a graph may hold it. How much
 //! that is depends on how many algorithms serve in how many ways, not on the number of calls.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer};
+use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer, PinnedBuffer};
 use msccl_plan::launch::{self, Launch};
 use msccl_registry::Fingerprint;
+use rustc_hash::FxHashMap;
 
 use crate::engine::{Prepared, Waiting};
 use crate::error::Error;
@@ -22,7 +23,7 @@ pub(super) struct Bound {
     /// What every launch of it is told.
     pub launch: Launch,
     /// Keeps the words.
-    _words: DeviceBuffer,
+    _words: Words,
 }
 
 impl Bound {
@@ -32,14 +33,49 @@ impl Bound {
     }
 }
 
+/// The words of a plan, where kernels find them.
+enum Words {
+    Device(DeviceBuffer),
+    Host(PinnedBuffer),
+}
+
+impl Words {
+    /// In the memory of the GPU. A copy may wait behind a kernel of another rank on the same GPU, which
+    /// may be waiting for this rank; so where ranks share one, the words stay on the host.
+    fn new(context: &Context, words: &[u32], sharing: bool) -> Result<Self, Error> {
+        if sharing {
+            let buffer = PinnedBuffer::new(context, size_of_val(words))?;
+            let places = buffer.words32().iter().zip(words);
+            places.for_each(|(to, word)| to.store(*word, Ordering::Relaxed));
+            return Ok(Self::Host(buffer));
+        }
+        let bytes: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let buffer = DeviceBuffer::new(context, bytes.len())?;
+        buffer.span().write(&bytes)?;
+        Ok(Self::Device(buffer))
+    }
+
+    fn address(&self) -> u64 {
+        match self {
+            Words::Device(buffer) => buffer.ptr().0,
+            Words::Host(buffer) => buffer.ptr().0,
+        }
+    }
+}
+
 /// Everything that is bound.
-#[derive(Default)]
 pub(super) struct Bindings {
-    known: HashMap<Fingerprint, Arc<Bound>>,
+    /// Whether ranks share a GPU.
+    sharing: bool,
+    known: FxHashMap<Fingerprint, Arc<Bound>>,
     in_order: Vec<Arc<Bound>>,
 }
 
 impl Bindings {
+    pub fn new(sharing: bool) -> Self {
+        Self { sharing, known: FxHashMap::default(), in_order: Vec::new() }
+    }
+
     /// The binding of `prepared`, made now if there is none yet. Needs no other rank, and waits for no
     /// kernel.
     pub fn bind(
@@ -52,15 +88,13 @@ impl Bindings {
         }
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
-        let words: Vec<_> = prepared.plan.words().iter().flat_map(|of| of.to_le_bytes()).collect();
-        let buffer = DeviceBuffer::new(context, words.len())?;
-        buffer.span().write(&words)?;
-        let launch = Launch { plan: buffer.ptr().0, ..Launch::default() };
+        let words = Words::new(context, prepared.plan.words(), self.sharing)?;
+        let launch = Launch { plan: words.address(), ..Launch::default() };
         let bound = Arc::new(Bound {
             number: self.in_order.len() as u32,
             prepared: prepared.clone(),
             launch: launch.with_plan(&prepared.plan),
-            _words: buffer,
+            _words: words,
         });
         self.known.insert(prepared.fingerprint, bound.clone());
         self.in_order.push(bound.clone());

@@ -4,7 +4,6 @@
 //! so everything is loaded at once, when the first communicator on a device is made, and kept as
 //! long as one is left.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use msccl_collective::{DataType, Protocol};
@@ -12,20 +11,21 @@ use msccl_gpu::{Context, Function, Image, Module};
 use msccl_kernels as kernels;
 use msccl_kernels::recipe::Architecture;
 use msccl_plan::launch;
+use rustc_hash::FxHashMap;
 
 use crate::error::{Error, ErrorKind};
 
 /// Every kernel, ready to be launched.
 pub(super) struct Kernels {
-    interpreters: HashMap<(Protocol, DataType), Function>,
-    scalers: HashMap<DataType, Function>,
+    interpreters: FxHashMap<(Protocol, DataType), Function>,
+    scalers: FxHashMap<DataType, Function>,
     exchange: Function,
     /// Threads that run on the device at once under any protocol.
     resident_threads: u32,
 }
 
 /// What is loaded, by device.
-static LOADED: Mutex<Option<HashMap<u32, Weak<Kernels>>>> = Mutex::new(None);
+static LOADED: Mutex<Option<FxHashMap<u32, Weak<Kernels>>>> = Mutex::new(None);
 
 impl Kernels {
     /// The kernels of `context`'s device.
@@ -42,7 +42,7 @@ impl Kernels {
     }
 
     fn load(context: &Context) -> Result<Self, Error> {
-        let mut interpreters = HashMap::new();
+        let mut interpreters = FxHashMap::default();
         let mut resident_threads = u32::MAX;
         for protocol in Protocol::ALL {
             let kind = module(protocol);

@@ -105,7 +105,7 @@ impl Rank {
             links,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
-            bindings: Mutex::default(),
+            bindings: Mutex::new(Bindings::new(common.sharing > 1)),
             state: Mutex::new(state),
         })
     }

@@ -11,7 +11,6 @@ mod candidate;
 mod explain;
 mod tuning;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +18,7 @@ use msccl_collective::{DataType, Protocol, Rank, Reduction};
 use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
+use rustc_hash::FxHashMap;
 
 use crate::communicator::Direct;
 use crate::engine::{Capacity, Prepared};
@@ -142,9 +142,9 @@ pub(crate) struct Selector {
 /// What was found out so far.
 #[derive(Default)]
 struct Known {
-    decisions: HashMap<Request, Arc<Decision>>,
-    prepared: HashMap<Fingerprint, Arc<Prepared>>,
-    needs: HashMap<Fingerprint, Needs>,
+    decisions: FxHashMap<Request, Arc<Decision>>,
+    prepared: FxHashMap<Fingerprint, Arc<Prepared>>,
+    needs: FxHashMap<Fingerprint, Needs>,
 }
 
 impl Selector {

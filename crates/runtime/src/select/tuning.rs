@@ -72,14 +72,10 @@ const REDUCE: &[Row] = &[
     (256 * KIB, "reduce/direct", Ll, 16, 512),
     (ANY, "reduce/chain", Simple, 64, 256),
 ];
-const GATHER: &[Row] = &[
-    (512 * KIB, "gather/direct", Ll, 8, 512),
-    (ANY, "gather/direct", Simple, 16, 512),
-];
-const SCATTER: &[Row] = &[
-    (512 * KIB, "scatter/direct", Ll, 8, 512),
-    (ANY, "scatter/direct", Simple, 16, 512),
-];
+const GATHER: &[Row] =
+    &[(512 * KIB, "gather/direct", Ll, 8, 512), (ANY, "gather/direct", Simple, 16, 512)];
+const SCATTER: &[Row] =
+    &[(512 * KIB, "scatter/direct", Ll, 8, 512), (ANY, "scatter/direct", Simple, 16, 512)];
 
 /// The ways that are best for calls of `bytes` bytes, best first.
 pub(super) fn ways(machine: Machine, wanted: Wanted, _ranks: u32, bytes: u64) -> Vec<Way> {

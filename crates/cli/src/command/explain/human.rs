@@ -32,11 +32,18 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
     let elements = counted(*count, "element");
     output.line(format_args!("{} of {size}, {elements} a block: {terms}", collective.name()));
     let chosen = explained.served().map(|(chosen, _)| chosen);
-    let mut table =
-        Table::new(&[("", Align::Left), ("algorithm", Align::Left), ("how, or why not", Align::Left)]);
+    let mut table = Table::new(&[
+        ("", Align::Left),
+        ("algorithm", Align::Left),
+        ("how, or why not", Align::Left),
+    ]);
     for alternative in alternatives {
         let word = word(alternative, chosen);
-        table.row([word.to_owned(), title(&alternative.name, alternative.loaded), how(alternative)]);
+        table.row([
+            word.to_owned(),
+            title(&alternative.name, alternative.loaded),
+            how(alternative),
+        ]);
     }
     let rows = [None].into_iter().chain(alternatives.iter().map(Some));
     for (line, row) in table.lines().into_iter().zip(rows) {

@@ -71,7 +71,8 @@ impl Words {
             }
         }
         if kinds.len() > 1 || sizes.len() > 1 {
-            let text = "more than one collective or size; name one of each, or leave it out for all";
+            let text =
+                "more than one collective or size; name one of each, or leave it out for all";
             return Err(Failure::new(text));
         }
         if kinds.is_empty() {

@@ -1,11 +1,13 @@
-//! `msccl run`: compile, prove, run on host threads, check the result, time it.
+//! `msccl run`: compile, prove, run on host threads or GPUs, check the result, time it.
 
 mod measure;
+mod ranks;
 mod report;
 
+use msccl_runtime::Wish;
 use msccl_runtime::host::Executor;
 
-use crate::args::{Format, RunArgs};
+use crate::args::{Format, LaunchArgs, RunArgs, RunDevice, TargetName};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -14,10 +16,13 @@ use crate::progress::Progress;
 use crate::subject;
 use crate::verdict::{self, Proved, Verdict};
 
-use measure::{Plan, Row};
+use measure::{Machine, Plan, Row};
+use ranks::{Places, Ranks};
+use report::Run;
 
 /// Runs the algorithm of the file at every size asked for, unless it is refused.
 pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
+    let places = places(args)?;
     let verdict = prove(args, output)?;
     if args.report.format == Format::Human {
         verdict.print(output);
@@ -29,31 +34,92 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
         return Ok(verdict.exit());
     };
     let plan = Plan::of(proved.verified.algorithm(), args).map_err(Failure::new)?;
-    let rows = execute(proved, &plan, output)?;
+    let run = match places {
+        None => on_threads(proved, plan, output),
+        Some(places) => on_ranks(&places, args, proved, plan, output),
+    }?;
     match args.report.format {
-        Format::Human => report::print(proved, &plan, &rows, output),
-        Format::Json => output.json(&report::to_json(&verdict, &plan, &rows)),
+        Format::Human => report::print(proved, &run, output),
+        Format::Json => output.json(&report::to_json(&verdict, &run)),
     }
-    Ok(if rows.iter().all(Row::is_right) { Exit::Success } else { Exit::Refused })
+    Ok(if run.is_right() { Exit::Success } else { Exit::Refused })
+}
+
+/// Where ranks of a communicator run; nothing if the executor runs them all. It is asked first, so
+/// that nobody waits for a proof to hear that there is no GPU.
+fn places(args: &RunArgs) -> Result<Option<Places>> {
+    let refuse = |text: &str| Err(Failure::new(text));
+    if args.device == RunDevice::Host {
+        return match args.gpus.as_slice() {
+            [] => Ok(None),
+            _ => refuse("--gpus names GPUs, which only --device cuda uses"),
+        };
+    }
+    if args.threads.is_some() {
+        return refuse("--threads is for --device host; elsewhere every rank has its own");
+    }
+    if !matches!(args.target, None | Some(TargetName::Native)) {
+        return refuse("our own runtime runs what is proved for it: --target native, or none");
+    }
+    match args.device {
+        RunDevice::Cuda => Places::gpus(&args.gpus).map(Some),
+        RunDevice::Host | RunDevice::Ranks => Ok(Some(Places::Host)),
+    }
 }
 
 fn prove(args: &RunArgs, output: &mut Output) -> Result<Verdict> {
     let progress = Progress::start(format!("compiling {}", args.file), output.is_quiet());
     let input = Input::read(&args.file)?;
     let mut warn = |warning| output.warn(warning);
-    let loaded = subject::load(input, &args.launch, args.target, &mut warn)?;
+    let (launch, target) = match args.device {
+        RunDevice::Host => (args.launch.clone(), args.target),
+        RunDevice::Cuda | RunDevice::Ranks => {
+            (without_wishes(&args.launch), Some(TargetName::Native))
+        }
+    };
+    let loaded = subject::load(input, &launch, target, &mut warn)?;
     progress.now(format!("proving {}", args.file));
     Ok(verdict::judge(loaded))
 }
 
-fn execute(proved: &Proved, plan: &Plan, output: &Output) -> Result<Vec<Row>> {
+/// What is asked of the compiler where protocol and instances are the runtime's affair.
+fn without_wishes(launch: &LaunchArgs) -> LaunchArgs {
+    LaunchArgs { protocol: None, instances: None, ..launch.clone() }
+}
+
+/// Runs the calls on the executor.
+fn on_threads(proved: &Proved, plan: Plan, output: &Output) -> Result<Run> {
     let progress = Progress::start("planning", output.is_quiet());
-    let executor = Executor::new(&proved.verified)
+    let mut executor = Executor::new(&proved.verified)
         .map_err(|error| Failure::new(format!("{}: cannot be planned: {error}", proved.file)))?;
-    let mut rows = Vec::with_capacity(plan.calls.len());
-    for call in &plan.calls {
-        progress.now(format!("running {}", call.size));
-        rows.push(measure::measure(&executor, plan, *call));
+    let rows = measured(&mut executor, &plan, &progress);
+    Ok(Run { plan, rows, device: RunDevice::Host, place: None })
+}
+
+/// Runs the calls on ranks of a communicator.
+fn on_ranks(
+    places: &Places,
+    args: &RunArgs,
+    proved: &Proved,
+    plan: Plan,
+    output: &mut Output,
+) -> Result<Run> {
+    let LaunchArgs { protocol, instances, .. } = args.launch;
+    let wish = Wish { protocol, instances, ..Wish::default() };
+    let progress = Progress::start("joining ranks", output.is_quiet());
+    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout)?;
+    let rows = measured(&mut ranks, &plan, &progress);
+    drop(progress);
+    for story in ranks.stories() {
+        output.note(story);
     }
-    Ok(rows)
+    Ok(Run { plan, rows, device: args.device, place: Some(ranks.place()) })
+}
+
+fn measured(machine: &mut dyn Machine, plan: &Plan, progress: &Progress) -> Vec<Row> {
+    let row = |call: &measure::Call| {
+        progress.now(format!("running {}", call.size));
+        measure::measure(machine, plan, *call)
+    };
+    plan.calls.iter().map(row).collect()
 }

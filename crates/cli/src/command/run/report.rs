@@ -3,7 +3,8 @@
 use msccl_simulate::timeline::{CostModel, text, timeline};
 use serde::Serialize;
 
-use super::measure::{Plan, Row, Timing};
+use super::measure::{Effort, Plan, Row, Timing};
+use crate::args::RunDevice;
 use crate::output::{Output, Paint};
 use crate::size::ByteSize;
 use crate::table::{Align, Table};
@@ -13,15 +14,34 @@ use crate::verdict::{Proved, Verdict, VerdictJson};
 /// Rows of the largest timeline that is shown unasked.
 const MOST_ROWS: usize = 16;
 
+/// Calls, and what they gave.
+pub struct Run {
+    /// What was asked for.
+    pub plan: Plan,
+    /// What it gave.
+    pub rows: Vec<Row>,
+    /// What ran it.
+    pub device: RunDevice,
+    /// Where the first rank of a communicator ran, for people.
+    pub place: Option<String>,
+}
+
+impl Run {
+    /// Whether every result was right.
+    pub fn is_right(&self) -> bool {
+        self.rows.iter().all(Row::is_right)
+    }
+}
+
 /// Prints what ran, the table, and a timeline of the first call.
-pub fn print(proved: &Proved, plan: &Plan, rows: &[Row], output: &mut Output) {
-    let done = rows.iter().all(Row::is_right);
-    let answer = if done {
+pub fn print(proved: &Proved, run: &Run, output: &mut Output) {
+    let Run { plan: _, rows, device, place: _ } = run;
+    let answer = if run.is_right() {
         output.paint(Paint::Good, "correct")
     } else {
         output.paint(Paint::Bad, "wrong  ")
     };
-    output.line(format_args!("{answer}  {}", setting(proved, plan, rows)));
+    output.line(format_args!("{answer}  {}", setting(proved, run)));
     output.detail("");
     let mut table = Table::new(&[
         ("size", Align::Right),
@@ -40,7 +60,7 @@ pub fn print(proved: &Proved, plan: &Plan, rows: &[Row], output: &mut Output) {
         let line = if index == 0 { output.paint(Paint::Dim, line) } else { line };
         output.detail(line);
     }
-    if let Some(row) = rows.first() {
+    if let (RunDevice::Host, Some(row)) = (device, rows.first()) {
         print_timeline(proved, row.call.size, output);
     }
 }
@@ -61,43 +81,58 @@ fn print_timeline(proved: &Proved, size: ByteSize, output: &mut Output) {
 }
 
 /// On what it ran, and what was compared.
-fn setting(proved: &Proved, plan: &Plan, rows: &[Row]) -> String {
-    let Plan { calls: _, data_type, reduction, in_place, .. } = plan;
+fn setting(proved: &Proved, run: &Run) -> String {
+    let Plan { data_type, reduction, in_place, .. } = &run.plan;
     let algorithm = proved.verified.algorithm();
-    let timings = || rows.iter().filter_map(|row| row.outcome.as_ref().ok());
-    let workers = timings().map(|timing| timing.workers).max().unwrap_or(0);
-    let workers = counted(workers as u64, "host thread");
     let placement = if *in_place { "in place" } else { "out of place" };
     let operation =
         if algorithm.collective.reduces() { format!("{reduction} of ") } else { String::new() };
-    let compared = timings().map(|timing| timing.compared as u64).sum();
+    let timings = run.rows.iter().filter_map(|row| row.outcome.as_ref().ok());
+    let compared = timings.map(|timing| timing.compared as u64).sum();
     let compared = counted(compared, "output element");
-    format!("{operation}{data_type}, {placement}, on {workers}; {compared} compared")
+    let runner = runner(run, algorithm.collective.ranks);
+    format!("{operation}{data_type}, {placement}, on {runner}; {compared} compared")
+}
+
+/// What ran it.
+fn runner(run: &Run, ranks: u32) -> String {
+    match &run.place {
+        Some(place) => format!("{}, r0 on {place}", counted(ranks.into(), "rank")),
+        None => {
+            let timings = run.rows.iter().filter_map(|row| row.outcome.as_ref().ok());
+            let workers = timings.filter_map(|timing| timing.effort.workers).max();
+            counted(workers.unwrap_or(0) as u64, "host thread")
+        }
+    }
 }
 
 fn cells(row: &Row) -> Vec<String> {
     let head = [row.call.size.to_string(), row.call.count.to_string()];
     let rest = match &row.outcome {
         Ok(timing) => {
-            let Timing { min_us, median_us, runs, rounds, messages, workers: _, compared: _ } =
-                timing;
-            let bandwidth = row.bandwidth_gb_s().map(|rate| format!("{rate:.3}"));
+            let Timing { min_us, median_us, runs, effort, compared: _ } = timing;
+            let Effort { rounds, messages, workers: _ } = effort;
             vec![
                 runs.to_string(),
-                rounds.to_string(),
-                messages.to_string(),
+                or_dash(rounds.map(|rounds| rounds.to_string())),
+                or_dash(messages.map(|messages| messages.to_string())),
                 duration(*min_us),
                 duration(*median_us),
-                bandwidth.unwrap_or_else(|| "-".to_owned()),
+                or_dash(row.bandwidth_gb_s().map(|rate| format!("{rate:.3}"))),
                 "ok".to_owned(),
             ]
         }
         Err(fault) => {
-            let missing = std::iter::repeat_n(String::from("-"), 6);
-            missing.chain([fault.to_string()]).collect()
+            let missing = std::iter::repeat_n(or_dash(None), 6);
+            missing.chain([fault.clone()]).collect()
         }
     };
     head.into_iter().chain(rest).collect()
+}
+
+/// A cell, or what stands where nothing is known.
+fn or_dash(cell: Option<String>) -> String {
+    cell.unwrap_or_else(|| "-".to_owned())
 }
 
 /// Microseconds in a unit that suits them.
@@ -114,6 +149,7 @@ fn duration(us: f64) -> String {
 pub struct RunJson<'a> {
     #[serde(flatten)]
     verdict: VerdictJson<'a>,
+    device: &'static str,
     correct: bool,
     runs: Vec<RowJson>,
 }
@@ -138,10 +174,16 @@ struct RowJson {
 }
 
 /// The whole report, for programs.
-pub fn to_json<'a>(verdict: &'a Verdict, plan: &Plan, rows: &[Row]) -> RunJson<'a> {
+pub fn to_json<'a>(verdict: &'a Verdict, run: &Run) -> RunJson<'a> {
+    let Run { plan, rows, device, place: _ } = run;
     RunJson {
         verdict: verdict.to_json(),
-        correct: rows.iter().all(Row::is_right),
+        device: match device {
+            RunDevice::Host => "host",
+            RunDevice::Cuda => "cuda",
+            RunDevice::Ranks => "ranks",
+        },
+        correct: run.is_right(),
         runs: rows.iter().map(|row| RowJson::of(plan, row)).collect(),
     }
 }
@@ -156,11 +198,11 @@ impl RowJson {
             reduction: plan.reduction.name(),
             in_place: plan.in_place,
             correct: row.is_right(),
-            error: row.outcome.as_ref().err().map(ToString::to_string),
+            error: row.outcome.as_ref().err().cloned(),
             runs: timing.map(|timing| timing.runs),
-            rounds: timing.map(|timing| timing.rounds),
-            messages: timing.map(|timing| timing.messages),
-            workers: timing.map(|timing| timing.workers),
+            rounds: timing.and_then(|timing| timing.effort.rounds),
+            messages: timing.and_then(|timing| timing.effort.messages),
+            workers: timing.and_then(|timing| timing.effort.workers),
             compared: timing.map(|timing| timing.compared),
             min_us: timing.map(|timing| timing.min_us),
             median_us: timing.map(|timing| timing.median_us),

@@ -1,0 +1,168 @@
+//! `msccl explain`.
+
+use serde_json::Value;
+
+use crate::{Ran, arg, check_refusal, file, msccl, msccl_reading, msccl_with};
+
+/// Serves calls of 4 KiB up to 1 MiB.
+const MINE: &str = "\
+algorithm mine(ranks N = 4) implements allreduce(chunks 1) bytes 4096..1048577 {
+    for r in 0..N { output@r = sum(q in 0..N: input@q) }
+}
+";
+
+/// Explains on the host, where no measurements decide, what `args` ask for.
+fn explained(args: &[&str]) -> Ran {
+    let args = [&["explain", "--device", "host", "--ranks", "4"], args].concat();
+    msccl_reading(&args, MINE.as_bytes())
+}
+
+#[test]
+fn a_call_has_one_answer_and_every_alternative() {
+    insta::assert_snapshot!(explained(&["allreduce", "64K", "-"]).stdout, @r"
+    loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
+    allreduce of 64 KiB, 16384 elements a block: sum of f32, out of place, 4 ranks on host threads
+              algorithm                     how, or why not
+      serves  <stdin> (loaded)              Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+      could   allreduce/ring                Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/double_binary_tree  Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot            Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_shot            Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+    ");
+    insta::assert_snapshot!(explained(&["allreduce", "1K", "-"]).stdout, @r"
+    loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
+    allreduce of 1 KiB, 256 elements a block: sum of f32, out of place, 4 ranks on host threads
+              algorithm                     how, or why not
+      cannot  <stdin> (loaded)              it is for 4096..=1048576 bytes, the call has 1024 bytes
+      serves  allreduce/ring                Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/double_binary_tree  Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot            Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_shot            Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
+    ");
+}
+
+#[test]
+fn the_table_has_a_row_wherever_the_decision_changes() {
+    insta::assert_snapshot!(explained(&["allreduce", "-"]).stdout, @r"
+    loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
+    powers of two: sum of f32, out of place, 4 ranks on host threads
+      collective   from     to  algorithm         how
+      allreduce   1 KiB  2 KiB  allreduce/ring    Simple, 1 × 1 thread blocks of 512 threads
+      allreduce   4 KiB  1 MiB  <stdin> (loaded)  Simple, 1 × 2 thread blocks of 512 threads
+      allreduce   2 MiB  1 GiB  allreduce/ring    Simple, 1 × 1 thread blocks of 512 threads
+    ");
+    insta::assert_snapshot!(explained(&[]).stdout, @r"
+    powers of two: sum of f32, root r0, out of place, 4 ranks on host threads
+      collective      from     to  algorithm           how
+      allreduce      1 KiB  1 GiB  allreduce/ring      Simple, 1 × 1 thread blocks of 512 threads
+      allgather      1 KiB  1 GiB  allgather/ring      Simple, 1 × 2 thread blocks of 512 threads
+      reducescatter  1 KiB  1 GiB  reducescatter/ring  Simple, 1 × 1 thread blocks of 512 threads
+      alltoall       1 KiB  1 GiB  alltoall/allpairs   Simple, 1 × 7 thread blocks of 512 threads
+      broadcast      1 KiB  1 GiB  broadcast/chain     Simple, 1 × 2 thread blocks of 512 threads
+      reduce         1 KiB  1 GiB  reduce/chain        Simple, 1 × 1 thread blocks of 512 threads
+      gather         1 KiB  1 GiB  gather/direct       Simple, 1 × 4 thread blocks of 512 threads
+      scatter        1 KiB  1 GiB  scatter/direct      Simple, 1 × 4 thread blocks of 512 threads
+    ");
+}
+
+/// On GPUs measurements decide, so that only the form of the table stays.
+#[test]
+fn the_table_covers_all_sizes_of_all_collectives() {
+    let ran = msccl(&["explain", "--format", "json"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let report = ran.json();
+    assert_eq!((&report["device"], &report["ranks"]), (&"cuda".into(), &8.into()));
+    let decisions = report["decisions"].as_array().unwrap();
+    let number = |decision: &Value, name: &str| decision[name].as_u64().unwrap();
+    let mut collectives = 0;
+    let mut next = 1 << 10;
+    for decision in decisions {
+        assert_eq!(number(decision, "from_bytes"), next, "{decision}");
+        let prefix = format!("{}/", decision["collective"].as_str().unwrap());
+        assert!(decision["algorithm"].as_str().unwrap().starts_with(&prefix), "{decision}");
+        assert!(number(decision, "instances") > 0, "{decision}");
+        next = 2 * number(decision, "to_bytes");
+        if next > 1 << 30 {
+            collectives += 1;
+            next = 1 << 10;
+        }
+    }
+    assert_eq!((collectives, next), (8, 1 << 10));
+}
+
+#[test]
+fn json_names_what_serves_and_why_the_others_do_not() {
+    let mine = file("explain/json.msccl", MINE);
+    let ask = |size: &str| {
+        explained(&["all_reduce_perf", size, "--op", "avg", "--format", "json", arg(&mine)]).json()
+    };
+    let report = ask("4095");
+    // Rounded up to whole elements.
+    assert_eq!((&report["bytes"], &report["count"]), (&4096.into(), &1024.into()));
+    assert_eq!(report["served_by"], arg(&mine));
+    assert_eq!(report["reduction"], "avg");
+    let report = ask("4092");
+    assert!(report["served_by"].as_str().unwrap().starts_with("allreduce/"), "{report}");
+    let first = &report["alternatives"][0];
+    assert_eq!((&first["loaded"], &first["serves"]), (&true.into(), &false.into()));
+    assert!(first["reason"].as_str().unwrap().contains("the call has 4092 bytes"), "{first}");
+}
+
+#[test]
+fn refused_files_are_told_and_exit_with_1() {
+    let broken = file("explain/broken.xml", "<algo/>");
+    let good = file("explain/good.msccl", MINE);
+    let ran = explained(&["allreduce", "64K", arg(&broken), arg(&good)]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stdout.contains(&format!("refused  {}: ", arg(&broken))), "{ran}");
+    assert!(ran.stdout.contains(&format!("serves  {} (loaded)", arg(&good))), "{ran}");
+    let missing = explained(&["allreduce", "64K", "no/such.xml"]);
+    assert_eq!(missing.code, 2, "{missing}");
+    assert!(missing.stdout.contains("refused  no/such.xml: there is no directory no"), "{missing}");
+    assert!(missing.stdout.contains("serves  allreduce/"), "{missing}");
+    let of_two = crate::exchange_xml(2);
+    let ran = msccl_reading(&["explain", "allreduce", "-"], of_two.as_bytes());
+    assert_eq!(ran.code, 1, "{ran}");
+    let expected = "refused  <stdin>: it is for 2 ranks, and the communicator has 8";
+    assert!(ran.stdout.contains(expected), "{ran}");
+}
+
+#[test]
+fn variables_are_read_as_the_library_reads_them() {
+    let first = file("explain/folder/a.msccl", MINE);
+    file("explain/folder/b.txt", "not an algorithm");
+    let listed = file("explain/listed.msccl", MINE);
+    let folder = first.parent().unwrap();
+    let ask = |variables: &[(&str, &str)]| {
+        let args = ["explain", "allreduce", "64K", "--ranks", "4", "--format", "json"];
+        let ran = msccl_with(variables, &args, b"");
+        assert_eq!(ran.code, 0, "{ran}");
+        ran
+    };
+    let both = ask(&[("MSCCL_ALGO_DIR", arg(folder)), ("MSCCL_XML_FILES", arg(&listed))]).json();
+    assert_eq!(both["loaded"], serde_json::json!([arg(&listed), arg(&first)]));
+    assert_eq!(both["served_by"], arg(&listed));
+    let wished = ask(&[("MSCCL_ALGO", "tree"), ("MSCCL_INSTANCES", "2")]).json();
+    assert_eq!(wished["served_by"], "allreduce/double_binary_tree");
+    assert_eq!(wished["alternatives"][0]["instances"], 2);
+    let strange = ask(&[("MSCCL_PROTO", "LL256"), ("MSCCL_DEVICE", "host")]);
+    assert!(strange.stderr.contains("MSCCL_PROTO is `LL256` and is ignored"), "{strange}");
+    assert_eq!(strange.json()["device"], "host");
+}
+
+#[test]
+fn questions_that_make_no_sense_exit_with_2() {
+    check_refusal(&["explain", "alreduce"], 2, "expected a collective (allreduce, allgather,");
+    check_refusal(&["explain", "1M"], 2, "a size alone says too little");
+    check_refusal(&["explain", "allreduce", "reduce"], 2, "more than one collective");
+    check_refusal(&["explain", "allreduce", "1M", "2M"], 2, "more than one collective or size");
+    check_refusal(&["explain", "reduce", "--root", "8"], 2, "there is no root r8");
+    check_refusal(&["explain", "--ranks", "0"], 2, "invalid value '0'");
+    let rooted = msccl(&["explain", "broadcast", "1K", "--root", "7", "--in-place"]);
+    assert_eq!(rooted.code, 0, "{rooted}");
+    assert!(
+        rooted
+            .stdout
+            .starts_with("broadcast of 1 KiB, 256 elements a block: f32, root r7, in place, 8")
+    );
+}
