@@ -79,12 +79,6 @@ private:
 
 // ---- Beginning -----------------------------------------------------------------------------------
 
-// Where signals stand, if there are any.
-__device__ inline u64 signal_base(const msccl_launch& launch) {
-    if (!(launch.flags & MSCCL_LAUNCH_SIGNALS)) return 0;
-    return ptx::ld_relaxed_gpu_u64(address(&reinterpret_cast<msccl_clock*>(launch.clock)->base));
-}
-
 __device__ inline Role role_of(const msccl_launch& launch) {
     u32 instance = blockIdx.x / launch.tb_count;
     u32 tb = blockIdx.x % launch.tb_count;
@@ -125,7 +119,10 @@ __device__ inline void share(Shared& shared, const msccl_launch& launch, const R
     auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
     shared.watch = {control, progress + blockIdx.x, launch.call, launch.report_after_us, 0, 0, 0, 0};
     shared.role = role;
-    shared.role.signal_base = signal_base(launch);
+    if (launch.flags & MSCCL_LAUNCH_SIGNALS) {
+        // All signals are equal when a launch begins, and only this thread block changes its own.
+        shared.role.signal_base = ptx::ld_relaxed_gpu_u64(launch.signals + 8ull * blockIdx.x);
+    }
 }
 
 // ---- Running -------------------------------------------------------------------------------------
@@ -159,15 +156,19 @@ __device__ inline void run_rounds(Context& context) {
     }
 }
 
-// The last thread block of the grid to end moves the clock on, past every signal of this launch.
-__device__ inline void end_launch(const Context& context) {
+// Makes all signals equal again, past every one of this launch: each thread block its own, and all
+// together those that no thread block had.
+__device__ inline void end_signals(const Context& context) {
     const msccl_launch& launch = context.launch;
-    if (!(launch.flags & MSCCL_LAUNCH_SIGNALS) || threadIdx.x != 0) return;
-    auto clock = reinterpret_cast<msccl_clock*>(launch.clock);
-    if (ptx::atom_add_acq_rel_gpu_u32(address(&clock->finished), 1) + 1 != gridDim.x) return;
-    ptx::st_weak_u32(address(&clock->finished), 0);
-    u64 base = context.shared.role.signal_base;
-    ptx::st_weak_u64(address(&clock->base), base + u64(launch.rounds) * launch.signal_stride);
+    if (!(launch.flags & MSCCL_LAUNCH_SIGNALS)) return;
+    u64 value = context.shared.role.signal_base + u64(launch.rounds) * launch.signal_stride;
+    if (threadIdx.x == 0) ptx::st_release_gpu_u64(launch.signals + 8ull * blockIdx.x, value);
+    u64 first = gridDim.x + u64(blockIdx.x) * blockDim.x + threadIdx.x;
+    u64 stride = u64(gridDim.x) * blockDim.x;
+#pragma unroll 1
+    for (u64 at = launch.signals + 8 * first; at < launch.clock; at += 8 * stride) {
+        ptx::st_weak_u64(at, value);
+    }
 }
 
 // The body of every interpreter kernel.
@@ -175,15 +176,15 @@ template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
     __shared__ Shared shared;
     Role role = role_of(launch);
-    open_links(shared, launch, role);
     load_window(shared, launch, role, 0);
-    if (threadIdx.x == 0) share(shared, launch, role);
+    if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
+    open_links(shared, launch, role);
     __syncthreads();
     Context context{shared, launch, 0, 0, false};
     run_rounds<Protocol, Number>(context);
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) close_link(shared.links[at]);
-    end_launch(context);
+    end_signals(context);
 }
 
 }  // namespace msccl

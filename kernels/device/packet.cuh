@@ -34,6 +34,7 @@ struct Packets {
     template <class Number>
     __device__ static bool move(const Move& move, Watch& watch) {
         if (!move.regular) return run<Number, false, 4, 1>(move, watch);
+        if (move.is_copy()) return run<Bits<8>, true, 1, 4>(move, watch);
         if (move.source_count <= 2) return run<Number, true, 2, unroll<Number>()>(move, watch);
         return run<Number, true, group<Number>(), 1>(move, watch);
     }
@@ -41,7 +42,7 @@ struct Packets {
     // Copies a chunk whose elements have `BYTES` bytes. False when the kernel is to end.
     template <int BYTES>
     __device__ static bool copy(const Move& move, Watch& watch) {
-        return move.regular ? run<Bits<BYTES>, true, 1, 4>(move, watch)
+        return move.regular ? run<Bits<8>, true, 1, 4>(move, watch)
                             : run<Bits<BYTES>, false, 1, 1>(move, watch);
     }
 
@@ -91,16 +92,14 @@ private:
 
     // What the destinations are to hold. False when the kernel is to end.
     template <class Number, bool REGULAR, int MOST, int UNROLL>
-    __device__ __forceinline__ static bool combine(const Move& move, const Place (&places)[UNROLL], Watch& watch,
-                                   Data (&results)[UNROLL]) {
+    __device__ __forceinline__ static bool combine(const Move& move, const Place (&places)[UNROLL],
+                                                   Watch& watch, Data (&results)[UNROLL]) {
         Data values[UNROLL][MOST] = {};
-        if (!Number::COMPUTES || move.is_copy()) {
+        if constexpr (!Number::COMPUTES) {
             if (!fetch<Number, REGULAR>(move, 0, 1, places, watch, values)) return false;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
-            return true;
-        }
-        if constexpr (Number::COMPUTES) {
+        } else {
             Sum<Number, WORDS> sums[UNROLL] = {};
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
@@ -108,10 +107,13 @@ private:
                 if (!fetch<Number, REGULAR>(move, from, count, places, watch, values)) return false;
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
+                    results[at] = values[at][0];
+                    if (!REGULAR && move.is_copy()) continue;
                     if (from == 0) sums[at].start(values[at][0]);
                     sums[at].add(move.arithmetic.reduction, values[at], from == 0 ? 1 : 0, count);
                 }
             }
+            if (!REGULAR && move.is_copy()) return true;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 results[at] = sums[at].finish(move.arithmetic.divisor);

@@ -128,7 +128,7 @@ enum : unsigned {
     MSCCL_REDUCTION_MIN                  = 2,  // smallest
     MSCCL_REDUCTION_MAX                  = 3,  // largest
     MSCCL_LAUNCH_LINKS_ORDER_MEMORY      = 1,  // bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores
-    MSCCL_LAUNCH_SIGNALS                 = 2,  // bit of `flags`: some step waits for another thread block, so signals and their clock are kept
+    MSCCL_LAUNCH_SIGNALS                 = 2,  // bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once
     MSCCL_TRANSFER_PARTS_MASK            = 65535,  // bits of a transfer's `traits`: the number of parts
     MSCCL_TRANSFER_OUT                   = 65536,  // bit of a transfer's `traits`: it goes to the peer
     MSCCL_TRANSFER_LL                    = 131072,  // bit of a transfer's `traits`: over the wires of LL, not those of Simple
@@ -154,8 +154,8 @@ struct msccl_launch {
     unsigned long long input;  // the input buffer; in place as the plan's `ALIAS` says
     unsigned long long output;  // the output buffer
     unsigned long long scratch;  // the scratch buffer, 16-byte aligned; no need to clear it
-    unsigned long long signals;  // `u64[instances][tb_count]` in device memory, zero before the first launch
-    unsigned long long clock;  // `msccl_clock` in device memory, zero before the first launch
+    unsigned long long signals;  // `u64[]` in device memory, zero before the first launch: at least `[instances][tb_count]`; all equal between launches
+    unsigned long long clock;  // where `signals` end
     unsigned long long control;  // `msccl_control` in memory that host and device map
     unsigned long long progress;  // `msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch
     unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
@@ -191,23 +191,6 @@ struct msccl_wire_end {
     unsigned long long count;  // messages taken or posted by this end over the life of the wire; only this end touches it
 };
 static_assert(sizeof(msccl_wire_end) == 32, "msccl_wire_end");
-
-// An end of a link as earlier kernels had it; no kernel reads it.
-struct msccl_link_end {
-    unsigned long long slots;  // the first slot
-    unsigned long long tail;  // messages posted
-    unsigned long long head;  // messages taken
-    unsigned long long counter;  // this end's count
-};
-static_assert(sizeof(msccl_link_end) == 32, "msccl_link_end");
-
-// Where the signals of one stream of calls stand; no two kernels that share it may run at once.
-struct msccl_clock {
-    unsigned long long base;  // what this launch adds to its signals; the last thread block to end raises it above all of them
-    unsigned finished;  // thread blocks of this launch that have ended; 0 between launches
-    unsigned reserved;  // 0
-};
-static_assert(sizeof(msccl_clock) == 16, "msccl_clock");
 
 // How host and kernels stop one another.
 struct msccl_control {

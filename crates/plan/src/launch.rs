@@ -22,8 +22,8 @@ records! {
         input: u64, "the input buffer; in place as the plan's `ALIAS` says";
         output: u64, "the output buffer";
         scratch: u64, "the scratch buffer, 16-byte aligned; no need to clear it";
-        signals: u64, "`u64[instances][tb_count]` in device memory, zero before the first launch";
-        clock: u64, "`msccl_clock` in device memory, zero before the first launch";
+        signals: u64, "`u64[]` in device memory, zero before the first launch: at least `[instances][tb_count]`; all equal between launches";
+        clock: u64, "where `signals` end";
         control: u64, "`msccl_control` in memory that host and device map";
         progress: u64, "`msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch";
         call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
@@ -56,13 +56,6 @@ records! {
         far: u64, "where the other end's `seen` lies";
         seen: u64, "messages posted (at the receiver, protocol Simple only) or taken (at the sender); only the other end writes it";
         count: u64, "messages taken or posted by this end over the life of the wire; only this end touches it";
-    }
-
-    "Where the signals of one stream of calls stand; no two kernels that share it may run at once."
-    Clock = "msccl_clock", 16 bytes {
-        base: u64, "what this launch adds to its signals; the last thread block to end raises it above all of them";
-        finished: u32, "thread blocks of this launch that have ended; 0 between launches";
-        reserved: u32, "0";
     }
 
     "How host and kernels stop one another."
@@ -155,7 +148,7 @@ constants! {
     REDUCTION_MIN = 2, "smallest";
     REDUCTION_MAX = 3, "largest";
     LAUNCH_LINKS_ORDER_MEMORY = 1, "bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores";
-    LAUNCH_SIGNALS = 2, "bit of `flags`: some step waits for another thread block, so signals and their clock are kept";
+    LAUNCH_SIGNALS = 2, "bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once";
     TRANSFER_PARTS_MASK = 0xffff, "bits of a transfer's `traits`: the number of parts";
     TRANSFER_OUT = 1 << 16, "bit of a transfer's `traits`: it goes to the peer";
     TRANSFER_LL = 1 << 17, "bit of a transfer's `traits`: over the wires of LL, not those of Simple";
