@@ -34,16 +34,17 @@ struct Packets {
     template <class Number>
     __device__ static bool move(const Move& move, Watch& watch) {
         if (!move.regular) return run<Number, false, 4, 1>(move, watch);
-        if (move.is_copy()) return run<Bits<8>, true, 1, 4>(move, watch);
+        if (move.is_copy()) return copy<16>(move, watch);
         if (move.source_count <= 2) return run<Number, true, 2, unroll<Number>()>(move, watch);
         return run<Number, true, group<Number>(), 1>(move, watch);
     }
 
-    // Copies a chunk whose elements have `BYTES` bytes. False when the kernel is to end.
+    // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular. False when the kernel is to
+    // end.
     template <int BYTES>
     __device__ static bool copy(const Move& move, Watch& watch) {
-        return move.regular ? run<Bits<8>, true, 1, 4>(move, watch)
-                            : run<Bits<BYTES>, false, 1, 1>(move, watch);
+        if constexpr (BYTES == 16) return run<Bits<8>, true, 1, 4>(move, watch);
+        else return run<Bits<BYTES>, false, 1, 1>(move, watch);
     }
 
 private:

@@ -51,14 +51,12 @@ struct Simple {
         return true;
     }
 
-    // Copies a chunk whose elements have `BYTES` bytes. False when the kernel is to end, which is never.
+    // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular. False when the kernel is to
+    // end, which is never.
     template <int BYTES>
     __device__ static bool copy(const Move& move, Watch&) {
-        if (move.regular) {
-            copy_packs<8>(move);
-        } else {
-            any<Bits<BYTES>>(move);
-        }
+        if constexpr (BYTES == 16) copy_packs<8>(move);
+        else any<Bits<BYTES>>(move);
         return true;
     }
 

@@ -51,7 +51,6 @@ impl Environment {
                 protocol: parsed("MSCCL_PROTO", &text, FromStr::from_str, warn),
                 instances: parsed("MSCCL_INSTANCES", &text, count, warn),
                 threads: parsed("MSCCL_THREADS", &text, count, warn),
-                ..Wish::default()
             },
             place: parsed("MSCCL_DEVICE", &text, place, warn),
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use msccl_collective::{Rank, Slot};
+use msccl_collective::{Buffer, Rank, Slot};
 use smallvec::SmallVec;
 
 use crate::chunk::{HintsId, StatementId};
@@ -14,6 +14,8 @@ pub struct Dag {
     pub instructions: Vec<Instruction>,
     /// By [`MessageId`].
     pub messages: Vec<Message>,
+    /// Scratch chunks of every rank: as many as the instructions touch.
+    pub scratch_chunks: Vec<u32>,
 }
 
 /// `destinations = Σ sources` on one rank.
@@ -132,6 +134,34 @@ impl Dag {
     /// The message of that index.
     pub fn message(&self, id: MessageId) -> &Message {
         &self.messages[id.0 as usize]
+    }
+
+    /// Takes out the instructions marked in `gone`, by [`InstructionId`]; no message may be theirs.
+    pub(super) fn remove(&mut self, gone: &[bool]) {
+        let mut kept = 0;
+        let mut numbers = Vec::with_capacity(gone.len());
+        for &gone in gone {
+            numbers.push(InstructionId(kept));
+            kept += u32::from(!gone);
+        }
+        let mut marks = gone.iter();
+        self.instructions.retain(|_| !marks.next().copied().unwrap_or(false));
+        for message in &mut self.messages {
+            message.sender = numbers[message.sender.0 as usize];
+            message.receiver = numbers[message.receiver.0 as usize];
+        }
+    }
+
+    /// Ends the scratch of each of `ranks` ranks behind the last slot that an instruction touches.
+    pub(super) fn close_scratch(&mut self, ranks: usize) {
+        self.scratch_chunks = vec![0; ranks];
+        for instruction in &self.instructions {
+            let chunks = &mut self.scratch_chunks[instruction.rank.index()];
+            let touched = instruction.reads().chain(instruction.writes());
+            for slot in touched.filter(|slot| slot.buffer == Buffer::Scratch) {
+                *chunks = (*chunks).max(slot.index + instruction.count);
+            }
+        }
     }
 }
 

@@ -70,8 +70,7 @@ pub struct Candidate<'a> {
 
 /// Rules 2, 4 and 5, and rule 1 but for the last writers, for instruction *k* with its hints.
 pub fn may_pass_on(form: StepForm, k: &Instruction, k_hints: &Hints, j: &Candidate<'_>) -> bool {
-    let writes = Operand::Local(j.region.start);
-    let same_chunks = k.count == j.region.count && k.destinations.first() == Some(&writes);
+    let same_chunks = stores(k, j.region);
     let no_delay = j.wave == k.wave + 1;
     let same_place = k_hints.line() == j.hints.line() && k_hints.receive_tb == j.hints.send_tb;
     let has_step = match form {
@@ -79,6 +78,11 @@ pub fn may_pass_on(form: StepForm, k: &Instruction, k_hints: &Hints, j: &Candida
         StepForm::Native => true,
     };
     same_chunks && no_delay && same_place && has_step
+}
+
+/// Whether `k` writes exactly `region` to memory.
+pub fn stores(k: &Instruction, region: Region) -> bool {
+    k.count == region.count && k.destinations.first() == Some(&Operand::Local(region.start))
 }
 
 /// Whether the target has a step for `instruction` without its local write.

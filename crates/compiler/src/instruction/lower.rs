@@ -7,9 +7,10 @@ use msccl_ir::{LinkShape, StepForm, Target};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::absorb::{Absorber, Staged, has_step};
 use super::arity::for_each_lowered;
 use super::dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
-use super::fuse::{Candidate, fits_busy_link, may_drop_write, may_pass_on};
+use super::fuse::{Candidate, fits_busy_link, may_drop_write, may_pass_on, stores};
 use super::partners::{Joint, Partners};
 use super::slots::SlotTable;
 use super::waves::{LinkNumber, LinkWaves};
@@ -19,8 +20,8 @@ use crate::chunk::{self, At, Hints, Line, Op};
 ///
 /// Guarantees: every message has one sender and one receiver on two different ranks, and the
 /// sender's key is smaller than the receiver's; instructions that touch one slot in conflict have
-/// keys in program order; no link (pair of ranks and channel asked for) carries two messages in one
-/// wave.
+/// keys in program order; no link (pair of ranks and channel asked for) carries a message in the waves
+/// from that of another, in which it is sent, to that of its receiver.
 pub fn lower(program: &chunk::Dag, target: &Target) -> Dag {
     let mut lowering = Lowering::new(program, target);
     for op in &program.ops {
@@ -31,6 +32,8 @@ pub fn lower(program: &chunk::Dag, target: &Target) -> Dag {
     }
     lowering.keep_promised_writes();
     lowering.drop_dead_writes();
+    lowering.absorb_staged_receives();
+    lowering.dag.close_scratch(program.scratch_chunks.len());
     lowering.dag
 }
 
@@ -44,8 +47,11 @@ struct Lowering<'a> {
     partners: Partners,
     /// Plain sends that may take a further destination (native form only).
     sends: FxHashMap<SendKey, InstructionId>,
-    /// By instruction: whether its local write is used by anything but what it passes on.
-    used: Vec<bool>,
+    /// By instruction: how often a slot that it wrote is read from memory, or promised. What it passes
+    /// on does not count.
+    uses: Vec<u32>,
+    /// Received regions that something reads, if the target can do without them.
+    staged: Vec<Staged>,
     dag: Dag,
 }
 
@@ -83,7 +89,8 @@ impl<'a> Lowering<'a> {
             links: LinkWaves::default(),
             partners: Partners::default(),
             sends: FxHashMap::default(),
-            used: Vec::new(),
+            uses: Vec::new(),
+            staged: Vec::new(),
             dag: Dag::default(),
         }
     }
@@ -94,6 +101,9 @@ impl<'a> Lowering<'a> {
         let receiver = self.receive(op, wave);
         for source in &op.sources {
             if source.rank == op.to.rank {
+                if has_step(self.form) {
+                    self.note_staged(*source, op.count, receiver);
+                }
                 self.read(*source, op.count, wave);
             } else {
                 self.send(*source, op, wave, &hints, receiver);
@@ -170,7 +180,7 @@ impl<'a> Lowering<'a> {
     fn push(&mut self, instruction: Instruction) -> InstructionId {
         let id = InstructionId(self.dag.instructions.len() as u32);
         self.dag.instructions.push(instruction);
-        self.used.push(false);
+        self.uses.push(0);
         id
     }
 
@@ -205,17 +215,22 @@ impl<'a> Lowering<'a> {
     /// The instruction that may pass the region at `source` on, by the rules of [`super::fuse`].
     fn passer(&self, source: At, to: Rank, candidate: &Candidate<'_>) -> Option<InstructionId> {
         let count = candidate.region.count;
-        let mut states = self.states_of(source, count);
-        let passer = states.next()?.writer?;
+        let passer = self.sole_writer(source, count)?;
         let k = self.dag.instruction(passer);
         let k_hints = &self.program.hints[k.hints.0 as usize];
         let fuses = fits_busy_link(self.link, count)
             && may_pass_on(self.form, k, k_hints, candidate)
-            && states.all(|state| state.writer == Some(passer))
             && self
                 .joint(passer, to)
                 .is_none_or(|joint| self.partners.admit(self.form, candidate.hints.line(), joint));
         fuses.then_some(passer)
+    }
+
+    /// The instruction that last wrote every slot of the region at `at`, if one did.
+    fn sole_writer(&self, at: At, count: u32) -> Option<InstructionId> {
+        let mut states = self.states_of(at, count);
+        let writer = states.next()?.writer?;
+        states.all(|state| state.writer == Some(writer)).then_some(writer)
     }
 
     /// What instruction `id` would join if it sent to `to`, if it takes a message.
@@ -254,8 +269,21 @@ impl<'a> Lowering<'a> {
         for state in &mut self.states[first..first + count as usize] {
             state.writable = state.writable.max(wave + 1);
             if let Some(writer) = state.writer {
-                self.used[writer.0 as usize] = true;
+                self.uses[writer.0 as usize] += 1;
             }
+        }
+    }
+
+    /// Notes that `reader` reads the region at `at`, if one instruction received just that.
+    fn note_staged(&mut self, at: At, count: u32, reader: InstructionId) {
+        let Some(receive) = self.sole_writer(at, count) else { return };
+        let k = self.dag.instruction(receive);
+        let taken = k.receives().next().filter(|_| stores(k, at.slot.run(count)));
+        if let Some(taken) = taken {
+            let Message { from, to, .. } = *self.dag.message(taken);
+            let line = self.program.hints[k.hints.0 as usize].line();
+            let link = self.links.link(from, to, line);
+            self.staged.push(Staged { receive, reader, link });
         }
     }
 
@@ -279,18 +307,31 @@ impl<'a> Lowering<'a> {
                 let slot = if in_place { collective.in_place(rank, slot) } else { slot };
                 let number = self.slots.number(rank, slot);
                 if let Some(writer) = self.states[number].writer {
-                    self.used[writer.0 as usize] = true;
+                    self.uses[writer.0 as usize] += 1;
                 }
             }
         }
     }
 
     fn drop_dead_writes(&mut self) {
-        for (instruction, &used) in self.dag.instructions.iter_mut().zip(&self.used) {
-            if !used && may_drop_write(self.form, instruction) {
+        for (instruction, &uses) in self.dag.instructions.iter_mut().zip(&self.uses) {
+            if uses == 0 && may_drop_write(self.form, instruction) {
                 instruction.destinations.retain(|to| matches!(to, Operand::Message(_)));
             }
         }
+    }
+
+    fn absorb_staged_receives(&mut self) {
+        if self.staged.is_empty() {
+            return;
+        }
+        let absorber = Absorber {
+            shape: self.link,
+            hints: &self.program.hints,
+            uses: &self.uses,
+            timetable: &self.links.timetable(),
+        };
+        absorber.absorb(&mut self.dag, &self.staged);
     }
 }
 

@@ -3,18 +3,21 @@
 //!
 //! [`lower`] takes ops in program order. An op whose sources lie on other ranks becomes one send on
 //! each of those ranks and one receiving instruction on the destination's; a local op becomes one
-//! local instruction. `fuse` then lets an instruction pass its result on directly.
+//! local instruction. `fuse` then lets an instruction pass its result on directly, and `absorb` lets one
+//! take a message that was only stored for it.
 //!
 //! # Waves
 //!
 //! Every op gets a *wave*: the first time at which everything it depends on is done and its links
 //! are free. Two ops of one wave never touch the same slot in conflict, and a link carries at most
 //! one message per wave. Running the ops wave by wave is therefore one correct run, in which a send
-//! and its receive meet; the schedule keeps every thread block in that order, which is why it cannot
-//! deadlock (`docs/ARCHITECTURE.md`, "Why schedules do not deadlock").
+//! and its receive meet, or the message is all that the link holds until a later wave takes it; the
+//! schedule keeps every thread block in that order, which is why it cannot deadlock
+//! (`docs/ARCHITECTURE.md`, "Why schedules do not deadlock").
 //!
 //! Absent from this stage: thread blocks, channels other than those asked for, waits, step numbers.
 
+mod absorb;
 mod arity;
 mod dag;
 mod dump;

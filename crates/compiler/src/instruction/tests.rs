@@ -62,7 +62,8 @@ fn op(text: &str, statement: StatementId, hints: &mut Vec<Hints>) -> Op {
     Op { to: at(to), sources, count, hints, statement }
 }
 
-fn check(target: Target, text: &str, expected: &str) {
+/// The instructions that `text` becomes for `target`, as [`super::Dag::dump`] prints them.
+pub(super) fn check(target: Target, text: &str, expected: &str) {
     let dump = lower(&program(text), &target).dump();
     let trimmed = |text: &str| {
         let lines = text.trim().lines().map(str::trim);

@@ -47,6 +47,28 @@ impl LinkWaves {
     pub fn take(&mut self, link: LinkNumber, wave: u32) {
         self.taken.insert(key(link, wave), wave + 1);
     }
+
+    /// When every link carries messages, once all have been placed.
+    pub fn timetable(&self) -> Timetable {
+        let mut keys: Vec<u64> = self.taken.keys().copied().collect();
+        keys.sort_unstable();
+        Timetable { keys }
+    }
+}
+
+/// The taken waves of all links.
+#[derive(Debug)]
+pub struct Timetable {
+    /// One for every message, by link, then by wave.
+    keys: Vec<u64>,
+}
+
+impl Timetable {
+    /// Whether `link` carries no message after wave `sent` up to wave `taken`.
+    pub fn is_free(&self, link: LinkNumber, sent: u32, taken: u32) -> bool {
+        let next = self.keys.partition_point(|&message| message <= key(link, sent));
+        self.keys.get(next).is_none_or(|&message| message > key(link, taken))
+    }
 }
 
 fn key(link: LinkNumber, wave: u32) -> u64 {
@@ -70,5 +92,20 @@ mod tests {
         assert_eq!(waves.first_free(link, 0), 0);
         assert_eq!(waves.first_free(link, 4), 6);
         assert_eq!(waves.first_free(other, 3), 3);
+    }
+
+    #[test]
+    fn a_link_is_free_between_messages() {
+        let mut waves = LinkWaves::default();
+        let link = waves.link(Rank(0), Rank(1), Line::Open { instance: 0 });
+        let other = waves.link(Rank(0), Rank(2), Line::Open { instance: 0 });
+        for wave in [7, 3] {
+            waves.take(link, wave);
+        }
+        waves.take(other, 5);
+        let timetable = waves.timetable();
+        for (sent, taken, free) in [(3, 6, true), (3, 7, false), (2, 3, false), (7, 9, true)] {
+            assert_eq!(timetable.is_free(link, sent, taken), free, "{sent}..={taken}");
+        }
     }
 }

@@ -62,7 +62,7 @@ pub fn rank(
         });
         statements.push(sources);
     }
-    let scratch_chunks = context.program.scratch_chunks[rank.index()];
+    let scratch_chunks = context.dag.scratch_chunks[rank.index()];
     Ok((RankProgram { scratch_chunks, thread_blocks }, statements))
 }
 

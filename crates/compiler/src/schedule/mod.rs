@@ -11,14 +11,20 @@
 //!
 //! # Why schedules do not deadlock
 //!
+//! A message has the wave of the op that moves it. It is taken in that wave or, if it was to be staged
+//! and is absorbed, in a later one, but always before the wave of the link's next message (rule 3 of
+//! `instruction::absorb`).
+//!
 //! Every thread block keeps the order (wave, phase). Take the unfinished step that is first in that
 //! order. Everything it waits for is earlier, hence done. If it receives, its message was sent
-//! earlier. If it sends in its own wave, the link is empty, since a link carries one message per wave
-//! and the receiver of the previous one is earlier; then either the step's messages fit into an empty
-//! link, or the thread blocks at both ends hold nothing of that wave but this link's two ends
-//! (`channels`, rule 4), so that the receiver runs at once. If it passes a result on, the link holds
-//! at most the messages of one earlier step, which another passing step of the same wave is about to
-//! take; it has room for both (rule 3 of `instruction::fuse`). So some step can always go on.
+//! earlier, and is the link's first, since the receivers of those before it are earlier still. If it
+//! sends in its own wave, the link is empty, since the receiver of the previous message is in an
+//! earlier wave; then either the step's messages fit into an empty link, as those that wait for a later
+//! wave always do (rule 4 of `instruction::absorb`), or the thread blocks at both ends hold nothing of
+//! that wave but this link's two ends (`channels`, rule 4), so that the receiver runs at once. If it
+//! passes a result on, which belongs to the next wave, the link holds at most the messages of one
+//! earlier step, which another passing step of the same wave is about to take; it has room for both
+//! (rule 3 of `instruction::fuse`). So some step can always go on.
 //!
 //! Absent from this stage: what moves, which instruction sends what, bytes.
 
@@ -74,11 +80,11 @@ pub fn schedule(
     target: &Target,
 ) -> Result<Schedule, Vec<Diagnostic>> {
     let routes = channels::assign(program, instructions, target)?;
-    let slots = SlotTable::new(&program.collective, &program.scratch_chunks);
+    let slots = SlotTable::new(&program.collective, &instructions.scratch_chunks);
     let context =
         emit::Context { program, dag: instructions, routes: &routes, slots: &slots, target };
-    let mut ranks = Vec::with_capacity(program.scratch_chunks.len());
-    let mut statements = Vec::with_capacity(program.scratch_chunks.len());
+    let mut ranks = Vec::with_capacity(instructions.scratch_chunks.len());
+    let mut statements = Vec::with_capacity(instructions.scratch_chunks.len());
     for (rank, ids) in emit::by_rank(program, instructions) {
         let (steps, sources) = emit::rank(&context, rank, &ids)?;
         ranks.push(steps);
@@ -89,7 +95,7 @@ pub fn schedule(
         collective: program.collective.clone(),
         placement: program.placement,
         protocol: program.protocol,
-        sizes: served_sizes(program, target),
+        sizes: served_sizes(program, instructions, target),
         threads: program.threads,
         ranks,
     };
@@ -99,8 +105,12 @@ pub fn schedule(
 
 /// The sizes asked for. A target that sets scratch aside for the largest call of all needs a largest
 /// call, so a program with scratch that names none gets the target's.
-fn served_sizes(program: &chunk::Dag, target: &Target) -> SizeRange {
-    let has_scratch = program.scratch_chunks.iter().any(|&chunks| chunks > 0);
+fn served_sizes(
+    program: &chunk::Dag,
+    instructions: &instruction::Dag,
+    target: &Target,
+) -> SizeRange {
+    let has_scratch = instructions.scratch_chunks.iter().any(|&chunks| chunks > 0);
     let default = target.scratch_call_bytes_max.filter(|_| has_scratch);
     SizeRange { max_bytes: program.sizes.max_bytes.or(default), ..program.sizes }
 }

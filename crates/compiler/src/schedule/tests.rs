@@ -21,9 +21,17 @@ fn check(target: &Target, ops: &str, expected: &str) {
     let blocks = text.split("\n\n").skip(1).collect::<Vec<_>>().join("\n");
     let trimmed = |text: &str| {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        lines.filter(|line| !line.ends_with("scratch 4")).collect::<Vec<_>>().join("\n")
+        lines.filter(|line| !line.contains(" scratch ")).collect::<Vec<_>>().join("\n")
     };
     assert_eq!(trimmed(&blocks), trimmed(expected), "\n{text}");
+}
+
+/// The scratch chunks of every rank.
+fn scratch(target: &Target, ops: &str, expected: [u32; 4]) {
+    let text = dump(target, ops).unwrap();
+    let chunks = text.lines().filter_map(|line| line.split_once(" scratch "));
+    let chunks: Vec<u32> = chunks.map(|(_, chunks)| chunks.parse().unwrap()).collect();
+    assert_eq!(chunks, expected, "\n{text}");
 }
 
 fn refused(target: &Target, ops: &str, expected: &str) {
@@ -81,27 +89,26 @@ fn hints_that_contradict_are_refused() {
 
 #[test]
 fn waits_are_split_for_msccl_only() {
-    let gather = "
+    let both = "
         r1.s[0] = r0.o[0]
         r1.s[1] = r2.o[0]
-        r1.o[0] = r1.s[0] + r1.s[1]";
+        r3.s[0] = r1.s[0] x2";
     check(
         &Target::native(),
-        gather,
+        both,
         "tb0 ch0 send r1
            s0: o[0] -> r1
          tb0 ch0 receive r0
            s0: r0 -> s[0]
          tb1 ch0 receive r2
            s0: r2 -> s[1]
-           s1 after tb0 s0: s[0] + s[1] -> o[0]
+         tb2 ch0 send r3
+           s0 after tb0 s0, tb1 s0: s[0] -> r3 x2
          tb0 ch0 send r1
-           s0: o[0] -> r1",
+           s0: o[0] -> r1
+         tb0 ch0 receive r1
+           s0: r1 -> s[0] x2",
     );
-    let both = "
-        r1.s[0] = r0.o[0]
-        r1.s[1] = r2.o[0]
-        r3.s[0] = r1.s[0] x2";
     check(
         &Target::msccl(),
         both,
@@ -119,6 +126,43 @@ fn waits_are_split_for_msccl_only() {
          tb0 ch0 receive r1
            s0: r1 -> s[0] x2",
     );
+}
+
+#[test]
+fn a_sum_of_what_has_arrived_needs_no_scratch() {
+    let swap = "
+        r1.s[0] = r0.o[0]
+        r0.s[0] = r1.o[0]
+        r0.o[0] = r0.o[0] + r0.s[0]
+        r1.o[0] = r1.o[0] + r1.s[0]";
+    check(
+        &Target::native(),
+        swap,
+        "tb0 ch0 send r1
+           s0: o[0] -> r1
+         tb1 ch0 receive r1
+           s0 after tb0 s0: o[0] + r1 -> o[0]
+         tb0 ch0 send r0
+           s0: o[0] -> r0
+         tb1 ch0 receive r0
+           s0 after tb0 s0: o[0] + r0 -> o[0]",
+    );
+    scratch(&Target::native(), swap, [0, 0, 0, 0]);
+    scratch(&Target::msccl(), swap, [1, 1, 0, 0]);
+}
+
+#[test]
+fn scratch_ends_with_the_last_slot_in_use() {
+    let staged_above_and_below = "
+        r1.s[0] = r0.o[0]
+        r1.s[2] = r2.o[0]
+        r1.s[1] = r3.o[0] x2
+        r1.o[0] = r1.s[0]
+        r2.o[0] = r1.s[1]
+        r3.o[0] = r1.s[1]
+        r1.s[3] = r2.o[1]
+        r1.o[1] = r1.s[3]";
+    scratch(&Target::native(), staged_above_and_below, [0, 3, 0, 0]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod built_ins;
 mod checking;
 mod counts;
 mod cycles;
+mod data_types;
 mod graphs;
 mod groups;
 mod links;
@@ -14,7 +15,6 @@ mod processes;
 mod programs;
 mod scaled;
 mod splits;
-mod types;
 
 use msccl_collective::Rank;
 use msccl_registry::Wanted;
@@ -53,7 +53,7 @@ pub struct Section {
 /// All sections, in the order in which they make sense to read when something fails.
 pub const SECTIONS: &[Section] = &[
     counts::SECTION,
-    types::SECTION,
+    data_types::SECTION,
     built_ins::SECTION,
     programs::RANDOM,
     programs::LOADED,

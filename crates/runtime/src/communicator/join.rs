@@ -226,10 +226,13 @@ impl Communicator {
     }
 }
 
+/// A registry that is kept, with what it was made from.
+type Kept = (Shape, Vec<File>, Arc<Registry>);
+
 /// The registry for communicators of `shape` with these files. What was proved for an earlier
 /// communicator of this process need not be proved again.
 fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
-    static KEPT: Mutex<Vec<(Shape, Vec<File>, Arc<Registry>)>> = Mutex::new(Vec::new());
+    static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let found = kept.iter().position(|(of, from, _)| *of == shape && from == files);
     let entry = match found {

@@ -21,6 +21,7 @@ mod scratch;
 mod transfers;
 mod watchtower;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -71,6 +72,8 @@ pub(crate) struct Rank {
     /// Never held while a call is taken up, so that stories can be told meanwhile.
     bindings: Mutex<Bindings>,
     state: Mutex<State>,
+    /// The number of the last call that was launched.
+    launched: AtomicU64,
 }
 
 /// What changes from call to call.
@@ -107,6 +110,7 @@ impl Rank {
             signals: links::agree(group, signals.map_err(Error::from))?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1)),
             state: Mutex::new(state),
+            launched: AtomicU64::new(0),
         })
     }
 
@@ -244,6 +248,7 @@ impl Engine for Rank {
         let capture = order.before(job.stream)?;
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
+        self.launched.fetch_max(job.call, Ordering::AcqRel);
         order.after(job.stream, capture)
     }
 
@@ -265,6 +270,7 @@ impl Engine for Rank {
             let stream = order::stream(&self.context, stream);
             launch::launch(self.kernels.exchange(), stream, blocks, threads, &record)?;
         }
+        self.launched.fetch_max(call, Ordering::AcqRel);
         state.order.after(stream, capture)
     }
 
@@ -319,9 +325,9 @@ impl Engine for Rank {
         told.collect()
     }
 
-    fn has_finished(&self, _call: u64) -> bool {
-        // What has not begun, or runs without waiting, is not held up by a rank.
-        !self.watchtower.is_anyone_waiting()
+    fn has_finished(&self, call: u64) -> bool {
+        // What has not begun on the GPU, or runs without waiting, is not held up by a rank.
+        call <= self.launched.load(Ordering::Acquire) && !self.watchtower.is_anyone_waiting()
     }
 
     fn abort(&self) {

@@ -62,7 +62,8 @@ pub(super) fn copy(
 ) -> Result<(), Error> {
     let (from, to) = (DevicePtr(from), DevicePtr(to));
     // SAFETY: by the C API the buffers live until the call is done, and in graphs as long as those.
-    Ok(unsafe { stream(context, raw).copy(to, from, bytes as usize)? })
+    unsafe { stream(context, raw).copy(to, from, bytes as usize)? };
+    Ok(())
 }
 
 impl Order {

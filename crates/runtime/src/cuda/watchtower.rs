@@ -45,11 +45,6 @@ impl Watchtower {
         }
     }
 
-    /// Whether some kernel has given up.
-    pub fn has_aborted(&self) -> bool {
-        self.memory.words32().get(1).is_some_and(|word| word.load(Ordering::SeqCst) != 0)
-    }
-
     /// Whether some thread block has been waiting for some time.
     pub fn is_anyone_waiting(&self) -> bool {
         (0..self.blocks).any(|block| self.kind(block) != launch::WAITING_NOTHING)

@@ -3,13 +3,16 @@
 //! Ranks are threads that meet on the loopback. Each phase of a trial (filling buffers, the call itself,
 //! comparing) is done by all before the next one begins: where ranks share a GPU, nothing may be
 //! allocated or copied while a kernel waits for a rank that has not come.
+//!
+//! The time of a call is that of the rank that took longest, from when all begin to make it. It holds what
+//! the host needs to launch it, and the first call on new terms, which binds the plan, is not timed.
 
 mod diary;
+mod fault;
 mod memory;
 mod places;
 mod seat;
 
-use std::fmt;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -17,13 +20,14 @@ use std::time::Duration;
 use msccl_collective::{Collective, DataType, Rank};
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_registry::{Entry, Fingerprint};
-use msccl_runtime::host::{Mismatch, Trial};
-use msccl_runtime::{Error, ErrorKind, Settings, Wish, reference};
+use msccl_runtime::host::Trial;
+use msccl_runtime::{Settings, Wish, reference};
 use msccl_verify::Verified;
 
 use super::measure::{Effort, Machine, Run};
 use crate::failure::{Failure, Result};
 use diary::Diary;
+use fault::{Tried, all_or_first};
 use memory::Layout;
 pub use places::Places;
 use seat::Seat;
@@ -43,30 +47,6 @@ pub struct Ranks {
 /// What buffers and plans depend on.
 type Terms = (DataType, usize, bool);
 
-/// Why a trial failed.
-enum Fault {
-    /// A rank could not do its part.
-    Rank(Rank, Error),
-    /// An output is wrong.
-    Wrong(Mismatch),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Rank(rank, error) => write!(f, "{rank}: {error}"),
-            Fault::Wrong(mismatch) => mismatch.fmt(f),
-        }
-    }
-}
-
-impl Fault {
-    /// Whether it is but a consequence of what befell another rank.
-    fn is_echo(&self) -> bool {
-        matches!(self, Fault::Rank(_, error) if error.kind() == ErrorKind::Remote)
-    }
-}
-
 impl Ranks {
     /// Joins as many ranks as `verified` is for, in `places`. A call that does not move for `timeout`
     /// is given up.
@@ -77,16 +57,12 @@ impl Ranks {
         timeout: Duration,
     ) -> Result<Self> {
         let diary = Arc::<Diary>::default();
-        let ranks = verified.algorithm().collective.ranks;
-        let mut settings =
-            Settings { timeout: Some(timeout), wish, log: diary.clone(), ..Settings::default() };
-        settings.fabric.interface = Choice { filter: Filter::parse("=lo"), family: None };
-        settings.fabric.join_timeout = JOIN_TIMEOUT;
-        settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
-        let cannot = |error: &dyn fmt::Display| {
+        let settings = settings(wish, timeout, diary.clone());
+        let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("ranks cannot join {}: {error}", places.name()))
         };
         let id = UniqueId::create(&settings.fabric).map_err(|error| cannot(&error))?;
+        let ranks = verified.algorithm().collective.ranks;
         let seats = on_threads((0..ranks).map(|rank| {
             let mut settings = Settings { place: places.of(rank), ..settings.clone() };
             // Clones of settings share it, and what one rank gives up others need not.
@@ -94,14 +70,16 @@ impl Ranks {
             move || Seat::join(id, Rank(rank), ranks, &settings)
         }));
         let seats = all_or_first(seats).map_err(|fault| cannot(&fault))?;
-        let name = verified.algorithm().name.clone();
-        let fingerprint = Fingerprint::of(verified.algorithm());
-        let verified = Arc::new(verified.clone());
-        let entry = Entry { name, loaded: false, verified, fingerprint };
+        let entry = Entry {
+            name: verified.algorithm().name.clone(),
+            loaded: false,
+            fingerprint: Fingerprint::of(verified.algorithm()),
+            verified: Arc::new(verified.clone()),
+        };
         Ok(Self { seats, entry, diary, warm_for: None })
     }
 
-    /// Where the ranks run, for people.
+    /// Where the first rank runs, for people.
     pub fn place(&self) -> String {
         self.diary.place()
     }
@@ -111,12 +89,8 @@ impl Ranks {
         self.diary.stories()
     }
 
-    fn collective(&self) -> &Collective {
-        &self.entry.verified.algorithm().collective
-    }
-
     /// Makes the call once.
-    fn make(&mut self, trial: &Trial) -> std::result::Result<Run, Fault> {
+    fn make(&mut self, trial: &Trial) -> Tried<Run> {
         let Trial { data_type, reduction, count, seed, .. } = *trial;
         let inputs = reference::inputs(self.collective(), data_type, reduction, count, seed);
         let expected = reference::expected(self.collective(), data_type, reduction, count, &inputs);
@@ -138,36 +112,44 @@ impl Ranks {
             compared: compared.into_iter().sum(),
         })
     }
-}
 
-impl Ranks {
     /// Does `work` on every rank at once.
-    fn on_all<T: Send>(
-        &mut self,
-        work: impl Fn(&mut Seat) -> std::result::Result<T, Fault> + Sync,
-    ) -> std::result::Result<Vec<T>, Fault> {
+    fn on_all<T: Send>(&mut self, work: impl Fn(&mut Seat) -> Tried<T> + Sync) -> Tried<Vec<T>> {
         let work = &work;
         all_or_first(on_threads(self.seats.iter_mut().map(|seat| move || work(seat))))
     }
 
     /// Whether there is memory for the buffers of all ranks.
-    fn fits(&self, trial: &Trial) -> std::result::Result<(), String> {
+    fn fits(&self, trial: &Trial) -> bool {
         let layouts = self.seats.iter().map(|seat| self.layout(seat.rank(), trial).bytes);
         let bytes = layouts.fold(0_usize, usize::saturating_add);
-        let fits = Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
-        let text = || format!("buffers for {} elements exceed the memory", trial.count);
-        if fits { Ok(()) } else { Err(text()) }
+        Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
     }
 
     fn layout(&self, rank: Rank, trial: &Trial) -> Layout {
         let block_bytes = trial.count.saturating_mul(trial.data_type.size_bytes());
         Layout::of(self.collective(), rank, trial.in_place, block_bytes)
     }
+
+    fn collective(&self) -> &Collective {
+        &self.entry.verified.algorithm().collective
+    }
+}
+
+/// Settings of ranks that meet on the loopback, where nobody waits for ever.
+fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>) -> Settings {
+    let mut settings = Settings { timeout: Some(timeout), wish, log: diary, ..Settings::default() };
+    settings.fabric.interface = Choice { filter: Filter::parse("=lo"), family: None };
+    settings.fabric.join_timeout = JOIN_TIMEOUT;
+    settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
+    settings
 }
 
 impl Machine for Ranks {
     fn run(&mut self, trial: &Trial) -> std::result::Result<Run, String> {
-        self.fits(trial)?;
+        if !self.fits(trial) {
+            return Err(format!("buffers for {} elements exceed the memory", trial.count));
+        }
         let terms = Some((trial.data_type, trial.count, trial.in_place));
         if self.warm_for != terms {
             self.make(trial).map_err(|fault| fault.to_string())?;
@@ -194,21 +176,4 @@ fn on_threads<T: Send, J: FnOnce() -> T + Send>(jobs: impl Iterator<Item = J>) -
         };
         threads.into_iter().map(join).collect()
     })
-}
-
-/// All results, or the first failure; those that other ranks caused come last.
-fn all_or_first<T>(
-    results: Vec<std::result::Result<T, Fault>>,
-) -> std::result::Result<Vec<T>, Fault> {
-    let (mut good, mut bad) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(value) => good.push(value),
-            Err(fault) => bad.push(fault),
-        }
-    }
-    match bad.into_iter().min_by_key(Fault::is_echo) {
-        Some(fault) => Err(fault),
-        None => Ok(good),
-    }
 }

@@ -10,7 +10,7 @@ use msccl_registry::Entry;
 use msccl_runtime::host::{self, Trial};
 use msccl_runtime::{Communicator, Direct, Error, PlaceOfRank, Settings, reference};
 
-use super::Fault;
+use super::fault::{Fault, Tried};
 use super::memory::{Buffers, Layout};
 
 /// How often somebody who waits for the end of a call looks.
@@ -33,7 +33,7 @@ enum Clock {
 
 impl Seat {
     /// Joins the group of `id`.
-    pub fn join(id: UniqueId, rank: Rank, ranks: u32, settings: &Settings) -> Result<Self, Fault> {
+    pub fn join(id: UniqueId, rank: Rank, ranks: u32, settings: &Settings) -> Tried<Self> {
         let joined = || -> Result<Self, Error> {
             let communicator = Communicator::join(&[id], rank, ranks, settings)?;
             let clock = match &settings.place {
@@ -51,13 +51,13 @@ impl Seat {
     }
 
     /// Prepares the buffers for a call.
-    pub fn fill(&mut self, layout: Layout, input: &[u8]) -> Result<(), Fault> {
+    pub fn fill(&mut self, layout: Layout, input: &[u8]) -> Tried<()> {
         let filled = self.buffers.fill(layout, input);
         filled.map_err(|error| self.blame(error.into()))
     }
 
     /// Makes the call and waits for its end; how long it took, in µs.
-    pub fn call(&mut self, entry: &Entry, trial: &Trial) -> Result<f64, Fault> {
+    pub fn call(&mut self, entry: &Entry, trial: &Trial) -> Tried<f64> {
         let called = self.timed(entry, trial);
         called.map_err(|error| self.blame(error))
     }
@@ -93,11 +93,7 @@ impl Seat {
     }
 
     /// Compares the output with what is expected of this rank; how many elements that is.
-    pub fn compare(
-        &self,
-        expected: &[reference::Promised],
-        data_type: DataType,
-    ) -> Result<usize, Fault> {
+    pub fn compare(&self, expected: &[reference::Promised], data_type: DataType) -> Tried<usize> {
         let output = self.buffers.output().map_err(|error| self.blame(error.into()))?;
         let mut compared = 0;
         for part in expected.iter().filter(|part| part.rank == self.rank()) {
