@@ -1,8 +1,8 @@
 // Point-to-point exchanges. A thread block is a lane: one part of all transfers with one peer in one
 // way, in order, over one wire. `crates/plan/src/exchange.rs` says who does what, and why it ends.
 //
-// A transfer's part is a sequence of messages that fill their slots, and the last of which may be
-// shorter. Both ends compute the same lengths.
+// A transfer's part is a sequence of messages that fill their slots, of which the last may be shorter.
+// Both ends compute the same lengths.
 #pragma once
 
 #include "link.cuh"
@@ -137,13 +137,15 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
     Lane lane{shared, (first.traits & MSCCL_TRANSFER_OUT) != 0, first.peer, 0, nullptr, 0};
     Pipe simple{shared.simple, {launch.simple_depth, launch.simple_slot_bytes}};
     Pipe ll{shared.ll, {launch.ll_depth, launch.ll_slot_bytes}};
-    WireTable simple_ends{launch.links_simple, launch.ranks, launch.simple_wires};
-    WireTable ll_ends{launch.links_ll, launch.ranks, launch.ll_wires};
     bool has_simple = work.part < launch.simple_wires;
     bool has_ll = work.part < launch.ll_wires;
-    if (threadIdx.x == 0) {
-        if (has_simple) open_link(simple.link, simple_ends.entry(lane.out, lane.peer, work.part), lane.out);
-        if (has_ll) open_link(ll.link, ll_ends.entry(lane.out, lane.peer, work.part), lane.out);
+    if (threadIdx.x == 0 && has_simple) {
+        WireTable ends{launch.links_simple, launch.ranks, launch.simple_wires};
+        open_link(simple.link, ends.entry(lane.out, lane.peer, work.part), lane.out);
+    }
+    if (threadIdx.x == 0 && has_ll) {
+        WireTable ends{launch.links_ll, launch.ranks, launch.ll_wires};
+        open_link(ll.link, ends.entry(lane.out, lane.peer, work.part), lane.out);
     }
 #pragma unroll 1
     for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
@@ -154,8 +156,9 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
         if (threadIdx.x == 0) shared.watch.step = at;
         u64 local = transfer.address + part.start;
         u64 bytes = part.end - part.start;
-        bool goes_on = transfer.traits & MSCCL_TRANSFER_LL ? stream<Ll>(lane, ll, local, bytes)
-                                                           : stream<Simple>(lane, simple, local, bytes);
+        bool packets = transfer.traits & MSCCL_TRANSFER_LL;
+        bool goes_on = packets ? stream<Ll>(lane, ll, local, bytes)
+                               : stream<Simple>(lane, simple, local, bytes);
         if (!goes_on) return;
     }
     if (threadIdx.x == 0) {

@@ -14,7 +14,8 @@ namespace msccl {
 // Word `at` of the plan: in the launch, or else in memory.
 __device__ inline u32 plan_word(const msccl_launch& launch, u32 at) {
     u32 place = at - MSCCL_PLAN_HEADER_LENGTH;
-    return place < MSCCL_PLAN_WORDS ? launch.words[place] : ptx::ld_constant_u32(launch.plan + 4ull * at);
+    if (place < MSCCL_PLAN_WORDS) return launch.words[place];
+    return ptx::ld_constant_u32(launch.plan + 4ull * at);
 }
 
 // Four words from `at` on, a multiple of four.
@@ -191,7 +192,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
 
 // An interpreter kernel for one protocol and element type.
 #define MSCCL_INTERPRETER(name, Protocol, Number)                                               \
-    extern "C" __global__ void __launch_bounds__(msccl::Protocol::THREADS)                            \
+    extern "C" __global__ void __launch_bounds__(msccl::Protocol::THREADS)                     \
         name(const __grid_constant__ msccl_launch launch) {                                    \
         msccl::interpret<msccl::Protocol, msccl::Number>(launch);                              \
     }

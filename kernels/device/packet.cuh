@@ -16,6 +16,9 @@
 //
 // All threads of a warp go through this file together: whatever decides which link is read or written
 // is the same for all of them. Threads beyond the last unit read that one again, and write nothing.
+//
+// Everything is inlined by force, so that arrays are registers, and arrays begin as zeros: a register
+// that some path leaves as it was would be taken up to the end of the kernel.
 #pragma once
 
 #include "simple.cuh"
@@ -43,8 +46,11 @@ struct Packets {
     // end.
     template <int BYTES>
     __device__ static bool copy(const Move& move, Watch& watch) {
-        if constexpr (BYTES == 16) return run<Bits<8>, true, 1, 4>(move, watch);
-        else return run<Bits<BYTES>, false, 1, 1>(move, watch);
+        if constexpr (BYTES == 16) {
+            return run<Bits<8>, true, 1, 4>(move, watch);
+        } else {
+            return run<Bits<BYTES>, false, 1, 1>(move, watch);
+        }
     }
 
 private:
@@ -55,12 +61,11 @@ private:
 
     using Data = Pack<WORDS>;
 
-    // Units in the hands of a thread where it has few sources: their sums are all in registers.
+    // Units in the hands of a thread that has few sources: as many as have 16 elements, or 32 bytes.
     template <class Number>
     __device__ static constexpr int unroll() {
-        constexpr int ELEMENTS = 4 * WORDS / Number::BYTES;
-        constexpr int MOST = 8 / WORDS;
-        return ELEMENTS * MOST <= 16 ? MOST : ELEMENTS < 16 ? 16 / ELEMENTS : 1;
+        constexpr int MOST = 32 / (4 * WORDS), FITTING = 16 * Number::BYTES / (4 * WORDS);
+        return FITTING < 1 ? 1 : FITTING < MOST ? FITTING : MOST;
     }
 
     // A unit of a chunk, in the hands of one thread.
@@ -127,12 +132,17 @@ private:
     // Relaxed: a number vouches for the data of its unit or line, and for nothing else.
     template <class Number, bool REGULAR, int MOST, int UNROLL>
     __device__ __forceinline__ static bool fetch(const Move& move, u32 from, int count,
-                                 const Place (&places)[UNROLL], Watch& watch,
-                                 Data (&values)[UNROLL][MOST]) {
+                                                 const Place (&places)[UNROLL], Watch& watch,
+                                                 Data (&values)[UNROLL][MOST]) {
         const Operand* sources = move.sources + from;
         Span spans[MOST];
+        u64 messages[MOST];
 #pragma unroll
-        for (int source = 0; source < MOST; ++source) spans[source] = sources[min(source, count - 1)];
+        for (int source = 0; source < MOST; ++source) {
+            const Operand& operand = sources[min(source, count - 1)];
+            spans[source] = operand;
+            messages[source] = operand.message;
+        }
         u32 links = 0;
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
@@ -140,18 +150,9 @@ private:
         }
         ptx::Words4 lines[UNROLL][MOST] = {};
         read(spans, links, places, lines);
-#pragma unroll
-        for (int source = 0; source < MOST; ++source) {
-            if (source >= count || links >> source & 1) continue;
-#pragma unroll
-            for (int at = 0; at < UNROLL; ++at) {
-                if (!places[at].any()) continue;
-                Data data = Line::template load<Number::BYTES, REGULAR>(spans[source], places[at].unit(),
-                                                                 move.length);
-                lines[at][source] = Line::line(data, 0);
-            }
-        }
-        if (!arrive(sources, spans, links, places, watch, lines)) return false;
+        u32 locals = ~links & ~(~0u << count);
+        load<Number::BYTES, REGULAR>(spans, locals, places, move.length, lines);
+        if (!arrive(sources, spans, messages, links, places, watch, lines)) return false;
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
 #pragma unroll
@@ -162,10 +163,29 @@ private:
         return true;
     }
 
-    // Reads the units at hand of every source in `wanted`.
+    // Loads the units at hand of every buffer in `wanted`.
+    template <int BYTES, bool REGULAR, int MOST, int UNROLL>
+    __device__ __forceinline__ static void load(const Span (&spans)[MOST], u32 wanted,
+                                                const Place (&places)[UNROLL], u32 length,
+                                                ptx::Words4 (&lines)[UNROLL][MOST]) {
+#pragma unroll
+        for (int source = 0; source < MOST; ++source) {
+            if (!(wanted >> source & 1)) continue;
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                if (!places[at].any()) continue;
+                u32 unit = places[at].unit();
+                Data data = Line::template load<BYTES, REGULAR>(spans[source], unit, length);
+                lines[at][source] = Line::line(data, 0);
+            }
+        }
+    }
+
+    // Reads the units at hand of every link in `wanted`.
     template <int MOST, int UNROLL>
-    __device__ __forceinline__ static void read(const Span (&spans)[MOST], u32 wanted, const Place (&places)[UNROLL],
-                                ptx::Words4 (&lines)[UNROLL][MOST]) {
+    __device__ __forceinline__ static void read(const Span (&spans)[MOST], u32 wanted,
+                                                const Place (&places)[UNROLL],
+                                                ptx::Words4 (&lines)[UNROLL][MOST]) {
         Line::together();
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
@@ -182,20 +202,21 @@ private:
 
     // Reads again until every unit of the sources in `links` has come. False when the kernel is to end.
     template <int MOST, int UNROLL>
-    __device__ __forceinline__ static bool arrive(const Operand* sources, const Span (&spans)[MOST], u32 links,
-                                  const Place (&places)[UNROLL], Watch& watch,
-                                  ptx::Words4 (&lines)[UNROLL][MOST]) {
+    __device__ __forceinline__ static bool arrive(const Operand* sources, const Span (&spans)[MOST],
+                                                  const u64 (&messages)[MOST], u32 links,
+                                                  const Place (&places)[UNROLL], Watch& watch,
+                                                  ptx::Words4 (&lines)[UNROLL][MOST]) {
         u32 missing = links;
         Wait wait;
         while (true) {
 #pragma unroll
             for (int source = 0; source < MOST; ++source) {
                 if (!(missing >> source & 1)) continue;
-                u64 message = sources[source].message;
                 bool here = true;
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
-                    here = here && (!places[at].any() || Line::here(lines[at][source], message));
+                    bool own = !places[at].any() || Line::here(lines[at][source], messages[source]);
+                    here = here && own;
                 }
                 if (Line::all(here)) missing &= ~(1u << source);
             }
@@ -210,9 +231,10 @@ private:
         return true;
     }
 
+    // Writes the destinations, those that are links first.
     template <class Number, bool REGULAR, int UNROLL>
     __device__ __forceinline__ static void scatter(const Move& move, const Place (&places)[UNROLL],
-                                   const Data (&results)[UNROLL]) {
+                                                   const Data (&results)[UNROLL]) {
         u32 count = move.destination_count;
 #pragma unroll 1
         for (u32 to = 0; to < count; to += NEXT) {
@@ -232,8 +254,9 @@ private:
                 for (int at = 0; at < UNROLL; ++at) {
                     if (!places[at].own()) continue;
                     ptx::Words4 line = Line::line(results[at], messages[next]);
-                    ptx::st_relaxed_sys_2u64(spans[next].address + places[at].on_wire(),
-                                             {u64(line.y) << 32 | line.x, u64(line.w) << 32 | line.z});
+                    u64 low = u64(line.y) << 32 | line.x, high = u64(line.w) << 32 | line.z;
+                    u64 address = spans[next].address + places[at].on_wire();
+                    ptx::st_relaxed_sys_2u64(address, {low, high});
                 }
             }
 #pragma unroll
@@ -243,7 +266,7 @@ private:
                 for (int at = 0; at < UNROLL; ++at) {
                     if (!places[at].own()) continue;
                     Line::template store<Number::BYTES, REGULAR>(spans[next], places[at].unit(),
-                                                          move.length, results[at]);
+                                                                 move.length, results[at]);
                 }
             }
         }

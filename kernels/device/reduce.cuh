@@ -67,7 +67,8 @@ struct Sum {
 
     // Combines with `packs[first]` and those after it, as far as there are `count`.
     template <int MOST>
-    __device__ __forceinline__ void add(u32 reduction, const Pack<WORDS> (&packs)[MOST], int first, int count) {
+    __device__ __forceinline__ void add(u32 reduction, const Pack<WORDS> (&packs)[MOST], int first,
+                                        int count) {
         auto each = [&](auto combine) {
 #pragma unroll
             for (int pack = 0; pack < MOST; ++pack) {

@@ -2,6 +2,9 @@
 //
 // Sources of a step are whole before it begins, so nothing here waits. Where all operands are aligned
 // and whole, several loads are in flight in every thread; else a loop that minds every pack.
+//
+// Arrays begin as zeros: a register that some path leaves as it was would be taken up to the end of the
+// kernel.
 #pragma once
 
 #include "reduce.cuh"
@@ -55,14 +58,18 @@ struct Simple {
     // end, which is never.
     template <int BYTES>
     __device__ static bool copy(const Move& move, Watch&) {
-        if constexpr (BYTES == 16) copy_packs<8>(move);
-        else any<Bits<BYTES>>(move);
+        if constexpr (BYTES == 16) {
+            copy_packs<8>(move);
+        } else {
+            any<Bits<BYTES>>(move);
+        }
         return true;
     }
 
 private:
     __device__ static Pack<4> load_regular(u64 address, u32 pack) {
-        return load_whole<Coherence::WEAK>(address + u64(pack) * 16, static_cast<Pack<4>*>(nullptr));
+        return load_whole<Coherence::WEAK>(address + u64(pack) * 16,
+                                           static_cast<Pack<4>*>(nullptr));
     }
 
     // `UNROLL` loads in flight.
@@ -163,7 +170,8 @@ private:
         sum.start(first);
 #pragma unroll 1
         for (u32 from = 1; from < move.source_count; ++from) {
-            Pack<4> other[1] = {load<Number::BYTES, 4, Coherence::WEAK>(move.sources[from], offset)};
+            const Operand& source = move.sources[from];
+            Pack<4> other[1] = {load<Number::BYTES, 4, Coherence::WEAK>(source, offset)};
             sum.add(move.arithmetic.reduction, other, 0, 1);
         }
         return sum.finish(move.arithmetic.divisor);

@@ -34,6 +34,7 @@ const ALL_REDUCE: &[Program] = &[
     program!("allreduce/double_binary_tree"),
     program!("allreduce/two_shot"),
     program!("allreduce/one_shot"),
+    program!("allreduce/one_step"),
 ];
 const ALL_GATHER: &[Program] = &[program!("allgather/ring"), program!("allgather/allpairs")];
 const REDUCE_SCATTER: &[Program] =

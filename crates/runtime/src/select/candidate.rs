@@ -46,6 +46,15 @@ impl Needs {
             depth: verified.facts().least_link_depth,
         }
     }
+
+    /// Enough for both.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            links: self.links.max(other.links),
+            blocks: self.blocks.max(other.blocks),
+            depth: self.depth.max(other.depth),
+        }
+    }
 }
 
 /// An algorithm, on its way to a decision.

@@ -14,7 +14,7 @@ mod tuning;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_collective::{DataType, Protocol, Rank, Reduction};
+use msccl_collective::{DataType, Kind, Protocol, Rank, Reduction};
 use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
@@ -274,7 +274,7 @@ impl Selector {
         terms: &Terms,
     ) -> Result<Decision, Unserved> {
         let needs = known.needs.entry(entry.fingerprint);
-        let needs = *needs.or_insert_with(|| Needs::of(&entry.verified));
+        let needs = *needs.or_insert_with(|| self.needs(entry));
         let prepared = match known.prepared.get(&entry.fingerprint) {
             Some(prepared) => prepared.clone(),
             None => {
@@ -286,6 +286,20 @@ impl Selector {
         let wish = &self.wish;
         let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity };
         candidate.serve(terms, way, wish)
+    }
+
+    /// What an instance of `entry` needs. Where only the root knows whether a call is in place, the others
+    /// run the other placement's part of the same program, and all must reckon with what either needs.
+    fn needs(&self, entry: &Entry) -> Needs {
+        let own = Needs::of(&entry.verified);
+        let algorithm = entry.verified.algorithm();
+        let Some(wanted) = rooted(&algorithm.collective.kind).filter(|_| !entry.loaded) else {
+            return own;
+        };
+        let in_place = algorithm.placement.serves_in_place();
+        let twins = self.registry.built_in(wanted, !in_place);
+        let twins = twins.iter().filter(|twin| twin.name == entry.name);
+        twins.fold(own, |needs, twin| needs.max(Needs::of(&twin.verified)))
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does not.
@@ -310,6 +324,21 @@ impl Selector {
             }
         }
         told
+    }
+}
+
+/// What is wanted by a call of a collective with a root.
+fn rooted(kind: &Kind) -> Option<Wanted> {
+    match *kind {
+        Kind::Broadcast { root } => Some(Wanted::Broadcast(root)),
+        Kind::Reduce { root } => Some(Wanted::Reduce(root)),
+        Kind::Gather { root } => Some(Wanted::Gather(root)),
+        Kind::Scatter { root } => Some(Wanted::Scatter(root)),
+        Kind::AllReduce
+        | Kind::AllGather
+        | Kind::ReduceScatter
+        | Kind::AllToAll
+        | Kind::Custom(_) => None,
     }
 }
 
@@ -340,4 +369,53 @@ fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
     let computes = steps.clone().any(|step| step.sources.len() > 1 || step.completes);
     let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
     Ok(Prepared { name, fingerprint, plan, wiring, computes })
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_registry::Shape;
+
+    use super::*;
+    use crate::cuda;
+
+    /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root for the
+    /// placement that it alone knows.
+    fn decisions(
+        registry: &Arc<Registry>,
+        wanted: Wanted,
+        in_place: bool,
+        count: u64,
+    ) -> Vec<String> {
+        let ranks = registry.shape().ranks;
+        // Few thread blocks, so that instances are cut down.
+        let capacity = Capacity { threads: 24 * 512, ..cuda::nominal_capacity(ranks) };
+        let decide = |rank: Rank| {
+            let (machine, wish) = (Machine::Gpus, Wish::default());
+            let selector = Selector::new(registry.clone(), rank, capacity, machine, wish);
+            let in_place = in_place && wanted.root() == Some(rank);
+            let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
+            let request = Request { wanted, in_place, data_type, reduction, count };
+            let (decision, _) = selector.choose(&request).unwrap();
+            let Decision { prepared, protocol, threads, cut, passed_over: _ } = &*decision;
+            format!("{} {protocol} {threads} {cut:?}", prepared.name)
+        };
+        (0..ranks).map(Rank).map(decide).collect()
+    }
+
+    #[test]
+    fn ranks_agree_whatever_the_root_knows() {
+        for ranks in [2, 4, 8] {
+            let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
+            let root = Rank(ranks - 1);
+            let rooted = [Wanted::Broadcast, Wanted::Reduce, Wanted::Gather, Wanted::Scatter];
+            for wanted in rooted.map(|kind| kind(root)) {
+                for count in [1, 1000, 100_003, 10_000_000] {
+                    let mut all = decisions(&registry, wanted, true, count);
+                    all.extend(decisions(&registry, wanted, false, count));
+                    all.dedup();
+                    assert_eq!(all.len(), 1, "{wanted:?} of {count}: {all:#?}");
+                }
+            }
+        }
+    }
 }

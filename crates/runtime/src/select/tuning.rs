@@ -2,7 +2,7 @@
 //!
 //! Figures are thresholds in bytes of the larger buffer, found by measurement (see
 //! `docs/PERFORMANCE.md`); between machines they differ, so they are preferences: what cannot serve
-//! is passed over.
+//! is passed over. The one-shot runs out of place only; in place it is the one-step.
 
 use msccl_collective::Protocol;
 use msccl_registry::Wanted;
@@ -39,8 +39,11 @@ use Protocol::{Ll, Simple};
 
 const ALL_REDUCE: &[Row] = &[
     (2 * KIB, "allreduce/one_shot", Ll, 1, 512),
+    (2 * KIB, "allreduce/one_step", Ll, 1, 512),
     (8 * KIB, "allreduce/one_shot", Ll, 4, 512),
+    (8 * KIB, "allreduce/one_step", Ll, 4, 512),
     (128 * KIB, "allreduce/one_shot", Ll, 16, 512),
+    (128 * KIB, "allreduce/one_step", Ll, 16, 512),
     (512 * KIB, "allreduce/two_shot", Ll, 16, 256),
     (16 * MIB, "allreduce/two_shot", Simple, 16, 512),
     (ANY, "allreduce/ring", Simple, 64, 256),
