@@ -165,7 +165,8 @@ private:
 
     // The combination of all sources, of which the first gives `first`.
     template <class Number>
-    __device__ __forceinline__ static Pack<4> sum_of(const Move& move, u32 offset, const Pack<4>& first) {
+    __device__ __forceinline__ static Pack<4> sum_of(const Move& move, u32 offset,
+                                                     const Pack<4>& first) {
         Sum<Number, 4> sum;
         sum.start(first);
 #pragma unroll 1

@@ -18,7 +18,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("fabric", &["collective"]),
     ("gpu", &[]),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
-    ("runtime", &["collective", "fabric", "gpu", "ir", "kernels", "machine", "plan", "registry", "verify"]),
+    (
+        "runtime",
+        &["collective", "fabric", "gpu", "ir", "kernels", "machine", "plan", "registry", "verify"],
+    ),
     ("bench", &["collective", "fabric", "gpu", "runtime"]),
     ("nccl", &["collective", "fabric", "gpu", "registry", "runtime"]),
 ];
