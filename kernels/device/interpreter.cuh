@@ -167,7 +167,7 @@ __device__ inline void end_signals(const Context& context) {
     u64 first = gridDim.x + u64(blockIdx.x) * blockDim.x + threadIdx.x;
     u64 stride = u64(gridDim.x) * blockDim.x;
 #pragma unroll 1
-    for (u64 at = launch.signals + 8 * first; at < launch.clock; at += 8 * stride) {
+    for (u64 at = launch.signals + 8 * first; at < launch.signals_end; at += 8 * stride) {
         ptx::st_weak_u64(at, value);
     }
 }

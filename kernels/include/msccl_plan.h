@@ -155,7 +155,7 @@ struct msccl_launch {
     unsigned long long output;  // the output buffer
     unsigned long long scratch;  // the scratch buffer, 16-byte aligned; no need to clear it
     unsigned long long signals;  // `u64[]` in device memory, zero before the first launch: at least `[instances][tb_count]`; all equal between launches
-    unsigned long long clock;  // where `signals` end
+    unsigned long long signals_end;  // where `signals` end
     unsigned long long control;  // `msccl_control` in memory that host and device map
     unsigned long long progress;  // `msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch
     unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`

@@ -23,7 +23,7 @@ records! {
         output: u64, "the output buffer";
         scratch: u64, "the scratch buffer, 16-byte aligned; no need to clear it";
         signals: u64, "`u64[]` in device memory, zero before the first launch: at least `[instances][tb_count]`; all equal between launches";
-        clock: u64, "where `signals` end";
+        signals_end: u64, "where `signals` end";
         control: u64, "`msccl_control` in memory that host and device map";
         progress: u64, "`msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch";
         call: u64, "number of the call on its communicator; the kernel copies it to `progress`";

@@ -67,7 +67,7 @@ pub(crate) struct Rank {
     ranks: u32,
     links: Links,
     watchtower: Watchtower,
-    /// `u64` for each block of the largest grid, and after them the clock.
+    /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
     /// Never held while a call is taken up, so that stories can be told meanwhile.
     bindings: Mutex<Bindings>,
@@ -91,7 +91,7 @@ impl Rank {
         let kernels = links::agree(group, Kernels::of(context))?;
         let common = Common::find(group, context, &kernels)?;
         let (place, capacity, links) = make_links(group, context, &common, peer_memory)?;
-        let signals = DeviceBuffer::zeroed(context, 8 * (capacity.blocks as usize + 2));
+        let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
             order: Order::new(context)?,
@@ -126,7 +126,6 @@ impl Rank {
     fn record(&self, job: &Job<'_>, bound: &Bound, scratch: u64) -> Launch {
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
-        let clock = self.signals.ptr().offset(8 * self.capacity.blocks as usize);
         let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = job.cut;
         let Cut { rounds, instances, chunks_per_message, .. } = job.cut;
         Launch {
@@ -135,7 +134,7 @@ impl Rank {
             output: job.receive,
             scratch,
             signals: self.signals.ptr().0,
-            clock: clock.0,
+            signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
             control: self.watchtower.control(),
             progress: self.watchtower.progress(),
             call: tagged(u64::from(bound.number), job.call),

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use msccl_collective::{Protocol, Reduction};
+use msccl_collective::{Protocol, Rank, Reduction};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_registry::{Entry, Wanted};
 use msccl_verify::Verified;
 
 use super::tuning::Way;
-use super::{Decision, Terms};
+use super::{Decision, Terms, overtaken};
 use crate::engine::{Capacity, Prepared};
 use crate::settings::Wish;
 use crate::wiring::links_per_pair;
@@ -34,6 +34,9 @@ pub(super) struct Needs {
     pub blocks: u32,
     /// Messages that a link must hold.
     pub depth: u32,
+    /// Whether messages must order memory that is not in them, as only protocol Simple does: see
+    /// [`overtaken`].
+    pub order: bool,
 }
 
 impl Needs {
@@ -44,6 +47,9 @@ impl Needs {
             links: links_per_pair(algorithm),
             blocks: blocks.unwrap_or(0) as u32,
             depth: verified.facts().least_link_depth,
+            order: (0..)
+                .zip(&algorithm.ranks)
+                .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program)),
         }
     }
 
@@ -53,6 +59,7 @@ impl Needs {
             links: self.links.max(other.links),
             blocks: self.blocks.max(other.blocks),
             depth: self.depth.max(other.depth),
+            order: self.order || other.order,
         }
     }
 }
@@ -115,14 +122,16 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// `wished`, if the engine speaks it; every engine speaks Simple.
+    /// `wished`, if the engine speaks it and the algorithm allows it; every engine speaks Simple, and every
+    /// algorithm allows it.
     fn protocol(&self, wished: Protocol) -> Protocol {
-        if self.capacity.wires(wished).wires == 0 { Protocol::Simple } else { wished }
+        let spoken = self.capacity.wires(wished).wires > 0;
+        if spoken && !self.needs.order { wished } else { Protocol::Simple }
     }
 
     /// As many instances of `threads` threads a block as wished, or as fit.
     fn instances(&self, protocol: Protocol, wished: u32, threads: u32) -> Result<u32, Unserved> {
-        let Needs { links, blocks, depth } = self.needs;
+        let Needs { links, blocks, depth, order: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
         if depth > shape.depth {
             let has = shape.depth;

@@ -9,6 +9,7 @@
 
 mod candidate;
 mod explain;
+mod overtaken;
 mod tuning;
 
 use std::fmt;
