@@ -28,6 +28,7 @@ fn a_call_has_one_answer_and_every_alternative() {
       could   allreduce/double_binary_tree  Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
       could   allreduce/two_shot            Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+      could   allreduce/one_step            Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
     ");
     insta::assert_snapshot!(explained(&["allreduce", "1K", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
@@ -38,6 +39,7 @@ fn a_call_has_one_answer_and_every_alternative() {
       could   allreduce/double_binary_tree  Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
       could   allreduce/two_shot            Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_step            Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
     ");
 }
 
