@@ -2,7 +2,7 @@
 //!
 //! Figures are thresholds in bytes of the larger buffer, found by measurement (see
 //! `docs/PERFORMANCE.md`); between machines they differ, so they are preferences: what cannot serve
-//! is passed over. The one-shot runs out of place only; in place it is the one-step.
+//! is passed over.
 
 use msccl_collective::Protocol;
 use msccl_registry::Wanted;
@@ -39,40 +39,43 @@ use Protocol::{Ll, Simple};
 
 const ALL_REDUCE: &[Row] = &[
     (2 * KIB, "allreduce/one_shot", Ll, 1, 512),
-    (2 * KIB, "allreduce/one_step", Ll, 1, 512),
     (8 * KIB, "allreduce/one_shot", Ll, 4, 512),
-    (8 * KIB, "allreduce/one_step", Ll, 4, 512),
-    (128 * KIB, "allreduce/one_shot", Ll, 16, 512),
-    (128 * KIB, "allreduce/one_step", Ll, 16, 512),
-    (512 * KIB, "allreduce/two_shot", Ll, 16, 256),
+    (64 * KIB, "allreduce/one_shot", Ll, 16, 512),
+    // In place, where there is no one-shot.
+    (16 * KIB, "allreduce/two_shot", Ll, 4, 512),
+    (256 * KIB, "allreduce/two_shot", Ll, 16, 256),
     (16 * MIB, "allreduce/two_shot", Simple, 16, 512),
     (ANY, "allreduce/ring", Simple, 64, 256),
 ];
 const ALL_GATHER: &[Row] = &[
     (64 * KIB, "allgather/allpairs", Ll, 2, 512),
-    (512 * KIB, "allgather/allpairs", Ll, 8, 512),
+    (256 * KIB, "allgather/allpairs", Ll, 8, 512),
     (8 * MIB, "allgather/allpairs", Simple, 16, 512),
     (ANY, "allgather/ring", Simple, 64, 256),
 ];
 const REDUCE_SCATTER: &[Row] = &[
     (16 * KIB, "reducescatter/direct", Ll, 2, 512),
-    (512 * KIB, "reducescatter/direct", Ll, 8, 512),
-    (32 * MIB, "reducescatter/direct", Simple, 16, 512),
+    (128 * KIB, "reducescatter/direct", Ll, 16, 256),
+    (256 * KIB, "reducescatter/direct", Simple, 16, 256),
+    (4 * MIB, "reducescatter/direct", Simple, 16, 512),
     (ANY, "reducescatter/ring", Simple, 64, 256),
 ];
 const ALL_TO_ALL: &[Row] = &[
     (64 * KIB, "alltoall/allpairs", Ll, 2, 512),
-    (512 * KIB, "alltoall/allpairs", Ll, 8, 512),
+    (64 * KIB, "alltoall/in_place", Ll, 2, 512),
+    (256 * KIB, "alltoall/allpairs", Ll, 8, 512),
+    (256 * KIB, "alltoall/in_place", Ll, 8, 512),
     (ANY, "alltoall/allpairs", Simple, 16, 512),
+    (ANY, "alltoall/in_place", Simple, 16, 512),
 ];
 const BROADCAST: &[Row] = &[
-    (16 * KIB, "broadcast/direct", Ll, 4, 512),
-    (256 * KIB, "broadcast/direct", Ll, 16, 512),
+    (64 * KIB, "broadcast/direct", Ll, 16, 512),
+    (512 * KIB, "broadcast/direct", Simple, 16, 512),
     (ANY, "broadcast/chain", Simple, 64, 256),
 ];
 const REDUCE: &[Row] = &[
-    (16 * KIB, "reduce/direct", Ll, 4, 512),
-    (256 * KIB, "reduce/direct", Ll, 16, 512),
+    (64 * KIB, "reduce/direct", Ll, 16, 512),
+    (MIB, "reduce/direct", Simple, 16, 512),
     (ANY, "reduce/chain", Simple, 64, 256),
 ];
 const GATHER: &[Row] =
