@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
-use msccl_registry::{File, Registry, Shape};
+use msccl_registry::{File, Registry, Shape, Wanted};
 
 use super::Communicator;
 use crate::board::Board;
@@ -226,6 +226,19 @@ impl Communicator {
     }
 }
 
+/// The registry with its built-in algorithms for collectives without a root compiled and proved. Those with
+/// a root are when that root is first used: there are as many as ranks.
+fn warm(registry: Registry) -> Registry {
+    let without_root =
+        [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
+    for wanted in without_root {
+        for in_place in [false, true] {
+            registry.built_in(wanted, in_place);
+        }
+    }
+    registry
+}
+
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
@@ -237,7 +250,7 @@ fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
     let found = kept.iter().position(|(of, from, _)| *of == shape && from == files);
     let entry = match found {
         Some(position) => kept.remove(position),
-        None => (shape, files.to_vec(), Arc::new(Registry::new(shape, files))),
+        None => (shape, files.to_vec(), Arc::new(warm(Registry::new(shape, files)))),
     };
     let registry = entry.2.clone();
     kept.insert(0, entry);

@@ -1,10 +1,10 @@
 //! The kernels of a device, loaded. A door for `unsafe`.
 //!
 //! Loading waits for kernels that run, one of which may be waiting for another rank of this process;
-//! so everything is loaded at once, when the first communicator on a device is made, and kept as
-//! long as one is left.
+//! so everything is loaded at once, when the first communicator on a device is made, and kept for
+//! those to come.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{Context, Function, Image, Module};
@@ -25,19 +25,18 @@ pub(super) struct Kernels {
 }
 
 /// What is loaded, by device.
-static LOADED: Mutex<Option<FxHashMap<u32, Weak<Kernels>>>> = Mutex::new(None);
+static LOADED: Mutex<Vec<(u32, Arc<Kernels>)>> = Mutex::new(Vec::new());
 
 impl Kernels {
     /// The kernels of `context`'s device.
     pub fn of(context: &Context) -> Result<Arc<Self>, Error> {
         let ordinal = context.device().ordinal();
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        let loaded = loaded.get_or_insert_default();
-        if let Some(kernels) = loaded.get(&ordinal).and_then(Weak::upgrade) {
-            return Ok(kernels);
+        if let Some((_, kernels)) = loaded.iter().find(|(device, _)| *device == ordinal) {
+            return Ok(kernels.clone());
         }
         let kernels = Arc::new(Self::load(context)?);
-        loaded.insert(ordinal, Arc::downgrade(&kernels));
+        loaded.push((ordinal, kernels.clone()));
         Ok(kernels)
     }
 
