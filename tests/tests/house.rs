@@ -23,11 +23,12 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["collective", "fabric", "gpu", "ir", "kernels", "machine", "plan", "registry", "verify"],
     ),
     ("bench", &["collective", "fabric", "gpu", "runtime"]),
-    ("nccl", &["collective", "fabric", "gpu", "registry", "runtime"]),
+    ("environment", &["registry", "runtime"]),
+    ("nccl", &["collective", "environment", "fabric", "gpu", "runtime"]),
 ];
 
 /// The rooms that meet the world: they may read the environment, print, open files and exit.
-const OPEN_ROOMS: &[&str] = &["nccl"];
+const OPEN_ROOMS: &[&str] = &["environment", "nccl"];
 
 /// Programs and tasks of developers.
 const PROGRAMS: &[&str] = &["cli", "gpu-tests", "xtask"];

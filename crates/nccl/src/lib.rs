@@ -20,7 +20,7 @@
 //!
 //! [`door`] has every exported function, each a few lines long, by subject. Behind it: `asking` (a
 //! call), `making` (communicators), `group` and `job` (when things happen), `comm` (what a handle
-//! stands for), `place` and `memory` (where things are), `environment` and `log` (the user). `abi`
+//! stands for), `place` and `memory` (where things are), `requests` and `log` (the user). `abi`
 //! is what C fixes.
 //!
 //! Absent from this crate: which algorithm serves a call, how it is executed, how ranks meet.
@@ -29,7 +29,6 @@ mod abi;
 mod asking;
 mod comm;
 pub mod door;
-mod environment;
 mod fault;
 mod group;
 mod guard;
@@ -39,5 +38,6 @@ mod log;
 mod making;
 mod memory;
 mod place;
+mod requests;
 mod session;
 mod signal;

@@ -11,10 +11,10 @@ use crate::abi::constant::{NO_COLOR, SHRINK_ABORT};
 use crate::abi::{CommHandle, ConfigPointer, In, Out, Outcome, UniqueIdBytes};
 use crate::comm::config::Config;
 use crate::comm::{Comm, handles};
-use crate::environment::Requests;
 use crate::fault::Fault;
 use crate::job::{Derive, Job, Join, Members};
 use crate::log::{NO_DEVICE, Scope};
+use crate::requests::Requests;
 use crate::{group, place, session};
 
 /// What a rank that joins has been told.
@@ -41,7 +41,7 @@ pub fn join(operation: &str, newcomer: Newcomer, config: ConfigPointer) -> Resul
     let requests = session::begin();
     let config = Config::read(config, &requests)?;
     let config = config.unwrap_or_else(|| Config::usual(&requests));
-    let place = place::current(requests.device)?;
+    let place = place::current(requests.preferences.device)?;
     join_at(operation, newcomer, config, place, &requests)
 }
 
@@ -78,7 +78,7 @@ fn rank_of(rank: c_int, ranks: c_int) -> Result<(Rank, u32), Fault> {
 }
 
 fn with_files(requests: &Requests) -> Settings {
-    Settings { files: requests.files(), ..requests.settings() }
+    Settings { files: requests.preferences.files(), ..requests.settings() }
 }
 
 /// This process is all ranks, one per device of `devices`.
@@ -90,7 +90,7 @@ pub fn join_all(place: Out<CommHandle>, devices: &[c_int]) -> Result<Outcome, Fa
     let joined = (0..ranks).zip(devices).try_for_each(|(rank, device)| {
         let place = place.at(rank.unsigned_abs() as usize);
         let newcomer = Newcomer { place, ranks, rank, ids: vec![id] };
-        let at = place::numbered(requests.device, *device)?;
+        let at = place::numbered(requests.preferences.device, *device)?;
         join_at("ncclCommInitAll", newcomer, Config::usual(&requests), at, &requests).map(|_| ())
     });
     if let Err(fault) = &joined {

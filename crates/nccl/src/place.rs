@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use msccl_environment::DeviceWish;
 use msccl_gpu::{Context, Driver};
 use msccl_runtime::PlaceOfRank;
 
 use crate::abi::Code;
-use crate::environment::DeviceWish;
 use crate::fault::Fault;
 
 /// The place of a rank that the calling thread makes: its current device. A thread that never

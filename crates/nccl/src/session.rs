@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, Once, PoisonError};
 
+use msccl_environment::{self as environment, Complaint};
+
 use crate::abi::VERSION_TEXT;
-use crate::environment::{self, Complaint, Requests};
+use crate::requests::Requests;
 use crate::{log, signal};
 
 /// What the environment asks for now. What in it makes no sense is said once per process.

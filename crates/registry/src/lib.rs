@@ -73,6 +73,20 @@ impl Wanted {
         }
     }
 
+    /// The field's name for it, as [`msccl_collective::Collective::name`] has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wanted::AllReduce => "allreduce",
+            Wanted::AllGather => "allgather",
+            Wanted::ReduceScatter => "reducescatter",
+            Wanted::AllToAll => "alltoall",
+            Wanted::Broadcast(_) => "broadcast",
+            Wanted::Reduce(_) => "reduce",
+            Wanted::Gather(_) => "gather",
+            Wanted::Scatter(_) => "scatter",
+        }
+    }
+
     /// The root, for the collectives that have one.
     pub fn root(self) -> Option<Rank> {
         match self {

@@ -105,17 +105,10 @@ impl Operation {
 
     /// The field's name for it.
     pub fn name(&self) -> &'static str {
-        match self {
-            Operation::AllReduce(_) => "allreduce",
-            Operation::AllGather => "allgather",
-            Operation::ReduceScatter(_) => "reducescatter",
-            Operation::AllToAll => "alltoall",
-            Operation::Broadcast(_) => "broadcast",
-            Operation::Reduce(..) => "reduce",
-            Operation::Gather(_) => "gather",
-            Operation::Scatter(_) => "scatter",
-            Operation::Send(_) => "send",
-            Operation::Receive(_) => "receive",
+        match (self, self.wanted()) {
+            (_, Some(wanted)) => wanted.name(),
+            (Operation::Send(_), None) => "send",
+            (_, None) => "receive",
         }
     }
 

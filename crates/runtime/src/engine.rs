@@ -11,8 +11,9 @@
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
+use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
-use msccl_plan::{Direction, Plan};
+use msccl_plan::exchange::Transfer;
 use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
@@ -92,37 +93,6 @@ pub(crate) struct Job<'a> {
     pub stream: u64,
     /// The number of the call on its communicator.
     pub call: u64,
-}
-
-/// Which way a transfer goes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Way {
-    /// To the peer.
-    Out,
-    /// From the peer.
-    In,
-}
-
-impl From<Way> for Direction {
-    fn from(way: Way) -> Self {
-        match way {
-            Way::In => Direction::In,
-            Way::Out => Direction::Out,
-        }
-    }
-}
-
-/// One half of a point-to-point exchange with another rank.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Transfer {
-    /// The other rank, never this one.
-    pub peer: Rank,
-    /// Which way.
-    pub way: Way,
-    /// Where the bytes lie or go.
-    pub address: u64,
-    /// How many, at least one; the other half has as many.
-    pub bytes: u64,
 }
 
 /// Copying one array into another, scaled: `to[i] = from[i] * scalar`.

@@ -148,8 +148,15 @@ fn variables_are_read_as_the_library_reads_them() {
     assert_eq!(wished["served_by"], "allreduce/double_binary_tree");
     assert_eq!(wished["alternatives"][0]["instances"], 2);
     let strange = ask(&[("MSCCL_PROTO", "LL256"), ("MSCCL_DEVICE", "host")]);
-    assert!(strange.stderr.contains("MSCCL_PROTO is `LL256` and is ignored"), "{strange}");
+    let expected = "MSCCL_PROTO is `LL256`, expected `Simple`, `LL` or `LL128`; it is ignored";
+    assert!(strange.stderr.contains(expected), "{strange}");
     assert_eq!(strange.json()["device"], "host");
+    let set = file("explain/nccl.conf", "# ours\nMSCCL_ALGO=tree\nMSCCL_DEVICE=host\n");
+    let set = ("NCCL_CONF_FILE", arg(&set));
+    let by_file = ask(&[set, ("MSCCL_DEVICE", "cuda")]).json();
+    assert_eq!(by_file["served_by"], "allreduce/double_binary_tree");
+    assert_eq!(by_file["device"], "cuda", "the process wins");
+    assert_eq!(ask(&[set, ("MSCCL_DEVICE", "")]).json()["device"], "cuda", "empty is not set");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub fn msccl_reading(args: &[&str], stdin: &[u8]) -> Ran {
     msccl_with(&[], args, stdin)
 }
 
-/// Runs the command with these variables and none of ours beside them.
+/// Runs the command with these variables, and no others of ours or of a user's file beside them.
 pub fn msccl_with(variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_msccl"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -63,6 +63,7 @@ pub fn msccl_with(variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ra
             command.env_remove(name);
         }
     }
+    command.env("NCCL_CONF_FILE", "/dev/null");
     command.envs(variables.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

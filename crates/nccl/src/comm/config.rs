@@ -9,8 +9,8 @@ use std::ffi::{c_int, c_uint};
 use crate::abi::constant::UNDEFINED;
 use crate::abi::layout::CONFIG_MAGIC;
 use crate::abi::{ConfigFields, ConfigPointer, pointer};
-use crate::environment::Requests;
 use crate::fault::Fault;
+use crate::requests::Requests;
 
 /// Most thread blocks that a configuration may allow.
 const CTAS_LIMIT: c_int = 64;

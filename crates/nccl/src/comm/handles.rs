@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
     use crate::comm::config::Config;
-    use crate::environment::Requests;
+    use crate::requests::Requests;
 
     fn comm() -> Arc<Comm> {
         Arc::new(Comm::joining(Config::usual(&Requests::default()), PlaceOfRank::Host))

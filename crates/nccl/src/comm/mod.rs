@@ -334,7 +334,7 @@ pub fn complete(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::environment::Requests;
+    use crate::requests::Requests;
 
     fn comm() -> Comm {
         Comm::joining(Config::usual(&Requests::default()), PlaceOfRank::Host)

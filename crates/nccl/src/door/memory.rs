@@ -14,7 +14,7 @@ door! {
         if address.is_null() {
             return Err(Fault::null("MemAlloc", "ptr"));
         }
-        let place = place::current(session::begin().device)?;
+        let place = place::current(session::begin().preferences.device)?;
         address.set(memory::allocate(&place, bytes)?);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! How much is said, and about what.
 
-use crate::environment::{Complaint, Lookup, reader::Reader, variable};
+use msccl_environment::{Complaint, Lookup, Reader, variable};
 
 /// What a line is about. The names are NCCL's; a subsystem without lines of ours still parses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

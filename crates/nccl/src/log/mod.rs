@@ -15,7 +15,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::environment::{self, variable};
+use msccl_environment::{self as environment, variable};
+
 use crate::fault::Fault;
 use crate::last_error;
 

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{self, Write};
 
+use msccl_environment::Complaint;
+
 use super::line;
-use crate::environment::Complaint;
 
 /// Where lines go.
 #[derive(Debug)]

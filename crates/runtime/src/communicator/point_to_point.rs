@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use msccl_collective::Rank;
+use msccl_plan::Direction;
+use msccl_plan::exchange::Transfer;
 
 use crate::call::{Call, Operation};
-use crate::engine::{Transfer, Way};
 use crate::error::Error;
 
 /// What a group's point-to-point calls come to.
@@ -36,16 +37,16 @@ pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error>
     let (mut sends, mut receives) = (VecDeque::new(), VecDeque::new());
     for call in calls {
         let (peer, way, address) = match call.operation {
-            Operation::Send(peer) => (peer, Way::Out, call.send),
-            Operation::Receive(peer) => (peer, Way::In, call.receive),
+            Operation::Send(peer) => (peer, Direction::Out, call.send),
+            Operation::Receive(peer) => (peer, Direction::In, call.receive),
             _ => continue,
         };
         let bytes = call.block_bytes()?;
         match (peer == rank, way) {
             (false, _) if bytes == 0 => {}
             (false, _) => exchange.transfers.push(Transfer { peer, way, address, bytes }),
-            (true, Way::Out) => sends.push_back((address, bytes)),
-            (true, Way::In) => receives.push_back((address, bytes)),
+            (true, Direction::Out) => sends.push_back((address, bytes)),
+            (true, Direction::In) => receives.push_back((address, bytes)),
         }
     }
     while let (Some((from, sent)), Some((to, received))) = (sends.pop_front(), receives.pop_front())
@@ -99,7 +100,7 @@ mod tests {
         admit(&calls, me).unwrap();
         let exchange = exchange_of(&calls, me).unwrap();
         assert_eq!(exchange.copies, [Copy { from: 100, to: 400, bytes: 8 }]);
-        let transfer = Transfer { peer: Rank(0), way: Way::Out, address: 200, bytes: 12 };
+        let transfer = Transfer { peer: Rank(0), way: Direction::Out, address: 200, bytes: 12 };
         assert_eq!(exchange.transfers, [transfer]);
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use msccl_fabric::{Abort, Group};
 use msccl_plan::Geometry;
+use msccl_plan::exchange::Transfer;
 
 use super::alarm::Alarm;
 use super::bound::Bindings;
@@ -17,7 +18,7 @@ use super::shape;
 use super::transfers::Exchange;
 use super::wires::Wires;
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, Transfer, Waiting};
+use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::Error;
 use crate::walk::{Slicing, Staging, Terms, arithmetic, scaler};
 

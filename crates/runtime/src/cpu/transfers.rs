@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use msccl_collective::Rank;
+use msccl_plan::Direction;
+use msccl_plan::exchange::Transfer;
 
 use super::effort::{Effort, Progress};
 use super::memory::Span;
 use super::wires::Wires;
-use crate::engine::{Transfer, Waiting, Way};
+use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 
 /// Messages that a stream moves before others have their turn.
@@ -27,7 +29,7 @@ pub(super) struct Exchange<'a> {
 /// The transfers with one peer in one way.
 struct Stream {
     peer: Rank,
-    way: Way,
+    way: Direction,
     rest: VecDeque<Span>,
     /// Bytes of the first one that have moved.
     moved: usize,
@@ -39,8 +41,8 @@ impl<'a> Exchange<'a> {
         let mut streams: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
         for &Transfer { peer, way, address, bytes } in transfers {
             let verb = match way {
-                Way::Out => "sent to",
-                Way::In => "received from",
+                Direction::Out => "sent to",
+                Direction::In => "received from",
             };
             if !wires.knows(peer) {
                 return Err(Error::internal(format!("there are no wires to {peer}")));
@@ -83,8 +85,8 @@ impl Stream {
     fn go_on(&mut self, wires: &mut Wires) -> Result<bool, Error> {
         let Some(&span) = self.rest.front() else { return Ok(false) };
         let moved = match self.way {
-            Way::Out => self.send(span, wires),
-            Way::In => self.receive(span, wires)?,
+            Direction::Out => self.send(span, wires),
+            Direction::In => self.receive(span, wires)?,
         };
         let Some(bytes) = moved else { return Ok(false) };
         self.moved += bytes;
@@ -127,8 +129,8 @@ impl Stream {
         let left = self.rest.front()?.bytes() - self.moved;
         let (peer, rest) = (self.peer, self.rest.len() - 1);
         let what = match self.way {
-            Way::Out => format!("a send waits for room for {left} bytes to {peer}"),
-            Way::In => format!("a receive waits for {left} bytes from {peer}"),
+            Direction::Out => format!("a send waits for room for {left} bytes to {peer}"),
+            Direction::In => format!("a receive waits for {left} bytes from {peer}"),
         };
         let more = if rest > 0 { format!(" ({rest} more after it)") } else { String::new() };
         Some(Waiting { call, peer: Some(peer), text: format!("{what}{more}") })

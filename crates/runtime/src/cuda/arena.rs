@@ -6,9 +6,10 @@
 
 use msccl_collective::{Protocol, Rank};
 use msccl_gpu::DevicePtr;
+use msccl_plan::Direction;
 use msccl_plan::launch::WireEnd;
 
-use crate::engine::{Capacity, Way, WireShape};
+use crate::engine::{Capacity, WireShape};
 
 /// What the start of every ring of slots, and of every table, is a multiple of.
 const ALIGNMENT_BYTES: u64 = 128;
@@ -28,7 +29,7 @@ pub(super) struct Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct End {
     pub owner: Rank,
-    pub way: Way,
+    pub way: Direction,
     pub peer: Rank,
     /// The wire's number among those of the pair in its direction.
     pub wire: u32,
@@ -38,8 +39,8 @@ impl End {
     /// The other end of the same wire.
     fn far(self) -> Self {
         let way = match self.way {
-            Way::In => Way::Out,
-            Way::Out => Way::In,
+            Direction::In => Direction::Out,
+            Direction::Out => Direction::In,
         };
         Self { owner: self.peer, way, peer: self.owner, wire: self.wire }
     }
@@ -79,8 +80,8 @@ impl Layout {
     /// In the arena of its owner: an end.
     fn end(&self, protocol: Protocol, end: End) -> u64 {
         let way = match end.way {
-            Way::In => 0,
-            Way::Out => u64::from(self.ranks),
+            Direction::In => 0,
+            Direction::Out => u64::from(self.ranks),
         };
         let row = way + u64::from(end.peer.0);
         let wires = u64::from(self.wires(protocol).wires);
@@ -136,7 +137,7 @@ impl View {
     /// What that table holds before the first launch.
     pub fn initial_table(&self, protocol: Protocol) -> Vec<WireEnd> {
         let wires = self.layout.wires(protocol).wires;
-        let ends = [Way::In, Way::Out].into_iter().flat_map(|way| {
+        let ends = [Direction::In, Direction::Out].into_iter().flat_map(|way| {
             (0..self.layout.ranks).map(Rank).flat_map(move |peer| {
                 (0..wires).map(move |wire| End { owner: self.me, way, peer, wire })
             })
@@ -150,8 +151,8 @@ impl View {
             return WireEnd::default();
         }
         let (receiver, sender) = match way {
-            Way::In => (owner, peer),
-            Way::Out => (peer, owner),
+            Direction::In => (owner, peer),
+            Direction::Out => (peer, owner),
         };
         let slots = self.layout.slots(protocol, receiver, sender, wire);
         let far = self.layout.end(protocol, end.far());

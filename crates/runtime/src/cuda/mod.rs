@@ -29,11 +29,12 @@ use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_fabric::Group;
 use msccl_gpu::{Context, DeviceBuffer};
 use msccl_plan::cut::Cut;
+use msccl_plan::exchange::Transfer;
 use msccl_plan::launch as abi;
 use msccl_plan::launch::{Exchange, Launch, Scale};
 
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, Transfer, Waiting};
+use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::Error;
 use arena::Layout;
 use bind::{Bindings, Bound};

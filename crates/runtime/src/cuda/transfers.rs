@@ -1,12 +1,12 @@
 //! Point-to-point transfers: launches of the exchange kernel.
 
 use msccl_collective::{Protocol, Rank};
-use msccl_plan::exchange::{self, Shape, Wires};
+use msccl_plan::exchange::{self, Shape, Transfer, Wires};
 use msccl_plan::launch::{self, EXCHANGE_LANES, Exchange, WireEnd};
 
 use super::arena::View;
 use super::capacity::TRANSFER_WIRES;
-use crate::engine::{Capacity, Transfer, Waiting};
+use crate::engine::{Capacity, Waiting};
 
 /// The launches for `transfers`, in order, without what only the communicator knows.
 pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer]) -> Vec<Exchange> {
@@ -22,16 +22,7 @@ pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer])
         simple: wires(Protocol::Simple),
         ll: wires(Protocol::Ll),
     };
-    let transfers: Vec<_> = transfers
-        .iter()
-        .map(|&Transfer { peer, way, address, bytes }| exchange::Transfer {
-            peer,
-            way: way.into(),
-            address,
-            bytes,
-        })
-        .collect();
-    exchange::launches(&shape, &transfers, &[])
+    exchange::launches(&shape, transfers, &[])
 }
 
 // Parts of transfers never outnumber the wires that are theirs.

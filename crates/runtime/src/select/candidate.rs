@@ -6,11 +6,13 @@ use std::sync::Arc;
 use msccl_collective::{Protocol, Rank, Reduction};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
-use msccl_registry::{Entry, Wanted};
+use msccl_registry::Entry;
 use msccl_verify::Verified;
 
+use super::decision::Decision;
+use super::overtaken;
+use super::request::Terms;
 use super::tuning::Way;
-use super::{Decision, Terms, overtaken};
 use crate::engine::{Capacity, Prepared};
 use crate::settings::Wish;
 use crate::wiring::links_per_pair;
@@ -150,19 +152,5 @@ impl Candidate<'_> {
             }
             (by_wires, by_blocks) => Ok(wished.clamp(1, by_wires.min(by_blocks))),
         }
-    }
-}
-
-/// The root is part of what is wanted; without it, for tables.
-pub(super) fn family(wanted: Wanted) -> &'static str {
-    match wanted {
-        Wanted::AllReduce => "allreduce",
-        Wanted::AllGather => "allgather",
-        Wanted::ReduceScatter => "reducescatter",
-        Wanted::AllToAll => "alltoall",
-        Wanted::Broadcast(_) => "broadcast",
-        Wanted::Reduce(_) => "reduce",
-        Wanted::Gather(_) => "gather",
-        Wanted::Scatter(_) => "scatter",
     }
 }

@@ -8,16 +8,16 @@
 //! Absent: addresses, streams, the execution.
 
 mod candidate;
+mod decision;
 mod explain;
 mod overtaken;
+mod request;
 mod tuning;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_collective::{DataType, Kind, Protocol, Rank, Reduction};
+use msccl_collective::{Kind, Rank};
 use msccl_plan::Plan;
-use msccl_plan::cut::Cut;
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
 use rustc_hash::FxHashMap;
 
@@ -27,108 +27,16 @@ use crate::error::{Error, ErrorKind};
 use crate::settings::Wish;
 use crate::wiring::Wiring;
 use candidate::{Candidate, Needs, Unserved};
+pub(crate) use decision::Decision;
+pub use decision::{Alternative, Service};
 pub use explain::{Question, explain};
+pub(crate) use request::Request;
+use request::Terms;
 pub(crate) use tuning::Machine;
 use tuning::Way;
 
 /// Decisions that are remembered; when there are more shapes of calls, all are forgotten.
 const DECISIONS_MAX: usize = 4096;
-
-/// What tells shapes of calls apart.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Request {
-    pub wanted: Wanted,
-    pub in_place: bool,
-    pub data_type: DataType,
-    /// `None` where nothing is combined.
-    pub reduction: Option<Reduction>,
-    /// Elements of one block.
-    pub count: u64,
-}
-
-impl Request {
-    /// Bytes of the larger buffer, which is what ranges of sizes and tunings speak of.
-    pub fn bytes(&self, ranks: u32) -> u64 {
-        let block = self.count.saturating_mul(self.data_type.size_bytes() as u64);
-        match self.wanted {
-            Wanted::AllReduce | Wanted::Broadcast(_) | Wanted::Reduce(_) => block,
-            Wanted::AllGather
-            | Wanted::ReduceScatter
-            | Wanted::AllToAll
-            | Wanted::Gather(_)
-            | Wanted::Scatter(_) => block.saturating_mul(u64::from(ranks)),
-        }
-    }
-}
-
-/// What an algorithm is asked for, apart from the collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Terms {
-    in_place: bool,
-    data_type: DataType,
-    reduction: Option<Reduction>,
-    count: u64,
-    /// Bytes of the larger buffer.
-    bytes: u64,
-}
-
-impl Request {
-    fn terms(&self, ranks: u32) -> Terms {
-        let Request { wanted: _, in_place, data_type, reduction, count } = *self;
-        Terms { in_place, data_type, reduction, count, bytes: self.bytes(ranks) }
-    }
-}
-
-/// What serves a call.
-pub(crate) struct Decision {
-    pub prepared: Arc<Prepared>,
-    pub protocol: Protocol,
-    pub threads: u32,
-    pub cut: Cut,
-    /// Loaded algorithms that were asked first, and why they do not serve.
-    pub passed_over: Vec<String>,
-}
-
-impl Decision {
-    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`.
-    pub fn story(&self) -> String {
-        let service = self.service();
-        format!("{} ({service}, rounds: {})", self.prepared.name, service.rounds)
-    }
-
-    fn service(&self) -> Service {
-        let Decision { prepared, protocol, threads, cut, passed_over: _ } = self;
-        Service {
-            protocol: *protocol,
-            instances: cut.instances,
-            thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
-            threads: *threads,
-            rounds: cut.rounds,
-        }
-    }
-}
-
-/// How an algorithm serves a call. `Display` leaves out the rounds, which change with every size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Service {
-    /// How messages are laid out.
-    pub protocol: Protocol,
-    /// Copies of the algorithm that run side by side, each on its part of every chunk.
-    pub instances: u32,
-    /// Thread blocks of one instance.
-    pub thread_blocks: u32,
-    /// Threads of one thread block.
-    pub threads: u32,
-    /// How often the program runs.
-    pub rounds: u32,
-}
-
-impl fmt::Display for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { protocol, instances, thread_blocks, threads, rounds: _ } = self;
-        write!(f, "{protocol}, {instances} × {thread_blocks} thread blocks of {threads} threads")
-    }
-}
 
 /// Chooses, for one rank of one communicator.
 pub(crate) struct Selector {
@@ -199,7 +107,7 @@ impl Selector {
             }
         }
         reasons.dedup();
-        let text = format!("no algorithm serves {request:?}: {}", reasons.join("; "));
+        let text = format!("no algorithm serves {request}: {}", reasons.join("; "));
         Err(Error::new(ErrorKind::InvalidUsage, text))
     }
 
@@ -343,24 +251,6 @@ fn rooted(kind: &Kind) -> Option<Wanted> {
     }
 }
 
-/// An algorithm that might serve a call.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Alternative {
-    /// Its name.
-    pub name: String,
-    /// Whether it was loaded.
-    pub loaded: bool,
-    /// How it would serve, or why it does not.
-    pub verdict: Result<Service, String>,
-}
-
-impl Alternative {
-    fn of(entry: &Entry, decision: Result<Decision, Unserved>) -> Self {
-        let verdict = decision.map(|decision| decision.service()).map_err(|why| why.to_string());
-        Self { name: entry.name.clone(), loaded: entry.loaded, verdict }
-    }
-}
-
 /// This rank's part of an algorithm, ready to be bound.
 fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
     let plan = Plan::of(&entry.verified, rank).map_err(|error| Unserved(error.to_string()))?;
@@ -375,6 +265,8 @@ fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
 #[cfg(test)]
 mod tests {
     use msccl_registry::Shape;
+
+    use msccl_collective::{DataType, Reduction};
 
     use super::*;
     use crate::cuda;

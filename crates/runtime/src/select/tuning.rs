@@ -7,8 +7,6 @@
 use msccl_collective::Protocol;
 use msccl_registry::Wanted;
 
-use super::candidate::family;
-
 /// What kind of machine runs the ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Machine {
@@ -98,7 +96,7 @@ pub(super) fn ways(machine: Machine, wanted: Wanted, _ranks: u32, bytes: u64) ->
         Wanted::Gather(_) => GATHER,
         Wanted::Scatter(_) => SCATTER,
     };
-    debug_assert!(rows.iter().all(|row| row.1.starts_with(family(wanted))));
+    debug_assert!(rows.iter().all(|row| row.1.starts_with(wanted.name())));
     let best = rows.iter().filter(|row| bytes <= row.0);
     best.map(|&(_, algorithm, protocol, instances, threads)| Way {
         algorithm: Some(algorithm),

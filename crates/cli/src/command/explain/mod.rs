@@ -7,14 +7,15 @@ mod json;
 use std::sync::Arc;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
+use msccl_environment::{DeviceWish, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape};
 use msccl_runtime::{Alternative, Question, Service, Wish};
 
 use crate::args::{ExplainArgs, Format, PlaceName, Word};
 use crate::collective;
-use crate::environment::{self, Environment};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::input;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::size::ByteSize;
@@ -22,15 +23,14 @@ use crate::size::ByteSize;
 /// Explains one call, or the calls of all sizes.
 pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let Words { kinds, size, mut files } = Words::of(args)?;
-    let environment = Environment::read(&environment::lookup, &mut |warning| output.warn(warning));
-    let Environment { files: named, wish, place } = environment;
-    files.extend(named);
+    let preferences = preferences(output);
+    files.extend(preferences.files());
     let progress = Progress::start("proving", output.is_quiet());
     let shape = Shape { ranks: args.ranks, per_node: args.ranks };
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
-        wish,
-        place: args.device.or(place).unwrap_or(PlaceName::Cuda),
+        place: args.device.unwrap_or_else(|| place(preferences.device)),
+        wish: preferences.wish,
         terms: Terms::of(args),
     };
     let answer = library.answer(&kinds, size)?;
@@ -40,6 +40,22 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         Format::Json => output.json(&json::to_json(&library, &answer)),
     }
     Ok(exit(&library, &files))
+}
+
+/// What the environment asks for, as the library reads it; what in it makes no sense is told.
+fn preferences(output: &mut Output) -> Preferences {
+    let mut reader = Reader::new(&msccl_environment::lookup);
+    let preferences = Preferences::read(&mut reader);
+    reader.complaints().iter().for_each(|complaint| output.warn(complaint));
+    preferences
+}
+
+/// The job that is asked about may run elsewhere, so GPUs that are not here count.
+fn place(wish: DeviceWish) -> PlaceName {
+    match wish {
+        DeviceWish::Any | DeviceWish::Cuda => PlaceName::Cuda,
+        DeviceWish::Host => PlaceName::Host,
+    }
 }
 
 /// Of the files, not of the answer: there always is one.
@@ -67,7 +83,7 @@ impl Words {
             match word {
                 Word::Collective(kind) => kinds.push(kind.clone()),
                 Word::Size(size) => sizes.push(*size),
-                Word::File(path) => files.push(environment::file(path)),
+                Word::File(path) => files.push(file(path)),
             }
         }
         if kinds.len() > 1 || sizes.len() > 1 {
@@ -86,6 +102,12 @@ impl Words {
         let kinds = kinds.into_iter().map(|kind| collective::with_root(kind, root)).collect();
         Ok(Self { kinds, size: sizes.pop(), files })
     }
+}
+
+/// The file at `path`, read.
+fn file(path: &str) -> File {
+    let name = if path == input::STDIN { input::STDIN_NAME } else { path };
+    File { name: name.to_owned(), content: input::bytes(path) }
 }
 
 /// What calls have in common that are asked about.

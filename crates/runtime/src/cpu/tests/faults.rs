@@ -6,10 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Reduction};
+use msccl_plan::Direction;
 use msccl_registry::{Registry, Shape as Ranks, Wanted};
 
 use super::world::{Memory, Place, Shape, collective, prepare, run, transfer};
-use crate::engine::{Engine, Prepared, Waiting, Way};
+use crate::engine::{Engine, Prepared, Waiting};
 use crate::error::{Error, ErrorKind};
 
 /// The first built-in all-reduce of `ranks` ranks.
@@ -111,7 +112,7 @@ fn a_raised_flag_ends_a_wait() {
             return None;
         }
         let mut bytes = vec![0; 100];
-        let receive = [transfer(1, Way::In, &mut bytes)];
+        let receive = [transfer(1, Direction::In, &mut bytes)];
         let stuck = || place.rank.transfers(&receive, 0, 1);
         Some(interrupt(&place, stuck, || place.abort.raise("enough")))
     });
@@ -147,7 +148,7 @@ fn transfers_of_different_sizes_are_told_apart() {
     for (sent, received, said) in [(10, 20, "10"), (20, 10, "20"), (70_000, 65_000, "more")] {
         let errors = run(2, |place| {
             let (way, length) =
-                if place.me.0 == 0 { (Way::Out, sent) } else { (Way::In, received) };
+                if place.me.0 == 0 { (Direction::Out, sent) } else { (Direction::In, received) };
             let mut bytes = vec![0; length];
             let outcome = place.rank.transfers(&[transfer(1 - place.me.0, way, &mut bytes)], 0, 1);
             place.group.barrier().unwrap();
@@ -200,8 +201,10 @@ fn nothing_grows_from_call_to_call() {
             call(&place, &all, 1000, number).unwrap();
             let (mut there, mut back) = (vec![1; 5000], vec![0; 5000]);
             let peer = 1 - place.me.0;
-            let transfers =
-                [transfer(peer, Way::Out, &mut there), transfer(peer, Way::In, &mut back)];
+            let transfers = [
+                transfer(peer, Direction::Out, &mut there),
+                transfer(peer, Direction::In, &mut back),
+            ];
             place.rank.transfers(&transfers, 0, number + 1).unwrap();
         };
         round(1);

@@ -1,10 +1,12 @@
 //! Transfers in every pattern, copies, and scaling.
 
 use msccl_collective::DataType;
+use msccl_plan::Direction;
+use msccl_plan::exchange::Transfer;
 
 use super::world::{address, run, transfer};
 use crate::call::Scalar;
-use crate::engine::{Engine, Scaling, Transfer, Way};
+use crate::engine::{Engine, Scaling};
 
 /// What rank `from` sends rank `to` as its message `number`.
 fn sample(from: u32, to: u32, number: u32, length: usize) -> Vec<u8> {
@@ -43,8 +45,8 @@ fn check(ranks: u32, groups: &[Vec<Half>]) {
             let transfers: Vec<Transfer> = buffers
                 .iter_mut()
                 .map(|(half, bytes)| match half.from == me {
-                    true => transfer(half.to, Way::Out, bytes),
-                    false => transfer(half.from, Way::In, bytes),
+                    true => transfer(half.to, Direction::Out, bytes),
+                    false => transfer(half.from, Direction::In, bytes),
                 })
                 .collect();
             place.rank.transfers(&transfers, 0, call as u64 + 1).unwrap();
@@ -103,7 +105,7 @@ fn groups_may_be_cut_differently_on_both_sides() {
                 _ => vec![0; lengths[number as usize]],
             })
             .collect();
-        let way = if place.me.0 == 0 { Way::Out } else { Way::In };
+        let way = if place.me.0 == 0 { Direction::Out } else { Direction::In };
         let peer = 1 - place.me.0;
         let transfers: Vec<_> =
             buffers.iter_mut().map(|bytes| transfer(peer, way, bytes)).collect();

@@ -4,10 +4,11 @@ use std::io::{Write, stdin};
 use std::process::{Child, Command, Stdio};
 
 use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
+use msccl_plan::Direction;
 
 use super::collectives::long_chunks;
 use super::world::{join, meeting_point, transfer};
-use crate::engine::{Engine, Way};
+use crate::engine::Engine;
 
 const RANKS: u32 = 4;
 
@@ -48,8 +49,8 @@ fn rank_process() {
     let me = place.me.0;
     let (mut there, mut back) = (vec![me as u8; 300_000], vec![0; 300_000]);
     let transfers = [
-        transfer((me + 1) % RANKS, Way::Out, &mut there),
-        transfer((me + RANKS - 1) % RANKS, Way::In, &mut back),
+        transfer((me + 1) % RANKS, Direction::Out, &mut there),
+        transfer((me + RANKS - 1) % RANKS, Direction::In, &mut back),
     ];
     place.rank.transfers(&transfers, 0, 100).unwrap();
     assert!(back.iter().all(|&byte| u32::from(byte) == (me + RANKS - 1) % RANKS));

@@ -7,11 +7,12 @@ use std::time::Duration;
 use msccl_collective::{DataType, Rank as RankId, Reduction};
 use msccl_fabric::{Abort, Group, Newcomer, Settings, UniqueId};
 use msccl_plan::cut::Cut;
-use msccl_plan::{Alias, Plan, Program};
+use msccl_plan::exchange::Transfer;
+use msccl_plan::{Alias, Direction, Plan, Program};
 use msccl_registry::Entry;
 
 use crate::cpu::Rank;
-use crate::engine::{Engine, Job, Prepared, Transfer, Way};
+use crate::engine::{Engine, Job, Prepared};
 use crate::error::Error;
 use crate::wiring::Wiring;
 
@@ -143,6 +144,6 @@ pub fn collective(
 }
 
 /// A transfer of all of `bytes`.
-pub fn transfer(peer: u32, way: Way, bytes: &mut [u8]) -> Transfer {
+pub fn transfer(peer: u32, way: Direction, bytes: &mut [u8]) -> Transfer {
     Transfer { peer: RankId(peer), way, address: address(bytes), bytes: bytes.len() as u64 }
 }

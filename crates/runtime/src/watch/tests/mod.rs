@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::Group;
+use msccl_plan::exchange::Transfer;
 
 use super::{Watch, Watched};
 use crate::board::Board;
 use crate::board::tests::{call, run};
 use crate::call::{Call, Operation};
-use crate::engine::{Capacity, Engine, Job, Scaling, Transfer, Waiting};
+use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::Error;
 use crate::settings::{Event, Log};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use msccl_registry::File;
 
-/// Longer files are refused unread: no algorithm is that long.
+/// Longer files are refused: no algorithm is that long.
 const LONGEST_BYTES: u64 = 64 << 20;
 
 /// The files of `list` (separated by colons), then those of `folder`.
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
-        let name = format!("msccl-nccl-{name}-{}", std::process::id());
+        let name = format!("msccl-environment-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
         folder
@@ -87,6 +87,20 @@ mod tests {
         assert_eq!(found[1], Err("it is not a file".to_owned()));
         let contents = ["a.xml", "b.msccl", "c.json"].map(|name| Ok(name.as_bytes().to_vec()));
         assert_eq!(found[2..], contents);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_without_end_is_refused() {
+        let folder = folder("long");
+        let path = folder.join("long.xml");
+        let check = |bytes: u64, expected: Result<usize, &str>| {
+            fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+            let length = content(&path).map(|bytes| bytes.len());
+            assert_eq!(length, expected.map_err(str::to_owned), "{bytes} bytes");
+        };
+        check(LONGEST_BYTES, Ok(64 << 20));
+        check(LONGEST_BYTES + 1, Err("it is longer than 64 MiB"));
         fs::remove_dir_all(folder).unwrap();
     }
 

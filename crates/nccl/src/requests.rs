@@ -1,46 +1,27 @@
-//! Everything that the environment asks of a communicator.
+//! Everything that the environment asks of a communicator: what all doors read, and what this one does.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use msccl_collective::Protocol;
+use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric::{self as fabric, Choice, Family, Filter};
-use msccl_registry::File;
-use msccl_runtime::{Settings, Wish};
-
-use super::reader::Reader;
-use super::{Complaint, Lookup, files, variable};
-
-/// Where ranks should run.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum DeviceWish {
-    /// On a GPU if there is one.
-    #[default]
-    Any,
-    /// On the host.
-    Host,
-    /// On a GPU.
-    Cuda,
-}
+use msccl_runtime::Settings;
 
 /// What the environment asks for.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Requests {
-    /// Where ranks run.
-    pub device: DeviceWish,
+    /// Where ranks run, and by which algorithms.
+    pub preferences: Preferences,
     /// Whether communicators are blocking, whatever their configuration says.
     pub blocking: Option<bool>,
     /// Most thread blocks of a call, whatever the configuration says.
     pub ctas_max: Option<u32>,
     /// Whether the signal is watched.
     pub story_signal: bool,
-    xml_files: Option<String>,
-    algo_dir: Option<String>,
     timeout: Option<Duration>,
     join_timeout: Option<Duration>,
     check: bool,
     peer_memory: bool,
-    wish: Wish,
     interface: Choice,
     root: Option<SocketAddr>,
 }
@@ -52,17 +33,14 @@ impl Requests {
         let interface = interface(&mut reader);
         let family = interface.family;
         let requests = Self {
-            device: reader.parse(&variable::DEVICE, device).unwrap_or_default(),
+            preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
             ctas_max: reader.count(&variable::MAX_CTAS),
             story_signal: reader.flag(&variable::STORY_SIGNAL).unwrap_or(true),
-            xml_files: reader.text(&variable::XML_FILES),
-            algo_dir: reader.text(&variable::ALGO_DIR),
-            timeout: reader.seconds(&variable::TIMEOUT_S),
+            timeout: reader.seconds(&variable::TIMEOUT_S).filter(|limit| !limit.is_zero()),
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
-            wish: wish(&mut reader),
             interface,
             root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
         };
@@ -84,41 +62,18 @@ impl Requests {
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,
-            wish: self.wish.clone(),
+            wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
             ..Settings::default()
         }
     }
-
-    /// The algorithm files asked for, read now.
-    pub fn files(&self) -> Vec<File> {
-        files::read(self.xml_files.as_deref(), self.algo_dir.as_deref())
-    }
 }
 
-fn device(text: &str) -> Option<DeviceWish> {
-    match text.to_ascii_lowercase().as_str() {
-        "host" => Some(DeviceWish::Host),
-        "cuda" => Some(DeviceWish::Cuda),
-        _ => None,
-    }
-}
-
+/// `None` is no limit.
 fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
-    let usual = fabric::Settings::default().join_timeout;
-    match reader.text(&variable::JOIN_TIMEOUT_S) {
-        Some(text) if text == "0" => None,
-        _ => reader.seconds(&variable::JOIN_TIMEOUT_S).or(Some(usual)),
-    }
-}
-
-fn wish(reader: &mut Reader<'_>) -> Wish {
-    Wish {
-        algorithm: reader.text(&variable::ALGO),
-        protocol: reader.parse(&variable::PROTO, |text| text.parse::<Protocol>().ok()),
-        instances: reader.count(&variable::INSTANCES),
-        threads: reader.count(&variable::THREADS),
-    }
+    let asked = reader.seconds(&variable::JOIN_TIMEOUT_S);
+    let limit = asked.unwrap_or(fabric::Settings::default().join_timeout);
+    (!limit.is_zero()).then_some(limit)
 }
 
 fn interface(reader: &mut Reader<'_>) -> Choice {
@@ -135,6 +90,10 @@ fn interface(reader: &mut Reader<'_>) -> Choice {
 
 #[cfg(test)]
 mod tests {
+    use msccl_collective::Protocol;
+    use msccl_environment::DeviceWish;
+    use msccl_runtime::Wish;
+
     use super::*;
 
     fn read(values: &[(&str, &str)]) -> (Requests, Vec<Complaint>) {
@@ -153,8 +112,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
-        assert_eq!(requests.device, DeviceWish::Any);
-        assert!(requests.files().is_empty());
+        assert_eq!(requests.preferences, Preferences::default());
     }
 
     #[test]
@@ -176,7 +134,7 @@ mod tests {
         ]);
         assert_eq!(complaints, [""; 0]);
         let settings = requests.settings();
-        assert_eq!(requests.device, DeviceWish::Host);
+        assert_eq!(requests.preferences.device, DeviceWish::Host);
         assert_eq!(requests.blocking, Some(false));
         assert_eq!(settings.timeout, Some(Duration::from_millis(2500)));
         assert_eq!(settings.fabric.operation_timeout, settings.timeout);
@@ -188,6 +146,17 @@ mod tests {
         assert_eq!((wish.protocol, wish.instances), (Some(Protocol::Ll128), Some(4)));
         assert_eq!(settings.fabric.interface.family, Some(Family::V4));
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());
+    }
+
+    #[test]
+    fn no_limit_is_not_the_usual_limit() {
+        for zero in ["0", "0.0"] {
+            let values = [("MSCCL_TIMEOUT_S", zero), ("MSCCL_JOIN_TIMEOUT_S", zero)];
+            let (requests, complaints) = read(&values);
+            assert_eq!(complaints, [""; 0]);
+            assert_eq!((requests.timeout, requests.join_timeout), (None, None));
+            assert_eq!(read(&[("MSCCL_JOIN_TIMEOUT_S", "soon")]).0, read(&[]).0);
+        }
     }
 
     #[test]

@@ -1,11 +1,10 @@
-//! Reading values: one function per shape of value, each of which complains and goes on.
+//! Reading values: one function per shape of value, each of which looks once, complains, and goes on.
 
 use std::time::Duration;
 
-use super::variable::Variable;
-use super::{Complaint, Lookup};
+use super::{Complaint, Lookup, Variable};
 
-/// Reads variables and gathers what is wrong with them.
+/// Reads variables, and gathers what is wrong with them.
 pub struct Reader<'a> {
     lookup: Lookup<'a>,
     complaints: Vec<Complaint>,
@@ -55,13 +54,9 @@ impl<'a> Reader<'a> {
         self.parse(variable, |text| text.parse().ok().filter(|&count| count > 0))
     }
 
-    /// Seconds, with decimals if need be; 0 stands for no limit, which is no value.
+    /// Seconds, with decimals if need be.
     pub fn seconds(&mut self, variable: &Variable) -> Option<Duration> {
-        let seconds = self.parse(variable, |text| {
-            let seconds = text.parse::<f64>().ok()?;
-            Duration::try_from_secs_f64(seconds).ok()
-        });
-        seconds.filter(|seconds| !seconds.is_zero())
+        self.parse(variable, |text| Duration::try_from_secs_f64(text.parse().ok()?).ok())
     }
 }
 
@@ -93,7 +88,8 @@ mod tests {
         check("-3", |r| r.count(&variable::INSTANCES), None, 1);
         let half = Duration::from_millis(500);
         check("0.5", |r| r.seconds(&variable::TIMEOUT_S), Some(half), 0);
-        check("0", |r| r.seconds(&variable::TIMEOUT_S), None, 0);
+        check("0", |r| r.seconds(&variable::TIMEOUT_S), Some(Duration::ZERO), 0);
+        check("-1", |r| r.seconds(&variable::TIMEOUT_S), None, 1);
         check("1e300", |r| r.seconds(&variable::TIMEOUT_S), None, 1);
         check("NaN", |r| r.seconds(&variable::TIMEOUT_S), None, 1);
         check("", |r| r.flag(&variable::CHECK), None, 0);

@@ -1,0 +1,64 @@
+//! What users set from outside: variables, and the files that they name. All doors read them here.
+//!
+//! [`variable`] is the table of all variables; [`lookup`] finds what one is set to; a [`Reader`]
+//! makes values of it; [`Preferences`] are what every door asks of them. What only one door needs,
+//! it reads itself, with a [`Reader`] and a variable of the table.
+//!
+//! # Guarantees
+//!
+//! * A variable that the process has wins over the file that `NCCL_CONF_FILE` names (or
+//!   `~/.nccl.conf`), and that over `/etc/nccl.conf`. An empty value counts as not set, and hides
+//!   what the files say.
+//! * A value that makes no sense is a complaint that says what to write, and counts as not set. It
+//!   is never a failure.
+//! * A file that cannot be used stays in the list, with the reason: [`Preferences::files`] never
+//!   fails, and all ranks see the same names in the same order.
+//! * Nothing is read twice: files that set variables once in the life of the process, variables and
+//!   algorithms whenever a door asks, which is once for each communicator.
+//! * Nothing is remembered but the files that set variables, and nothing is written.
+//!
+//! Absent from this crate: printing (complaints are handed out), which algorithm serves a call, what
+//! is in an algorithm's file.
+
+mod configuration_file;
+mod files;
+mod preferences;
+mod reader;
+pub mod variable;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+pub use preferences::{DeviceWish, Preferences};
+pub use reader::Reader;
+pub use variable::Variable;
+
+/// What a variable is set to, by name.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What is wrong with a value, and what counts instead.
+pub type Complaint = String;
+
+/// What `name` is set to, by the process or by a file; an empty value counts as not set.
+pub fn lookup(name: &str) -> Option<String> {
+    static FILES: OnceLock<HashMap<String, String>> = OnceLock::new();
+    let from_files = || FILES.get_or_init(|| configuration_file::read_all(&of_process)).get(name);
+    of_process(name).or_else(|| from_files().cloned()).filter(|value| !value.is_empty())
+}
+
+fn of_process(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// Names that begin like ours and are none of ours: most likely misspelt.
+pub fn strangers() -> Vec<Complaint> {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let strange = |name: &String| name.starts_with("MSCCL_") && !variable::is_known(name);
+    let mut strangers: Vec<_> = names.filter(strange).collect();
+    strangers.sort_unstable();
+    let complain = |name: String| {
+        let near = variable::nearest(&name);
+        format!("{name} is no variable of this library and is ignored; did you mean {near}?")
+    };
+    strangers.into_iter().map(complain).collect()
+}

@@ -1,0 +1,136 @@
+//! What every door asks of the environment: which algorithms are at hand, which to use, and where.
+
+use msccl_registry::File;
+use msccl_runtime::Wish;
+
+use super::{Reader, files, variable};
+
+/// Where ranks should run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum DeviceWish {
+    /// On a GPU if there is one.
+    #[default]
+    Any,
+    /// On the host.
+    Host,
+    /// On a GPU.
+    Cuda,
+}
+
+/// What a user prefers.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Preferences {
+    /// Where ranks run.
+    pub device: DeviceWish,
+    /// What is used where it serves.
+    pub wish: Wish,
+    xml_files: Option<String>,
+    algo_dir: Option<String>,
+}
+
+impl Preferences {
+    /// What the variables of `reader` say.
+    pub fn read(reader: &mut Reader<'_>) -> Self {
+        Self {
+            device: reader.parse(&variable::DEVICE, DeviceWish::parse).unwrap_or_default(),
+            wish: wish(reader),
+            xml_files: reader.text(&variable::XML_FILES),
+            algo_dir: reader.text(&variable::ALGO_DIR),
+        }
+    }
+
+    /// The algorithm files that are named, read now.
+    pub fn files(&self) -> Vec<File> {
+        files::read(self.xml_files.as_deref(), self.algo_dir.as_deref())
+    }
+}
+
+impl DeviceWish {
+    fn parse(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "host" => Some(Self::Host),
+            "cuda" => Some(Self::Cuda),
+            _ => None,
+        }
+    }
+}
+
+fn wish(reader: &mut Reader<'_>) -> Wish {
+    Wish {
+        algorithm: reader.text(&variable::ALGO),
+        protocol: reader.parse(&variable::PROTO, |text| text.parse().ok()),
+        instances: reader.count(&variable::INSTANCES),
+        threads: reader.count(&variable::THREADS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::Protocol;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(variables: &[(&str, &str)], complaints: usize) -> Preferences {
+        let lookup = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let mut reader = Reader::new(&lookup);
+        let preferences = Preferences::read(&mut reader);
+        let complained = reader.complaints();
+        assert_eq!(complained.len(), complaints, "{variables:?}: {complained:?}");
+        preferences
+    }
+
+    #[test]
+    fn nothing_is_preferred_unless_it_is_said() {
+        let nothing = check(&[], 0);
+        assert_eq!(nothing, Preferences::default());
+        assert_eq!(nothing.device, DeviceWish::Any);
+        assert!(nothing.files().is_empty());
+    }
+
+    #[test]
+    fn everything_that_is_said_is_preferred() {
+        let Preferences { device, wish, xml_files, algo_dir } = check(
+            &[
+                ("MSCCL_DEVICE", "HOST"),
+                ("MSCCL_ALGO", "ring"),
+                ("MSCCL_PROTO", "LL128"),
+                ("MSCCL_INSTANCES", "4"),
+                ("MSCCL_THREADS", "512"),
+                ("MSCCL_XML_FILES", "a.xml"),
+                ("MSCCL_ALGO_DIR", "algorithms"),
+            ],
+            0,
+        );
+        assert_eq!(device, DeviceWish::Host);
+        let protocol = Some(Protocol::Ll128);
+        let (instances, threads) = (Some(4), Some(512));
+        assert_eq!(wish, Wish { algorithm: Some("ring".into()), protocol, instances, threads });
+        let named = (xml_files.as_deref(), algo_dir.as_deref());
+        assert_eq!(named, (Some("a.xml"), Some("algorithms")));
+    }
+
+    #[test]
+    fn nonsense_counts_as_not_set() {
+        let nonsense = [
+            ("MSCCL_DEVICE", "tpu"),
+            ("MSCCL_PROTO", "LL256"),
+            ("MSCCL_INSTANCES", "0"),
+            ("MSCCL_THREADS", "many"),
+        ];
+        assert_eq!(check(&nonsense, 4), Preferences::default());
+        assert_eq!(check(&[("MSCCL_ALGO", ""), ("MSCCL_DEVICE", "")], 0), Preferences::default());
+    }
+
+    #[test]
+    fn files_that_are_not_there_stay_in_the_list() {
+        let variables = [("MSCCL_XML_FILES", ":/no/a.xml::/no/b.xml"), ("MSCCL_ALGO_DIR", "/no")];
+        let files = check(&variables, 0).files();
+        let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["/no/a.xml", "/no/b.xml", "/no"]);
+        assert!(files.iter().all(|file| file.content.is_err()), "{files:?}");
+    }
+}

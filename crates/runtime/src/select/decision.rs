@@ -1,0 +1,81 @@
+//! What is answered: an algorithm, and how it serves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use msccl_collective::Protocol;
+use msccl_plan::cut::Cut;
+use msccl_registry::Entry;
+
+use super::candidate::Unserved;
+use crate::engine::Prepared;
+
+/// What serves a call.
+pub(crate) struct Decision {
+    pub prepared: Arc<Prepared>,
+    pub protocol: Protocol,
+    pub threads: u32,
+    pub cut: Cut,
+    /// Loaded algorithms that were asked first, and why they do not serve.
+    pub passed_over: Vec<String>,
+}
+
+impl Decision {
+    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`.
+    pub fn story(&self) -> String {
+        let service = self.service();
+        format!("{} ({service}, rounds: {})", self.prepared.name, service.rounds)
+    }
+
+    /// How it serves.
+    pub fn service(&self) -> Service {
+        let Decision { prepared, protocol, threads, cut, passed_over: _ } = self;
+        Service {
+            protocol: *protocol,
+            instances: cut.instances,
+            thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
+            threads: *threads,
+            rounds: cut.rounds,
+        }
+    }
+}
+
+/// How an algorithm serves a call. `Display` leaves out the rounds, which change with every size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Service {
+    /// How messages are laid out.
+    pub protocol: Protocol,
+    /// Copies of the algorithm that run side by side, each on its part of every chunk.
+    pub instances: u32,
+    /// Thread blocks of one instance.
+    pub thread_blocks: u32,
+    /// Threads of one thread block.
+    pub threads: u32,
+    /// How often the program runs.
+    pub rounds: u32,
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { protocol, instances, thread_blocks, threads, rounds: _ } = self;
+        write!(f, "{protocol}, {instances} × {thread_blocks} thread blocks of {threads} threads")
+    }
+}
+
+/// An algorithm that might serve a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Alternative {
+    /// Its name.
+    pub name: String,
+    /// Whether it was loaded.
+    pub loaded: bool,
+    /// How it would serve, or why it does not.
+    pub verdict: Result<Service, String>,
+}
+
+impl Alternative {
+    pub(super) fn of(entry: &Entry, decision: Result<Decision, Unserved>) -> Self {
+        let verdict = decision.map(|decision| decision.service()).map_err(|why| why.to_string());
+        Self { name: entry.name.clone(), loaded: entry.loaded, verdict }
+    }
+}

@@ -1,0 +1,62 @@
+//! What is asked: a shape of call.
+
+use std::fmt;
+
+use msccl_collective::{DataType, Reduction};
+use msccl_registry::Wanted;
+
+/// What tells shapes of calls apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Request {
+    pub wanted: Wanted,
+    pub in_place: bool,
+    pub data_type: DataType,
+    /// `None` where nothing is combined.
+    pub reduction: Option<Reduction>,
+    /// Elements of one block.
+    pub count: u64,
+}
+
+impl Request {
+    /// Bytes of the larger buffer, which is what ranges of sizes and tunings speak of.
+    pub fn bytes(&self, ranks: u32) -> u64 {
+        let block = self.count.saturating_mul(self.data_type.size_bytes() as u64);
+        match self.wanted {
+            Wanted::AllReduce | Wanted::Broadcast(_) | Wanted::Reduce(_) => block,
+            Wanted::AllGather
+            | Wanted::ReduceScatter
+            | Wanted::AllToAll
+            | Wanted::Gather(_)
+            | Wanted::Scatter(_) => block.saturating_mul(u64::from(ranks)),
+        }
+    }
+}
+
+/// What an algorithm is asked for, apart from the collective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Terms {
+    pub in_place: bool,
+    pub data_type: DataType,
+    pub reduction: Option<Reduction>,
+    pub count: u64,
+    /// Bytes of the larger buffer.
+    pub bytes: u64,
+}
+
+impl Request {
+    /// The same, apart from the collective.
+    pub(super) fn terms(&self, ranks: u32) -> Terms {
+        let Request { wanted: _, in_place, data_type, reduction, count } = *self;
+        Terms { in_place, data_type, reduction, count, bytes: self.bytes(ranks) }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Request { wanted, in_place, data_type, reduction, count } = self;
+        write!(f, "{} of {count} {data_type}", wanted.name())?;
+        reduction.iter().try_for_each(|reduction| write!(f, " {reduction}"))?;
+        wanted.root().iter().try_for_each(|root| write!(f, " root {root}"))?;
+        f.write_str(if *in_place { " in place" } else { " out of place" })
+    }
+}
