@@ -11,11 +11,13 @@
 //!   what the files say.
 //! * A value that makes no sense is a complaint that says what to write, and counts as not set. It
 //!   is never a failure.
-//! * A file that cannot be used stays in the list, with the reason: [`Preferences::files`] never
-//!   fails, and all ranks see the same names in the same order.
-//! * Nothing is read twice: files that set variables once in the life of the process, variables and
-//!   algorithms whenever a door asks, which is once for each communicator.
-//! * Nothing is remembered but the files that set variables, and nothing is written.
+//! * A file of an algorithm that cannot be read, or is too long, stays in the list with the reason:
+//!   [`Preferences::files`] never fails, and ranks with the same variables and folders get the same
+//!   names in the same order.
+//! * Files that set variables are read once in the life of the process; a [`Reader`] looks a variable
+//!   up once for each question. Files of algorithms are read by [`Preferences::files`] alone, anew
+//!   each time.
+//! * Nothing else is remembered, and nothing is written.
 //!
 //! Absent from this crate: printing (complaints are handed out), which algorithm serves a call, what
 //! is in an algorithm's file.

@@ -31,8 +31,9 @@ pub(crate) struct Capacity {
     pub ll128: WireShape,
     /// Thread blocks of a rank that can run at once, however small.
     pub blocks: u32,
-    /// Threads of a rank that can run at once, in blocks of the largest size.
-    pub threads: u32,
+    /// Threads of a rank that can run at once in blocks of the largest size, by protocol in the order of
+    /// [`Protocol::ALL`].
+    pub threads: [u32; 3],
 }
 
 /// The wires of one pair of ranks under one protocol.
@@ -47,6 +48,13 @@ pub(crate) struct WireShape {
 }
 
 impl Capacity {
+    /// Blocks of `threads` threads that can run at once under `protocol`.
+    pub fn blocks_of(&self, protocol: Protocol, threads: u32) -> u32 {
+        let position = Protocol::ALL.iter().position(|&of| of == protocol);
+        let at_once = position.map_or(0, |position| self.threads[position]);
+        self.blocks.min(at_once / threads.max(1))
+    }
+
     /// The wires under `protocol`.
     pub fn wires(&self, protocol: Protocol) -> WireShape {
         match protocol {

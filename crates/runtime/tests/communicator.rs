@@ -11,7 +11,7 @@ use msccl_fabric::{Abort, UniqueId};
 use msccl_registry::File;
 use msccl_runtime::{
     Batch, Call, Combine, Communicator, Error, ErrorKind, Event, Log, Operation, Scalar, Settings,
-    reference, submit,
+    Wish, reference, submit,
 };
 
 /// Runs `act` on every rank of a new communicator, in threads; what each returns.
@@ -298,6 +298,29 @@ fn different_arguments_are_reported_on_every_rank() {
         assert_eq!(error.kind(), ErrorKind::InvalidUsage);
         let text = error.to_string();
         assert!(text.contains("11") && text.contains("r1"), "{text}");
+    }
+}
+
+#[test]
+fn ranks_that_wish_for_different_things_do_not_start() {
+    let settings = Settings::default();
+    let id = UniqueId::create(&settings.fabric).unwrap();
+    let errors = thread::scope(|scope| {
+        let start = |rank: u32| {
+            let id = &id;
+            scope.spawn(move || {
+                let instances = (rank == 1).then_some(2);
+                let wish = Wish { instances, ..Wish::default() };
+                let settings = Settings { wish, ..Settings::default() };
+                Communicator::join(std::slice::from_ref(id), Rank(rank), 2, &settings).unwrap_err()
+            })
+        };
+        let threads: Vec<_> = (0..2).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+        assert!(error.to_string().contains("instances 2"), "{error}");
     }
 }
 

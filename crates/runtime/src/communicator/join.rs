@@ -16,7 +16,7 @@ use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::select::{Machine, Selector};
-use crate::settings::{Event, PlaceOfRank, Settings};
+use crate::settings::{Event, PlaceOfRank, Settings, Wish};
 use crate::watch::{Watch, Watched};
 
 /// Registries that are kept for the communicators to come.
@@ -193,7 +193,9 @@ impl Communicator {
                 (Arc::new(rank), Machine::Gpus)
             }
         };
-        let capacity = *engine.capacity();
+        agree_on_wishes(&group, settings)?;
+        let mut capacity = *engine.capacity();
+        capacity.blocks = capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)).max(1);
         for entry in registry.loaded() {
             settings.log.event(&Event::Loaded(format!("{} is proved and serves", entry.name)));
         }
@@ -241,6 +243,28 @@ fn warm(registry: Registry) -> Registry {
 
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
+
+/// Makes sure that all ranks wish for the same, since each decides for itself what serves a call.
+fn agree_on_wishes(group: &Group, settings: &Settings) -> Result<(), Error> {
+    let Wish { algorithm, protocol, instances, threads } = &settings.wish;
+    let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
+    let mine = format!(
+        "algorithm {}, protocol {}, instances {}, threads {}, thread blocks {}",
+        said(algorithm.clone()),
+        said(protocol.map(|of| of.to_string())),
+        said(instances.map(|of| of.to_string())),
+        said(threads.map(|of| of.to_string())),
+        said(settings.blocks_max.map(|of| of.to_string())),
+    );
+    let all = group.all_gather(mine.as_bytes())?;
+    let other = all.iter().enumerate().find(|(_, theirs)| theirs.as_slice() != mine.as_bytes());
+    let Some((rank, theirs)) = other else { return Ok(()) };
+    let (me, rank, theirs) = (group.rank(), Rank::from(rank), String::from_utf8_lossy(theirs));
+    Err(Error::invalid_usage(format!(
+        "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
+         same environment variables and the same limit of thread blocks on all ranks"
+    )))
+}
 
 /// The registry for communicators of `shape` with these files. What was proved for an earlier
 /// communicator of this process need not be proved again.

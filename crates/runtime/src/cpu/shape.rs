@@ -17,7 +17,7 @@ const BLOCKS: u32 = 1 << 16;
 /// What every rank of a communicator of `ranks` ranks can hold.
 pub(crate) fn capacity(ranks: u32) -> Capacity {
     let none = WireShape::default();
-    Capacity { simple: wires(ranks), ll: none, ll128: none, blocks: BLOCKS, threads: u32::MAX }
+    Capacity { simple: wires(ranks), ll: none, ll128: none, blocks: BLOCKS, threads: [u32::MAX; 3] }
 }
 
 /// The built-in algorithms have two links from one rank to another; the rest is for loaded ones.

@@ -217,8 +217,8 @@ mod tests {
         let ll = WireShape { wires: 3, depth: 8, slot_bytes: 128 };
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
-            check(ranks, Capacity { simple, ll, ll128, blocks: 1, threads: 1 });
-            check(ranks, Capacity { simple, ll, ll128: ll, blocks: 1, threads: 1 });
+            check(ranks, Capacity { simple, ll, ll128, blocks: 1, threads: [1; 3] });
+            check(ranks, Capacity { simple, ll, ll128: ll, blocks: 1, threads: [1; 3] });
         }
     }
 }

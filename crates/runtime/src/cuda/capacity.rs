@@ -21,6 +21,11 @@ const PART_OF_MEMORY: u64 = 16;
 /// Thread blocks that run on one multiprocessor at once, by the shared memory that each takes.
 const BLOCKS_EACH: u32 = 4;
 
+/// Of the thread blocks that run on a GPU at once, the ranks of a communicator use at most this part. So
+/// the kernels of two communicators run side by side, even where ranks do not start them in the same
+/// order, which programs with several process groups do.
+const PART_OF_BLOCKS: u64 = 2;
+
 /// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from those
 /// for collectives, because two ranks need not agree on how the two kinds of calls follow one another.
 pub(super) const TRANSFER_WIRES: u32 = 16;
@@ -30,7 +35,7 @@ struct Means {
     device: [u8; 16],
     memory_bytes: u64,
     multiprocessors: u32,
-    threads: u32,
+    threads: [u32; 3],
 }
 
 impl Means {
@@ -46,21 +51,21 @@ impl Means {
 
     fn to_bytes(&self) -> Vec<u8> {
         let Self { device, memory_bytes, multiprocessors, threads } = self;
-        let (memory_bytes, numbers) = (memory_bytes.to_le_bytes(), [multiprocessors, threads]);
-        let numbers = numbers.map(|number| number.to_le_bytes());
+        let [simple, ll, ll128] = threads;
+        let memory_bytes = memory_bytes.to_le_bytes();
+        let numbers = [multiprocessors, simple, ll, ll128].map(|number| number.to_le_bytes());
         [&device[..], &memory_bytes, numbers.as_flattened()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
-        let (multiprocessors, rest) = rest.split_first_chunk()?;
-        let (threads, _) = rest.split_first_chunk()?;
+        let [multiprocessors, simple, ll, ll128] = rest.as_chunks().0 else { return None };
         Some(Self {
             device: *device,
             memory_bytes: u64::from_le_bytes(*memory_bytes),
             multiprocessors: u32::from_le_bytes(*multiprocessors),
-            threads: u32::from_le_bytes(*threads),
+            threads: [simple, ll, ll128].map(|number| u32::from_le_bytes(*number)),
         })
     }
 }
@@ -73,8 +78,8 @@ pub(super) struct Common {
     budget_bytes: u64,
     /// Thread blocks of a rank, small ones, that run at once beside those of its neighbours on one GPU.
     blocks: u32,
-    /// Threads of a rank that do.
-    threads: u32,
+    /// Threads of a rank that do, by protocol.
+    threads: [u32; 3],
     /// The most ranks that share a GPU.
     pub sharing: u32,
 }
@@ -91,21 +96,27 @@ impl Common {
             |of: &Means| all.iter().filter(|other| other.device == of.device).count() as u64;
         let budget =
             |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
-        let blocks = |of: &Means| u64::from(of.multiprocessors * BLOCKS_EACH) / sharing(of);
-        let threads = |of: &Means| u64::from(of.threads) / sharing(of);
+        let part = |of: &Means| sharing(of) * PART_OF_BLOCKS;
+        let blocks = |of: &Means| u64::from(of.multiprocessors * BLOCKS_EACH) / part(of);
+        let threads = |protocol: usize| {
+            let of_rank = |of: &Means| u64::from(of.threads[protocol]) / part(of);
+            all.iter().map(of_rank).min().unwrap_or(0) as u32
+        };
         Ok(Self {
             ranks: group.ranks(),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
             blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
-            threads: all.iter().map(threads).min().unwrap_or(0) as u32,
+            threads: [0, 1, 2].map(threads),
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
         })
     }
 
-    /// What ranks have in common that have an H200 each: 132 multiprocessors with a block of the largest
-    /// size each.
+    /// What ranks have in common that have an H200 each: 132 multiprocessors with two blocks of the largest
+    /// size under Simple, and with one under the other protocols.
     pub fn nominal(ranks: u32) -> Self {
-        let (blocks, threads) = (132 * BLOCKS_EACH, 132 * 512);
+        let part = PART_OF_BLOCKS as u32;
+        let threads = [2, 1, 1].map(|each| each * 132 * 512 / part);
+        let blocks = 132 * BLOCKS_EACH / part;
         Self { ranks, budget_bytes: BUDGET_BYTES, blocks, threads, sharing: 1 }
     }
 

@@ -20,8 +20,8 @@ pub(super) struct Kernels {
     interpreters: FxHashMap<(Protocol, DataType), Function>,
     scalers: FxHashMap<DataType, Function>,
     exchange: Function,
-    /// Threads that run on the device at once under any protocol.
-    resident_threads: u32,
+    /// Threads that run on the device at once, by protocol.
+    resident_threads: [u32; 3],
 }
 
 /// What is loaded, by device.
@@ -42,15 +42,15 @@ impl Kernels {
 
     fn load(context: &Context) -> Result<Self, Error> {
         let mut interpreters = FxHashMap::default();
-        let mut resident_threads = u32::MAX;
-        for protocol in Protocol::ALL {
+        let mut resident_threads = [u32::MAX; 3];
+        for (protocol, resident_threads) in Protocol::ALL.into_iter().zip(&mut resident_threads) {
             let kind = module(protocol);
             let module = load_module(context, kind)?;
             for data_type in DataType::ALL {
                 let function = module.function(&kind.kernel(data_type.name()))?;
                 let threads = launch::threads_max(protocol);
                 let resident = threads * function.co_resident_blocks(threads, 0)?;
-                resident_threads = resident_threads.min(resident);
+                *resident_threads = (*resident_threads).min(resident);
                 interpreters.insert((protocol, data_type), function);
             }
         }
@@ -64,7 +64,9 @@ impl Kernels {
         let exchange = exchange.function(&kernels::Module::Exchange.kernel(""))?;
         let threads = launch::THREADS_MAX_EXCHANGE;
         let resident = threads * exchange.co_resident_blocks(threads, 0)?;
-        let resident_threads = resident_threads.min(resident);
+        // Exchanges run over wires of protocol Simple, among others.
+        let [simple, ..] = &mut resident_threads;
+        *simple = (*simple).min(resident);
         Ok(Self { interpreters, scalers, exchange, resident_threads })
     }
 
@@ -84,9 +86,9 @@ impl Kernels {
         &self.exchange
     }
 
-    /// Threads that run on the device at once under any protocol, in blocks of the largest size, if
-    /// nothing else runs there.
-    pub fn resident_threads(&self) -> u32 {
+    /// Threads that run on the device at once in blocks of the largest size, if nothing else runs there, by
+    /// protocol in the order of [`Protocol::ALL`].
+    pub fn resident_threads(&self) -> [u32; 3] {
         self.resident_threads
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer])
         let all = view.layout.wires(protocol);
         Wires { wires: all.wires, depth: all.depth, slot_bytes: all.slot_bytes }
     };
-    let blocks = capacity.blocks.min(capacity.threads / launch::THREADS_MAX_EXCHANGE);
+    let blocks = capacity.blocks_of(Protocol::Simple, launch::THREADS_MAX_EXCHANGE);
     let shape = Shape {
         me: view.me,
         ranks: view.layout.ranks(),

@@ -140,7 +140,7 @@ impl Candidate<'_> {
             return Err(Unserved(format!("its links need a depth of {depth}, there is {has}")));
         }
         let by_wires = shape.wires / links.max(1);
-        let at_once = self.capacity.blocks.min(self.capacity.threads / threads);
+        let at_once = self.capacity.blocks_of(protocol, threads);
         let by_blocks = at_once / blocks.max(1);
         match (by_wires, by_blocks) {
             (0, _) => {

@@ -281,7 +281,7 @@ mod tests {
     ) -> Vec<String> {
         let ranks = registry.shape().ranks;
         // Few thread blocks, so that instances are cut down.
-        let capacity = Capacity { threads: 24 * 512, ..cuda::nominal_capacity(ranks) };
+        let capacity = Capacity { threads: [24 * 512; 3], ..cuda::nominal_capacity(ranks) };
         let decide = |rank: Rank| {
             let (machine, wish) = (Machine::Gpus, Wish::default());
             let selector = Selector::new(registry.clone(), rank, capacity, machine, wish);
