@@ -2,6 +2,11 @@
 //!
 //! Counts are those of the NCCL C API: the elements of one block, which is what one rank contributes
 //! to one destination (see [`crate::host`] for the sizes that follow from it).
+//!
+//! Addresses are numbers here, and a promise: whoever submits a call vouches that its buffers are memory of the
+//! rank's place, as long as the call says, that they live until the call is done (and as long as graphs that
+//! captured it), and that nobody else uses them in conflict meanwhile. It is what the C API demands of
+//! its callers.
 
 use std::fmt;
 

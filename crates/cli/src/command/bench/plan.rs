@@ -138,7 +138,7 @@ fn assign(variable: &Scoped, contestants: &mut [Contestant]) -> Result<()> {
 /// Our own library: where `MSCCL_LIBRARY` says, beside this program, or in the folder `lib` beside
 /// its folder.
 fn our_library() -> Result<NamedPath> {
-    if let Some(path) = std::env::var_os("MSCCL_LIBRARY").filter(|path| !path.is_empty()) {
+    if let Some(path) = msccl_environment::lookup(msccl_environment::variable::LIBRARY.name) {
         return Ok(NamedPath { name: None, path: path.into() });
     }
     let program = std::env::current_exe().unwrap_or_default();
