@@ -17,6 +17,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("plan", &["collective", "ir", "verify"]),
     ("fabric", &["collective"]),
     ("gpu", &[]),
+    ("topology", &[]),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
     (
         "runtime",

@@ -55,6 +55,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Check(args) => command::check::check(&args, output),
         Command::List(args) => command::list::list(&args, output),
         Command::Explain(args) => command::explain::explain(&args, output),
+        Command::Topo(args) => command::topo::topo(&args, output),
         Command::Bench(args) => command::bench::bench(&args, output),
         Command::BenchWorker => command::bench::worker(),
         Command::Completions(args) => command::completions::completions(&args, output),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use msccl_registry::File;
 
-/// Longer files are refused: no algorithm is that long.
+/// Longer files are refused: no algorithm or table is that long.
 const LONGEST_BYTES: u64 = 64 << 20;
 
 /// The files of `list` (separated by colons), then those of `folder`.
@@ -47,7 +47,8 @@ fn read_file(path: &Path) -> File {
     File { name: path.display().to_string(), content: content(path) }
 }
 
-fn content(path: &Path) -> Result<Vec<u8>, String> {
+/// What the file at `path` holds, or why it cannot be had.
+pub fn content(path: &Path) -> Result<Vec<u8>, String> {
     let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
     // Asked before it is opened: opening a pipe waits for its other end.
     let metadata = fs::metadata(path).map_err(cannot)?;

@@ -14,9 +14,10 @@
 //! * A file of an algorithm that cannot be read, or is too long, stays in the list with the reason:
 //!   [`Preferences::files`] never fails, and ranks with the same variables and folders get the same
 //!   names in the same order.
+//! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as not set.
 //! * Files that set variables are read once in the life of the process; a [`Reader`] looks a variable
-//!   up once for each question. Files of algorithms are read by [`Preferences::files`] alone, anew
-//!   each time.
+//!   up once for each question. Files of algorithms and tables are read by [`Preferences::files`]
+//!   and [`Preferences::tuning`] alone, anew each time.
 //! * Nothing else is remembered, and nothing is written.
 //!
 //! Absent from this crate: printing (complaints are handed out), which algorithm serves a call, what
@@ -26,6 +27,7 @@ mod configuration_file;
 mod files;
 mod preferences;
 mod reader;
+mod tuning;
 pub mod variable;
 
 use std::collections::HashMap;
@@ -33,6 +35,7 @@ use std::sync::OnceLock;
 
 pub use preferences::{DeviceWish, Preferences};
 pub use reader::Reader;
+pub use tuning::read as read_tuning;
 pub use variable::Variable;
 
 /// What a variable is set to, by name.

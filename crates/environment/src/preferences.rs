@@ -1,9 +1,9 @@
 //! What every door asks of the environment: which algorithms are at hand, which to use, and where.
 
 use msccl_registry::File;
-use msccl_runtime::Wish;
+use msccl_runtime::{Tuning, Wish};
 
-use super::{Reader, files, variable};
+use super::{Complaint, Reader, Variable, files, tuning, variable};
 
 /// Where ranks should run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -26,6 +26,7 @@ pub struct Preferences {
     pub wish: Wish,
     xml_files: Option<String>,
     algo_dir: Option<String>,
+    tuning: Option<String>,
 }
 
 impl Preferences {
@@ -36,12 +37,26 @@ impl Preferences {
             wish: wish(reader),
             xml_files: reader.text(&variable::XML_FILES),
             algo_dir: reader.text(&variable::ALGO_DIR),
+            tuning: reader.text(&variable::TUNING),
         }
     }
 
     /// The algorithm files that are named, read now.
     pub fn files(&self) -> Vec<File> {
         files::read(self.xml_files.as_deref(), self.algo_dir.as_deref())
+    }
+
+    /// The tuning table that is named, read now.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be used, and counts as not set.
+    pub fn tuning(&self) -> Result<Option<Tuning>, Complaint> {
+        let tuning = self.tuning.as_deref().map(tuning::read).transpose();
+        tuning.map_err(|why| {
+            let Variable { name, default, .. } = variable::TUNING;
+            format!("{name} is not used: {why} (default: {default})")
+        })
     }
 }
 
@@ -93,7 +108,7 @@ mod tests {
 
     #[test]
     fn everything_that_is_said_is_preferred() {
-        let Preferences { device, wish, xml_files, algo_dir } = check(
+        let Preferences { device, wish, xml_files, algo_dir, tuning } = check(
             &[
                 ("MSCCL_DEVICE", "HOST"),
                 ("MSCCL_ALGO", "ring"),
@@ -102,6 +117,7 @@ mod tests {
                 ("MSCCL_THREADS", "512"),
                 ("MSCCL_XML_FILES", "a.xml"),
                 ("MSCCL_ALGO_DIR", "algorithms"),
+                ("MSCCL_TUNING", "site.tuning"),
             ],
             0,
         );
@@ -111,6 +127,7 @@ mod tests {
         assert_eq!(wish, Wish { algorithm: Some("ring".into()), protocol, instances, threads });
         let named = (xml_files.as_deref(), algo_dir.as_deref());
         assert_eq!(named, (Some("a.xml"), Some("algorithms")));
+        assert_eq!(tuning.as_deref(), Some("site.tuning"));
     }
 
     #[test]
@@ -132,5 +149,14 @@ mod tests {
         let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["/no/a.xml", "/no/b.xml", "/no"]);
         assert!(files.iter().all(|file| file.content.is_err()), "{files:?}");
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_used_is_one_complaint() {
+        assert_eq!(check(&[], 0).tuning(), Ok(None));
+        let complaint = check(&[("MSCCL_TUNING", "/no/site.tuning")], 0).tuning().unwrap_err();
+        let expected = "MSCCL_TUNING is not used: /no/site.tuning: it cannot be read: ";
+        assert!(complaint.starts_with(expected), "{complaint}");
+        assert!(complaint.ends_with("(default: the table that comes with the library)"));
     }
 }

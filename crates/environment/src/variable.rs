@@ -42,6 +42,10 @@ variables! {
         "Uses that many instances of the algorithm where the GPU has room for them."
     THREADS "MSCCL_THREADS" "a number from 1 on" "by measurement"
         "Uses that many threads in a block, rounded up to whole warps, as far as kernels allow."
+    TUNING "MSCCL_TUNING" "a path" "the table that comes with the library"
+        "A table of what is best for which size, asked before the one that comes with the library; \
+         `docs/RUNTIME.md` describes it. The same on all ranks. A file that cannot be used is a warning, \
+         and counts as not set."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."

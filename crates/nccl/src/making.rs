@@ -78,7 +78,8 @@ fn rank_of(rank: c_int, ranks: c_int) -> Result<(Rank, u32), Fault> {
 }
 
 fn with_files(requests: &Requests) -> Settings {
-    Settings { files: requests.preferences.files(), ..requests.settings() }
+    let files = requests.preferences.files();
+    Settings { files, tuning: session::tuning(requests), ..requests.settings() }
 }
 
 /// This process is all ranks, one per device of `devices`.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, Once, PoisonError};
 
 use msccl_environment::{self as environment, Complaint};
+use msccl_runtime::Tuning;
 
 use crate::abi::VERSION_TEXT;
 use crate::requests::Requests;
@@ -18,6 +19,16 @@ pub fn begin() -> Requests {
         signal::watch();
     }
     requests
+}
+
+/// The tuning table that `requests` name. What makes it useless is said once per process.
+pub fn tuning(requests: &Requests) -> Option<Tuning> {
+    let complain = |complaint: Complaint| {
+        if is_new(&complaint) {
+            log::complain(&complaint);
+        }
+    };
+    requests.preferences.tuning().map_err(complain).ok().flatten()
 }
 
 /// Says once who we are, in a line that scripts look for, without pretending to be somebody else.

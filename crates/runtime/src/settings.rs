@@ -9,6 +9,8 @@ use msccl_fabric as fabric;
 use msccl_gpu as gpu;
 use msccl_registry::File;
 
+use crate::select::Tuning;
+
 /// How a communicator is made and behaves.
 #[derive(Clone)]
 pub struct Settings {
@@ -27,6 +29,9 @@ pub struct Settings {
     pub peer_memory: bool,
     /// Replaces the choice of algorithm where it can.
     pub wish: Wish,
+    /// What is best for which size on this machine, before what the shipped table says; the same on all
+    /// ranks.
+    pub tuning: Option<Tuning>,
     /// Most thread blocks a call may occupy; `None` leaves it to the tuning.
     pub blocks_max: Option<u32>,
     /// Hears what happens.
@@ -65,6 +70,7 @@ impl Default for Settings {
             check: false,
             peer_memory: true,
             wish: Wish::default(),
+            tuning: None,
             blocks_max: None,
             log: Arc::new(()),
         }
@@ -79,6 +85,7 @@ impl fmt::Debug for Settings {
             .field("timeout", &self.timeout)
             .field("check", &self.check)
             .field("wish", &self.wish)
+            .field("tuning", &self.tuning.as_ref().map(Tuning::name))
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use msccl_fabric::{Abort, UniqueId};
 use msccl_registry::File;
 use msccl_runtime::{
     Batch, Call, Combine, Communicator, Error, ErrorKind, Event, Log, Operation, Scalar, Settings,
-    Wish, reference, submit,
+    Tuning, Wish, reference, submit,
 };
 
 /// Runs `act` on every rank of a new communicator, in threads; what each returns.
@@ -301,27 +301,64 @@ fn different_arguments_are_reported_on_every_rank() {
     }
 }
 
-#[test]
-fn ranks_that_wish_for_different_things_do_not_start() {
-    let settings = Settings::default();
-    let id = UniqueId::create(&settings.fabric).unwrap();
-    let errors = thread::scope(|scope| {
+/// Why two ranks of which the second has `settings` do not become a communicator.
+fn disagreement(settings: &Settings) -> Vec<Error> {
+    let usual = Settings::default();
+    let id = UniqueId::create(&usual.fabric).unwrap();
+    thread::scope(|scope| {
         let start = |rank: u32| {
-            let id = &id;
+            let (id, usual) = (&id, &usual);
             scope.spawn(move || {
-                let instances = (rank == 1).then_some(2);
-                let wish = Wish { instances, ..Wish::default() };
-                let settings = Settings { wish, ..Settings::default() };
-                Communicator::join(std::slice::from_ref(id), Rank(rank), 2, &settings).unwrap_err()
+                let settings = if rank == 1 { settings } else { usual };
+                Communicator::join(std::slice::from_ref(id), Rank(rank), 2, settings).unwrap_err()
             })
         };
         let threads: Vec<_> = (0..2).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
-    });
-    for error in errors {
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn ranks_that_wish_for_different_things_do_not_start() {
+    let wish = Wish { instances: Some(2), ..Wish::default() };
+    for error in disagreement(&Settings { wish, ..Settings::default() }) {
         assert_eq!(error.kind(), ErrorKind::InvalidUsage);
         assert!(error.to_string().contains("instances 2"), "{error}");
     }
+}
+
+/// A table for host threads.
+fn tuning(rows: &str) -> Option<Tuning> {
+    let text = format!("msccl-tuning 1\nmachine host threads\n{rows}\n");
+    Some(Tuning::parse("site.tuning", text.as_bytes()).unwrap())
+}
+
+#[test]
+fn ranks_with_different_tables_do_not_start() {
+    let tuning = tuning("allreduce any any any Simple 2 64 allreduce/two_shot");
+    for error in disagreement(&Settings { tuning, ..Settings::default() }) {
+        assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+        let text = error.to_string();
+        assert!(text.contains("r0: ") && text.contains("tuning table shipped"), "{text}");
+        assert!(text.contains("the same tuning table"), "{text}");
+    }
+}
+
+#[test]
+fn a_table_decides_what_serves() {
+    let kept = Arc::new(Kept::default());
+    let tuning = tuning("allreduce any 3 ..64 Simple 2 64 allreduce/two_shot");
+    let settings = Settings { tuning, log: kept.clone(), ..Settings::default() };
+    world(3, &settings, |communicator| {
+        assert_eq!(all_reduce(&communicator, 16).unwrap(), [6; 16]);
+        assert_eq!(all_reduce(&communicator, 17).unwrap(), [6; 17]);
+    });
+    let events: Vec<_> = kept.0.lock().unwrap().iter().map(ToString::to_string).collect();
+    let said = |call: &str, by: &str| {
+        events.iter().filter(|event| event.contains(call) && event.contains(by)).count()
+    };
+    assert_eq!(said("allreduce of 16", "served by allreduce/two_shot"), 3, "{events:#?}");
+    assert_eq!(said("allreduce of 17", "served by allreduce/ring"), 3, "{events:#?}");
 }
 
 /// Keeps what was logged.

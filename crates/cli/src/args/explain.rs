@@ -17,7 +17,8 @@ Examples:
 
 Without a size it answers for all sizes from 1 KiB to 1 GiB that are powers of two, without a collective
 for all. Like the library it loads files from MSCCL_XML_FILES and MSCCL_ALGO_DIR, after those given, and
-follows MSCCL_ALGO, MSCCL_PROTO, MSCCL_INSTANCES and MSCCL_THREADS, which NCCL_CONF_FILE may set as well.
+follows MSCCL_ALGO, MSCCL_PROTO, MSCCL_INSTANCES, MSCCL_THREADS and MSCCL_TUNING, which NCCL_CONF_FILE
+may set as well.
 Exit codes: 0 everything could be used, 1 a file is refused, 2 a file cannot be read, or bad usage.";
 
 /// `msccl explain`
@@ -48,6 +49,9 @@ pub struct ExplainArgs {
     /// Where ranks run [default: as MSCCL_DEVICE says, otherwise cuda]
     #[arg(long)]
     pub device: Option<PlaceName>,
+    /// A table of what is best for which size [default: what MSCCL_TUNING says]
+    #[arg(long, value_name = "FILE")]
+    pub tuning: Option<String>,
     /// How to report.
     #[command(flatten)]
     pub report: ReportArgs,

@@ -6,6 +6,7 @@
 mod bench;
 mod explain;
 mod launch;
+mod topo;
 mod values;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use msccl_collective::{DataType, Reduction};
 pub use bench::{BenchArgs, NamedPath, Scoped};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
+pub use topo::TopoArgs;
 pub use values::{
     ColorChoice, DialectName, Drawing, Emit, Format, Picture, PlaceName, PlacementName, RunDevice,
     Stage, TargetName,
@@ -69,6 +71,8 @@ pub enum Command {
     List(ListArgs),
     /// Tell which algorithm would serve a call, and why not another
     Explain(ExplainArgs),
+    /// Show how GPUs and NICs are joined, here or in a topology file
+    Topo(TopoArgs),
     /// Measure and check libraries with the NCCL interface, side by side
     Bench(Box<BenchArgs>),
     /// Ranks of a benchmark
@@ -89,6 +93,7 @@ impl Command {
             Command::Check(args) => (args.report, ""),
             Command::List(args) => (args.report, args.dir.as_str()),
             Command::Explain(args) => (args.report, ""),
+            Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Show(_)
             | Command::Bench(_)
             | Command::BenchWorker

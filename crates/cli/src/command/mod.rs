@@ -9,4 +9,5 @@ pub mod fmt;
 pub mod list;
 pub mod run;
 pub mod show;
+pub mod topo;
 pub mod verify;

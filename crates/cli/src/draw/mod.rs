@@ -11,6 +11,7 @@ pub mod layers;
 pub mod levels;
 pub mod schedule;
 pub mod svg;
+pub mod topology;
 
 /// The ranks to show: all, or those named.
 #[derive(Clone, Debug, Default)]

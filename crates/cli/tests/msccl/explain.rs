@@ -22,24 +22,24 @@ fn a_call_has_one_answer_and_every_alternative() {
     insta::assert_snapshot!(explained(&["allreduce", "64K", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
     allreduce of 64 KiB, 16384 elements a block: sum of f32, out of place, 4 ranks on host threads
-              algorithm                     how, or why not
-      serves  <stdin> (loaded)              Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
-      could   allreduce/ring                Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
-      could   allreduce/double_binary_tree  Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
-      could   allreduce/two_shot            Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
-      could   allreduce/one_shot            Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
-      could   allreduce/one_step            Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+              algorithm                     decided by  how, or why not
+      serves  <stdin> (loaded)              loaded      Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+      could   allreduce/ring                fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/double_binary_tree  fallback    Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+      could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
     ");
     insta::assert_snapshot!(explained(&["allreduce", "1K", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
     allreduce of 1 KiB, 256 elements a block: sum of f32, out of place, 4 ranks on host threads
-              algorithm                     how, or why not
-      cannot  <stdin> (loaded)              it is for 4096..=1048576 bytes, the call has 1024 bytes
-      serves  allreduce/ring                Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
-      could   allreduce/double_binary_tree  Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
-      could   allreduce/two_shot            Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
-      could   allreduce/one_shot            Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
-      could   allreduce/one_step            Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
+              algorithm                     decided by  how, or why not
+      cannot  <stdin> (loaded)              loaded      it is for 4096..=1048576 bytes, the call has 1024 bytes
+      serves  allreduce/ring                fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/double_binary_tree  fallback    Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
     ");
 }
 
@@ -48,23 +48,45 @@ fn the_table_has_a_row_wherever_the_decision_changes() {
     insta::assert_snapshot!(explained(&["allreduce", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
     powers of two: sum of f32, out of place, 4 ranks on host threads
-      collective   from     to  algorithm         how
-      allreduce   1 KiB  2 KiB  allreduce/ring    Simple, 1 × 1 thread blocks of 512 threads
-      allreduce   4 KiB  1 MiB  <stdin> (loaded)  Simple, 1 × 2 thread blocks of 512 threads
-      allreduce   2 MiB  1 GiB  allreduce/ring    Simple, 1 × 1 thread blocks of 512 threads
+      collective   from     to  algorithm         decided by  how
+      allreduce   1 KiB  2 KiB  allreduce/ring    fallback    Simple, 1 × 1 thread blocks of 512 threads
+      allreduce   4 KiB  1 MiB  <stdin> (loaded)  loaded      Simple, 1 × 2 thread blocks of 512 threads
+      allreduce   2 MiB  1 GiB  allreduce/ring    fallback    Simple, 1 × 1 thread blocks of 512 threads
     ");
     insta::assert_snapshot!(explained(&[]).stdout, @r"
     powers of two: sum of f32, root r0, out of place, 4 ranks on host threads
-      collective      from     to  algorithm           how
-      allreduce      1 KiB  1 GiB  allreduce/ring      Simple, 1 × 1 thread blocks of 512 threads
-      allgather      1 KiB  1 GiB  allgather/ring      Simple, 1 × 2 thread blocks of 512 threads
-      reducescatter  1 KiB  1 GiB  reducescatter/ring  Simple, 1 × 1 thread blocks of 512 threads
-      alltoall       1 KiB  1 GiB  alltoall/allpairs   Simple, 1 × 7 thread blocks of 512 threads
-      broadcast      1 KiB  1 GiB  broadcast/chain     Simple, 1 × 2 thread blocks of 512 threads
-      reduce         1 KiB  1 GiB  reduce/chain        Simple, 1 × 1 thread blocks of 512 threads
-      gather         1 KiB  1 GiB  gather/direct       Simple, 1 × 4 thread blocks of 512 threads
-      scatter        1 KiB  1 GiB  scatter/direct      Simple, 1 × 4 thread blocks of 512 threads
+      collective      from     to  algorithm           decided by  how
+      allreduce      1 KiB  1 GiB  allreduce/ring      fallback    Simple, 1 × 1 thread blocks of 512 threads
+      allgather      1 KiB  1 GiB  allgather/ring      fallback    Simple, 1 × 2 thread blocks of 512 threads
+      reducescatter  1 KiB  1 GiB  reducescatter/ring  fallback    Simple, 1 × 1 thread blocks of 512 threads
+      alltoall       1 KiB  1 GiB  alltoall/allpairs   fallback    Simple, 1 × 7 thread blocks of 512 threads
+      broadcast      1 KiB  1 GiB  broadcast/chain     fallback    Simple, 1 × 2 thread blocks of 512 threads
+      reduce         1 KiB  1 GiB  reduce/chain        fallback    Simple, 1 × 1 thread blocks of 512 threads
+      gather         1 KiB  1 GiB  gather/direct       fallback    Simple, 1 × 4 thread blocks of 512 threads
+      scatter        1 KiB  1 GiB  scatter/direct      fallback    Simple, 1 × 4 thread blocks of 512 threads
     ");
+}
+
+#[test]
+fn a_table_decides_and_is_named() {
+    let rows = "allreduce any 4 ..64KiB Simple 2 64 allreduce/two_shot\n";
+    let table = file("explain/site.tuning", format!("msccl-tuning 1\nmachine ours\n{rows}"));
+    let ask = |size: &str, variables: &[(&str, &str)], more: &[&str]| {
+        let args = ["explain", "allreduce", size, "--ranks", "4", "--format", "json"];
+        msccl_with(variables, &[&args, more].concat(), b"")
+    };
+    let expected = format!("{} line 3", arg(&table));
+    let named = ask("64K", &[], &["--tuning", arg(&table)]).json();
+    let set = ask("64K", &[("MSCCL_TUNING", arg(&table))], &[]).json();
+    for report in [named, set] {
+        assert_eq!(report["served_by"], "allreduce/two_shot");
+        assert_eq!(report["alternatives"][0]["decided_by"], *expected);
+    }
+    let missing = ask("64K", &[("MSCCL_TUNING", "no/such.tuning")], &[]);
+    assert!(missing.stderr.contains("MSCCL_TUNING is not used: no/such.tuning: "), "{missing}");
+    let decided = missing.json()["alternatives"][0]["decided_by"].as_str().unwrap().to_owned();
+    assert!(decided.starts_with("shipped table line "), "{decided}");
+    assert_eq!(ask("64K", &[], &["--tuning", "no/such.tuning"]).code, 2);
 }
 
 /// On GPUs measurements decide, so that only the form of the table stays.

@@ -12,6 +12,7 @@ mod list;
 mod malformed;
 mod run;
 mod show;
+mod topo;
 mod usage;
 mod verify;
 

@@ -193,7 +193,7 @@ impl Communicator {
                 (Arc::new(rank), Machine::Gpus)
             }
         };
-        agree_on_wishes(&group, settings)?;
+        agree_on_wishes(&group, &registry, settings)?;
         let mut capacity = *engine.capacity();
         capacity.blocks = capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)).max(1);
         for entry in registry.loaded() {
@@ -202,7 +202,8 @@ impl Communicator {
         for refused in registry.refused() {
             settings.log.event(&Event::Refused(refused.to_string()));
         }
-        let selector = Selector::new(registry, rank, capacity, machine, settings.wish.clone());
+        let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
+        let selector = Selector::new(registry, rank, capacity, machine, wish, tuning);
         let place = engine.story();
         let (group, failure) = (Arc::new(group), Arc::default());
         let watched = Watched {
@@ -245,16 +246,18 @@ fn warm(registry: Registry) -> Registry {
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
 /// Makes sure that all ranks wish for the same, since each decides for itself what serves a call.
-fn agree_on_wishes(group: &Group, settings: &Settings) -> Result<(), Error> {
+fn agree_on_wishes(group: &Group, registry: &Registry, settings: &Settings) -> Result<(), Error> {
     let Wish { algorithm, protocol, instances, threads } = &settings.wish;
     let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
+    let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
-        "algorithm {}, protocol {}, instances {}, threads {}, thread blocks {}",
+        "algorithm {}, protocol {}, instances {}, threads {}, thread blocks {}, tuning table {}",
         said(algorithm.clone()),
         said(protocol.map(|of| of.to_string())),
         said(instances.map(|of| of.to_string())),
         said(threads.map(|of| of.to_string())),
         said(settings.blocks_max.map(|of| of.to_string())),
+        tuning.map_or_else(|| "shipped".to_owned(), |of| format!("{of:016x}")),
     );
     let all = group.all_gather(mine.as_bytes())?;
     let other = all.iter().enumerate().find(|(_, theirs)| theirs.as_slice() != mine.as_bytes());
@@ -262,7 +265,8 @@ fn agree_on_wishes(group: &Group, settings: &Settings) -> Result<(), Error> {
     let (me, rank, theirs) = (group.rank(), Rank::from(rank), String::from_utf8_lossy(theirs));
     Err(Error::invalid_usage(format!(
         "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
-         same environment variables and the same limit of thread blocks on all ranks"
+         same environment variables, the same tuning table and the same limit of thread blocks on all \
+         ranks"
     )))
 }
 

@@ -8,6 +8,7 @@ use msccl_plan::cut::Cut;
 use msccl_registry::Entry;
 
 use super::candidate::Unserved;
+use super::tuning::Basis;
 use crate::engine::Prepared;
 
 /// What serves a call.
@@ -69,13 +70,20 @@ pub struct Alternative {
     pub name: String,
     /// Whether it was loaded.
     pub loaded: bool,
+    /// Why it stands where it does.
+    pub basis: Basis,
     /// How it would serve, or why it does not.
     pub verdict: Result<Service, String>,
 }
 
 impl Alternative {
-    pub(super) fn of(entry: &Entry, decision: Result<Decision, Unserved>) -> Self {
+    /// Whether it would serve the call, if nothing before it does.
+    pub fn serves(&self) -> bool {
+        self.verdict.is_ok()
+    }
+
+    pub(super) fn of(entry: &Entry, basis: Basis, decision: Result<Decision, Unserved>) -> Self {
         let verdict = decision.map(|decision| decision.service()).map_err(|why| why.to_string());
-        Self { name: entry.name.clone(), loaded: entry.loaded, verdict }
+        Self { name: entry.name.clone(), loaded: entry.loaded, basis, verdict }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::{Registry, Wanted};
 
-use super::{Alternative, Machine, Request, Selector};
+use super::{Alternative, Machine, Request, Selector, Tuning};
 use crate::cpu;
 use crate::cuda;
 use crate::settings::Wish;
@@ -29,14 +29,20 @@ pub struct Question {
 
 /// The algorithms at hand for `question` in the order of preference: the first that serves does. For
 /// ranks with a GPU each the answer is that of GPUs like the H200.
-pub fn explain(registry: &Arc<Registry>, question: &Question, wish: &Wish) -> Vec<Alternative> {
+pub fn explain(
+    registry: &Arc<Registry>,
+    question: &Question,
+    wish: &Wish,
+    tuning: Option<&Tuning>,
+) -> Vec<Alternative> {
     let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
     let ranks = registry.shape().ranks;
     let (machine, capacity) = match on_gpus {
         true => (Machine::Gpus, cuda::nominal_capacity(ranks)),
         false => (Machine::Host, cpu::capacity(ranks)),
     };
-    let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish.clone());
+    let (registry, wish, tuning) = (registry.clone(), wish.clone(), tuning.cloned());
+    let selector = Selector::new(registry, Rank(0), capacity, machine, wish, tuning);
     selector.explain(&Request { wanted, in_place, data_type, reduction, count })
 }
 
@@ -46,12 +52,14 @@ mod tests {
 
     use super::*;
 
-    fn check(bytes: u64, wish: &Wish, first: &str) {
+    /// Which algorithm serves an all-reduce of `bytes` bytes over eight GPUs, one of which was loaded, and
+    /// by what it is decided.
+    fn check(bytes: u64, wish: &Wish, rows: Option<&str>, first: &str, basis: &str) {
         let text = "algorithm mine(ranks N = 8) implements allreduce(chunks 1) bytes 512..4096 {
             for r in 0..N { output@r = sum(q in 0..N: input@q) }
         }";
         let content = Ok(text.as_bytes().to_vec());
-        let files = [File { name: "mine.msccl".to_owned(), content }];
+        let files = [File { name: "a/mine.msccl".to_owned(), content }];
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 }, &files));
         let question = Question {
             wanted: Wanted::AllReduce,
@@ -61,20 +69,64 @@ mod tests {
             count: bytes / 4,
             on_gpus: true,
         };
-        let told = explain(&registry, &question, wish);
-        let serves = told.iter().find(|of| of.verdict.is_ok()).unwrap();
+        let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");
+        let tuning = rows.map(|rows| Tuning::parse("t", table(rows).as_bytes()).unwrap());
+        let told = explain(&registry, &question, wish, tuning.as_ref());
+        let serves = told.iter().find(|of| of.serves()).unwrap();
         assert_eq!(serves.name, first, "{bytes} bytes: {told:#?}");
-        assert!(told[0].loaded && told.len() > 3, "{told:#?}");
+        let found = serves.basis.to_string();
+        // Lines of the shipped table are of no interest here.
+        assert_eq!(found.split(" line").next(), basis.split(" line").next(), "{bytes}: {told:#?}");
+        assert!(found.starts_with("shipped") || found == basis, "{found}");
+        assert!(told.len() > 3, "{told:#?}");
     }
 
     #[test]
     fn sizes_and_wishes_decide() {
         let none = Wish::default();
-        check(256, &none, "allreduce/one_shot");
-        check(1024, &none, "mine.msccl");
-        check(4096, &none, "allreduce/one_shot");
-        check(1 << 30, &none, "allreduce/ring");
+        check(256, &none, None, "allreduce/one_shot", "shipped table");
+        check(1024, &none, None, "a/mine.msccl", "loaded");
+        check(4096, &none, None, "allreduce/one_shot", "shipped table");
+        check(1 << 30, &none, None, "allreduce/ring", "shipped table");
         let algorithm = Some("double_binary_tree".to_owned());
-        check(1 << 30, &Wish { algorithm, ..none }, "allreduce/double_binary_tree");
+        let wish = Wish { algorithm, ..none };
+        check(1 << 30, &wish, None, "allreduce/double_binary_tree", "fallback");
+    }
+
+    #[test]
+    fn rows_of_the_user_come_before_those_shipped() {
+        let none = Wish::default();
+        let rows = Some("allreduce any 8 ..1MiB LL 4 512 allreduce/two_shot");
+        // Loaded ones still come first.
+        check(1024, &none, rows, "a/mine.msccl", "loaded");
+        check(4096, &none, rows, "allreduce/two_shot", "t line 3");
+        check(2 << 20, &none, rows, "allreduce/two_shot", "shipped table");
+        check(1 << 30, &none, rows, "allreduce/ring", "shipped table");
+        // Rows of what nobody has are passed over.
+        let rows = Some("allreduce any any any LL 4 512 b/other.msccl");
+        check(4096, &none, rows, "allreduce/one_shot", "shipped table");
+        let rows = Some("allreduce any 4 any LL 4 512 allreduce/two_shot");
+        check(4096, &none, rows, "allreduce/one_shot", "shipped table");
+        let wish = Wish { algorithm: Some("ring".to_owned()), ..none };
+        let rows = "allreduce any any any LL 4 512 allreduce/two_shot\n\
+                    allreduce any any any Simple 2 512 allreduce/ring";
+        check(4096, &wish, Some(rows), "allreduce/ring", "t line 4");
+    }
+
+    #[test]
+    fn rows_keep_a_loaded_algorithm_to_their_sizes() {
+        let none = Wish::default();
+        for name in ["mine.msccl", "a/mine.msccl"] {
+            let rows = format!("allreduce any any 1KiB..2KiB LL 2 256 {name}");
+            check(1020, &none, Some(&rows), "allreduce/one_shot", "shipped table");
+            check(1024, &none, Some(&rows), "a/mine.msccl", "t line 3");
+            check(2048, &none, Some(&rows), "a/mine.msccl", "t line 3");
+            check(2052, &none, Some(&rows), "allreduce/one_shot", "shipped table");
+        }
+        // Its own range still holds.
+        let rows = Some("allreduce any any any LL 2 256 mine.msccl");
+        check(4096, &none, rows, "allreduce/one_shot", "shipped table");
+        let of_others = Some("allreduce any any any LL 2 256 b/mine.msccl");
+        check(1024, &none, of_others, "a/mine.msccl", "loaded");
     }
 }

@@ -1,9 +1,9 @@
 //! Which algorithm serves a call, and how: taken once for a shape of call, then remembered.
 //!
-//! Loaded algorithms come first, in the order of their files; then those built in, in the order of
-//! [`tuning`]; then any that serves. The choice depends on nothing but what all ranks have in common:
-//! the registry, the capacity of the engines, and the arguments that ranks must give alike. So all
-//! ranks choose alike without a word.
+//! Loaded algorithms come first, in the order of their files, unless the user's table of [`tuning`] names
+//! them; then what the rows of that table name, then of the shipped one; then any that serves. The choice
+//! depends on nothing but what all ranks have in common: the registry, the table, the capacity of the
+//! engines, and the arguments that ranks must give alike. So all ranks choose alike without a word.
 //!
 //! Absent: addresses, streams, the execution.
 
@@ -11,6 +11,7 @@ mod candidate;
 mod decision;
 mod explain;
 mod overtaken;
+mod preference;
 mod request;
 mod tuning;
 
@@ -30,10 +31,12 @@ use candidate::{Candidate, Needs, Unserved};
 pub(crate) use decision::Decision;
 pub use decision::{Alternative, Service};
 pub use explain::{Question, explain};
+use preference::Preference;
 pub(crate) use request::Request;
 use request::Terms;
 pub(crate) use tuning::Machine;
 use tuning::Way;
+pub use tuning::{Basis, Tuning, TuningError};
 
 /// Decisions that are remembered; when there are more shapes of calls, all are forgotten.
 const DECISIONS_MAX: usize = 4096;
@@ -45,6 +48,8 @@ pub(crate) struct Selector {
     capacity: Capacity,
     machine: Machine,
     wish: Wish,
+    /// What the user knows about this machine.
+    tuning: Option<Tuning>,
     known: Mutex<Known>,
 }
 
@@ -63,8 +68,9 @@ impl Selector {
         capacity: Capacity,
         machine: Machine,
         wish: Wish,
+        tuning: Option<Tuning>,
     ) -> Self {
-        Self { registry, rank, capacity, machine, wish, known: Mutex::default() }
+        Self { registry, rank, capacity, machine, wish, tuning, known: Mutex::default() }
     }
 
     /// What serves `request`, and whether that was found out only now.
@@ -86,64 +92,21 @@ impl Selector {
     }
 
     fn decide(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
-        let mut passed_over = Vec::new();
+        let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let built_in = self.registry.built_in(request.wanted, request.in_place);
-        let loaded = self
-            .registry
-            .loaded()
-            .iter()
-            .filter(|entry| request.wanted.is(&entry.verified.algorithm().collective.kind));
-        for entry in loaded {
-            match self.try_loaded(known, entry, &request.terms(self.ranks())) {
+        let terms = request.terms(self.ranks());
+        for Preference { entry, way, basis: _ } in self.preferences(&built_in, request) {
+            match self.try_one(known, entry, &way, &terms) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
-                Err(why) => passed_over.push(format!("{} does not serve: {why}", entry.name)),
-            }
-        }
-        let mut reasons = Vec::new();
-        for (entry, way) in self.ways(&built_in, request) {
-            match self.try_one(known, entry, &way, &request.terms(self.ranks())) {
-                Ok(decision) => return Ok(Decision { passed_over, ..decision }),
+                Err(why) if entry.loaded => {
+                    passed_over.push(format!("{} does not serve: {why}", entry.name));
+                }
                 Err(why) => reasons.push(format!("{}: {why}", entry.name)),
             }
         }
         reasons.dedup();
         let text = format!("no algorithm serves {request}: {}", reasons.join("; "));
         Err(Error::new(ErrorKind::InvalidUsage, text))
-    }
-
-    /// The built-in algorithms and how to run them, best first.
-    fn ways<'a>(
-        &self,
-        built_in: &'a [Entry],
-        request: &Request,
-    ) -> impl Iterator<Item = (&'a Entry, Way)> {
-        let ranks = self.ranks();
-        let bytes = request.bytes(ranks);
-        let preferred = tuning::ways(self.machine, request.wanted, ranks, bytes);
-        let fallback = tuning::fallback(self.machine);
-        let wished = self.wish.algorithm.clone();
-        let named = preferred.into_iter().filter_map(move |way| {
-            let entry = built_in.iter().find(|entry| way.algorithm == Some(entry.name.as_str()))?;
-            Some((entry, way))
-        });
-        let any = built_in.iter().map(move |entry| (entry, fallback));
-        let all: Vec<_> = named.chain(any).collect();
-        let wanted = |name: &str| wished.as_deref().is_some_and(|wish| name.contains(wish));
-        // What was wished for comes first; what was not is still better than nothing.
-        let (first, rest): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(entry, _)| wanted(&entry.name));
-        first.into_iter().chain(rest)
-    }
-
-    fn try_loaded(
-        &self,
-        known: &mut Known,
-        entry: &Entry,
-        terms: &Terms,
-    ) -> Result<Decision, Unserved> {
-        let protocol = entry.verified.algorithm().protocol;
-        let way = Way { protocol, instances: 1, ..tuning::fallback(self.machine) };
-        self.try_one(known, entry, &way, terms)
     }
 
     fn ranks(&self) -> u32 {
@@ -171,7 +134,8 @@ impl Selector {
         let reduction = collective.reduces().then_some(reduction);
         let terms = Terms { in_place, data_type, reduction, count, bytes };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let decision = self.try_loaded(&mut known, entry, &terms);
+        let way = Way::loaded(self.machine, entry);
+        let decision = self.try_one(&mut known, entry, &way, &terms);
         decision.map_err(|why| unserved(&why))
     }
 
@@ -215,21 +179,14 @@ impl Selector {
     pub fn explain(&self, request: &Request) -> Vec<Alternative> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let built_in = self.registry.built_in(request.wanted, request.in_place);
-        let loaded = self
-            .registry
-            .loaded()
-            .iter()
-            .filter(|entry| request.wanted.is(&entry.verified.algorithm().collective.kind));
-        let mut told = Vec::new();
-        for entry in loaded {
-            let terms = request.terms(self.ranks());
-            told.push(Alternative::of(entry, self.try_loaded(&mut known, entry, &terms)));
-        }
-        for (entry, way) in self.ways(&built_in, request) {
-            let told_already = told.iter().any(|of: &Alternative| of.name == entry.name);
-            if !told_already {
-                let terms = request.terms(self.ranks());
-                told.push(Alternative::of(entry, self.try_one(&mut known, entry, &way, &terms)));
+        let terms = request.terms(self.ranks());
+        let mut told: Vec<Alternative> = Vec::new();
+        for Preference { entry, way, basis } in self.preferences(&built_in, request) {
+            let decision = self.try_one(&mut known, entry, &way, &terms);
+            let next = Alternative::of(entry, basis, decision);
+            // A second way to run it is news only if the first is none.
+            if !told.iter().any(|of| of.name == next.name && (of.serves() || !next.serves())) {
+                told.push(next);
             }
         }
         told
@@ -284,7 +241,7 @@ mod tests {
         let capacity = Capacity { threads: [24 * 512; 3], ..cuda::nominal_capacity(ranks) };
         let decide = |rank: Rank| {
             let (machine, wish) = (Machine::Gpus, Wish::default());
-            let selector = Selector::new(registry.clone(), rank, capacity, machine, wish);
+            let selector = Selector::new(registry.clone(), rank, capacity, machine, wish, None);
             let in_place = in_place && wanted.root() == Some(rank);
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
             let request = Request { wanted, in_place, data_type, reduction, count };

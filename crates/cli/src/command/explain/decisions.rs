@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use msccl_collective::{Collective, Kind};
-use msccl_runtime::Service;
+use msccl_runtime::{Basis, Service};
 
 use super::{Explained, Library};
 use crate::size::ByteSize;
@@ -29,6 +29,8 @@ pub struct Choice {
     pub algorithm: String,
     /// Whether it was loaded.
     pub loaded: bool,
+    /// Why it is preferred.
+    pub basis: Basis,
     /// How, in a call of the smallest of the sizes.
     pub service: Service,
 }
@@ -36,8 +38,10 @@ pub struct Choice {
 impl Choice {
     /// Whether they are the same but for rounds, which change with every size.
     fn is_like(&self, other: &Choice) -> bool {
+        let Choice { algorithm, loaded: _, basis, service } = other;
         let rounds = self.service.rounds;
-        self.algorithm == other.algorithm && self.service == Service { rounds, ..other.service }
+        let service = Service { rounds, ..*service };
+        self.algorithm == *algorithm && self.basis == *basis && self.service == service
     }
 }
 
@@ -62,6 +66,7 @@ impl Decision {
         let choice = explained.served().map(|(alternative, service)| Choice {
             algorithm: alternative.name.clone(),
             loaded: alternative.loaded,
+            basis: alternative.basis.clone(),
             service,
         });
         let collective = explained.collective.clone();

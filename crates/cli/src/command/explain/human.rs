@@ -35,6 +35,7 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
     let mut table = Table::new(&[
         ("", Align::Left),
         ("algorithm", Align::Left),
+        ("decided by", Align::Left),
         ("how, or why not", Align::Left),
     ]);
     for alternative in alternatives {
@@ -42,6 +43,7 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
         table.row([
             word.to_owned(),
             title(&alternative.name, alternative.loaded),
+            alternative.basis.to_string(),
             how(alternative),
         ]);
     }
@@ -101,17 +103,18 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
         ("from", Align::Right),
         ("to", Align::Right),
         ("algorithm", Align::Left),
+        ("decided by", Align::Left),
         ("how", Align::Left),
     ]);
     for Decision { collective, from, to, choice } in decisions {
-        let (algorithm, how) = match choice {
-            Some(Choice { algorithm, loaded, service }) => {
-                (title(algorithm, *loaded), service.to_string())
+        let (algorithm, basis, how) = match choice {
+            Some(Choice { algorithm, loaded, basis, service }) => {
+                (title(algorithm, *loaded), basis.to_string(), service.to_string())
             }
-            None => ("nothing".to_owned(), String::new()),
+            None => ("nothing".to_owned(), String::new(), String::new()),
         };
         let name = collective.name().to_owned();
-        table.row([name, from.to_string(), to.to_string(), algorithm, how]);
+        table.row([name, from.to_string(), to.to_string(), algorithm, basis, how]);
     }
     for (index, line) in table.lines().into_iter().enumerate() {
         let line = format!("  {line}");

@@ -47,6 +47,7 @@ enum AnswerJson<'a> {
 struct AlternativeJson<'a> {
     algorithm: &'a str,
     loaded: bool,
+    decided_by: String,
     serves: bool,
     #[serde(flatten)]
     service: Option<ServiceJson>,
@@ -66,6 +67,7 @@ struct DecisionJson<'a> {
 struct ChoiceJson<'a> {
     algorithm: &'a str,
     loaded: bool,
+    decided_by: String,
     #[serde(flatten)]
     service: ServiceJson,
 }
@@ -120,10 +122,11 @@ impl<'a> AnswerJson<'a> {
 
 impl<'a> AlternativeJson<'a> {
     fn of(alternative: &'a Alternative) -> Self {
-        let Alternative { name, loaded, verdict } = alternative;
+        let Alternative { name, loaded, basis, verdict } = alternative;
         Self {
             algorithm: name,
             loaded: *loaded,
+            decided_by: basis.to_string(),
             serves: verdict.is_ok(),
             service: verdict.as_ref().ok().map(ServiceJson::of),
             reason: verdict.as_ref().err().map(String::as_str),
@@ -145,8 +148,9 @@ impl<'a> DecisionJson<'a> {
 
 impl<'a> ChoiceJson<'a> {
     fn of(choice: &'a Choice) -> Self {
-        let Choice { algorithm, loaded, service } = choice;
-        Self { algorithm, loaded: *loaded, service: ServiceJson::of(service) }
+        let Choice { algorithm, loaded, basis, service } = choice;
+        let (decided_by, service) = (basis.to_string(), ServiceJson::of(service));
+        Self { algorithm, loaded: *loaded, decided_by, service }
     }
 }
 

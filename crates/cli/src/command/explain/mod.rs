@@ -9,7 +9,7 @@ use std::sync::Arc;
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DeviceWish, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape};
-use msccl_runtime::{Alternative, Question, Service, Wish};
+use msccl_runtime::{Alternative, Question, Service, Tuning, Wish};
 
 use crate::args::{ExplainArgs, Format, PlaceName, Word};
 use crate::collective;
@@ -25,12 +25,14 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let Words { kinds, size, mut files } = Words::of(args)?;
     let preferences = preferences(output);
     files.extend(preferences.files());
+    let tuning = tuning(args, &preferences, output)?;
     let progress = Progress::start("proving", output.is_quiet());
     let shape = Shape { ranks: args.ranks, per_node: args.ranks };
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
         place: args.device.unwrap_or_else(|| place(preferences.device)),
         wish: preferences.wish,
+        tuning,
         terms: Terms::of(args),
     };
     let answer = library.answer(&kinds, size)?;
@@ -48,6 +50,21 @@ fn preferences(output: &mut Output) -> Preferences {
     let preferences = Preferences::read(&mut reader);
     reader.complaints().iter().for_each(|complaint| output.warn(complaint));
     preferences
+}
+
+/// The table that is named on the command line, otherwise by the environment.
+fn tuning(
+    args: &ExplainArgs,
+    preferences: &Preferences,
+    output: &mut Output,
+) -> Result<Option<Tuning>> {
+    if let Some(path) = &args.tuning {
+        return msccl_environment::read_tuning(path).map(Some).map_err(Failure::new);
+    }
+    Ok(preferences.tuning().unwrap_or_else(|complaint| {
+        output.warn(complaint);
+        None
+    }))
 }
 
 /// The job that is asked about may run elsewhere, so GPUs that are not here count.
@@ -129,6 +146,7 @@ impl Terms {
 struct Library {
     registry: Arc<Registry>,
     wish: Wish,
+    tuning: Option<Tuning>,
     place: PlaceName,
     terms: Terms,
 }
@@ -180,7 +198,8 @@ impl Library {
             count,
             on_gpus: self.place == PlaceName::Cuda,
         });
-        let explain = |question| msccl_runtime::explain(&self.registry, &question, &self.wish);
+        let Self { registry, wish, tuning, .. } = self;
+        let explain = |question| msccl_runtime::explain(registry, &question, wish, tuning.as_ref());
         let alternatives = question.map(explain).unwrap_or_default();
         let size = ByteSize(count.saturating_mul(element_bytes));
         Explained { collective, count, size, alternatives }

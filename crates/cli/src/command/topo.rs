@@ -1,0 +1,112 @@
+//! `msccl topo`: how GPUs and NICs are joined.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use msccl_topology::detect::{Files, detect};
+use msccl_topology::system::System;
+use msccl_topology::{Topology, text, xml};
+use serde::Serialize;
+
+use crate::args::{Format, TopoArgs};
+use crate::artifact;
+use crate::draw;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::input::Input;
+use crate::output::{Output, Paint};
+
+/// Shows the topology of a file or of this machine.
+pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
+    let system = match &args.file {
+        Some(file) => read(file)?,
+        None => detect(&Root, &[]),
+    };
+    let topology = Topology::new(system);
+    if let Some(path) = &args.svg {
+        let picture = draw::svg::layers(&draw::topology::layers(&topology));
+        let written = artifact::write(path, |out| {
+            out.write_all(picture.as_bytes()).map_err(|error| error.to_string())
+        });
+        written.map_err(Failure::new)?;
+    }
+    match args.report.format {
+        Format::Json => output.json(&Report::of(&topology)),
+        Format::Human => print(args, &topology, output),
+    }
+    Ok(Exit::Success)
+}
+
+fn read(file: &str) -> Result<System> {
+    let Input { name, text } = Input::read(file)?;
+    xml::read(&text).map_err(|error| {
+        let place = Some((error.line(), error.column()));
+        Failure::at(&name, place, &error)
+    })
+}
+
+fn print(args: &TopoArgs, topology: &Topology, output: &mut Output) {
+    text::tree(topology).lines().for_each(|line| output.line(line));
+    output.line("");
+    text::matrix(topology).lines().for_each(|line| output.line(line.trim_end()));
+    if args.file.is_none() {
+        let note = "NVLinks are not looked for; a file made by NCCL_TOPO_DUMP_FILE has them";
+        let note = output.paint(Paint::Dim, note);
+        output.detail(note);
+    }
+}
+
+/// A topology, for programs.
+#[derive(Serialize)]
+struct Report {
+    hosts: usize,
+    /// What rows and columns of `paths` stand for.
+    devices: Vec<String>,
+    paths: Vec<Vec<PathReport>>,
+    /// The whole description, as a topology file.
+    xml: String,
+}
+
+/// A path, for programs.
+#[derive(Serialize)]
+struct PathReport {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    gb_per_s: f64,
+}
+
+impl Report {
+    fn of(topology: &Topology) -> Self {
+        let (nodes, devices): (Vec<_>, Vec<_>) = text::ends(topology).into_iter().unzip();
+        let row = |from| {
+            let paths = topology.paths(from, &nodes).into_iter();
+            let one = |path: msccl_topology::Path| PathReport {
+                kind: path.kind.name(),
+                gb_per_s: path.bandwidth.gb_per_s(),
+            };
+            paths.map(one).collect()
+        };
+        let paths = nodes.iter().copied().map(row).collect();
+        Self { hosts: topology.hosts(), devices, paths, xml: xml::write(topology.system()) }
+    }
+}
+
+/// The file system of this machine.
+struct Root;
+
+impl Files for Root {
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(Path::new("/").join(path)).ok()
+    }
+
+    fn list(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(Path::new("/").join(path)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    fn resolve(&self, path: &str) -> Option<String> {
+        let path = fs::canonicalize(Path::new("/").join(path)).ok()?;
+        path.to_str()?.strip_prefix('/').map(str::to_owned)
+    }
+}

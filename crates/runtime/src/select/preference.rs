@@ -1,0 +1,75 @@
+//! The order in which algorithms are asked whether they serve a call.
+
+use std::sync::Arc;
+
+use msccl_registry::Entry;
+
+use super::Selector;
+use super::request::Request;
+use super::tuning::{Basis, Machine, Tuning, Way};
+
+/// An algorithm, how to run it, and why it stands where it does.
+pub(super) struct Preference<'a> {
+    pub entry: &'a Entry,
+    pub way: Way,
+    pub basis: Basis,
+}
+
+impl Selector {
+    /// What might serve `request`, best first. `built_in` are the built-in algorithms for it.
+    pub(super) fn preferences<'a>(
+        &'a self,
+        built_in: &'a Arc<[Entry]>,
+        request: &Request,
+    ) -> impl Iterator<Item = Preference<'a>> {
+        let fallback = Way::fallback(self.machine);
+        let rows = self.tables().flat_map(|table| self.rows(table, built_in, request));
+        let any = built_in.iter();
+        let any = any.map(|entry| Preference { entry, way: fallback, basis: Basis::Fallback });
+        // What was wished for comes first; what was not is still better than nothing.
+        let wished = self.wish.algorithm.as_deref();
+        let is_wished =
+            |of: &Preference<'_>| wished.is_some_and(|wish| of.entry.name.contains(wish));
+        let (first, rest): (Vec<_>, Vec<_>) = rows.chain(any).partition(is_wished);
+        self.unrestricted(request).chain(first).chain(rest)
+    }
+
+    /// The tables, that of the user first. Nobody measured hosts.
+    fn tables(&self) -> impl Iterator<Item = &Tuning> {
+        let shipped = (self.machine == Machine::Gpus).then(Tuning::shipped);
+        self.tuning.iter().chain(shipped)
+    }
+
+    /// What the rows of `table` name, as far as it is at hand.
+    fn rows<'a>(
+        &'a self,
+        table: &'a Tuning,
+        built_in: &'a [Entry],
+        request: &Request,
+    ) -> Vec<Preference<'a>> {
+        let at_hand: Vec<_> = self.loaded(request).chain(built_in).collect();
+        let rows = table.rows_for(request, self.ranks());
+        let named = rows.flat_map(|row| {
+            let entries = at_hand.iter().filter(|entry| row.names(entry));
+            entries.map(|entry| Preference { entry, way: row.way, basis: table.basis(row) })
+        });
+        named.collect()
+    }
+
+    /// The loaded algorithms that no row keeps to calls for which they are best.
+    fn unrestricted<'a>(&'a self, request: &Request) -> impl Iterator<Item = Preference<'a>> {
+        let restricts = |entry: &Entry| self.tuning.iter().any(|table| table.names(entry));
+        let free = self.loaded(request).filter(move |entry| !restricts(entry));
+        free.map(|entry| {
+            let way = Way::loaded(self.machine, entry);
+            Preference { entry, way, basis: Basis::Loaded }
+        })
+    }
+
+    /// The loaded algorithms of the collective, in the order of their files.
+    fn loaded<'a>(&'a self, request: &Request) -> impl Iterator<Item = &'a Entry> {
+        let wanted = request.wanted;
+        let loaded = self.registry.loaded().iter();
+        loaded.filter(move |entry| wanted.is(&entry.verified.algorithm().collective.kind))
+    }
+}

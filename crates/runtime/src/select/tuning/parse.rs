@@ -1,0 +1,213 @@
+//! The text of a tuning table.
+//!
+//! Line by line: what follows `#` at the beginning of a line is a remark, empty lines count for
+//! nothing. The first other line is `msccl-tuning 1`, the second `machine` and a description for
+//! people. Every further line is a row of eight columns, separated by blanks, best rows first:
+//!
+//! | column | values |
+//! |---|---|
+//! | collective | `allreduce`, `allgather`, `reducescatter`, `alltoall`, `broadcast`, `reduce`, `gather`, `scatter` |
+//! | placement | `in`, `out` or `any`; `any` for collectives with a root, of which only the root knows it |
+//! | ranks | `4`, `2..8`, `..8`, `2..` or `any`; upper ends are included |
+//! | bytes | likewise, of the larger buffer; `KiB`, `MiB` and `GiB` may follow a number |
+//! | protocol | `Simple`, `LL` or `LL128` |
+//! | instances | 1 to [`INSTANCES_MAX`] |
+//! | threads | of a block: a multiple of 32 up to [`THREADS_MAX`] |
+//! | algorithm | the rest of the line: a built-in algorithm or a loaded file |
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use msccl_collective::{Placement, Protocol, Rank};
+use msccl_registry::Wanted;
+
+use super::{Row, Tuning, Way};
+
+/// Longer texts are refused: no table is that long.
+const LONGEST_BYTES: usize = 1 << 20;
+/// The version of the format, and the only one that is read.
+const VERSION: &str = "1";
+/// More instances than any machine has wires for.
+const INSTANCES_MAX: u32 = 4096;
+/// More threads than any kernel takes; kernels take what they can.
+const THREADS_MAX: u32 = 1024;
+
+/// Why a text is no tuning table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TuningError {
+    /// What the table is called.
+    name: String,
+    /// Where, counted from 1; `None` where it is the whole.
+    line: Option<usize>,
+    reason: String,
+}
+
+impl fmt::Display for TuningError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, line, reason } = self;
+        f.write_str(name)?;
+        line.iter().try_for_each(|line| write!(f, " line {line}"))?;
+        write!(f, ": {reason}")
+    }
+}
+
+impl std::error::Error for TuningError {}
+
+impl Tuning {
+    /// Reads the table that messages call `name`. Whether the algorithms exist is not asked: a table
+    /// may know more of them than a communicator has.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not as it should be, or what is wrong with the whole.
+    pub fn parse(name: &str, text: &[u8]) -> Result<Self, TuningError> {
+        let fail = |line, reason| TuningError { name: name.to_owned(), line, reason };
+        let text = readable(text).map_err(|reason| fail(None, reason))?;
+        let mut lines = (1..)
+            .zip(text.lines().map(str::trim))
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let mut head = |read: fn(&str) -> Result<&str, String>, expected: &str| {
+            let missing = || fail(None, format!("expected {expected}, found the end"));
+            let (number, line) = lines.next().ok_or_else(missing)?;
+            read(line).map_err(|reason| fail(Some(number), reason))
+        };
+        head(version, "`msccl-tuning 1`")?;
+        let machine = head(machine, "`machine` and what the table is for")?.into();
+        let rows = lines
+            .map(|(number, line)| row(number, line).map_err(|reason| fail(Some(number), reason)));
+        let rows = rows.collect::<Result<_, _>>()?;
+        Ok(Self { name: name.into(), machine, rows })
+    }
+}
+
+fn readable(text: &[u8]) -> Result<&str, String> {
+    if text.len() > LONGEST_BYTES {
+        return Err(format!("expected at most {} KiB, found more", LONGEST_BYTES >> 10));
+    }
+    std::str::from_utf8(text).map_err(|error| format!("expected UTF-8 text: {error}"))
+}
+
+fn version(line: &str) -> Result<&str, String> {
+    match line.split_once(char::is_whitespace) {
+        Some(("msccl-tuning", version)) if version.trim() == VERSION => Ok(VERSION),
+        Some(("msccl-tuning", other)) => {
+            Err(format!("expected version {VERSION} of the format, found `{}`", other.trim()))
+        }
+        _ => Err(format!("expected `msccl-tuning {VERSION}`, found `{line}`")),
+    }
+}
+
+fn machine(line: &str) -> Result<&str, String> {
+    match line.split_once(char::is_whitespace) {
+        Some(("machine", machine)) => Ok(machine.trim()),
+        _ => Err(format!("expected `machine` and what the table is for, found `{line}`")),
+    }
+}
+
+fn row(number: usize, line: &str) -> Result<Row, String> {
+    let mut rest = line;
+    let collective = collective(column(&mut rest, "a collective")?)?;
+    let placement = placement(column(&mut rest, "a placement")?, collective)?;
+    let ranks = range("ranks", column(&mut rest, "ranks")?, plain)?;
+    let bytes = range("bytes", column(&mut rest, "bytes")?, size)?;
+    let protocol = Protocol::from_str(column(&mut rest, "a protocol")?)?;
+    let instances = number_within("instances", column(&mut rest, "instances")?, INSTANCES_MAX)?;
+    let threads = number_within("threads", column(&mut rest, "threads")?, THREADS_MAX)?;
+    if threads % 32 != 0 {
+        return Err(format!("expected a multiple of 32 threads, found {threads}"));
+    }
+    if rest.is_empty() {
+        return Err("expected an algorithm, found the end of the line".to_owned());
+    }
+    let way = Way { protocol, instances, threads };
+    let algorithm = rest.to_owned();
+    let collective = collective.name();
+    Ok(Row { line: number, collective, placement, ranks, bytes, algorithm, way })
+}
+
+/// Takes the next column off `rest`.
+fn column<'a>(rest: &mut &'a str, expected: &str) -> Result<&'a str, String> {
+    if rest.is_empty() {
+        return Err(format!("expected {expected}, found the end of the line"));
+    }
+    let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((*rest, ""));
+    *rest = after.trim_start();
+    Ok(word)
+}
+
+/// The collectives that calls are of; the root does not matter.
+pub(super) fn collectives() -> [Wanted; 8] {
+    let root = Rank(0);
+    [
+        Wanted::AllReduce,
+        Wanted::AllGather,
+        Wanted::ReduceScatter,
+        Wanted::AllToAll,
+        Wanted::Broadcast(root),
+        Wanted::Reduce(root),
+        Wanted::Gather(root),
+        Wanted::Scatter(root),
+    ]
+}
+
+fn collective(text: &str) -> Result<Wanted, String> {
+    let found = collectives().into_iter().find(|of| of.name() == text);
+    found.ok_or_else(|| {
+        let names = collectives().map(Wanted::name).join(", ");
+        format!("expected a collective ({names}), found `{text}`")
+    })
+}
+
+fn placement(text: &str, collective: Wanted) -> Result<Placement, String> {
+    match (text, collective.root()) {
+        ("any", _) => Ok(Placement::Both),
+        ("in", None) => Ok(Placement::InPlace),
+        ("out", None) => Ok(Placement::OutOfPlace),
+        ("in" | "out", Some(_)) => Err(format!(
+            "expected placement `any`, found `{text}`: of a {} only the root knows whether it is in place",
+            collective.name()
+        )),
+        _ => Err(format!("expected a placement (in, out, any), found `{text}`")),
+    }
+}
+
+/// `any`, one value, or two ends of which either may be missing; upper ends are included.
+fn range(
+    what: &str,
+    text: &str,
+    value: fn(&str) -> Option<u64>,
+) -> Result<RangeInclusive<u64>, String> {
+    let misread = || format!("expected {what} such as 4, 2..8, ..8, 2.. or any, found `{text}`");
+    let end = |text: &str, missing| match text {
+        "" => Some(missing),
+        text => value(text),
+    };
+    let (low, high) = match (text, text.split_once("..")) {
+        ("any", _) => ("", ""),
+        ("..", _) => return Err(misread()),
+        (_, Some(ends)) => ends,
+        (one, None) => (one, one),
+    };
+    let (low, high) = end(low, 0).zip(end(high, u64::MAX)).ok_or_else(misread)?;
+    if low > high {
+        return Err(format!("expected {what} from low to high, found `{text}`"));
+    }
+    Ok(low..=high)
+}
+
+fn plain(text: &str) -> Option<u64> {
+    text.parse().ok()
+}
+
+fn size(text: &str) -> Option<u64> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let unit = units.into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+    let (number, shift) = unit.unwrap_or((text, 0));
+    plain(number)?.checked_mul(1 << shift)
+}
+
+fn number_within(what: &str, text: &str, most: u32) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("expected {what} from 1 to {most}, found `{text}`"))
+}

@@ -1,0 +1,180 @@
+//! What tables say, which ones are refused, and what the shipped one decides.
+
+use std::collections::BTreeSet;
+
+use msccl_collective::{DataType, Rank};
+use msccl_registry::{File, Registry, Shape, Wanted};
+
+use super::*;
+
+const HEAD: &str = "msccl-tuning 1\nmachine test\n";
+
+/// Out of place, of `bytes` bytes over four ranks.
+fn request(wanted: Wanted, bytes: u64) -> Request {
+    let (data_type, reduction) = (DataType::U8, None);
+    Request { wanted, in_place: false, data_type, reduction, count: bytes }
+}
+
+/// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks`.
+#[track_caller]
+fn check(rows: &str, bytes: u64, ranks: u32, in_place: bool, expected: &[usize]) {
+    let table = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
+    let request = Request { in_place, ..request(Wanted::AllReduce, bytes) };
+    let lines: Vec<_> = table.rows_for(&request, ranks).map(|row| row.line).collect();
+    assert_eq!(lines, expected, "{bytes} bytes, {ranks} ranks, in place {in_place}");
+}
+
+#[test]
+fn rows_are_for_what_they_say() {
+    let rows = "# two-shot first\n\
+                allreduce in    4    ..2KiB     LL     4  512  a\n\
+                allreduce out   2..8 2KiB..1MiB Simple 16 256  b c.msccl\n\n\
+                allgather any   any  any        LL     1  32   c\n\
+                allreduce any   5..  4096       LL128  1  32   d\n";
+    check(rows, 2048, 4, true, &[4]);
+    check(rows, 2049, 4, true, &[]);
+    check(rows, 0, 4, true, &[4]);
+    check(rows, 2048, 4, false, &[5]);
+    check(rows, 2047, 4, false, &[]);
+    check(rows, 1 << 20, 8, false, &[5]);
+    check(rows, (1 << 20) + 1, 8, false, &[]);
+    check(rows, 4096, 9, false, &[8]);
+    check(rows, 4096, 5, false, &[5, 8]);
+    check(rows, 4096, 5, true, &[8]);
+    let table = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
+    assert_eq!((table.name(), table.machine()), ("mine", "test"));
+    let row = &table.rows[1];
+    assert_eq!(row.algorithm, "b c.msccl");
+    assert_eq!(row.way, Way { protocol: Protocol::Simple, instances: 16, threads: 256 });
+    assert_eq!(table.basis(row).to_string(), "mine line 5");
+}
+
+#[track_caller]
+fn check_refusal(text: &str, expected: &str) {
+    let error = Tuning::parse("mine", text.as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, format!("mine{expected}"));
+}
+
+#[test]
+fn heads_that_are_wrong_are_told() {
+    check_refusal("", ": expected `msccl-tuning 1`, found the end");
+    check_refusal("# a\n\n<algo/>\n", " line 3: expected `msccl-tuning 1`, found `<algo/>`");
+    let expected = " line 1: expected version 1 of the format, found `2`";
+    check_refusal("msccl-tuning 2\n", expected);
+    let expected = ": expected `machine` and what the table is for, found the end";
+    check_refusal("msccl-tuning 1\n", expected);
+    check_refusal(&"\n".repeat((1 << 20) + 1), ": expected at most 1024 KiB, found more");
+    let error = Tuning::parse("mine", b"msccl-tuning \xff").unwrap_err().to_string();
+    assert!(error.starts_with("mine: expected UTF-8 text: "), "{error}");
+}
+
+#[test]
+fn rows_that_are_wrong_are_told() {
+    let check = |row: &str, expected: &str| {
+        check_refusal(&format!("{HEAD}{row}\n"), &format!(" line 3: {expected}"));
+    };
+    check(
+        "gossip any any any LL 1 32 a",
+        "expected a collective (allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather, \
+         scatter), found `gossip`",
+    );
+    check("reduce both any any LL 1 32 a", "expected a placement (in, out, any), found `both`");
+    check(
+        "reduce in any any LL 1 32 a",
+        "expected placement `any`, found `in`: of a reduce only the root knows whether it is in place",
+    );
+    let such = "such as 4, 2..8, ..8, 2.. or any, found";
+    check("allreduce any four any LL 1 32 a", &format!("expected ranks {such} `four`"));
+    check("allreduce any 2KiB any LL 1 32 a", &format!("expected ranks {such} `2KiB`"));
+    check("allreduce any any .. LL 1 32 a", &format!("expected bytes {such} `..`"));
+    check("allreduce any any 1..2kB LL 1 32 a", &format!("expected bytes {such} `1..2kB`"));
+    let huge = "18446744073709551615KiB";
+    check(
+        &format!("allreduce any any {huge} LL 1 32 a"),
+        &format!("expected bytes {such} `{huge}`"),
+    );
+    check("allreduce any any 2..1 LL 1 32 a", "expected bytes from low to high, found `2..1`");
+    check("allreduce any any any LL 0 32 a", "expected instances from 1 to 4096, found `0`");
+    check("allreduce any any any LL 1 2048 a", "expected threads from 1 to 1024, found `2048`");
+    check("allreduce any any any LL 1 33 a", "expected a multiple of 32 threads, found 33");
+    check("allreduce any any any LL 1 32", "expected an algorithm, found the end of the line");
+    check("allreduce any", "expected ranks, found the end of the line");
+    let text = format!("{HEAD}allreduce any any any LL256 1 32 a");
+    let error = Tuning::parse("mine", text.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("line 3") && error.contains("LL256"), "{error}");
+}
+
+#[test]
+fn fingerprints_tell_choices_apart_and_nothing_else() {
+    let text = "algorithm mine(ranks N = 4) implements allreduce(chunks 1) {
+        for r in 0..N { output@r = sum(q in 0..N: input@q) }
+    }";
+    let at = |name: &str| {
+        let file = File { name: name.to_owned(), content: Ok(text.as_bytes().to_vec()) };
+        Registry::new(Shape { ranks: 4, per_node: 4 }, &[file])
+    };
+    let print = |text: &str, registry: &Registry| {
+        let table = Tuning::parse("mine", format!("{HEAD}{text}").as_bytes()).unwrap();
+        table.fingerprint(registry.loaded())
+    };
+    let (here, there, renamed) = (at("/a/m.msccl"), at("/b/m.msccl"), at("/a/n.msccl"));
+    let row = "allreduce any any ..2KiB LL 1 32 m.msccl";
+    assert_eq!(print(row, &here), print(&format!("# remark\n{row}"), &here));
+    assert_eq!(print(row, &here), print(row, &there));
+    assert_ne!(print(row, &here), print(row, &renamed));
+    assert_ne!(print(row, &here), print(&row.replace("32", "64"), &here));
+    assert_ne!(print(row, &here), print(&row.replace("..2KiB", "..3KiB"), &here));
+    assert_ne!(print(row, &here), print("", &here));
+}
+
+#[test]
+fn the_shipped_table_names_built_in_algorithms_of_the_right_collective() {
+    let registry = Registry::new(Shape { ranks: 4, per_node: 4 }, &[]);
+    let shipped = include_bytes!("../../../tuning/h200.tuning");
+    assert_eq!(Tuning::parse("shipped table", shipped).as_ref(), Ok(Tuning::shipped()));
+    for wanted in parse::collectives() {
+        let entries = [false, true].map(|in_place| registry.built_in(wanted, in_place));
+        let known: BTreeSet<_> =
+            entries.iter().flat_map(|of| of.iter()).map(|of| &*of.name).collect();
+        let rows = Tuning::shipped().rows.iter().filter(|row| row.collective == wanted.name());
+        let named: BTreeSet<_> = rows.map(|row| &*row.algorithm).collect();
+        assert!(!named.is_empty() && named.is_subset(&known), "{wanted:?}: {named:?}, {known:?}");
+    }
+}
+
+/// What four GPUs did before tables were data, at both sides of every row's end.
+#[test]
+fn the_shipped_table_decides_as_it_was_measured() {
+    use crate::select::Selector;
+    use crate::settings::Wish;
+
+    let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
+    let (capacity, machine) = (crate::cuda::nominal_capacity(4), Machine::Gpus);
+    let selector = Selector::new(registry, Rank(0), capacity, machine, Wish::default(), None);
+    let expected = include_str!("decisions_of_four.txt");
+    let mut checked = 0;
+    for line in expected.lines() {
+        let (call, decision) = line.split_once(": ").unwrap();
+        let mut words = call.split(' ');
+        let (name, _of) = (words.next().unwrap(), words.next());
+        let bytes: u64 = words.next().unwrap().parse().unwrap();
+        let wanted = parse::collectives().into_iter().find(|of| of.name() == name).unwrap();
+        let reduces =
+            matches!(wanted, Wanted::AllReduce | Wanted::ReduceScatter | Wanted::Reduce(_));
+        let blocks = request(wanted, 1).bytes(4);
+        let question = Request {
+            in_place: words.next() == Some("in"),
+            data_type: DataType::F32,
+            reduction: reduces.then_some(msccl_collective::Reduction::Sum),
+            count: bytes / blocks / 4,
+            wanted,
+        };
+        let (chosen, _) = selector.choose(&question).unwrap();
+        let (name, service) = (&chosen.prepared.name, chosen.service());
+        let instances = service.instances;
+        let found = format!("{name} {} {instances} {}", service.protocol, service.threads);
+        assert_eq!(found, decision, "{call}");
+        checked += 1;
+    }
+    assert!(checked > 90, "{checked}");
+}

@@ -1,0 +1,25 @@
+//! What a machine is made of, as far as moving data goes: hosts, NUMA nodes, PCI switches, GPUs,
+//! NICs, and the links between them.
+//!
+//! Three stages. A [`System`](system::System) is a description, as NCCL's topology files have it;
+//! [`xml`] reads and writes it, [`detect`](detect::detect) finds it out. A [`Topology`] is made from
+//! it: a graph that answers which [`Path`] joins two devices, which NICs are nearest to a GPU and
+//! which GPUs reach one another by NVLink. [`text`] shows it.
+//!
+//! Guarantees: the reader never panics, reads a bounded amount, and locates every complaint;
+//! `read(write(system)) == system` for every description.
+//!
+//! Absent from this crate: files (callers pass [`detect::Files`]), NVML (callers say which NVLinks
+//! there are), ranks' whereabouts, and any choice of schedule.
+
+pub mod address;
+pub mod bandwidth;
+pub mod detect;
+mod path;
+pub mod system;
+pub mod text;
+mod topology;
+pub mod xml;
+
+pub use path::{Path, PathType};
+pub use topology::{GpuIndex, HostIndex, Link, NetIndex, Node, Topology};

@@ -1,0 +1,150 @@
+//! Elements with attributes, within NCCL's limits; nothing about topologies.
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use super::error::ReadError;
+use crate::system::MOST_VALUE_BYTES;
+
+/// Largest file.
+const MOST_BYTES: usize = 16 << 20;
+/// Most elements of a file; NCCL reads 256 devices of one host, and a file may hold many hosts.
+const MOST_ELEMENTS: usize = 1 << 16;
+/// Most attributes of an element.
+const MOST_ATTRIBUTES: usize = 16;
+/// Most elements directly within another.
+const MOST_CHILDREN: usize = 640;
+/// Deepest nesting.
+const MOST_DEPTH: usize = 32;
+
+/// An element with all that it holds.
+pub(super) struct Element {
+    /// Its name.
+    pub name: String,
+    /// Where it starts, in bytes.
+    pub offset: usize,
+    /// Names and values.
+    pub attributes: Vec<(String, String)>,
+    /// What stands within it.
+    pub children: Vec<Element>,
+}
+
+/// The root element of `text`, beside which there may only be comments and a prolog.
+pub(super) fn parse(text: &str) -> Result<Element, ReadError> {
+    if text.len() > MOST_BYTES {
+        let found = format!("{} bytes", text.len());
+        return Err(ReadError::new(text, 0, format!("at most {MOST_BYTES} bytes"), found));
+    }
+    let mut parser =
+        Parser { text, reader: Reader::from_str(text), open: Vec::new(), root: None, elements: 0 };
+    while parser.step()? {}
+    let missing = |expected: String| ReadError::new(text, text.len(), expected, "the end");
+    match (parser.open.pop(), parser.root) {
+        (Some(open), _) => Err(missing(format!("</{}>", open.name))),
+        (None, None) => Err(missing("<system>".to_owned())),
+        (None, Some(root)) => Ok(root),
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    reader: Reader<&'a [u8]>,
+    /// From the root inwards.
+    open: Vec<Element>,
+    root: Option<Element>,
+    elements: usize,
+}
+
+impl Parser<'_> {
+    fn error(&self, at: usize, expected: impl Into<String>, found: impl Into<String>) -> ReadError {
+        ReadError::new(self.text, at, expected, found)
+    }
+
+    fn offset(position: u64) -> usize {
+        usize::try_from(position).unwrap_or(usize::MAX)
+    }
+
+    /// Reads one piece; false at the end of the file.
+    fn step(&mut self) -> Result<bool, ReadError> {
+        let at = Self::offset(self.reader.buffer_position());
+        match self.reader.read_event() {
+            Ok(Event::Eof) => return Ok(false),
+            Ok(Event::Start(tag)) => self.start(&tag, at)?,
+            Ok(Event::Empty(tag)) => {
+                self.start(&tag, at)?;
+                self.close(at)?;
+            }
+            Ok(Event::End(_)) => self.close(at)?,
+            Ok(Event::Comment(_) | Event::PI(_) | Event::Decl(_)) => {}
+            Ok(Event::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => {}
+            Ok(Event::Text(_) | Event::CData(_) | Event::GeneralRef(_)) => {
+                return Err(self.error(at, "elements only", "text"));
+            }
+            Ok(Event::DocType(_)) => return Err(self.error(at, "elements only", "<!DOCTYPE")),
+            Err(error) => {
+                let at = Self::offset(self.reader.error_position());
+                return Err(self.error(at, "well-formed XML", error.to_string()));
+            }
+        }
+        Ok(true)
+    }
+
+    fn start(&mut self, tag: &BytesStart<'_>, at: usize) -> Result<(), ReadError> {
+        self.elements += 1;
+        let name = String::from_utf8_lossy(tag.name().into_inner()).into_owned();
+        if self.root.is_some() {
+            return Err(self.error(at, "one root element", format!("a second one, <{name}>")));
+        }
+        if self.elements > MOST_ELEMENTS {
+            return Err(self.error(at, format!("at most {MOST_ELEMENTS} elements"), "more"));
+        }
+        if self.open.len() == MOST_DEPTH {
+            return Err(self.error(at, format!("at most {MOST_DEPTH} levels"), "more"));
+        }
+        let attributes = self.attributes(tag, at)?;
+        self.open.push(Element { name, offset: at, attributes, children: Vec::new() });
+        Ok(())
+    }
+
+    fn attributes(
+        &self,
+        tag: &BytesStart<'_>,
+        at: usize,
+    ) -> Result<Vec<(String, String)>, ReadError> {
+        let mut attributes = Vec::new();
+        for attribute in tag.attributes() {
+            let attribute = attribute
+                .map_err(|error| self.error(at, "attributes name=\"value\"", error.to_string()))?;
+            let name = String::from_utf8_lossy(attribute.key.into_inner()).into_owned();
+            let value = String::from_utf8_lossy(&attribute.value).into_owned();
+            if name.len().max(value.len()) > MOST_VALUE_BYTES {
+                let expected = format!("names and values of at most {MOST_VALUE_BYTES} bytes");
+                return Err(self.error(at, expected, format!("{name}={value:?}")));
+            }
+            if attributes.len() == MOST_ATTRIBUTES {
+                return Err(self.error(
+                    at,
+                    format!("at most {MOST_ATTRIBUTES} attributes"),
+                    "more",
+                ));
+            }
+            attributes.push((name, value));
+        }
+        Ok(attributes)
+    }
+
+    fn close(&mut self, at: usize) -> Result<(), ReadError> {
+        let Some(element) = self.open.pop() else {
+            return Err(self.error(at, "<system>", "a closing tag"));
+        };
+        match self.open.last_mut() {
+            None => self.root = Some(element),
+            Some(parent) if parent.children.len() < MOST_CHILDREN => parent.children.push(element),
+            Some(_) => {
+                let expected = format!("at most {MOST_CHILDREN} elements within another");
+                return Err(self.error(at, expected, "more"));
+            }
+        }
+        Ok(())
+    }
+}
