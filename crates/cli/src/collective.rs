@@ -2,7 +2,6 @@
 //! what it computes.
 
 use msccl_collective::{Collective, Kind, Rank};
-use msccl_registry::Wanted;
 
 /// Collectives by name; roots are rank 0.
 const KINDS: [(&str, Kind); 8] = [
@@ -52,21 +51,6 @@ pub fn with_root(kind: Kind, root: Rank) -> Kind {
         | Kind::ReduceScatter
         | Kind::AllToAll
         | Kind::Custom(_) => kind,
-    }
-}
-
-/// What a caller of `kind` wants; no call of the library means a custom one.
-pub fn wanted(kind: &Kind) -> Option<Wanted> {
-    match *kind {
-        Kind::AllReduce => Some(Wanted::AllReduce),
-        Kind::AllGather => Some(Wanted::AllGather),
-        Kind::ReduceScatter => Some(Wanted::ReduceScatter),
-        Kind::AllToAll => Some(Wanted::AllToAll),
-        Kind::Broadcast { root } => Some(Wanted::Broadcast(root)),
-        Kind::Reduce { root } => Some(Wanted::Reduce(root)),
-        Kind::Gather { root } => Some(Wanted::Gather(root)),
-        Kind::Scatter { root } => Some(Wanted::Scatter(root)),
-        Kind::Custom(_) => None,
     }
 }
 

@@ -275,10 +275,7 @@ mod tests {
     use super::*;
 
     fn all(ranks: u32) -> Vec<Wanted> {
-        let root = Rank(ranks - 1);
-        let rooted = [Wanted::Broadcast, Wanted::Reduce, Wanted::Gather, Wanted::Scatter];
-        let plain = [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
-        rooted.map(|kind| kind(root)).into_iter().chain(plain).collect()
+        Wanted::all(Rank(ranks - 1)).to_vec()
     }
 
     #[test]

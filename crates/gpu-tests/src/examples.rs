@@ -1,7 +1,7 @@
 //! The programs of `dsl-examples/` as files that a communicator loads: MSCCL XML, as a user of other
 //! tools would have it.
 
-use msccl_collective::{Kind, Placement};
+use msccl_collective::Placement;
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_interchange::xml::{self, Dialect};
@@ -37,7 +37,7 @@ pub fn loadable(ranks: u32) -> Vec<Loadable> {
     let all = EXAMPLES.iter().flat_map(|example| placements.map(|placement| (example, placement)));
     all.filter_map(|((name, text), placement)| {
         let algorithm = widened(algorithm(name, text, ranks, placement)?);
-        let wanted = wanted(&algorithm.collective.kind)?;
+        let wanted = Wanted::of(&algorithm.collective.kind)?;
         let placement = algorithm.placement;
         let suffix = match placement {
             Placement::InPlace => "in",
@@ -73,21 +73,6 @@ fn widened(algorithm: Algorithm) -> Algorithm {
 fn xml(algorithm: &Algorithm) -> Option<Vec<u8>> {
     let written = Dialect::ALL.iter().find_map(|dialect| xml::write(algorithm, *dialect).ok());
     written.map(String::into_bytes)
-}
-
-/// The call that asks for `kind`; custom collectives cannot be called by name.
-pub fn wanted(kind: &Kind) -> Option<Wanted> {
-    Some(match kind {
-        Kind::AllReduce => Wanted::AllReduce,
-        Kind::AllGather => Wanted::AllGather,
-        Kind::ReduceScatter => Wanted::ReduceScatter,
-        Kind::AllToAll => Wanted::AllToAll,
-        Kind::Broadcast { root } => Wanted::Broadcast(*root),
-        Kind::Reduce { root } => Wanted::Reduce(*root),
-        Kind::Gather { root } => Wanted::Gather(*root),
-        Kind::Scatter { root } => Wanted::Scatter(*root),
-        Kind::Custom(_) => return None,
-    })
 }
 
 #[cfg(test)]

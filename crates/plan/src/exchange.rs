@@ -49,7 +49,7 @@ const COPY_PART_BYTES: u64 = 64 << 10;
 
 /// The wires of every ordered pair of ranks under one protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wires {
+pub struct WireShape {
     /// How many there are.
     pub wires: u32,
     /// Slots of each, a power of two.
@@ -68,9 +68,9 @@ pub struct Shape {
     /// Thread blocks of a rank that run at once, at least two.
     pub blocks: u32,
     /// The wires under protocol Simple, at least one.
-    pub simple: Wires,
+    pub simple: WireShape,
     /// The wires under LL, if there are any.
-    pub ll: Wires,
+    pub ll: WireShape,
 }
 
 /// One half of a transfer with another rank.

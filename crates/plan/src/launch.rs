@@ -188,9 +188,18 @@ pub fn threads_max(protocol: Protocol) -> u32 {
 }
 
 impl Launch {
-    /// The fields that follow from how a call is cut; all others are 0.
-    pub fn of(cut: &Cut) -> Self {
-        let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, rounds, instances, .. } = *cut;
+    /// With the fields that follow from how a call is cut.
+    #[must_use]
+    pub fn with_cut(self, cut: &Cut) -> Self {
+        let Cut {
+            block_bytes,
+            chunk_bytes,
+            part_bytes,
+            slice_bytes,
+            rounds,
+            instances,
+            chunks_per_message,
+        } = *cut;
         Self {
             block_bytes,
             chunk_bytes,
@@ -198,8 +207,8 @@ impl Launch {
             slice_bytes,
             rounds,
             instances,
-            chunks_per_message: cut.chunks_per_message,
-            ..Self::default()
+            chunks_per_message,
+            ..self
         }
     }
 

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msccl_collective::{Protocol, Rank};
 use msccl_plan::Direction;
-use msccl_plan::exchange::{self, Shape, Transfer, Wires};
+use msccl_plan::exchange::{self, Shape, Transfer, WireShape};
 use msccl_plan::launch::{Exchange, LocalCopy, TRANSFER_OUT, TRANSFER_PARTS_MASK};
 use proptest::prelude::*;
 
 fn shape(me: u32, ranks: u32, blocks: u32) -> Shape {
-    let simple = Wires { wires: 8, depth: 4, slot_bytes: 4096 };
-    let ll = Wires { wires: 5, depth: 8, slot_bytes: 1024 };
+    let simple = WireShape { wires: 8, depth: 4, slot_bytes: 4096 };
+    let ll = WireShape { wires: 5, depth: 8, slot_bytes: 1024 };
     Shape { me: Rank(me), ranks, blocks, simple, ll }
 }
 
@@ -164,7 +164,7 @@ fn small_transfers_are_packets() {
     let shape = shape(0, 2, 132);
     assert_eq!(shape.carriage(1).protocol, Protocol::Ll);
     assert_eq!(shape.carriage(1 << 20).protocol, Protocol::Simple);
-    let without = Shape { ll: Wires::default(), ..shape };
+    let without = Shape { ll: WireShape::default(), ..shape };
     assert_eq!(without.carriage(1).protocol, Protocol::Simple);
     assert_eq!(exchange::message_bytes(Protocol::Ll, 1024), 512);
 }

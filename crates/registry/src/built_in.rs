@@ -105,11 +105,8 @@ mod tests {
     use super::*;
 
     fn wanted(ranks: u32) -> Vec<Wanted> {
-        let rooted = [Wanted::Broadcast, Wanted::Reduce, Wanted::Gather, Wanted::Scatter];
-        let roots = [Rank(0), Rank(ranks - 1)];
-        let plain = [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
-        let rooted = rooted.into_iter().flat_map(|kind| roots.map(kind));
-        plain.into_iter().chain(rooted).collect()
+        let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(Wanted::with_root);
+        Wanted::WITHOUT_ROOT.into_iter().chain(rooted).collect()
     }
 
     /// What each link carries, in order, as counts of chunks.

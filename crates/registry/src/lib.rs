@@ -58,19 +58,39 @@ pub enum Wanted {
 }
 
 impl Wanted {
+    /// The collectives without a root.
+    pub const WITHOUT_ROOT: [Wanted; 4] =
+        [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
+
+    /// The collectives with that root.
+    pub fn with_root(root: Rank) -> [Wanted; 4] {
+        [Wanted::Broadcast, Wanted::Reduce, Wanted::Gather, Wanted::Scatter].map(|kind| kind(root))
+    }
+
+    /// Every collective, those with a root with that one.
+    pub fn all(root: Rank) -> [Wanted; 8] {
+        let ([a, b, c, d], [e, f, g, h]) = (Self::WITHOUT_ROOT, Self::with_root(root));
+        [a, b, c, d, e, f, g, h]
+    }
+
+    /// What a caller of `kind` wants; no call means a custom collective.
+    pub fn of(kind: &Kind) -> Option<Self> {
+        match *kind {
+            Kind::AllReduce => Some(Wanted::AllReduce),
+            Kind::AllGather => Some(Wanted::AllGather),
+            Kind::ReduceScatter => Some(Wanted::ReduceScatter),
+            Kind::AllToAll => Some(Wanted::AllToAll),
+            Kind::Broadcast { root } => Some(Wanted::Broadcast(root)),
+            Kind::Reduce { root } => Some(Wanted::Reduce(root)),
+            Kind::Gather { root } => Some(Wanted::Gather(root)),
+            Kind::Scatter { root } => Some(Wanted::Scatter(root)),
+            Kind::Custom(_) => None,
+        }
+    }
+
     /// Whether `kind` is what is wanted.
     pub fn is(self, kind: &Kind) -> bool {
-        match (self, kind) {
-            (Wanted::AllReduce, Kind::AllReduce)
-            | (Wanted::AllGather, Kind::AllGather)
-            | (Wanted::ReduceScatter, Kind::ReduceScatter)
-            | (Wanted::AllToAll, Kind::AllToAll) => true,
-            (Wanted::Broadcast(wanted), Kind::Broadcast { root })
-            | (Wanted::Reduce(wanted), Kind::Reduce { root })
-            | (Wanted::Gather(wanted), Kind::Gather { root })
-            | (Wanted::Scatter(wanted), Kind::Scatter { root }) => wanted == *root,
-            _ => false,
-        }
+        Self::of(kind) == Some(self)
     }
 
     /// The field's name for it, as [`msccl_collective::Collective::name`] has it.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
 use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
-use msccl_plan::exchange::Transfer;
+use msccl_plan::exchange::{Transfer, WireShape};
 use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
@@ -34,17 +34,6 @@ pub(crate) struct Capacity {
     /// Threads of a rank that can run at once in blocks of the largest size, by protocol in the order of
     /// [`Protocol::ALL`].
     pub threads: [u32; 3],
-}
-
-/// The wires of one pair of ranks under one protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct WireShape {
-    /// How many there are.
-    pub wires: u32,
-    /// Messages that each holds.
-    pub depth: u32,
-    /// Bytes of the longest message, as the protocol lays it out; a multiple of 128.
-    pub slot_bytes: u32,
 }
 
 impl Capacity {

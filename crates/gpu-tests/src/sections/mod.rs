@@ -95,17 +95,7 @@ impl Bench {
 
 /// Every collective; those with a root with the last rank as root.
 fn every_collective(ranks: u32) -> [Wanted; 8] {
-    let root = Rank(ranks - 1);
-    [
-        Wanted::AllReduce,
-        Wanted::AllGather,
-        Wanted::ReduceScatter,
-        Wanted::AllToAll,
-        Wanted::Broadcast(root),
-        Wanted::Reduce(root),
-        Wanted::Gather(root),
-        Wanted::Scatter(root),
-    ]
+    Wanted::all(Rank(ranks - 1))
 }
 
 /// Whether contributions are combined.

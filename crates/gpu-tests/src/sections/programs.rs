@@ -13,7 +13,7 @@ use super::{Bench, Section};
 use crate::Trouble;
 use crate::case::Case;
 use crate::dice::Dice;
-use crate::examples::{Loadable, loadable, wanted};
+use crate::examples::{Loadable, loadable};
 use crate::oracle::Oracle;
 use crate::random_program::random_algorithm;
 use crate::tally::Tally;
@@ -60,7 +60,7 @@ fn random_files(ranks: u32, number: usize, dice: &mut Dice) -> Result<Vec<Loadab
     let mut files = Vec::new();
     for kind in kinds {
         let chunks = 1 + dice.below(4) as u32;
-        let Some(wanted) = wanted(&kind) else { continue };
+        let Some(wanted) = Wanted::of(&kind) else { continue };
         // Where only the root knows its placement, an algorithm must serve both.
         let placement = match (wanted, wanted.root()) {
             (_, Some(_)) => Placement::Both,

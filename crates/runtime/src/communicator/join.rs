@@ -232,9 +232,7 @@ impl Communicator {
 /// The registry with its built-in algorithms for collectives without a root compiled and proved. Those with
 /// a root are when that root is first used: there are as many as ranks.
 fn warm(registry: Registry) -> Registry {
-    let without_root =
-        [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
-    for wanted in without_root {
+    for wanted in Wanted::WITHOUT_ROOT {
         for in_place in [false, true] {
             registry.built_in(wanted, in_place);
         }

@@ -1,7 +1,5 @@
 //! The sends and receives of one group, taken apart: copies within this rank, and transfers.
 
-use std::collections::VecDeque;
-
 use msccl_collective::Rank;
 use msccl_plan::Direction;
 use msccl_plan::exchange::Transfer;
@@ -31,10 +29,10 @@ pub(super) struct Copy {
 ///
 /// # Errors
 ///
-/// A send to this rank itself has no receive of the same size in the group, or the other way round.
+/// A send to this rank itself meets a receive of another size. That each meets one, [`admit`] makes sure.
 pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error> {
     let mut exchange = Exchange::default();
-    let (mut sends, mut receives) = (VecDeque::new(), VecDeque::new());
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for call in calls {
         let (peer, way, address) = match call.operation {
             Operation::Send(peer) => (peer, Direction::Out, call.send),
@@ -45,12 +43,11 @@ pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error>
         match (peer == rank, way) {
             (false, _) if bytes == 0 => {}
             (false, _) => exchange.transfers.push(Transfer { peer, way, address, bytes }),
-            (true, Direction::Out) => sends.push_back((address, bytes)),
-            (true, Direction::In) => receives.push_back((address, bytes)),
+            (true, Direction::Out) => sends.push((address, bytes)),
+            (true, Direction::In) => receives.push((address, bytes)),
         }
     }
-    while let (Some((from, sent)), Some((to, received))) = (sends.pop_front(), receives.pop_front())
-    {
+    for ((from, sent), (to, received)) in sends.into_iter().zip(receives) {
         if sent != received {
             let text = format!("{rank} sends {sent} bytes to itself and receives {received}");
             return Err(Error::invalid_usage(text));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use msccl_collective::{Channel, Rank};
+use msccl_plan::exchange::WireShape;
 
-use crate::engine::{Job, Prepared, WireShape};
+use crate::engine::{Job, Prepared};
 use crate::error::Error;
 use crate::walk::{BoundStep, Slicing, bind_steps};
 use crate::wiring::WireEnd;

@@ -1,6 +1,8 @@
 //! How many wires a pair of ranks has, and of what size.
 
-use crate::engine::{Capacity, WireShape};
+use msccl_plan::exchange::WireShape;
+
+use crate::engine::Capacity;
 
 /// Messages that a wire holds: as many as any link for which algorithms are proved.
 const DEPTH: u32 = 8;
@@ -65,16 +67,7 @@ mod tests {
         for ranks in 2..=16 {
             let registry = Registry::new(Shape { ranks, per_node: ranks }, &[]);
             let root = Rank(ranks - 1);
-            for wanted in [
-                Wanted::AllReduce,
-                Wanted::AllGather,
-                Wanted::ReduceScatter,
-                Wanted::AllToAll,
-                Wanted::Broadcast(root),
-                Wanted::Reduce(root),
-                Wanted::Gather(root),
-                Wanted::Scatter(root),
-            ] {
+            for wanted in Wanted::all(root) {
                 for entry in registry.built_in(wanted, false).iter() {
                     let links = links_per_pair(entry.verified.algorithm());
                     assert!(2 * links <= wires(ranks).wires, "{} of {ranks}", entry.name);

@@ -4,9 +4,10 @@ use std::os::fd::OwnedFd;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, Receiver, RingShape, Rings, Sender};
+use msccl_plan::exchange::WireShape;
 
 use super::alarm::Alarm;
-use crate::engine::{Capacity, WireShape};
+use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
 
 /// What the messages of the group that carry descriptors of rings are tagged with.

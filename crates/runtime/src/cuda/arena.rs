@@ -7,9 +7,10 @@
 use msccl_collective::{Protocol, Rank};
 use msccl_gpu::DevicePtr;
 use msccl_plan::Direction;
+use msccl_plan::exchange::WireShape;
 use msccl_plan::launch::WireEnd;
 
-use crate::engine::{Capacity, WireShape};
+use crate::engine::Capacity;
 
 /// What the start of every ring of slots, and of every table, is a multiple of.
 const ALIGNMENT_BYTES: u64 = 128;

@@ -3,10 +3,11 @@
 use msccl_fabric::Group;
 use msccl_gpu::Context;
 use msccl_ir::Target;
+use msccl_plan::exchange::WireShape;
 
 use super::kernels::Kernels;
 use super::links::Place;
-use crate::engine::{Capacity, WireShape};
+use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
 
 /// The most that a rank sets aside, in bytes.

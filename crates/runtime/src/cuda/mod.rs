@@ -28,7 +28,6 @@ use std::time::Duration;
 use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_fabric::Group;
 use msccl_gpu::{Context, DeviceBuffer};
-use msccl_plan::cut::Cut;
 use msccl_plan::exchange::Transfer;
 use msccl_plan::launch as abi;
 use msccl_plan::launch::{Exchange, Launch, Scale};
@@ -127,8 +126,6 @@ impl Rank {
     fn record(&self, job: &Job<'_>, bound: &Bound, scratch: u64) -> Launch {
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
-        let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = job.cut;
-        let Cut { rounds, instances, chunks_per_message, .. } = job.cut;
         Launch {
             links: self.links.view.table(job.protocol),
             input: job.send,
@@ -139,13 +136,6 @@ impl Rank {
             control: self.watchtower.control(),
             progress: self.watchtower.progress(),
             call: tagged(u64::from(bound.number), job.call),
-            block_bytes,
-            chunk_bytes,
-            part_bytes,
-            slice_bytes,
-            rounds,
-            instances,
-            chunks_per_message,
             ranks: self.ranks,
             wires: self.links.view.layout.wires(job.protocol).wires,
             link_depth: shape.depth,
@@ -153,7 +143,7 @@ impl Rank {
             reduction,
             divisor,
             report_after_us: REPORT_AFTER_US,
-            ..bound.launch
+            ..bound.launch.with_cut(&job.cut)
         }
     }
 }

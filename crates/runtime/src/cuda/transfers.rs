@@ -1,7 +1,7 @@
 //! Point-to-point transfers: launches of the exchange kernel.
 
 use msccl_collective::{Protocol, Rank};
-use msccl_plan::exchange::{self, Shape, Transfer, Wires};
+use msccl_plan::exchange::{self, Shape, Transfer};
 use msccl_plan::launch::{self, EXCHANGE_LANES, Exchange, WireEnd};
 
 use super::arena::View;
@@ -10,17 +10,13 @@ use crate::engine::{Capacity, Waiting};
 
 /// The launches for `transfers`, in order, without what only the communicator knows.
 pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer]) -> Vec<Exchange> {
-    let wires = |protocol| {
-        let all = view.layout.wires(protocol);
-        Wires { wires: all.wires, depth: all.depth, slot_bytes: all.slot_bytes }
-    };
     let blocks = capacity.blocks_of(Protocol::Simple, launch::THREADS_MAX_EXCHANGE);
     let shape = Shape {
         me: view.me,
         ranks: view.layout.ranks(),
         blocks: blocks.clamp(2, EXCHANGE_LANES as u32),
-        simple: wires(Protocol::Simple),
-        ll: wires(Protocol::Ll),
+        simple: view.layout.wires(Protocol::Simple),
+        ll: view.layout.wires(Protocol::Ll),
     };
     exchange::launches(&shape, transfers, &[])
 }

@@ -17,7 +17,7 @@ mod tuning;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_collective::{Kind, Rank};
+use msccl_collective::Rank;
 use msccl_plan::Plan;
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
 use rustc_hash::FxHashMap;
@@ -166,7 +166,8 @@ impl Selector {
     fn needs(&self, entry: &Entry) -> Needs {
         let own = Needs::of(&entry.verified);
         let algorithm = entry.verified.algorithm();
-        let Some(wanted) = rooted(&algorithm.collective.kind).filter(|_| !entry.loaded) else {
+        let rooted = |wanted: &Wanted| wanted.root().is_some() && !entry.loaded;
+        let Some(wanted) = Wanted::of(&algorithm.collective.kind).filter(rooted) else {
             return own;
         };
         let in_place = algorithm.placement.serves_in_place();
@@ -190,21 +191,6 @@ impl Selector {
             }
         }
         told
-    }
-}
-
-/// What is wanted by a call of a collective with a root.
-fn rooted(kind: &Kind) -> Option<Wanted> {
-    match *kind {
-        Kind::Broadcast { root } => Some(Wanted::Broadcast(root)),
-        Kind::Reduce { root } => Some(Wanted::Reduce(root)),
-        Kind::Gather { root } => Some(Wanted::Gather(root)),
-        Kind::Scatter { root } => Some(Wanted::Scatter(root)),
-        Kind::AllReduce
-        | Kind::AllGather
-        | Kind::ReduceScatter
-        | Kind::AllToAll
-        | Kind::Custom(_) => None,
     }
 }
 
@@ -257,8 +243,7 @@ mod tests {
         for ranks in [2, 4, 8] {
             let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
             let root = Rank(ranks - 1);
-            let rooted = [Wanted::Broadcast, Wanted::Reduce, Wanted::Gather, Wanted::Scatter];
-            for wanted in rooted.map(|kind| kind(root)) {
+            for wanted in Wanted::with_root(root) {
                 for count in [1, 1000, 100_003, 10_000_000] {
                     let mut all = decisions(&registry, wanted, true, count);
                     all.extend(decisions(&registry, wanted, false, count));

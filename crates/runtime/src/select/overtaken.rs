@@ -82,16 +82,7 @@ mod tests {
     fn built_in_algorithms_that_go_in_packets_have_no_such_step() {
         let registry = Registry::new(Shape { ranks: 5, per_node: 5 }, &[]);
         let root = Rank(2);
-        for wanted in [
-            Wanted::AllReduce,
-            Wanted::AllGather,
-            Wanted::ReduceScatter,
-            Wanted::AllToAll,
-            Wanted::Broadcast(root),
-            Wanted::Reduce(root),
-            Wanted::Gather(root),
-            Wanted::Scatter(root),
-        ] {
+        for wanted in Wanted::all(root) {
             for in_place in [false, true] {
                 for entry in registry.built_in(wanted, in_place).iter() {
                     if entry.name != "allreduce/double_binary_tree" {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DeviceWish, Preferences, Reader};
-use msccl_registry::{File, Registry, Shape};
+use msccl_registry::{File, Registry, Shape, Wanted};
 use msccl_runtime::{Alternative, Question, Service, Tuning, Wish};
 
 use crate::args::{ExplainArgs, Format, PlaceName, Word};
@@ -190,7 +190,7 @@ impl Library {
         let blocks = u64::from(collective.loop_chunks());
         let element_bytes = blocks * data_type.size_bytes() as u64;
         let count = size.0.div_ceil(element_bytes);
-        let question = collective::wanted(kind).map(|wanted| Question {
+        let question = Wanted::of(kind).map(|wanted| Question {
             wanted,
             in_place,
             data_type,

@@ -25,10 +25,8 @@ struct Case {
 }
 
 fn wanted(ranks: u32) -> Vec<Wanted> {
-    let roots = [Rank(0), Rank(ranks - 1)];
-    let rooted = [Wanted::Broadcast, Wanted::Reduce, Wanted::Gather, Wanted::Scatter];
-    let plain = [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
-    plain.into_iter().chain(rooted.into_iter().flat_map(|kind| roots.map(kind))).collect()
+    let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(Wanted::with_root);
+    Wanted::WITHOUT_ROOT.into_iter().chain(rooted).collect()
 }
 
 /// Inputs whose sums round, so that the order of combination shows.

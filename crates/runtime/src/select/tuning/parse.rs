@@ -138,17 +138,7 @@ fn column<'a>(rest: &mut &'a str, expected: &str) -> Result<&'a str, String> {
 
 /// The collectives that calls are of; the root does not matter.
 pub(super) fn collectives() -> [Wanted; 8] {
-    let root = Rank(0);
-    [
-        Wanted::AllReduce,
-        Wanted::AllGather,
-        Wanted::ReduceScatter,
-        Wanted::AllToAll,
-        Wanted::Broadcast(root),
-        Wanted::Reduce(root),
-        Wanted::Gather(root),
-        Wanted::Scatter(root),
-    ]
+    Wanted::all(Rank(0))
 }
 
 fn collective(text: &str) -> Result<Wanted, String> {
