@@ -1,0 +1,54 @@
+//! Where links enter and leave the memory of a rank.
+
+/// Memory in which the ports to one peer lie; rails register all of it with their devices.
+///
+/// Implementors are doors: [`Memory::address`] must stay mapped as long as the value lives, and the bytes of a
+/// slot must belong to the proxy from the moment when the port grants it until the port is told that it is done.
+pub trait Memory: Send + Sync {
+    /// Where it begins, in this process.
+    fn address(&self) -> *mut u8;
+
+    /// How long it is.
+    fn bytes(&self) -> u64;
+}
+
+/// A message in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Where it begins, from the beginning of the memory.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u32,
+}
+
+/// Where messages of one link leave this rank: the executor puts them into slots, the proxy takes
+/// them. Messages are counted from 1 over the link's life.
+pub trait Outlet: Send {
+    /// How many messages there are by now; all of them are whole.
+    fn posted(&mut self) -> u64;
+
+    /// Message `number`, which was posted and not yet released.
+    fn message(&self, number: u64) -> Piece;
+
+    /// The slots of all messages up to `number` are free again.
+    fn release(&mut self, number: u64);
+}
+
+/// Where messages of one link reach this rank: the proxy fills slots, the executor takes them. Messages are
+/// counted from 1 over the link's life.
+pub trait Inlet: Send {
+    /// Messages that fit at once.
+    fn depth(&self) -> u32;
+
+    /// Bytes of the longest message.
+    fn slot_bytes(&self) -> u32;
+
+    /// How many messages the executor has taken by now; their slots are free.
+    fn taken(&mut self) -> u64;
+
+    /// Where message `number` goes, from the beginning of the memory.
+    fn slot(&self, number: u64) -> u64;
+
+    /// Message `number`, of that many bytes, is whole. Called once for each, in order.
+    fn commit(&mut self, number: u64, bytes: u32);
+}

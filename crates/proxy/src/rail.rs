@@ -1,0 +1,72 @@
+//! One way through the network between two ranks: an RDMA queue pair, or what behaves like one.
+
+/// A way through the network from this rank to one peer and back.
+///
+/// A rail connects one piece of memory of this rank with one of the peer. Whoever posts a [`Write`]
+/// puts bytes into the *peer's* memory and tells the peer's proxy so with a number, the tag.
+///
+/// # Guarantees
+///
+/// * Writes of one rail arrive in the order in which they were posted; when the peer is told of one, its bytes and
+///   those of all earlier ones are in memory.
+/// * The bytes of a write must not change before [`Happened::Sent`] has reported it.
+/// * Nothing blocks, and nothing arrives twice.
+/// * After [`Rail::close`] has returned, nothing that the peer posts on this rail lands any more.
+/// * A rail that reported a failure fails every later call. Whether posts that were not reported as sent have
+///   arrived is not known; the proxies settle that on another rail.
+pub trait Rail: Send {
+    /// Where it leads, for people: device, port, addresses, queue pair.
+    fn story(&self) -> String;
+
+    /// Posts a write.
+    fn post(&mut self, write: &Write) -> Result<Posted, Broken>;
+
+    /// Moves things on, and appends what has happened since the last call.
+    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken>;
+
+    /// Gives the rail up.
+    fn close(&mut self);
+}
+
+/// Bytes of this rank's memory that are to be in the peer's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Write {
+    /// Where they lie, from the beginning of this rank's memory.
+    pub from: u64,
+    /// Where they go, from the beginning of the peer's memory.
+    pub to: u64,
+    /// How many; none is a mere signal.
+    pub bytes: u32,
+    /// What the peer is told.
+    pub tag: u32,
+}
+
+/// What became of a post.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Posted {
+    /// It is on its way.
+    Yes,
+    /// There is no room now; nothing was done.
+    Full,
+}
+
+/// What a rail reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Happened {
+    /// The oldest post that was not reported yet has arrived; its memory is free.
+    Sent,
+    /// A write of the peer has arrived.
+    Arrived {
+        /// Its tag.
+        tag: u32,
+        /// How many bytes it brought.
+        bytes: u32,
+    },
+}
+
+/// A rail that carries nothing any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Broken {
+    /// What happened, with host, device, queue pair, and the network's own words.
+    pub why: String,
+}
