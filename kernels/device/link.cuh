@@ -1,6 +1,7 @@
 // The ends of links: who may write a slot, who may read it, and since when.
 //
-// A link is a wire: a ring of slots in the receiver's memory. Message `n`, counted from 1 over the life
+// A link is a wire: a ring of slots in the receiver's memory, or, if the other end is on another host, in
+// memory of this host, from where a proxy carries messages on. Message `n`, counted from 1 over the life
 // of the wire, uses slot `(n - 1) % depth`. The sender writes a slot when the receiver's count of
 // messages taken says that it is free. The receiver reads it
 //
@@ -27,7 +28,7 @@ namespace msccl {
 // barriers.
 struct Link {
     u64 slots;
-    u64 far;      // where the other end sees this end's count
+    u64 far;      // where the other end sees this end's count; bit 0: and then the lengths of messages
     u64 entry;    // this end's `msccl_wire_end`
     u64 count;    // messages begun by this end
     u64 seen;     // the other end's count when last read: never more than it is
@@ -60,9 +61,14 @@ __device__ inline u64 count_at(u64 entry) {
     return address(&reinterpret_cast<msccl_wire_end*>(entry)->count);
 }
 
-// Takes up a wire where the launch before left it.
+// Takes up a wire where the launch before left it. An entry without slots only says where this end
+// lies: in host memory, where the proxy reaches it.
 __device__ inline void open_link(Link& link, u64 entry, bool out) {
     ptx::Doubles2 places = ptx::ld_relaxed_sys_2u64(entry);
+    if (places.x == 0) {
+        entry = places.y;
+        places = ptx::ld_relaxed_sys_2u64(entry);
+    }
     ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     // A receiver has acquired no message yet.
     u64 seen = out ? counts.x : 0;
@@ -117,9 +123,14 @@ __device__ inline void end_receive(const Link& link, u64 message) {
     ptx::st_relaxed_sys_u64(link.far, message);
 }
 
-// Sender under protocol Simple, after a barrier: `message` has been written by the whole thread block.
-__device__ inline void end_send(const Link& link, u64 message) {
-    ptx::st_release_sys_u64(link.far, message);
+// Sender under protocol Simple, after a barrier: `message`, of `bytes` bytes, has been written by the
+// whole thread block. A proxy must know how long it is; other receivers do.
+__device__ inline void end_send(const Link& link, LinkShape shape, u64 message, u32 bytes) {
+    u64 far = link.far & ~1ull;
+    if (link.far & 1) {
+        ptx::st_relaxed_sys_u64(far + 8 + 8 * ((message - 1) & (shape.depth - 1)), bytes);
+    }
+    ptx::st_release_sys_u64(far, message);
 }
 
 }  // namespace msccl

@@ -198,13 +198,17 @@ __device__ inline void give_back(Context& context) {
     context.taken_count = 0;
 }
 
-// After a barrier: the message at hand has been written. One link in each thread, from the last on: the
-// first ones go on to the next message while these wait for their stores.
-__device__ inline void publish(const Context& context, const Step& step) {
+// After a barrier: the message at hand has been written, of which the last chunk takes `last` bytes. One
+// link in each thread, from the last on: the first ones go on to the next message while these wait for
+// their stores.
+__device__ inline void publish(const Context& context, const Step& step, u32 last) {
 #pragma unroll 1
     for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.destinations(); at += blockDim.x) {
         const Operand& to = context.last_set()[step.sources() + at];
-        if (to.is_link()) end_send(context.shared.links[to.link], to.message);
+        if (!to.is_link()) continue;
+        const Link& link = context.shared.links[to.link];
+        u32 bytes = u32(to.address - link.address) + last;
+        end_send(link, context.wires(), to.message, bytes);
     }
 }
 
@@ -274,7 +278,9 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     if (!Protocol::TAILS && !step.receives() && !step.signals()) return true;
     __syncthreads();
     if (aborted) return false;
-    if constexpr (Protocol::TAILS) publish(context, step);
+    if constexpr (Protocol::TAILS) {
+        publish(context, step, u32(Protocol::wire_bytes(slice.length)));
+    }
     context.taken_count = step.receives() ? step.sources() : 0;
     return true;
 }

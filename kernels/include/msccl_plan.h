@@ -183,10 +183,10 @@ struct msccl_launch {
 };
 static_assert(sizeof(msccl_launch) == 1152, "msccl_launch");
 
-// One end of a wire, in memory of the rank that owns this end; 32-byte aligned. The slots lie with the receiver.
+// One end of a wire, in memory of the rank that owns this end; 32-byte aligned. The slots lie with the receiver; of a wire to another host, in memory of this one.
 struct msccl_wire_end {
-    unsigned long long slots;  // the first of `link_depth` slots, 128-byte aligned
-    unsigned long long far;  // where the other end's `seen` lies
+    unsigned long long slots;  // the first of `link_depth` slots, 128-byte aligned; 0: this is not the end, which lies at `far`
+    unsigned long long far;  // where the other end's `seen` lies, a multiple of 8; with bit 0 set, it is followed by `u64[link_depth]` for the lengths of messages, in bytes
     unsigned long long seen;  // messages posted (at the receiver, protocol Simple only) or taken (at the sender); only the other end writes it
     unsigned long long count;  // messages taken or posted by this end over the life of the wire; only this end touches it
 };

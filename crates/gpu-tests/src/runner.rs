@@ -17,6 +17,8 @@ const WORLDS_MAX: usize = 6;
 pub struct Runner<'a> {
     machine: &'a Machine,
     ranks: u32,
+    /// As if on so many.
+    hosts: u32,
     settings: Settings,
     /// What the setting is called in failures.
     name: String,
@@ -34,7 +36,12 @@ impl<'a> Runner<'a> {
         name: impl Into<String>,
     ) -> Self {
         let (world, made, diary) = (None, 0, Arc::default());
-        Self { machine, ranks, settings, name: name.into(), world, made, diary }
+        Self { machine, ranks, hosts: 1, settings, name: name.into(), world, made, diary }
+    }
+
+    /// With the ranks as if on `hosts` hosts.
+    pub fn on_hosts(self, hosts: u32) -> Self {
+        Self { hosts, ..self }
     }
 
     /// Runs every case. `algorithm` is what is known to serve them; it matters only where sums are
@@ -59,8 +66,8 @@ impl<'a> Runner<'a> {
     pub fn world(&mut self, tally: &mut Tally) -> Option<&mut World> {
         if self.world.is_none() && self.made < WORLDS_MAX {
             self.made += 1;
-            let join =
-                || World::join_telling(self.machine, self.ranks, &self.settings, &self.diary);
+            let Self { machine, ranks, hosts, settings, diary, .. } = &*self;
+            let join = || World::join_on(*hosts, machine, *ranks, settings, diary);
             self.world = tally.need(|| self.name.clone(), join);
         }
         self.world.as_mut()

@@ -62,11 +62,13 @@ pub fn settings() -> Settings {
 impl World {
     /// Joins `ranks` ranks, each with `settings` but for place and log.
     pub fn join(machine: &Machine, ranks: u32, settings: &Settings) -> Result<Self, Trouble> {
-        Self::join_telling(machine, ranks, settings, &Arc::default())
+        Self::join_on(1, machine, ranks, settings, &Arc::default())
     }
 
-    /// As [`World::join`], with a diary that may have entries.
-    pub fn join_telling(
+    /// As [`World::join`], as if the ranks were on `hosts` hosts, with as many neighbours each as can be, and with
+    /// a diary that may have entries.
+    pub fn join_on(
+        hosts: u32,
         machine: &Machine,
         ranks: u32,
         settings: &Settings,
@@ -78,6 +80,9 @@ impl World {
             let mut settings = Settings { place, log, ..settings.clone() };
             // Clones of settings share it, and what one rank gives up others need not.
             settings.fabric.abort = Abort::new();
+            if hosts > 1 {
+                settings.fabric.host = Some(format!("host {}", rank * hosts / ranks));
+            }
             move || Seat::join(id, Rank(rank), ranks, &settings)
         }));
         let (seats, diary) = (first_failure(joined)?, diary.clone());

@@ -136,6 +136,11 @@ calls! {
     safe address_range = "cuMemGetAddressRange_v2"(
         base: &mut u64, bytes: &mut usize, address: u64,
     );
+    // Opens a descriptor for the kind `DMA_BUF_FD`, the only one this crate asks for.
+    safe range_handle = "cuMemGetHandleForAddressRange"(
+        descriptor: &mut Option<OwnedFd>, address: u64, bytes: usize, kind: c_uint,
+        flags: c_ulonglong,
+    );
     safe pointer_attribute = "cuPointerGetAttribute"(
         value: &mut u64, attribute: PointerAttribute, address: u64,
     );

@@ -164,7 +164,7 @@ impl Device {
         Ok(value.unsigned_abs())
     }
 
-    fn flag(self, attribute: Attribute) -> Result<bool, Error> {
+    pub(crate) fn flag(self, attribute: Attribute) -> Result<bool, Error> {
         Ok(self.count(attribute)? != 0)
     }
 }

@@ -33,6 +33,7 @@ mod calls;
 mod driver;
 
 mod device;
+mod dmabuf;
 
 mod context;
 

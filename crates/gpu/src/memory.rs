@@ -29,6 +29,10 @@ impl<'a> DeviceSpan<'a> {
         Self { context, base, length_bytes }
     }
 
+    pub(crate) fn context(self) -> &'a Context {
+        self.context
+    }
+
     /// Where it begins.
     pub fn ptr(self) -> DevicePtr {
         self.base

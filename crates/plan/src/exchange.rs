@@ -58,9 +58,9 @@ pub struct WireShape {
     pub slot_bytes: u32,
 }
 
-/// What the ranks of a communicator have in common; but for `me`, the same on all of them.
+/// What the ranks of a communicator have in common; but for `me` and `near`, the same on all of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shape {
+pub struct Shape<'a> {
     /// This rank.
     pub me: Rank,
     /// All ranks.
@@ -71,6 +71,8 @@ pub struct Shape {
     pub simple: WireShape,
     /// The wires under LL, if there are any.
     pub ll: WireShape,
+    /// Which ranks are on this one's node, by rank. Packets reach no others.
+    pub near: &'a [bool],
 }
 
 /// One half of a transfer with another rank.
@@ -95,10 +97,11 @@ pub struct Carriage {
     pub parts: u32,
 }
 
-impl Shape {
-    /// How a transfer of `bytes` bytes travels. The same at both of its ends.
-    pub fn carriage(&self, bytes: u64) -> Carriage {
-        let packets = self.ll.wires > 0 && bytes <= LL_MAX_BYTES;
+impl Shape<'_> {
+    /// How a transfer with `peer` of `bytes` bytes travels. The same at both of its ends.
+    pub fn carriage(&self, peer: Rank, bytes: u64) -> Carriage {
+        let near = self.near.get(peer.index()).copied().unwrap_or(false);
+        let packets = near && self.ll.wires > 0 && bytes <= LL_MAX_BYTES;
         let (protocol, wires, part_bytes) = match packets {
             true => (Protocol::Ll, self.ll.wires, LL_PART_BYTES),
             false => (Protocol::Simple, self.simple.wires, SIMPLE_PART_BYTES),
@@ -124,7 +127,7 @@ impl Shape {
 
     /// A launch that moves nothing yet. Addresses and numbers that the communicator knows are 0.
     fn empty(&self) -> Exchange {
-        let Self { me: _, ranks, blocks: _, simple, ll } = *self;
+        let Self { me: _, ranks, blocks: _, simple, ll, near: _ } = *self;
         Exchange {
             ranks,
             simple_wires: simple.wires,
@@ -155,7 +158,7 @@ pub fn message_bytes(protocol: Protocol, slot_bytes: u32) -> u64 {
 /// The launches that make `transfers` and `copies`, to be run in order. The transfers of a group are
 /// given in the order of the calls. In each launch the addresses of tables, `control`, `progress`,
 /// `call` and `report_after_us` are for the caller to fill; its grid has `lane_count` blocks.
-pub fn launches(shape: &Shape, transfers: &[Transfer], copies: &[LocalCopy]) -> Vec<Exchange> {
+pub fn launches(shape: &Shape<'_>, transfers: &[Transfer], copies: &[LocalCopy]) -> Vec<Exchange> {
     let mut launches = Vec::new();
     let mut at_hand = Batch::new(shape);
     for of_key in by_key(shape, transfers) {
@@ -176,7 +179,7 @@ pub fn launches(shape: &Shape, transfers: &[Transfer], copies: &[LocalCopy]) -> 
 }
 
 /// The transfers of each key, in ascending order of keys.
-fn by_key(shape: &Shape, transfers: &[Transfer]) -> Vec<Vec<Transfer>> {
+fn by_key(shape: &Shape<'_>, transfers: &[Transfer]) -> Vec<Vec<Transfer>> {
     let mut seen: BTreeMap<(Rank, Direction), u32> = BTreeMap::new();
     let mut keys: BTreeMap<(u32, u32), Vec<Transfer>> = BTreeMap::new();
     for transfer in transfers {
@@ -189,7 +192,7 @@ fn by_key(shape: &Shape, transfers: &[Transfer]) -> Vec<Vec<Transfer>> {
 
 /// The transfers and copies of one launch.
 struct Batch<'a> {
-    shape: &'a Shape,
+    shape: &'a Shape<'a>,
     lists: BTreeMap<(Rank, Direction), List>,
     transfers: usize,
     copies: Vec<LocalCopy>,
@@ -204,7 +207,7 @@ struct List {
 }
 
 impl<'a> Batch<'a> {
-    fn new(shape: &'a Shape) -> Self {
+    fn new(shape: &'a Shape<'a>) -> Self {
         Self { shape, lists: BTreeMap::new(), transfers: 0, copies: Vec::new() }
     }
 
@@ -215,7 +218,7 @@ impl<'a> Batch<'a> {
     /// Whether the launch can take `transfers` as well, which are of one key.
     fn has_room(&self, transfers: &[Transfer]) -> bool {
         let further = |transfer: &Transfer| {
-            let parts = self.shape.carriage(transfer.bytes).parts;
+            let parts = self.shape.carriage(transfer.peer, transfer.bytes).parts;
             let list = self.lists.get(&(transfer.peer, transfer.way));
             parts.saturating_sub(list.map_or(0, |list| list.lanes))
         };
@@ -226,7 +229,7 @@ impl<'a> Batch<'a> {
 
     fn take(&mut self, transfer: &Transfer) {
         let list = self.lists.entry((transfer.peer, transfer.way)).or_default();
-        list.lanes = list.lanes.max(self.shape.carriage(transfer.bytes).parts);
+        list.lanes = list.lanes.max(self.shape.carriage(transfer.peer, transfer.bytes).parts);
         list.transfers.push(*transfer);
         self.transfers += 1;
     }
@@ -270,9 +273,9 @@ fn fill<T>(array: &mut [T], with: impl IntoIterator<Item = T>) {
 }
 
 /// A transfer as kernels have it.
-fn record(shape: &Shape, transfer: &Transfer) -> launch::Transfer {
+fn record(shape: &Shape<'_>, transfer: &Transfer) -> launch::Transfer {
     let Transfer { peer, way, address, bytes } = *transfer;
-    let Carriage { protocol, parts } = shape.carriage(bytes);
+    let Carriage { protocol, parts } = shape.carriage(peer, bytes);
     let out = if way == Direction::Out { TRANSFER_OUT } else { 0 };
     let ll = if protocol == Protocol::Ll { TRANSFER_LL } else { 0 };
     launch::Transfer { address, bytes, peer: peer.0, traits: parts | out | ll }

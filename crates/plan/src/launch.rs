@@ -50,10 +50,10 @@ records! {
         words: [u32; PLAN_WORDS], "the first words of the plan after its header: what lies here need not be fetched";
     }
 
-    "One end of a wire, in memory of the rank that owns this end; 32-byte aligned. The slots lie with the receiver."
+    "One end of a wire, in memory of the rank that owns this end; 32-byte aligned. The slots lie with the receiver; of a wire to another host, in memory of this one."
     WireEnd = "msccl_wire_end", 32 bytes {
-        slots: u64, "the first of `link_depth` slots, 128-byte aligned";
-        far: u64, "where the other end's `seen` lies";
+        slots: u64, "the first of `link_depth` slots, 128-byte aligned; 0: this is not the end, which lies at `far`";
+        far: u64, "where the other end's `seen` lies, a multiple of 8; with bit 0 set, it is followed by `u64[link_depth]` for the lengths of messages, in bytes";
         seen: u64, "messages posted (at the receiver, protocol Simple only) or taken (at the sender); only the other end writes it";
         count: u64, "messages taken or posted by this end over the life of the wire; only this end touches it";
     }

@@ -10,10 +10,13 @@ use msccl_plan::exchange::{self, Shape, Transfer, WireShape};
 use msccl_plan::launch::{Exchange, LocalCopy, TRANSFER_OUT, TRANSFER_PARTS_MASK};
 use proptest::prelude::*;
 
-fn shape(me: u32, ranks: u32, blocks: u32) -> Shape {
+/// All ranks are on one node.
+const NEAR: &[bool] = &[true; 64];
+
+fn shape(me: u32, ranks: u32, blocks: u32) -> Shape<'static> {
     let simple = WireShape { wires: 8, depth: 4, slot_bytes: 4096 };
     let ll = WireShape { wires: 5, depth: 8, slot_bytes: 1024 };
-    Shape { me: Rank(me), ranks, blocks, simple, ll }
+    Shape { me: Rank(me), ranks, blocks, simple, ll, near: NEAR }
 }
 
 /// Every rank's half of `calls`, which say from where to where and how many bytes.
@@ -103,7 +106,7 @@ fn check_ends(ranks: u32, blocks: u32, calls: &[(u32, u32, u64)]) {
         }
     }
     assert!(runners.iter().all(|runner| runner.at == runner.launches.len()), "{calls:?}");
-    let parts = |call: &(u32, u32, u64)| shape(0, ranks, blocks).carriage(call.2).parts as usize;
+    let parts = |call: &(u32, u32, u64)| shape(0, ranks, blocks).carriage(Rank(call.1), call.2).parts as usize;
     assert_eq!(moved.len(), calls.iter().map(parts).sum::<usize>());
 }
 
@@ -162,10 +165,12 @@ fn parts_cover_every_byte_once() {
 #[test]
 fn small_transfers_are_packets() {
     let shape = shape(0, 2, 132);
-    assert_eq!(shape.carriage(1).protocol, Protocol::Ll);
-    assert_eq!(shape.carriage(1 << 20).protocol, Protocol::Simple);
+    assert_eq!(shape.carriage(Rank(1), 1).protocol, Protocol::Ll);
+    assert_eq!(shape.carriage(Rank(1), 1 << 20).protocol, Protocol::Simple);
+    let elsewhere = Shape { near: &[true, false], ..shape };
+    assert_eq!(elsewhere.carriage(Rank(1), 1).protocol, Protocol::Simple);
     let without = Shape { ll: WireShape::default(), ..shape };
-    assert_eq!(without.carriage(1).protocol, Protocol::Simple);
+    assert_eq!(without.carriage(Rank(1), 1).protocol, Protocol::Simple);
     assert_eq!(exchange::message_bytes(Protocol::Ll, 1024), 512);
 }
 

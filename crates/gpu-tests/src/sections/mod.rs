@@ -6,8 +6,11 @@ mod checking;
 mod counts;
 mod cycles;
 mod data_types;
+mod dmabuf;
+mod exhausted;
 mod graphs;
 mod groups;
+mod hosts;
 mod links;
 mod many_ranks;
 mod point_to_point;
@@ -63,10 +66,13 @@ pub const SECTIONS: &[Section] = &[
     graphs::SECTION,
     links::SECTION,
     many_ranks::SECTION,
+    hosts::SECTION,
     processes::SECTION,
     splits::SECTION,
     checking::SECTION,
     abort::SECTION,
+    dmabuf::SECTION,
+    exhausted::SECTION,
     cycles::CYCLES,
     cycles::CALLS,
 ];

@@ -1,8 +1,11 @@
 //! The memory of wires: what lies where in a rank's arena.
 //!
 //! An arena holds everything that its rank's peers write: under each protocol, the slots of every wire
-//! that comes in, and a table with this rank's ends of all wires. All ranks of a communicator
-//! have arenas of one layout, so each knows where to write in another's.
+//! that comes in, and a table with this rank's ends of all wires. All ranks of a node
+//! have arenas of one layout, so each knows where to write in another's. Ranks elsewhere have rows in
+//! the tables, which say where the ends of wires to them lie ([`super::remote`]), and nothing more.
+
+use std::sync::Arc;
 
 use msccl_collective::{Protocol, Rank};
 use msccl_gpu::DevicePtr;
@@ -18,9 +21,10 @@ const ALIGNMENT_BYTES: u64 = 128;
 const END_BYTES: u64 = size_of::<WireEnd>() as u64;
 
 /// The layout of an arena.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
-    ranks: u32,
+    /// The place of each rank among those of the node, by rank; none if it is elsewhere.
+    places: Arc<[Option<u32>]>,
     capacity: Capacity,
     /// Where the part of each protocol begins, in the order of [`Protocol::ALL`], and where it ends.
     parts: [u64; 4],
@@ -48,8 +52,11 @@ impl End {
 }
 
 impl Layout {
-    pub fn new(ranks: u32, capacity: Capacity) -> Self {
-        let mut layout = Self { ranks, capacity, parts: [0; 4] };
+    /// For the ranks of a communicator of which those are on this node for which `near` says so.
+    pub fn new(near: &[bool], capacity: Capacity) -> Self {
+        let mut places = 0..;
+        let places = near.iter().map(|&near| if near { places.next() } else { None }).collect();
+        let mut layout = Self { places, capacity, parts: [0; 4] };
         for (position, protocol) in Protocol::ALL.into_iter().enumerate() {
             let bytes = layout.rings_bytes(protocol) + layout.table_bytes(protocol);
             let end = layout.parts[position] + bytes.next_multiple_of(ALIGNMENT_BYTES);
@@ -60,7 +67,16 @@ impl Layout {
 
     /// Ranks of the communicator.
     pub fn ranks(&self) -> u32 {
-        self.ranks
+        self.places.len() as u32
+    }
+
+    /// Whether `rank` is on this node.
+    pub fn is_near(&self, rank: Rank) -> bool {
+        self.place(rank).is_some()
+    }
+
+    fn place(&self, rank: Rank) -> Option<u32> {
+        self.places.get(rank.index()).copied().flatten()
     }
 
     /// Bytes of an arena.
@@ -75,24 +91,30 @@ impl Layout {
 
     /// Bytes of that table.
     pub fn table_bytes(&self, protocol: Protocol) -> u64 {
-        2 * u64::from(self.ranks) * u64::from(self.wires(protocol).wires) * END_BYTES
+        2 * u64::from(self.ranks()) * u64::from(self.wires(protocol).wires) * END_BYTES
     }
 
     /// In the arena of its owner: an end.
     fn end(&self, protocol: Protocol, end: End) -> u64 {
+        self.table(protocol) + self.entry(protocol, end)
+    }
+
+    /// In a table of ends: an end.
+    pub fn entry(&self, protocol: Protocol, end: End) -> u64 {
         let way = match end.way {
             Direction::In => 0,
-            Direction::Out => u64::from(self.ranks),
+            Direction::Out => u64::from(self.ranks()),
         };
         let row = way + u64::from(end.peer.0);
         let wires = u64::from(self.wires(protocol).wires);
-        self.table(protocol) + (row * wires + u64::from(end.wire)) * END_BYTES
+        (row * wires + u64::from(end.wire)) * END_BYTES
     }
 
     /// In the arena of `owner`: the slots of the wire on which it receives from `peer`.
     fn slots(&self, protocol: Protocol, owner: Rank, peer: Rank, wire: u32) -> u64 {
         // A rank has no wires to itself.
-        let peer = if peer < owner { peer.0 } else { peer.0.saturating_sub(1) };
+        let place = self.place(peer).unwrap_or(0);
+        let peer = if peer < owner { place } else { place.saturating_sub(1) };
         let shape = self.wires(protocol);
         let position = u64::from(peer) * u64::from(shape.wires) + u64::from(wire);
         self.start(protocol) + position * ring_bytes(shape)
@@ -111,8 +133,8 @@ impl Layout {
     /// Bytes of all slots of a rank under `protocol`.
     fn rings_bytes(&self, protocol: Protocol) -> u64 {
         let shape = self.wires(protocol);
-        let wires = u64::from(self.ranks.saturating_sub(1)) * u64::from(shape.wires);
-        wires * ring_bytes(shape)
+        let near = self.places.iter().flatten().count() as u64;
+        near.saturating_sub(1) * u64::from(shape.wires) * ring_bytes(shape)
     }
 }
 
@@ -120,13 +142,16 @@ fn ring_bytes(shape: WireShape) -> u64 {
     u64::from(shape.depth) * u64::from(shape.slot_bytes)
 }
 
-/// How a rank sees the arenas of all ranks, its own among them.
+/// How a rank sees the arenas of all ranks of its node, its own among them.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub layout: Layout,
     pub me: Rank,
-    /// Where each rank's arena begins, by rank.
+    /// Where each rank's arena begins, by rank; null for ranks elsewhere.
     pub arenas: Vec<DevicePtr>,
+    /// Where the ends of wires under Simple to ranks elsewhere lie, in a table of the same layout; 0 if all ranks
+    /// are on this node.
+    pub remote: u64,
 }
 
 impl View {
@@ -139,7 +164,7 @@ impl View {
     pub fn initial_table(&self, protocol: Protocol) -> Vec<WireEnd> {
         let wires = self.layout.wires(protocol).wires;
         let ends = [Direction::In, Direction::Out].into_iter().flat_map(|way| {
-            (0..self.layout.ranks).map(Rank).flat_map(move |peer| {
+            (0..self.layout.ranks()).map(Rank).flat_map(move |peer| {
                 (0..wires).map(move |wire| End { owner: self.me, way, peer, wire })
             })
         });
@@ -150,6 +175,15 @@ impl View {
         let End { owner, way, peer, wire } = end;
         if owner == peer {
             return WireEnd::default();
+        }
+        if !self.layout.is_near(peer) {
+            // Only messages that are announced by counts can be carried on.
+            return match protocol {
+                Protocol::Simple => {
+                    WireEnd { far: self.remote + self.layout.entry(protocol, end), ..WireEnd::default() }
+                }
+                Protocol::Ll | Protocol::Ll128 => WireEnd::default(),
+            };
         }
         let (receiver, sender) = match way {
             Direction::In => (owner, peer),
@@ -176,12 +210,14 @@ mod tests {
     use super::*;
 
     /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
-    fn check(ranks: u32, capacity: Capacity) {
-        let layout = Layout::new(ranks, capacity);
+    /// Every rank is on the node, or, if `scattered`, every other one.
+    fn check(ranks: u32, scattered: bool, capacity: Capacity) {
+        let owner = Rank(ranks / 2);
+        let near = |rank: u32| !scattered || rank % 2 == owner.0 % 2;
+        let layout = Layout::new(&(0..ranks).map(near).collect::<Vec<_>>(), capacity);
         let arenas: Vec<_> =
             (0..u64::from(ranks)).map(|rank| DevicePtr((rank + 1) << 40)).collect();
-        let view = |me| View { layout, me, arenas: arenas.clone() };
-        let owner = Rank(ranks / 2);
+        let view = |me| View { layout: layout.clone(), me, arenas: arenas.clone(), remote: 1 << 50 };
         let mut pieces = BTreeMap::new();
         for protocol in Protocol::ALL {
             let shape = capacity.wires(protocol);
@@ -194,6 +230,12 @@ mod tests {
                         ((way * ranks + peer.0) * shape.wires + wire) as usize
                     };
                     let (mine, far) = (table[at(0, peer)], theirs[at(1, owner)]);
+                    if !near(peer.0) {
+                        let place = (1 << 50) + at(0, peer) as u64 * END_BYTES;
+                        let expected = if protocol == Protocol::Simple { place } else { 0 };
+                        assert_eq!((mine.slots, mine.far), (0, expected));
+                        continue;
+                    }
                     let start = view(owner).arena(owner);
                     pieces.insert(mine.slots - start, ring_bytes(shape));
                     assert_eq!(mine.slots, far.slots);
@@ -218,8 +260,11 @@ mod tests {
         let ll = WireShape { wires: 3, depth: 8, slot_bytes: 128 };
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
-            check(ranks, Capacity { simple, ll, ll128, blocks: 1, threads: [1; 3] });
-            check(ranks, Capacity { simple, ll, ll128: ll, blocks: 1, threads: [1; 3] });
+            for scattered in [false, true] {
+                let capacity = Capacity { simple, ll, ll128, blocks: 1, threads: [1; 3] };
+                check(ranks, scattered, capacity);
+                check(ranks, scattered, Capacity { ll128: ll, ..capacity });
+            }
         }
     }
 }

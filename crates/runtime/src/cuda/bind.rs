@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use msccl_collective::Rank;
 use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer, PinnedBuffer};
 use msccl_plan::launch::{self, Launch};
 use msccl_registry::Fingerprint;
@@ -76,16 +77,18 @@ impl Bindings {
         Self { sharing, known: FxHashMap::default(), in_order: Vec::new() }
     }
 
-    /// The binding of `prepared`, made now if there is none yet. Needs no other rank, and waits for no
-    /// kernel.
+    /// The binding of `prepared`, made now if there is none yet, after `reach` has made sure of the wires to each
+    /// peer. Needs no other rank, and waits for no kernel.
     pub fn bind(
         &mut self,
         context: &Context,
         prepared: &Arc<Prepared>,
+        reach: impl FnMut(Rank) -> Result<(), Error>,
     ) -> Result<Arc<Bound>, Error> {
         if let Some(bound) = self.known.get(&prepared.fingerprint) {
             return Ok(bound.clone());
         }
+        prepared.wiring.ends().iter().map(|end| end.peer).try_for_each(reach)?;
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
         let words = Words::new(context, prepared.plan.words(), self.sharing)?;

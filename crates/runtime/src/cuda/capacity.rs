@@ -27,6 +27,13 @@ const BLOCKS_EACH: u32 = 4;
 /// order, which programs with several process groups do.
 const PART_OF_BLOCKS: u64 = 2;
 
+/// Where ranks live on several nodes, a pair of ranks on two of them has as many wires as one on one node, each with
+/// slots in pinned memory at both ends; so there are fewer, and with shorter slots. This many for collectives.
+const REMOTE_WIRES: u32 = 16;
+
+/// The most that a slot then has, in bytes.
+const REMOTE_SLOT_BYTES: u64 = 64 << 10;
+
 /// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from those
 /// for collectives, because two ranks need not agree on how the two kinds of calls follow one another.
 pub(super) const TRANSFER_WIRES: u32 = 16;
@@ -37,36 +44,41 @@ struct Means {
     memory_bytes: u64,
     multiprocessors: u32,
     threads: [u32; 3],
+    /// Ranks on its node.
+    near: u32,
 }
 
 impl Means {
-    fn of(context: &Context, kernels: &Kernels) -> Result<Self, Error> {
+    fn of(context: &Context, kernels: &Kernels, near: u32) -> Result<Self, Error> {
         let device = context.device();
         Ok(Self {
             device: device.uuid()?,
             memory_bytes: device.memory_bytes()? as u64,
             multiprocessors: device.multiprocessors()?,
             threads: kernels.resident_threads(),
+            near,
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, multiprocessors, threads } = self;
+        let Self { device, memory_bytes, multiprocessors, threads, near } = self;
         let [simple, ll, ll128] = threads;
         let memory_bytes = memory_bytes.to_le_bytes();
-        let numbers = [multiprocessors, simple, ll, ll128].map(|number| number.to_le_bytes());
+        let numbers = [multiprocessors, simple, ll, ll128, near];
+        let numbers = numbers.map(|number| number.to_le_bytes());
         [&device[..], &memory_bytes, numbers.as_flattened()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
-        let [multiprocessors, simple, ll, ll128] = rest.as_chunks().0 else { return None };
+        let [multiprocessors, simple, ll, ll128, near] = rest.as_chunks().0 else { return None };
         Some(Self {
             device: *device,
             memory_bytes: u64::from_le_bytes(*memory_bytes),
             multiprocessors: u32::from_le_bytes(*multiprocessors),
             threads: [simple, ll, ll128].map(|number| u32::from_le_bytes(*number)),
+            near: u32::from_le_bytes(*near),
         })
     }
 }
@@ -74,7 +86,10 @@ impl Means {
 /// What ranks have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Common {
-    ranks: u32,
+    /// The most ranks of a node.
+    near: u32,
+    /// Whether there are several nodes.
+    nodes: bool,
     /// The least memory that a rank may set aside.
     budget_bytes: u64,
     /// Thread blocks of a rank, small ones, that run at once beside those of its neighbours on one GPU.
@@ -86,9 +101,14 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// What the ranks of `group` have in common. Every rank calls it.
-    pub fn find(group: &Group, context: &Context, kernels: &Kernels) -> Result<Self, Error> {
-        let mine = Means::of(context, kernels)?.to_bytes();
+    /// What the ranks of `group` have in common, of which `near` are on this node. Every rank calls it.
+    pub fn find(
+        group: &Group,
+        context: &Context,
+        kernels: &Kernels,
+        near: u32,
+    ) -> Result<Self, Error> {
+        let mine = Means::of(context, kernels, near)?.to_bytes();
         let all = group.all_gather(&mine)?;
         let all: Option<Vec<_>> = all.iter().map(|bytes| Means::from_bytes(bytes)).collect();
         let all =
@@ -104,7 +124,8 @@ impl Common {
             all.iter().map(of_rank).min().unwrap_or(0) as u32
         };
         Ok(Self {
-            ranks: group.ranks(),
+            near: all.iter().map(|of| of.near).max().unwrap_or(1),
+            nodes: all.iter().any(|of| of.near < group.ranks()),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
             blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
             threads: [0, 1, 2].map(threads),
@@ -118,7 +139,8 @@ impl Common {
         let part = PART_OF_BLOCKS as u32;
         let threads = [2, 1, 1].map(|each| each * 132 * 512 / part);
         let blocks = 132 * BLOCKS_EACH / part;
-        Self { ranks, budget_bytes: BUDGET_BYTES, blocks, threads, sharing: 1 }
+        let (near, nodes, budget_bytes) = (ranks, false, BUDGET_BYTES);
+        Self { near, nodes, budget_bytes, blocks, threads, sharing: 1 }
     }
 
     /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
@@ -129,7 +151,7 @@ impl Common {
             Place::Device => self.budget_bytes,
             Place::Host => self.budget_bytes.min(HOST_BUDGET_BYTES),
         };
-        let each = budget / u64::from(self.ranks.saturating_sub(1).max(1));
+        let each = budget / u64::from(self.near.saturating_sub(1).max(1));
         let shape = |percent: u64, wires: u32, depth: u32, largest: u64| {
             let slot = each * percent / 100 / u64::from(wires) / u64::from(depth);
             let slot_bytes = (slot / 128 * 128).clamp(256, largest) as u32;
@@ -140,8 +162,12 @@ impl Common {
             // Lines may tear on the way to host memory.
             Place::Host => WireShape::default(),
         };
+        let (wires, largest) = match self.nodes {
+            false => (64, 128 << 10),
+            true => (REMOTE_WIRES, REMOTE_SLOT_BYTES),
+        };
         Capacity {
-            simple: shape(65, 64 + TRANSFER_WIRES, target.simple.depth, 128 << 10),
+            simple: shape(65, wires + TRANSFER_WIRES, target.simple.depth, largest),
             ll: shape(15, 32 + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
@@ -170,7 +196,7 @@ mod tests {
                 let common = Common { budget_bytes, ..Common::nominal(ranks) };
                 for place in [Place::Device, Place::Host] {
                     let capacity = common.wires(place);
-                    let bytes = Layout::new(ranks, capacity).bytes();
+                    let bytes = Layout::new(&vec![true; ranks as usize], capacity).bytes();
                     // The least slots of very many ranks may exceed a very small budget.
                     assert!(ranks > 16 || bytes <= budget_bytes + (4 << 20), "{ranks} {bytes}");
                     for protocol in Protocol::ALL {

@@ -2,8 +2,10 @@
 //!
 //! Arenas lie in the memory of their ranks' GPUs, and travel as descriptors of virtual memory, which
 //! works alike between GPUs, between processes, within one process and on one GPU. Where some rank
-//! cannot map another's, all arenas lie in host memory that the GPUs reach; slower, and without
+//! cannot map another's of its node, all arenas lie in host memory that the GPUs reach; slower, and without
 //! LL128, whose lines the way there may tear.
+//!
+//! The memory of wires between nodes is [`super::remote`]'s.
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -64,6 +66,8 @@ pub(super) struct Links {
 enum Arena {
     Device(VmmMapping),
     Host(HostArena),
+    /// Of a rank on another node: out of reach.
+    Elsewhere,
 }
 
 impl Arena {
@@ -71,6 +75,7 @@ impl Arena {
         match self {
             Arena::Device(mapping) => mapping.ptr(),
             Arena::Host(arena) => arena.registered.ptr(),
+            Arena::Elsewhere => DevicePtr::default(),
         }
     }
 
@@ -90,6 +95,7 @@ impl Arena {
                 }
                 Ok(())
             }
+            Arena::Elsewhere => Err(Error::internal("another host's arena is out of reach")),
         }
     }
 }
@@ -101,22 +107,23 @@ struct HostArena {
 }
 
 impl Links {
-    /// The wires of this rank under `layout`. Every rank of `group` calls it with the same arguments;
-    /// on failure of one, all fail, and in the same way.
+    /// The wires of this rank under `layout`, those to other nodes with their ends in the table `remote`. Every
+    /// rank of `group` calls it, in the same `place`; on failure of one, all fail, and in the same way.
     pub fn make(
         group: &Group,
         context: &Context,
         layout: Layout,
+        remote: u64,
         place: Place,
     ) -> Result<Self, Unmade> {
         let bytes = usize::try_from(layout.bytes()).unwrap_or(usize::MAX);
-        let maker = Maker { group, context, bytes };
+        let maker = Maker { group, context, layout: &layout, bytes };
         let arenas = match place {
             Place::Device => maker.on_device()?,
             Place::Host => maker.on_host()?,
         };
-        let view =
-            View { layout, me: group.rank(), arenas: arenas.iter().map(Arena::ptr).collect() };
+        let pointers = arenas.iter().map(Arena::ptr).collect();
+        let view = View { layout, me: group.rank(), arenas: pointers, remote };
         let own = arenas.get(group.rank().index());
         let told = Protocol::ALL.iter().try_for_each(|&protocol| {
             let table: Vec<_> =
@@ -133,12 +140,13 @@ impl Links {
 struct Maker<'a> {
     group: &'a Group,
     context: &'a Context,
+    layout: &'a Layout,
     bytes: usize,
 }
 
 impl Maker<'_> {
     fn on_device(&self) -> Result<Vec<Arena>, Unmade> {
-        let Self { group, context, bytes } = *self;
+        let Self { group, context, layout: _, bytes } = *self;
         let own = VmmAllocation::new(context, bytes).and_then(|allocation| {
             let mapping = allocation.map(&[context.device()])?;
             mapping.span().fill(0)?;
@@ -179,17 +187,18 @@ impl Maker<'_> {
         Ok(Arena::Host(HostArena { registered: registered?, memory }))
     }
 
-    /// Sends this rank's descriptor to all others.
+    /// Sends this rank's descriptor to all others of its node.
     fn tell(&self, tag: u64, descriptor: &impl AsFd) -> Result<(), Error> {
         let me = self.group.rank();
-        for peer in (0..self.group.ranks()).map(Rank).filter(|&peer| peer != me) {
+        let near = |peer: &Rank| *peer != me && self.layout.is_near(*peer);
+        for peer in (0..self.group.ranks()).map(Rank).filter(near) {
             self.group.send_fd(peer, tag, descriptor)?;
         }
         Ok(())
     }
 
-    /// The arenas of all ranks: `own`, and what `map` gives for each peer. Every descriptor is taken,
-    /// even after a failure.
+    /// The arenas of all ranks: `own`, and what `map` gives for each peer of the node. Every descriptor is
+    /// taken, even after a failure.
     fn each(
         &self,
         own: &mut Option<Arena>,
@@ -199,6 +208,7 @@ impl Maker<'_> {
         let arenas =
             (0..self.group.ranks()).map(Rank).map(|rank| match own.take_if(|_| rank == me) {
                 Some(own) => Ok(own),
+                None if !self.layout.is_near(rank) => Ok(Arena::Elsewhere),
                 None => {
                     map(rank).map_err(|error| error.while_doing(format_args!("mapping {rank}")))
                 }

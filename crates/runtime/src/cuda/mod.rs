@@ -1,7 +1,7 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `bind` (plans in the memory of the GPU), `order` (calls in several streams),
+//! `links` (the wires), `remote` (those to other hosts), `bind` (plans in the memory of the GPU), `order` (calls in several streams),
 //! `launch`, `watchtower` (abort and progress), `scratch`.
 //!
 //! # Guarantees
@@ -17,6 +17,7 @@ mod kernels;
 mod launch;
 mod links;
 mod order;
+mod remote;
 mod scratch;
 mod transfers;
 mod watchtower;
@@ -25,12 +26,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use msccl_collective::{DataType, Protocol, Reduction};
+use msccl_collective::{DataType, Protocol, Rank as MemberRank, Reduction};
 use msccl_fabric::Group;
 use msccl_gpu::{Context, DeviceBuffer};
 use msccl_plan::exchange::Transfer;
 use msccl_plan::launch as abi;
 use msccl_plan::launch::{Exchange, Launch, Scale};
+use msccl_proxy::Proxy;
 
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
@@ -41,6 +43,7 @@ use capacity::Common;
 use kernels::Kernels;
 use links::{Links, Place, Unmade};
 use order::Order;
+use remote::Remote;
 use scratch::Scratch;
 use watchtower::Watchtower;
 
@@ -66,6 +69,8 @@ pub(crate) struct Rank {
     sharing: u32,
     ranks: u32,
     links: Links,
+    /// The wires to ranks on other hosts, if there are any.
+    remote: Option<Remote>,
     watchtower: Watchtower,
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
@@ -86,11 +91,20 @@ struct State {
 }
 
 impl Rank {
-    /// This rank of `group` on the GPU of `context`. Every rank calls it.
-    pub fn join(group: &Group, context: &Context, peer_memory: bool) -> Result<Self, Error> {
+    /// This rank of `group` on the GPU of `context`. Every rank calls it, with a proxy if there are several
+    /// nodes; `near` says who is on this one.
+    pub fn join(
+        group: &Group,
+        context: &Context,
+        peer_memory: bool,
+        near: &[bool],
+        proxy: Option<Arc<Proxy>>,
+    ) -> Result<Self, Error> {
         let kernels = links::agree(group, Kernels::of(context))?;
-        let common = Common::find(group, context, &kernels)?;
-        let (place, capacity, links) = make_links(group, context, &common, peer_memory)?;
+        let on_node = near.iter().filter(|&&near| near).count() as u32;
+        let common = Common::find(group, context, &kernels, on_node)?;
+        let maker = Maker { group, context, common: &common, near, proxy };
+        let Wires { place, capacity, links, remote } = maker.make(peer_memory)?;
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -106,6 +120,7 @@ impl Rank {
             sharing: common.sharing,
             ranks: group.ranks(),
             links,
+            remote,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1)),
@@ -120,6 +135,14 @@ impl Rank {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes sure that there are wires to `peer`.
+    fn reach(&self, peer: MemberRank) -> Result<(), Error> {
+        match &self.remote {
+            Some(remote) if !self.links.view.layout.is_near(peer) => remote.reach(peer),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// What the kernel is told of `job`.
@@ -153,27 +176,48 @@ pub(crate) fn nominal_capacity(ranks: u32) -> Capacity {
     capacity::for_collectives(Common::nominal(ranks).wires(Place::Device))
 }
 
-/// The wires: in the memory of GPUs if possible and allowed, in host memory otherwise.
-fn make_links(
-    group: &Group,
-    context: &Context,
-    common: &Common,
-    peer_memory: bool,
-) -> Result<(Place, Capacity, Links), Error> {
-    let make = |place| {
-        let all = common.wires(place);
-        let layout = Layout::new(group.ranks(), all);
-        let capacity = capacity::for_collectives(all);
-        Links::make(group, context, layout, place).map(|links| (place, capacity, links))
-    };
-    let allowed = group.all_gather(&[u8::from(peer_memory)])?;
-    if allowed.iter().all(|said| said == &[1]) {
-        match make(Place::Device) {
-            Err(Unmade::Unmappable(_)) => {}
-            made => return made.map_err(Unmade::into_error),
+/// Everything that messages travel in.
+struct Wires {
+    place: Place,
+    capacity: Capacity,
+    links: Links,
+    remote: Option<Remote>,
+}
+
+/// Makes the wires.
+struct Maker<'a> {
+    group: &'a Group,
+    context: &'a Context,
+    common: &'a Common,
+    near: &'a [bool],
+    proxy: Option<Arc<Proxy>>,
+}
+
+impl Maker<'_> {
+    /// In the memory of GPUs if possible and allowed, in host memory otherwise.
+    fn make(&self, peer_memory: bool) -> Result<Wires, Error> {
+        let allowed = self.group.all_gather(&[u8::from(peer_memory)])?;
+        if allowed.iter().all(|said| said == &[1]) {
+            match self.make_in(Place::Device) {
+                Err(Unmade::Unmappable(_)) => {}
+                made => return made.map_err(Unmade::into_error),
+            }
         }
+        self.make_in(Place::Host).map_err(Unmade::into_error)
     }
-    make(Place::Host).map_err(Unmade::into_error)
+
+    fn make_in(&self, place: Place) -> Result<Wires, Unmade> {
+        let Self { group, context, common, near, proxy } = self;
+        let all = common.wires(place);
+        let layout = Layout::new(near, all);
+        let remote = proxy.as_ref().map(|proxy| {
+            Remote::new(context, proxy.clone(), layout.clone(), group.rank())
+        });
+        let remote = links::agree(group, remote.transpose())?;
+        let table = remote.as_ref().map_or(0, Remote::table);
+        let links = Links::make(group, context, layout, table, place)?;
+        Ok(Wires { place, capacity: capacity::for_collectives(all), links, remote })
+    }
 }
 
 /// What a kernel reports of its call: the number of its binding, or [`TRANSFERS`], and its own.
@@ -227,7 +271,7 @@ impl Engine for Rank {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { carrier(job) };
         let function = kernels.interpreter(job.protocol, data_type)?;
-        let bound = self.bindings().bind(context, job.prepared)?;
+        let bound = self.bindings().bind(context, job.prepared, |peer| self.reach(peer))?;
         let mut state = self.state();
         let State { order, scratch, kept: _ } = &mut *state;
         let chunks = job.prepared.plan.program().geometry.scratch_chunks;
@@ -244,6 +288,7 @@ impl Engine for Rank {
 
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error> {
         let view = &self.links.view;
+        transfers.iter().try_for_each(|transfer| self.reach(transfer.peer))?;
         let mut state = self.state();
         let capture = state.order.before(stream)?;
         for launch in transfers::launches(view, &self.capacity, transfers) {

@@ -17,6 +17,10 @@ use crate::engine::{Capacity, Prepared};
 use crate::settings::Wish;
 use crate::wiring::links_per_pair;
 
+/// Where many ranks share a GPU, a thread block has fewer threads rather than an algorithm no room; but no
+/// fewer than these unless somebody wishes for them.
+const THREADS_LEAST: u32 = 64;
+
 /// Why an algorithm does not serve, in a phrase.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Unserved(pub String);
@@ -82,6 +86,7 @@ impl Candidate<'_> {
         let program = self.prepared.plan.program();
         let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
         let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
+        let threads = if wish.threads.is_some() { threads } else { self.fitting(protocol, threads) };
         let wished = wish.instances.unwrap_or(way.instances);
         let instances = self.instances(protocol, wished, threads)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
@@ -129,6 +134,15 @@ impl Candidate<'_> {
     fn protocol(&self, wished: Protocol) -> Protocol {
         let spoken = self.capacity.wires(wished).wires > 0;
         if spoken && !self.needs.order { wished } else { Protocol::Simple }
+    }
+
+    /// `threads`, or as many fewer as it takes for one instance to run at once.
+    fn fitting(&self, protocol: Protocol, mut threads: u32) -> u32 {
+        let fits = |threads| self.capacity.blocks_of(protocol, threads) >= self.needs.blocks;
+        while !fits(threads) && threads / 2 >= THREADS_LEAST {
+            threads = (threads / 2).next_multiple_of(32);
+        }
+        threads
     }
 
     /// As many instances of `threads` threads a block as wished, or as fit.

@@ -101,10 +101,15 @@ impl Selector {
                 Err(why) if entry.loaded => {
                     passed_over.push(format!("{} does not serve: {why}", entry.name));
                 }
-                Err(why) => reasons.push(format!("{}: {why}", entry.name)),
+                Err(why) => {
+                    let reason = format!("{}: {why}", entry.name);
+                    // There may be several ways to run it.
+                    if !reasons.contains(&reason) {
+                        reasons.push(reason);
+                    }
+                }
             }
         }
-        reasons.dedup();
         let text = format!("no algorithm serves {request}: {}", reasons.join("; "));
         Err(Error::new(ErrorKind::InvalidUsage, text))
     }
@@ -236,6 +241,19 @@ mod tests {
             format!("{} {protocol} {threads} {cut:?}", prepared.name)
         };
         (0..ranks).map(Rank).map(decide).collect()
+    }
+
+    #[test]
+    fn thread_blocks_are_smaller_rather_than_too_many() {
+        let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 }, &[]));
+        // As left to each of eight ranks on one GPU.
+        let capacity = Capacity { threads: [8 * 512; 3], ..cuda::nominal_capacity(8) };
+        let wish = Wish { protocol: Some(msccl_collective::Protocol::Ll), ..Wish::default() };
+        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, None);
+        let (wanted, data_type) = (Wanted::AllToAll, DataType::F32);
+        let request = Request { wanted, in_place: false, data_type, reduction: None, count: 1000 };
+        let (decision, _) = selector.choose(&request).unwrap();
+        assert!(decision.threads < 512 && decision.threads * 15 <= 8 * 512, "{} threads", decision.threads);
     }
 
     #[test]
