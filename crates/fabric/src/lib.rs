@@ -36,7 +36,7 @@ mod wire;
 
 pub use abort::Abort;
 pub use error::{Error, ErrorKind};
-pub use group::Group;
+pub use group::{Departure, Group};
 pub use identity::{Domain, HostId, Peer};
 pub use interface::{Choice, Family, Filter, parse_address};
 pub use join::Newcomer;
