@@ -27,7 +27,18 @@ use crate::abort::{Abort, Patience};
 use crate::error::Error;
 use crate::frame::{Frame, Subject};
 use crate::identity::Peer;
-use crate::switchboard::{Address, Fate, Member, Switchboard};
+use crate::switchboard::{Address, Fate, LEFT, Member, Switchboard};
+
+/// A rank that is not there any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// Which.
+    pub rank: Rank,
+    /// Whether it left in order; if not, its process died, or its host or network did.
+    pub orderly: bool,
+    /// What is known of it, such as `has died: its connection ended`.
+    pub story: String,
+}
 
 /// One rank's view of a group of ranks. Dropping it leaves the group.
 pub struct Group {
@@ -89,15 +100,18 @@ impl Group {
         self.id
     }
 
-    /// Ranks that died or left so far, each with what is known. Never waits.
-    pub fn departed(&self) -> Vec<(Rank, String)> {
+    /// Ranks that died or left so far, in order. Never waits.
+    pub fn departed(&self) -> Vec<Departure> {
         let state = self.board.state();
         let story = |member: &Member| match state.fate(member.world) {
             Fate::Present if !state.has_left(self.id, member.world) => None,
-            Fate::Present | Fate::Left => Some("has left the group".to_owned()),
+            Fate::Present | Fate::Left => Some(LEFT.to_owned()),
             Fate::Lost(story) | Fate::Rumour { story, .. } => Some(story.clone()),
         };
-        let departed = |member: &Member| Some((member.peer.rank, story(member)?));
+        let departed = |member: &Member| {
+            let (rank, story) = (member.peer.rank, story(member)?);
+            Some(Departure { rank, orderly: story == LEFT, story })
+        };
         self.members.iter().filter_map(departed).collect()
     }
 
@@ -121,6 +135,39 @@ impl Group {
         let what = || format!("a message with tag {tag} from {}", from.peer.story());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
         found?.ok_or_else(|| self.board.departed(from))
+    }
+
+    /// The next message of `peer` with `tag`, if it has come. Never waits; an error says that none will come,
+    /// because the peer has departed.
+    pub fn try_receive(&self, peer: Rank, tag: u64) -> Result<Option<Vec<u8>>, Error> {
+        let from = self.member(peer)?;
+        let address = self.address(from, Subject::Message, tag);
+        let mut state = self.board.state();
+        if let Some(bytes) = state.take(&address) {
+            return Ok(Some(bytes));
+        }
+        let gone = state.is_gone(self.id, from.world);
+        drop(state);
+        if gone { Err(self.board.departed(from)) } else { Ok(None) }
+    }
+
+    /// The next message with `tag` of any of `peers`; `None` if there is none within `timeout`. Neither the
+    /// group's abort nor the end of a peer ends the wait: what it sent before can still be taken.
+    pub fn receive_any(
+        &self,
+        peers: &[Rank],
+        tag: u64,
+        timeout: Duration,
+    ) -> Option<(Rank, Vec<u8>)> {
+        let members = || peers.iter().filter_map(|peer| self.members.get(peer.index()));
+        let patience = Patience::new(&Abort::new(), Some(timeout));
+        let found = self.board.wait(&patience, |state| {
+            members().find_map(|from| {
+                let bytes = state.take(&self.address(from, Subject::Message, tag))?;
+                Some((from.peer.rank, bytes))
+            })
+        });
+        found.ok()
     }
 
     /// Sends a duplicate of `descriptor` to `peer`, which must share this rank's descriptors

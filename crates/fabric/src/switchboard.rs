@@ -34,6 +34,9 @@ use crate::unique_id::WIRE_VERSION;
 use crate::wire::{Malformed, Reader, Writer};
 pub(crate) use mail::{Address, Fate, State, outcome_bytes, read_outcome};
 
+/// What is told of a rank that left in order.
+pub(crate) const LEFT: &str = "has left the group";
+
 /// One rank's connections; dropping it says goodbye and ends its thread.
 pub(crate) struct Switchboard {
     shared: Arc<Shared>,
@@ -212,7 +215,7 @@ impl Switchboard {
     /// That `member` is not there any more.
     pub(crate) fn departed(&self, member: &Member) -> Error {
         let how = match self.state().fate(member.world) {
-            Fate::Left | Fate::Present => "has left the group".to_owned(),
+            Fate::Left | Fate::Present => LEFT.to_owned(),
             Fate::Lost(story) | Fate::Rumour { story, .. } => story.clone(),
         };
         let text = format!("{} {how}", member.peer.story());

@@ -15,6 +15,7 @@ mod cuda;
 mod engine;
 mod error;
 pub mod host;
+mod nodes;
 mod number;
 pub mod reference;
 mod select;

@@ -81,8 +81,9 @@ impl Group {
         self.operate(Operation::Barrier, &[], &self.patience()).map(drop)
     }
 
-    /// A barrier that waits for at most `timeout`, whatever the group's own limit.
-    pub(crate) fn meet(&self, timeout: Duration) -> Result<(), Error> {
+    /// A barrier that waits for at most `timeout`, whatever the group's own limit: for a moment at which
+    /// ranks may come later than they may in the middle of their work.
+    pub fn meet(&self, timeout: Duration) -> Result<(), Error> {
         let patience = Patience::new(&self.abort, Some(timeout));
         self.operate(Operation::Barrier, &[], &patience).map(drop)
     }

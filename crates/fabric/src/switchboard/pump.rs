@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::line::{Line, Pass};
 use super::mail::{Fate, LineId};
-use super::{Shared, courier};
+use super::{LEFT, Shared, courier};
 use crate::frame::{Frame, Subject};
 use crate::hello::first_message;
 use crate::log::Event;
@@ -198,7 +198,7 @@ impl Pump {
             let story = format!("{} {story}", self.shared.peers[peer.index()].story());
             self.shared.log.event(&Event::RankLost { rank: peer, story });
         }
-        let body = how.unwrap_or_else(|| "has left the group".to_owned()).into_bytes();
+        let body = how.unwrap_or_else(|| LEFT.to_owned()).into_bytes();
         let number = u64::from(peer.0);
         let notice = Frame { subject: Subject::Departure, group: 0, number, body }.to_bytes();
         self.lines.iter_mut().for_each(|line| line.post(notice.clone()));

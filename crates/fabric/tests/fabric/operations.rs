@@ -207,7 +207,7 @@ fn who_leaves_is_named() {
         check(group.receive(Rank(2), 1), ErrorKind::RankLost, &[2], text);
         check(group.barrier(), ErrorKind::RankLost, &[2], text);
         assert_eq!(group.receive(other, 0).unwrap(), b"hello");
-        let departed: Vec<_> = group.departed().into_iter().map(|(rank, _)| rank).collect();
+        let departed: Vec<_> = group.departed().into_iter().map(|of| of.rank).collect();
         assert!(departed.contains(&Rank(2)));
         end.wait_for(3);
     });

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::{hint, thread};
 
@@ -48,9 +47,9 @@ pub(crate) struct Difference {
 ///
 /// A difference, in the same words on every rank; or `failure`.
 pub(crate) fn agree(board: &Board, number: u64, failure: &OnceLock<Error>) -> Result<(), Error> {
-    board.agreeing.store(number, Ordering::Release);
+    board.set_agreeing(number);
     let came = await_all(board, number, failure);
-    board.agreeing.store(0, Ordering::Release);
+    board.set_agreeing(0);
     came?;
     match compare(board, number) {
         None => Ok(()),
@@ -86,7 +85,7 @@ fn rest(looks: u32) {
 /// What this rank waits for in [`agree`], if it does: the ranks that have not come, in its own
 /// call of that sequence.
 pub(crate) fn waits(board: &Board) -> Vec<Waiting> {
-    let number = board.agreeing.load(Ordering::Acquire);
+    let number = board.agreeing(board.me());
     let late = board.ranks().filter(|rank| board.collectives(*rank) < number);
     let posted = board.collective(board.me(), number);
     let call = posted.map_or_else(|| board.issued(board.me()), |posted| posted.sequence);

@@ -7,15 +7,15 @@
 //! | header | 0 | the number of the latest request for a story |
 //! | | 1 | who tells it: the request in the upper half, the rank in the lower |
 //! | rank, first line | 0–3 | [`Field::Collectives`], [`Field::Transfers`], [`Field::Issued`], [`Field::Settled`]: written by every call |
-//! | rank, second line | 0–2 | [`Field::State`], [`Field::Answered`], [`Field::Claim`] |
+//! | rank, second line | 0–5 | [`Field::State`], [`Field::Answered`], [`Field::Claim`], [`Field::Agreeing`], [`Field::Compares`], [`Field::Ended`] |
 //! | rank | | the reason of its state: a text |
 //! | rank | | records of its last collectives, number `n` at place `n % COLLECTIVES` |
 //! | rank | | records of its last groups of transfers, the same way |
 //! | rank | | its answer to the latest request: a text |
 //!
 //! A record is eight words: a guard, the sequence, the shape, the count, the number of calls, and three
-//! of nothing. A text is a version, a length in bytes, and the bytes. Only its rank writes a part; the
-//! header is written by compare-and-swap.
+//! of nothing. A text is a version, a length in bytes, and the bytes. Only its rank writes a part, or, where
+//! that lives on another node, the [`super::mirror`]; the header is written by compare-and-swap.
 
 use msccl_collective::Rank;
 
@@ -64,6 +64,28 @@ pub(super) enum Field {
     Answered,
     /// The latest request whose story it would tell.
     Claim,
+    /// The collective on which it waits for the others to agree; 0 for none.
+    Agreeing,
+    /// Whether it compares the arguments of calls, for which others need all its records.
+    Compares,
+    /// Of a rank on another node: whether it has departed and all that it posted is here.
+    Ended,
+}
+
+impl Field {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Collectives,
+        Self::Transfers,
+        Self::Issued,
+        Self::Settled,
+        Self::State,
+        Self::Answered,
+        Self::Claim,
+        Self::Agreeing,
+        Self::Compares,
+        Self::Ended,
+    ];
 }
 
 /// A ring of records.
@@ -104,6 +126,9 @@ impl Field {
             Field::State => LINE_BYTES,
             Field::Answered => LINE_BYTES + WORD_BYTES,
             Field::Claim => LINE_BYTES + 2 * WORD_BYTES,
+            Field::Agreeing => LINE_BYTES + 3 * WORD_BYTES,
+            Field::Compares => LINE_BYTES + 4 * WORD_BYTES,
+            Field::Ended => LINE_BYTES + 5 * WORD_BYTES,
         };
         part(rank) + inside
     }
@@ -115,6 +140,14 @@ impl Ring {
         match self {
             Ring::Collectives => COLLECTIVES,
             Ring::Transfers => TRANSFERS,
+        }
+    }
+
+    /// The number of its last record.
+    pub fn count(self) -> Field {
+        match self {
+            Ring::Collectives => Field::Collectives,
+            Ring::Transfers => Field::Transfers,
         }
     }
 
@@ -156,11 +189,9 @@ mod tests {
 
     /// Every place of two ranks, as offset and length in bytes.
     fn places() -> Vec<(usize, usize)> {
-        use Field::*;
-        let fields = [Collectives, Transfers, Issued, Settled, State, Answered, Claim];
         let mut places = vec![(REQUEST, 8), (TELLER, 8)];
         for rank in [Rank(0), Rank(1)] {
-            places.extend(fields.map(|field| (field.of(rank), 8)));
+            places.extend(Field::ALL.map(|field| (field.of(rank), 8)));
             for text in [Text::Reason, Text::Answer] {
                 let [version, length, bytes] = text.of(rank);
                 places.extend([(version, 8), (length, 8), (bytes, text.capacity())]);

@@ -1,8 +1,11 @@
-//! What the ranks of a communicator know of one another while they run: a piece of shared memory.
+//! What the ranks of a communicator know of one another while they run: a piece of shared memory on every node.
 //!
 //! Each rank writes its own part: which calls it has issued, what became of it, and, when asked, what its
 //! thread blocks wait for. Everyone reads all parts, so a rank that is stuck, or dead, can still
 //! be told about. [`layout`] says where everything lies.
+//!
+//! **Nodes.** The parts of ranks on other nodes are kept up by the [`mirror`]. They are true, but of a moment ago:
+//! see there what a reader must bear.
 //!
 //! **Numbers.** Only collectives are *numbered*, from 1, and call `n` of one rank is call `n` of all
 //! others. Point-to-point calls need not be aligned across ranks and have no number: a group of them is
@@ -16,25 +19,28 @@
 
 pub(crate) mod check;
 mod layout;
+pub(crate) mod mirror;
 mod ranks;
 mod record;
 mod request;
 mod text;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Peer, SharedMemory};
+use msccl_fabric::{Group, SharedMemory};
 
 use crate::call::Call;
 use crate::error::Error;
+use crate::nodes::Nodes;
 use layout::{Field, Ring, Text};
 
 pub(crate) use layout::ANSWER_BYTES;
 pub(crate) use ranks::Ranks;
 pub(crate) use record::{Kind, Posted};
 
-/// Marks the board's descriptor among others that rank 0 sends.
+/// Marks the board's descriptor among others that a leader sends.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0\0board");
 
 /// The board of a communicator, as one rank sees it.
@@ -42,8 +48,7 @@ pub(crate) struct Board {
     memory: SharedMemory,
     me: Rank,
     ranks: u32,
-    /// The collective on which this rank waits for the others to agree; 0 for none.
-    agreeing: AtomicU64,
+    nodes: Arc<Nodes>,
 }
 
 /// What became of a rank.
@@ -60,27 +65,40 @@ pub(crate) enum State {
 }
 
 impl Board {
-    /// The board of `group`: rank 0 makes it, all others open it. All ranks must live on one host.
-    pub fn join(group: &Group) -> Result<Self, Error> {
-        one_host(group)?;
+    /// The board of `group` on this rank's node, one of `nodes`: its leader makes it, all others open it.
+    /// `compares` says whether this rank compares the arguments of calls. Every rank must call it.
+    pub fn join(group: &Group, nodes: Arc<Nodes>, compares: bool) -> Result<Self, Error> {
         let (me, ranks) = (group.rank(), group.ranks());
-        let bytes = layout::board_bytes(ranks);
-        let memory = match me {
-            Rank(0) => {
-                let memory = SharedMemory::create(bytes)?;
-                for peer in group.peers().skip(1) {
-                    group.send_fd(peer.rank, TAG, &memory)?;
-                }
-                memory
+        let (bytes, leader) = (layout::board_bytes(ranks), nodes.leader(me));
+        let memory = if me == leader {
+            let memory = SharedMemory::create(bytes)?;
+            for member in nodes.around(me).iter().skip(1) {
+                group.send_fd(*member, TAG, &memory)?;
             }
-            _ => SharedMemory::open(group.receive_fd(Rank(0), TAG)?, bytes)?,
+            memory
+        } else {
+            SharedMemory::open(group.receive_fd(leader, TAG)?, bytes)?
         };
-        Ok(Self { memory, me, ranks, agreeing: AtomicU64::new(0) })
+        let board = Self { memory, me, ranks, nodes };
+        board.own(Field::Compares).store(u64::from(compares), Ordering::Release);
+        Ok(board)
     }
 
     /// This rank.
     pub fn me(&self) -> Rank {
         self.me
+    }
+
+    /// Which ranks live together.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// Whether all that `rank`, which has departed, has ever posted is here. Of a rank on another node that may
+    /// never be known.
+    pub fn is_complete(&self, rank: Rank) -> bool {
+        let ended = self.word(Field::Ended.of(rank)).load(Ordering::Acquire) != 0;
+        ended || self.nodes.together(self.me, rank)
     }
 
     /// All ranks, in order.
@@ -97,7 +115,7 @@ impl Board {
         }
         let number = self.own(Field::Collectives).load(Ordering::Relaxed) + 1;
         let contents = [sequence, record::pack(call, in_place), call.count, 1];
-        self.write_record(Ring::Collectives, number, contents);
+        self.write_record(self.me, Ring::Collectives, number, contents);
         self.own(Field::Collectives).store(number, Ordering::Release);
         self.own(Field::Issued).store(sequence, Ordering::Release);
         Some(number)
@@ -109,7 +127,7 @@ impl Board {
         let Some(first) = calls.first() else { return };
         let number = self.own(Field::Transfers).load(Ordering::Relaxed) + 1;
         let contents = [sequence, record::pack(first, false), first.count, calls.len() as u64];
-        self.write_record(Ring::Transfers, number, contents);
+        self.write_record(self.me, Ring::Transfers, number, contents);
         self.own(Field::Transfers).store(number, Ordering::Release);
         self.own(Field::Issued).store(sequence, Ordering::Release);
     }
@@ -125,9 +143,18 @@ impl Board {
         self.own(Field::Settled).load(Ordering::Acquire)
     }
 
+    /// The collective on which `rank` waits for the others to agree; 0 for none.
+    pub fn agreeing(&self, rank: Rank) -> u64 {
+        self.word(Field::Agreeing.of(rank)).load(Ordering::Acquire)
+    }
+
+    fn set_agreeing(&self, number: u64) {
+        self.own(Field::Agreeing).store(number, Ordering::Release);
+    }
+
     /// The guard is 0 while the record is being written, and its number otherwise.
-    fn write_record(&self, ring: Ring, number: u64, contents: [u64; 4]) {
-        let [guard, words @ ..] = ring.record(self.me, number).map(|offset| self.word(offset));
+    fn write_record(&self, rank: Rank, ring: Ring, number: u64, contents: [u64; 4]) {
+        let [guard, words @ ..] = ring.record(rank, number).map(|offset| self.word(offset));
         guard.store(0, Ordering::Relaxed);
         fence(Ordering::Release);
         for (word, value) in words.into_iter().zip(contents) {
@@ -170,25 +197,23 @@ impl Board {
 
     /// The records of `ring`, newest first, until one is not there.
     fn newest(&self, rank: Rank, ring: Ring) -> impl Iterator<Item = Posted> {
-        let field = match ring {
-            Ring::Collectives => Field::Collectives,
-            Ring::Transfers => Field::Transfers,
-        };
-        let last = self.word(field.of(rank)).load(Ordering::Acquire);
+        let last = self.word(ring.count().of(rank)).load(Ordering::Acquire);
         let oldest = last.saturating_sub(ring.length() - 1).max(1);
         (oldest..=last).rev().map_while(move |number| self.read_record(rank, ring, number))
     }
 
-    fn read_record(&self, rank: Rank, ring: Ring, number: u64) -> Option<Posted> {
+    fn read_contents(&self, rank: Rank, ring: Ring, number: u64) -> Option<[u64; 4]> {
         let [guard, contents @ ..] = ring.record(rank, number).map(|offset| self.word(offset));
         if number == 0 || guard.load(Ordering::Acquire) != number {
             return None;
         }
-        let [sequence, shape, count, calls] = contents.map(|word| word.load(Ordering::Relaxed));
+        let contents = contents.map(|word| word.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        if guard.load(Ordering::Relaxed) != number {
-            return None;
-        }
+        (guard.load(Ordering::Relaxed) == number).then_some(contents)
+    }
+
+    fn read_record(&self, rank: Rank, ring: Ring, number: u64) -> Option<Posted> {
+        let [sequence, shape, count, calls] = self.read_contents(rank, ring, number)?;
         let (call, in_place) = record::unpack(shape, count)?;
         let kind = match ring {
             Ring::Collectives => Kind::Collective { number, in_place },
@@ -199,7 +224,7 @@ impl Board {
 
     /// Lets everyone know what became of this rank, and why. One thread at a time.
     pub fn mark(&self, state: State, reason: &str) {
-        self.write_text(Text::Reason, reason);
+        self.write_text(self.me, Text::Reason, reason);
         self.own(Field::State).store(state.code(), Ordering::Release);
     }
 
@@ -227,7 +252,7 @@ impl Board {
     #[cfg(test)]
     pub fn alone(me: Rank, ranks: u32) -> Self {
         let memory = SharedMemory::create(layout::board_bytes(ranks)).unwrap();
-        Self { memory, me, ranks, agreeing: AtomicU64::new(0) }
+        Self { memory, me, ranks, nodes: Arc::new(Nodes::one(ranks)) }
     }
 
     /// The same board, as `me` sees it.
@@ -236,7 +261,7 @@ impl Board {
         use std::os::fd::AsFd;
         let descriptor = self.memory.as_fd().try_clone_to_owned().unwrap();
         let memory = SharedMemory::open(descriptor, self.memory.len()).unwrap();
-        Self { memory, me, ranks: self.ranks, agreeing: AtomicU64::new(0) }
+        Self { memory, me, ranks: self.ranks, nodes: self.nodes.clone() }
     }
 }
 
@@ -272,28 +297,6 @@ impl State {
             State::Failed => "failed",
             State::Closed => "closed",
         }
-    }
-}
-
-/// All ranks can get memory from rank 0. The answer is the same on every rank.
-fn one_host(group: &Group) -> Result<(), Error> {
-    let mut peers = group.peers();
-    let Some(first) = peers.next() else { return Ok(()) };
-    match peers.find(|peer| !peer.shares_descriptors(first)) {
-        None => Ok(()),
-        Some(peer) => Err(Error::invalid_usage(apart(first, peer))),
-    }
-}
-
-fn apart(first: &Peer, other: &Peer) -> String {
-    let of = |peer: &Peer| format!("{} on {}", peer.rank, peer.host_name);
-    let (one, two) = (of(first), of(other));
-    match first.same_host(other) {
-        false => format!("ranks on several hosts are not served yet: {one}, {two}"),
-        true => format!(
-            "ranks in several network namespaces cannot share memory: {one}, {two} in another \
-             namespace; let the containers of a job share one (docker: --network host)"
-        ),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Requests for a story and their answers, on the board.
 //!
 //! Requests are numbered for all ranks together. A rank that wants a story *claims* a request,
-//! its own or one that was just made; of those who claim it, one becomes its *teller*.
+//! its own or one that was just made; of those who claim it, one becomes its *teller*. Nodes settle both
+//! for themselves and then take over what is newer elsewhere; so two nodes that are asked in the same moment
+//! may each have a teller.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -24,6 +26,25 @@ impl Board {
             Ok(_) => made,
             Err(newer) => newer,
         }
+    }
+
+    /// Takes over what another node knows of the latest request.
+    pub(super) fn hear_of_request(&self, request: u64) {
+        self.word(REQUEST).fetch_max(request, Ordering::AcqRel);
+    }
+
+    /// What the header says of the latest teller.
+    pub(super) fn teller_word(&self) -> u64 {
+        self.word(TELLER).load(Ordering::Acquire)
+    }
+
+    /// Takes over who tells a story on another node: the later story counts, and of two tellers of one story the
+    /// lower rank.
+    pub(super) fn hear_of_teller(&self, word: u64) {
+        let order = |word: u64| (word >> 32, std::cmp::Reverse(word as u32));
+        let newer = |current| (order(word) > order(current)).then_some(word);
+        // Somebody else was faster with what is newer still.
+        let _ = self.word(TELLER).fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
     }
 
     /// This rank would tell the story of `request`.
@@ -57,7 +78,7 @@ impl Board {
 
     /// This rank answers `request`. One thread at a time.
     pub fn answer(&self, request: u64, text: &str) {
-        self.write_text(Text::Answer, text);
+        self.write_text(self.me, Text::Answer, text);
         self.own(Field::Answered).store(request, Ordering::Release);
     }
 
@@ -93,6 +114,20 @@ mod tests {
         assert_eq!((first.teller(1), first.teller(2)), (Some(Rank(1)), None));
         assert_eq!((first.make_request(1), first.become_teller(2)), (2, Rank(0)));
         assert_eq!(second.teller(1), Some(Rank(0)));
+    }
+
+    #[test]
+    fn what_other_nodes_say_counts_if_it_is_newer() {
+        let board = Board::alone(Rank(3), 8);
+        board.hear_of_request(4);
+        board.hear_of_request(2);
+        assert_eq!(board.request(), 4);
+        let tellers = [(4, 5), (4, 2), (4, 3), (1, 0)].map(|(request, rank): (u64, u64)| {
+            board.hear_of_teller(request << 32 | rank);
+            board.teller(request).map(|rank| rank.0)
+        });
+        assert_eq!(tellers, [Some(5), Some(2), Some(2), Some(2)]);
+        assert_eq!(board.become_teller(4), Rank(2));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn run<T: Send>(ranks: u32, rank: impl Fn(Group) -> T + Sync) -> Vec<
 }
 
 /// The same, on the hosts that `host` names.
-fn run_on<T: Send>(
+pub(crate) fn run_on<T: Send>(
     ranks: u32,
     host: impl Fn(u32) -> Option<String> + Sync,
     rank: impl Fn(Group) -> T + Sync,
@@ -63,7 +63,7 @@ fn two() -> (Board, Board) {
 #[test]
 fn ranks_of_a_group_see_one_another() {
     run(4, |group| {
-        let board = Board::join(&group).unwrap();
+        let board = Board::join(&group, Arc::new(Nodes::of(&group)), false).unwrap();
         let me = group.rank();
         assert_eq!(board.post(1, &call(Operation::AllGather, u64::from(me.0)), false), Some(1));
         board.mark(State::Aborted, &format!("{me} had enough"));
@@ -75,22 +75,6 @@ fn ranks_of_a_group_see_one_another() {
         }
         group.barrier().unwrap();
     });
-}
-
-#[test]
-fn ranks_on_several_hosts_are_refused_on_all() {
-    let host = |rank| Some(format!("host{}", rank / 2));
-    let errors = run_on(3, host, |group| {
-        let error = Board::join(&group).err().unwrap();
-        group.barrier().unwrap();
-        error
-    });
-    for error in errors {
-        assert_eq!(error.kind(), ErrorKind::InvalidUsage);
-        let text = error.to_string();
-        assert!(text.starts_with("ranks on several hosts are not served yet: r0 on "), "{text}");
-        assert!(text.contains(", r2 on "), "{text}");
-    }
 }
 
 #[test]

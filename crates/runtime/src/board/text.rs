@@ -14,9 +14,9 @@ use super::layout::Text;
 const TRIES: u32 = 1000;
 
 impl Board {
-    /// Replaces this rank's `text`; what does not fit is cut off at its end. One thread at a time.
-    pub(super) fn write_text(&self, text: Text, content: &str) {
-        let [version, length, start] = text.of(self.me);
+    /// Replaces the `text` of `rank`; what does not fit is cut off at its end. One thread at a time.
+    pub(super) fn write_text(&self, rank: Rank, text: Text, content: &str) {
+        let [version, length, start] = text.of(rank);
         let mut fitting = content.len().min(text.capacity());
         while !content.is_char_boundary(fitting) {
             fitting -= 1;
@@ -71,7 +71,7 @@ mod tests {
     fn texts_come_back() {
         let board = Board::alone(Rank(1), 2);
         let check = |text: &str| {
-            board.write_text(Text::Reason, text);
+            board.write_text(Rank(1), Text::Reason, text);
             assert_eq!(board.read_text(Rank(1), Text::Reason).as_deref(), Some(text));
         };
         ["", "a", "eight by", "ninebytes", "äöü — ≥"].into_iter().for_each(check);
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_cut_between_characters() {
         let board = Board::alone(Rank(0), 1);
-        board.write_text(Text::Reason, &format!("x{}", "ä".repeat(Text::Reason.capacity())));
+        board.write_text(Rank(0), Text::Reason, &format!("x{}", "ä".repeat(Text::Reason.capacity())));
         let text = board.read_text(Rank(0), Text::Reason).unwrap();
         assert_eq!(text.len(), Text::Reason.capacity() - 1);
         assert!(text.ends_with('ä'));
@@ -94,7 +94,8 @@ mod tests {
             scope.spawn(|| {
                 for turn in 0..20_000_usize {
                     let letter = char::from(b'a' + (turn % 26) as u8);
-                    board.write_text(Text::Answer, &letter.to_string().repeat(turn % 200 + 1));
+                    let text = letter.to_string().repeat(turn % 200 + 1);
+                    board.write_text(Rank(0), Text::Answer, &text);
                 }
                 done.store(true, Ordering::Release);
             });
@@ -112,7 +113,7 @@ mod tests {
         let [version, ..] = Text::Answer.of(Rank(0));
         board.word(version).store(1, Ordering::Release);
         assert_eq!(board.read_text(Rank(0), Text::Answer), None);
-        board.write_text(Text::Answer, "again");
+        board.write_text(Rank(0), Text::Answer, "again");
         assert_eq!(board.read_text(Rank(0), Text::Answer).as_deref(), Some("again"));
     }
 }

@@ -11,10 +11,12 @@ use msccl_registry::{File, Registry, Shape, Wanted};
 
 use super::Communicator;
 use crate::board::Board;
+use crate::board::mirror::Mirror;
 use crate::cpu;
 use crate::cuda;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::nodes::Nodes;
 use crate::select::{Machine, Selector};
 use crate::settings::{Event, PlaceOfRank, Settings, Wish};
 use crate::watch::{Watch, Watched};
@@ -26,6 +28,8 @@ const REGISTRIES_KEPT: usize = 8;
 /// watched, at last the connections.
 pub(crate) struct Inner {
     pub watch: Watch,
+    /// Only held: it tells other nodes what became of this one to the end.
+    pub _mirror: Option<Mirror>,
     pub engine: Arc<dyn Engine>,
     pub board: Arc<Board>,
     pub group: Arc<Group>,
@@ -98,7 +102,6 @@ impl Communicator {
         settings: &Settings,
     ) -> Result<Self, Error> {
         let started = Instant::now();
-        let registry = registry(Shape { ranks, per_node: ranks }, &settings.files);
         let place = match settings.place {
             PlaceOfRank::Host => "host threads",
             PlaceOfRank::Gpu(_) => "GPUs",
@@ -106,11 +109,10 @@ impl Communicator {
         let facts = vec![
             ("version of the library".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("place of the ranks".to_owned(), place.to_owned()),
-            ("loaded algorithms".to_owned(), registry.fingerprint().to_string()),
         ];
         let newcomer = Newcomer { rank, ranks, facts, description: Vec::new() };
         let group = Group::join(ids, &newcomer, &settings.fabric)?;
-        Self::over(group, registry, settings, started)
+        Self::over(group, settings, started)
     }
 
     /// Splits the communicator by `color`; every rank must call it. Ranks of one color form a
@@ -129,7 +131,7 @@ impl Communicator {
         let started = Instant::now();
         let settings = self.inherited(settings);
         let group = self.inner.group.split(color, key, &settings.fabric.abort)?;
-        group.map(|group| Self::over_part(group, &settings, started)).transpose()
+        group.map(|group| Self::over(group, &settings, started)).transpose()
     }
 
     /// A communicator without the ranks in `exclude`, which need not be alive; every other rank must
@@ -152,7 +154,7 @@ impl Communicator {
         }
         let settings = self.inherited(settings);
         let group = self.inner.group.shrink(exclude, &settings.fabric.abort)?;
-        Self::over_part(group, &settings, started)
+        Self::over(group, &settings, started)
     }
 
     /// The settings of a communicator that is made from this one.
@@ -168,32 +170,26 @@ impl Communicator {
         settings
     }
 
-    fn over_part(group: Group, settings: &Settings, started: Instant) -> Result<Self, Error> {
-        let ranks = group.ranks();
-        let registry = registry(Shape { ranks, per_node: ranks }, &settings.files);
-        Self::over(group, registry, settings, started)
-    }
-
     /// The communicator of a group whose ranks all are here.
-    fn over(
-        group: Group,
-        registry: Arc<Registry>,
-        settings: &Settings,
-        started: Instant,
-    ) -> Result<Self, Error> {
+    fn over(group: Group, settings: &Settings, started: Instant) -> Result<Self, Error> {
         let (rank, ranks) = (group.rank(), group.ranks());
-        let board = Arc::new(Board::join(&group)?);
+        let nodes = Arc::new(Nodes::of(&group));
+        let registry = registry(nodes.shape(), &settings.files);
+        // Ranks compile and prove in their own time; from here on they go together.
+        group.meet(settings.fabric.join_timeout)?;
+        let board = Arc::new(Board::join(&group, nodes, settings.check)?);
         let (engine, machine): (Arc<dyn Engine>, _) = match &settings.place {
             PlaceOfRank::Host => {
-                let rank = cpu::Rank::join(&group, &settings.fabric.abort)?;
+                let rank = cpu::Rank::join(&group, board.nodes(), &settings.fabric.abort)?;
                 (Arc::new(rank), Machine::Host)
             }
             PlaceOfRank::Gpu(context) => {
+                refuse_far_gpus(&group, board.nodes())?;
                 let rank = cuda::Rank::join(&group, context, settings.peer_memory)?;
                 (Arc::new(rank), Machine::Gpus)
             }
         };
-        agree_on_wishes(&group, &registry, settings)?;
+        agree(&group, &registry, settings)?;
         let mut capacity = *engine.capacity();
         capacity.blocks = capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)).max(1);
         for entry in registry.loaded() {
@@ -213,8 +209,10 @@ impl Communicator {
             failure: Arc::clone(&failure),
             log: settings.log.clone(),
         };
+        let mirror = Mirror::start(&group, &board)?;
         let inner = Inner {
             watch: Watch::start(watched, settings.timeout)?,
+            _mirror: mirror,
             engine,
             board,
             group,
@@ -243,13 +241,27 @@ fn warm(registry: Registry) -> Registry {
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
-/// Makes sure that all ranks wish for the same, since each decides for itself what serves a call.
-fn agree_on_wishes(group: &Group, registry: &Registry, settings: &Settings) -> Result<(), Error> {
+/// Links of GPUs do not leave their host. The answer is the same on every rank.
+fn refuse_far_gpus(group: &Group, nodes: &Nodes) -> Result<(), Error> {
+    if nodes.count() < 2 {
+        return Ok(());
+    }
+    Err(Error::invalid_usage(format!(
+        "ranks on GPUs must live on one host, in one network namespace; these live on {}; run ranks on \
+         the host (MSCCL_DEVICE=host), or let the containers of a host share its network",
+        nodes.story(group)
+    )))
+}
+
+/// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
+/// a call.
+fn agree(group: &Group, registry: &Registry, settings: &Settings) -> Result<(), Error> {
     let Wish { algorithm, protocol, instances, threads } = &settings.wish;
     let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
-        "algorithm {}, protocol {}, instances {}, threads {}, thread blocks {}, tuning table {}",
+        "loaded algorithms {}, algorithm {}, protocol {}, instances {}, threads {}, thread blocks {}, tuning table {}",
+        registry.fingerprint(),
         said(algorithm.clone()),
         said(protocol.map(|of| of.to_string())),
         said(instances.map(|of| of.to_string())),
@@ -263,8 +275,8 @@ fn agree_on_wishes(group: &Group, registry: &Registry, settings: &Settings) -> R
     let (me, rank, theirs) = (group.rank(), Rank::from(rank), String::from_utf8_lossy(theirs));
     Err(Error::invalid_usage(format!(
         "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
-         same environment variables, the same tuning table and the same limit of thread blocks on all \
-         ranks"
+         same environment variables, the same files of algorithms, the same tuning table and the same limit \
+         of thread blocks on all ranks"
     )))
 }
 

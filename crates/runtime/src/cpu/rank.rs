@@ -20,6 +20,7 @@ use super::wires::Wires;
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::Error;
+use crate::nodes::Nodes;
 use crate::walk::{Slicing, Staging, Terms, arithmetic, scaler};
 
 /// Bytes that are scaled at a time.
@@ -58,10 +59,10 @@ impl Rank {
     /// # Errors
     ///
     /// Ranks live on several hosts, there is too little memory, a rank died, or `abort` was raised.
-    pub fn join(group: &Group, abort: &Abort) -> Result<Self, Error> {
+    pub fn join(group: &Group, nodes: &Nodes, abort: &Abort) -> Result<Self, Error> {
         let me = group.rank();
         let capacity = shape::capacity(group.ranks());
-        let (wires, alarm) = Wires::join(group, &capacity, abort)
+        let (wires, alarm) = Wires::join(group, nodes, &capacity, abort)
             .map_err(|error| error.while_doing(format_args!("{me} on the host")))?;
         let work = Work {
             wires,

@@ -1,4 +1,8 @@
-//! The wires of a rank: made when the communicator is, one exchange of descriptors for all.
+//! The wires of a rank.
+//!
+//! Those to and from ranks of its node are made when the communicator is, with one exchange of descriptors for
+//! all. Those to ranks on other nodes are made when they are first needed ([`Wires::reach`]), by a proxy
+//! ([`super::far`]).
 
 use std::os::fd::OwnedFd;
 
@@ -9,6 +13,7 @@ use msccl_plan::exchange::WireShape;
 use super::alarm::Alarm;
 use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
+use crate::nodes::Nodes;
 
 /// What the messages of the group that carry descriptors of rings are tagged with.
 const TAG: u64 = u64::from_le_bytes(*b"cpuwires");
@@ -28,21 +33,26 @@ struct Ends {
 }
 
 impl Wires {
-    /// Makes the rings on which this rank receives, exchanges descriptors with all peers, and takes its
-    /// ends. Every rank of `group` must call it.
-    pub fn join(group: &Group, capacity: &Capacity, abort: &Abort) -> Result<(Self, Alarm), Error> {
-        check_host(group)?;
-        let (me, ranks, shape) = (group.rank(), group.ranks(), capacity.simple);
-        let own = Rings::create(&ring_shapes(ranks, shape))?;
-        let peers = || (0..ranks).map(Rank).filter(|&peer| peer != me);
+    /// Makes the rings on which this rank receives from its node, exchanges descriptors with the others there, and
+    /// takes its ends. Every rank of `group` must call it.
+    pub fn join(
+        group: &Group,
+        nodes: &Nodes,
+        capacity: &Capacity,
+        abort: &Abort,
+    ) -> Result<(Self, Alarm), Error> {
+        let (me, shape) = (group.rank(), capacity.simple);
+        let node = nodes.around(me);
+        let own = Rings::create(&ring_shapes(node, shape))?;
+        let peers = || node.iter().copied().filter(|peer| *peer != me);
         for peer in peers() {
             group.send_fd(peer, TAG, &own)?;
         }
-        let mut ends: Vec<_> = (0..ranks).map(|_| None).collect();
+        let mut ends: Vec<_> = group.peers().map(|_| None).collect();
         let mut rings = vec![own.clone()];
         for peer in peers() {
-            let theirs = open(group.receive_fd(peer, TAG)?, peer, ranks, shape)?;
-            ends[peer.index()] = Some(Ends::take(&own, &theirs, me, peer, shape)?);
+            let theirs = open(group.receive_fd(peer, TAG)?, peer, node, shape)?;
+            ends[peer.index()] = Some(Ends::take((&own, me), (&theirs, peer), node, shape)?);
             rings.push(theirs);
         }
         // Whoever returns may end and leave the group, which others must not miss a descriptor by.
@@ -82,15 +92,15 @@ impl Wires {
 
 impl Ends {
     /// The ends of rank `me` of the rings in `own`, which it made, and of those in `theirs`, which
-    /// `peer` made.
+    /// `peer` made; both are of `node`.
     fn take(
-        own: &Rings,
-        theirs: &Rings,
-        me: Rank,
-        peer: Rank,
+        (own, me): (&Rings, Rank),
+        (theirs, peer): (&Rings, Rank),
+        node: &[Rank],
         shape: WireShape,
     ) -> Result<Self, Error> {
-        let (first_in, first_out) = (first_ring(me, peer, shape), first_ring(peer, me, shape));
+        let first_in = first_ring(me, peer, node, shape);
+        let first_out = first_ring(peer, me, node, shape);
         let wires = shape.wires as usize;
         let incoming = (0..wires).map(|wire| own.receiver(first_in + wire));
         let outgoing = (0..wires).map(|wire| theirs.sender(first_out + wire));
@@ -103,22 +113,22 @@ impl Ends {
     }
 }
 
-/// The rings that one rank makes: for every peer its wires, then the one for transfers.
-fn ring_shapes(ranks: u32, shape: WireShape) -> Vec<RingShape> {
+/// The rings that one rank of `node` makes: for every peer its wires, then the one for transfers.
+fn ring_shapes(node: &[Rank], shape: WireShape) -> Vec<RingShape> {
     let WireShape { wires, depth, slot_bytes } = shape;
     let ring = RingShape { depth, slot_bytes: slot_bytes as usize };
-    vec![ring; ranks.saturating_sub(1) as usize * (wires as usize + 1)]
+    vec![ring; node.len().saturating_sub(1) * (wires as usize + 1)]
 }
 
 /// Among the rings of `owner`, the first one from `sender`.
-fn first_ring(owner: Rank, sender: Rank, shape: WireShape) -> usize {
-    let position = if sender < owner { sender.index() } else { sender.index() - 1 };
-    position * (shape.wires as usize + 1)
+fn first_ring(owner: Rank, sender: Rank, node: &[Rank], shape: WireShape) -> usize {
+    let before = node.iter().filter(|rank| **rank < sender && **rank != owner).count();
+    before * (shape.wires as usize + 1)
 }
 
-fn open(descriptor: OwnedFd, peer: Rank, ranks: u32, shape: WireShape) -> Result<Rings, Error> {
+fn open(descriptor: OwnedFd, peer: Rank, node: &[Rank], shape: WireShape) -> Result<Rings, Error> {
     let rings = Rings::open(descriptor)?;
-    let expected = ring_shapes(ranks, shape);
+    let expected = ring_shapes(node, shape);
     let found = (0..rings.count()).map_while(|index| rings.shape(index));
     if !found.eq(expected.iter().copied()) {
         let text = format!(
@@ -131,19 +141,4 @@ fn open(descriptor: OwnedFd, peer: Rank, ranks: u32, shape: WireShape) -> Result
         return Err(Error::new(ErrorKind::Remote, text));
     }
     Ok(rings)
-}
-
-/// Checks that all ranks can share memory.
-fn check_host(group: &Group) -> Result<(), Error> {
-    let Some(own) = group.peer(group.rank()) else {
-        return Err(Error::internal(format!("{} is not in its own group", group.rank())));
-    };
-    match group.peers().find(|peer| !own.shares_descriptors(peer)) {
-        None => Ok(()),
-        Some(far) => Err(Error::invalid_usage(format!(
-            "ranks on the host must share its memory: {} lives on {}, {} on {}, or in another network \
-             namespace",
-            own.rank, own.host_name, far.rank, far.host_name
-        ))),
-    }
 }

@@ -69,8 +69,8 @@ impl Desk {
         board.claim(request);
         self.serve(board, &own);
         let departed = self.await_answers(watched, request, &own);
-        let pids = watched.group.peers().map(|peer| peer.pid);
-        let scene = Scene::look(board, request, pids, &departed);
+        let processes = board.ranks().map(|rank| watched.process(rank));
+        let scene = Scene::look(board, request, processes, &departed);
         let teller = self.settle(board, request, &own);
         Told { scene, teller }
     }
@@ -85,7 +85,8 @@ impl Desk {
         let board = &watched.board;
         let asked = self.latest.1;
         loop {
-            let departed: BTreeMap<_, _> = watched.group.departed().into_iter().collect();
+            let departed = watched.group.departed().into_iter();
+            let departed: BTreeMap<_, _> = departed.map(|of| (of.rank, of.story)).collect();
             let silent = |rank: &Rank| board.answered(*rank) < request;
             let there =
                 |rank: &Rank| !departed.contains_key(rank) && board.state(*rank) != State::Closed;

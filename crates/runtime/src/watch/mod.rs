@@ -65,6 +65,17 @@ pub(crate) struct Watched {
     pub log: Arc<dyn Log>,
 }
 
+impl Watched {
+    /// The process of `rank`, such as `pid 1234`, with its host where there are several.
+    fn process(&self, rank: Rank) -> String {
+        let Some(peer) = self.group.peer(rank) else { return "no process".to_owned() };
+        match self.board.nodes().count() {
+            0 | 1 => format!("pid {}", peer.pid),
+            _ => format!("pid {} on {}", peer.pid, peer.host_name),
+        }
+    }
+}
+
 /// The watch of a communicator. Dropping it ends its thread and closes this rank's part of the board;
 /// what the communicator had under way must be done or given up by then.
 pub(crate) struct Watch {

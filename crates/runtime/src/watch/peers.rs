@@ -9,11 +9,16 @@
 //! * left, and thread blocks here have waited for it in vain for [`GRACE`].
 //!
 //! Who waits for others than the rank in trouble goes on until one of these fails.
+//!
+//! Of a rank on another node the board says what was true a moment ago. That it departed is known from the
+//! group; what it never issued, only once all that it did is here ([`Board::is_complete`]); and that it gave
+//! up before it left may be heard after it left.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
+use msccl_fabric::Departure;
 
 use super::Watched;
 use super::progress::Progress;
@@ -50,10 +55,14 @@ impl Peers {
     /// Looks at all ranks; answers the failure of this rank's calls, if there is one.
     pub fn look(&mut self, watched: &Watched, progress: &Progress) -> Option<Error> {
         let (board, group) = (&watched.board, &watched.group);
-        let departed: BTreeMap<_, _> = group.departed().into_iter().collect();
+        let departed: BTreeMap<_, _> =
+            group.departed().into_iter().map(|of| (of.rank, of)).collect();
         for rank in board.ranks().filter(|rank| *rank != board.me()) {
             let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) else { continue };
-            self.troubles.entry(rank).or_insert_with(|| (trouble, Instant::now()));
+            let known = self.troubles.entry(rank).or_insert_with(|| (trouble.clone(), Instant::now()));
+            if known.0 == Trouble::Left {
+                known.0 = trouble;
+            }
         }
         let fatal = |(rank, (trouble, since)): &(&Rank, &(Trouble, Instant))| {
             progress.is_busy() && is_fatal(board, **rank, trouble, *since, progress)
@@ -62,16 +71,17 @@ impl Peers {
         let died = |trouble: &Trouble| matches!(trouble, Trouble::Died(_));
         let fatal = self.troubles.iter().filter(fatal);
         let (rank, (trouble, _)) = fatal.min_by_key(|(_, (trouble, _))| !died(trouble))?;
-        let pid = group.peer(*rank).map_or(0, |peer| peer.pid);
-        Some(failure(board, *rank, pid, trouble, progress))
+        Some(failure(watched, *rank, trouble, progress))
     }
 }
 
 impl Trouble {
-    fn of(board: &Board, rank: Rank, departed: Option<&String>) -> Option<Self> {
+    fn of(board: &Board, rank: Rank, departed: Option<&Departure>) -> Option<Self> {
+        let is_near = board.nodes().together(board.me(), rank);
         match (board.state(rank), departed) {
             (State::Running, None) => None,
-            (State::Running, Some(story)) => Some(Trouble::Died(story.clone())),
+            (State::Running, Some(departed)) if departed.orderly && !is_near => Some(Trouble::Left),
+            (State::Running, Some(departed)) => Some(Trouble::Died(departed.story.clone())),
             (state @ (State::Aborted | State::Failed), _) => {
                 Some(Trouble::GaveUp(state, board.reason(rank)))
             }
@@ -87,7 +97,8 @@ fn is_fatal(
     since: Instant,
     progress: &Progress,
 ) -> bool {
-    let never_comes = board.collectives(rank) < board.collectives(board.me());
+    let is_behind = board.collectives(rank) < board.collectives(board.me());
+    let never_comes = is_behind && board.is_complete(rank);
     let in_vain = |time| {
         let waited_for = progress.waits.iter().any(|waiting| waiting.peer == Some(rank));
         waited_for && progress.is_stuck(since, time)
@@ -99,13 +110,14 @@ fn is_fatal(
     }
 }
 
-fn failure(board: &Board, rank: Rank, pid: u32, trouble: &Trouble, progress: &Progress) -> Error {
+fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress) -> Error {
+    let board = &watched.board;
     let call = match board.first_from(board.me(), progress.finished + 1) {
         Some(posted) => posted.to_string(),
         None => "the call under way".to_owned(),
     };
     let mut text = match trouble {
-        Trouble::Died(story) => format!("{rank} (pid {pid}) {story}"),
+        Trouble::Died(story) => format!("{rank} ({}) {story}", watched.process(rank)),
         Trouble::GaveUp(state, reason) => format!("{rank} {}: {reason}", state.name()),
         Trouble::Left => format!("{rank} has left the communicator"),
     };

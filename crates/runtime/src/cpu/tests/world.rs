@@ -14,6 +14,7 @@ use msccl_registry::Entry;
 use crate::cpu::Rank;
 use crate::engine::{Engine, Job, Prepared};
 use crate::error::Error;
+use crate::nodes::Nodes;
 use crate::wiring::Wiring;
 
 /// A rank under test.
@@ -41,7 +42,7 @@ pub fn join(id: UniqueId, index: u32, ranks: u32) -> Place {
     let newcomer = Newcomer { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
     let group = Group::join(&[id], &newcomer, &settings()).unwrap();
     let abort = Abort::new();
-    let rank = Rank::join(&group, &abort).unwrap();
+    let rank = Rank::join(&group, &Nodes::of(&group), &abort).unwrap();
     Place { me, rank, abort, group }
 }
 

@@ -33,14 +33,16 @@ pub(super) struct Scene {
 /// What could be learned of one rank.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Sight {
-    /// Its process.
-    pub pid: u32,
+    /// Its process, such as `pid 1234`.
+    pub process: String,
     /// What became of it.
     pub state: State,
     /// Why.
     pub reason: String,
     /// What the network tells of its end, such as `has died: its connection ended`.
     pub departed: Option<String>,
+    /// The leader by which nothing of it is heard any more, if it lives on a node that is cut off.
+    pub cut_off: Option<Rank>,
     /// What it says itself.
     pub answer: Option<Answer>,
     /// The number of its last collective.
@@ -52,16 +54,15 @@ pub(super) struct Sight {
 }
 
 impl Scene {
-    /// What the board says, once answers to `request` have come; `pids` are of all ranks.
+    /// What the board says, once answers to `request` have come; `processes` are of all ranks.
     pub fn look(
         board: &Board,
         request: u64,
-        pids: impl IntoIterator<Item = u32>,
+        processes: impl IntoIterator<Item = String>,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
-        let sight =
-            |(rank, pid)| Sight::look(board, request, rank, pid, departed.get(&rank).cloned());
-        let ranks = board.ranks().zip(pids).map(sight).collect();
+        let sight = |(rank, process)| Sight::look(board, request, rank, process, departed);
+        let ranks = board.ranks().zip(processes).map(sight).collect();
         Self { ranks, difference: first_difference(board) }
     }
 
@@ -83,7 +84,15 @@ impl Scene {
 }
 
 impl Sight {
-    fn look(board: &Board, request: u64, rank: Rank, pid: u32, departed: Option<String>) -> Self {
+    fn look(
+        board: &Board,
+        request: u64,
+        rank: Rank,
+        process: String,
+        departed: &BTreeMap<Rank, String>,
+    ) -> Self {
+        let cut_off = cut_off(board, rank, departed);
+        let departed = departed.get(&rank).cloned();
         let answer = board.answer_of(rank, request).and_then(|text| Answer::from_text(&text));
         let finished = answer.as_ref().map(|answer| answer.finished);
         let current = finished.and_then(|finished| board.first_from(rank, finished + 1));
@@ -93,7 +102,7 @@ impl Sight {
             State::Aborted | State::Failed | State::Closed => board.reason(rank),
         };
         let (collectives, last) = (board.collectives(rank), board.last(rank));
-        Self { pid, state, reason, departed, answer, collectives, last, current }
+        Self { process, state, reason, departed, cut_off, answer, collectives, last, current }
     }
 
     fn waits(&self) -> impl Iterator<Item = &Wait> {
@@ -108,13 +117,16 @@ impl Sight {
     /// What has befallen it as seen by someone who waits for it in call `number`, or in a
     /// point-to-point call.
     fn predicament(&self, number: Option<u64>) -> Predicament<'_> {
-        let Self { pid, state, reason, departed, answer, collectives, last, current } = self;
+        let Self { process, state, reason, departed, cut_off, answer, collectives, last, current } = self;
         let last = last.as_ref();
         let answer = match (state, departed, answer) {
             (State::Aborted | State::Failed, ..) => return Predicament::Ended(*state, reason),
             (State::Closed, ..) => return Predicament::Left { last },
             (State::Running, Some(story), _) => return Predicament::Departed { story, last },
-            (State::Running, None, None) => return Predicament::Silent { pid: *pid, last },
+            (State::Running, None, None) => match *cut_off {
+                Some(leader) => return Predicament::CutOff { leader, last },
+                None => return Predicament::Silent { process, last },
+            },
             (State::Running, None, Some(answer)) => answer,
         };
         let at = current.as_ref().filter(|current| current.number() != number);
@@ -128,6 +140,15 @@ impl Sight {
     }
 }
 
+/// The departed leader that stood between this rank and `rank`, if both live on different nodes.
+fn cut_off(board: &Board, rank: Rank, departed: &BTreeMap<Rank, String>) -> Option<Rank> {
+    let (me, nodes) = (board.me(), board.nodes());
+    if nodes.together(me, rank) {
+        return None;
+    }
+    [rank, me].map(|of| nodes.leader(of)).into_iter().find(|leader| departed.contains_key(leader))
+}
+
 /// Why a rank that others wait for does not help them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Predicament<'a> {
@@ -138,7 +159,9 @@ enum Predicament<'a> {
     /// It has left in order.
     Left { last: Option<&'a Posted> },
     /// It gave no answer.
-    Silent { pid: u32, last: Option<&'a Posted> },
+    Silent { process: &'a str, last: Option<&'a Posted> },
+    /// It cannot be asked, because the rank that spoke for one of the nodes is gone.
+    CutOff { leader: Rank, last: Option<&'a Posted> },
     /// It has not entered the call.
     Absent { last: Option<&'a Posted> },
     /// It waits itself; in another call, if that is known.
@@ -157,9 +180,13 @@ impl Predicament<'_> {
             Predicament::Ended(state, reason) => format!("has {}: {reason}", state.name()),
             Predicament::Departed { story, last } => format!("{story} ({})", Last(*last)),
             Predicament::Left { last } => format!("has left the communicator ({})", Last(*last)),
-            Predicament::Silent { pid, last } => {
+            Predicament::Silent { process, last } => {
                 let last = Last(*last);
-                format!("did not answer (pid {pid}): its process is stopped or gone ({last})")
+                format!("did not answer ({process}): its process is stopped or gone ({last})")
+            }
+            Predicament::CutOff { leader, last } => {
+                let last = Last(*last);
+                format!("cannot be asked: {leader}, which spoke for its node, is gone ({last})")
             }
             Predicament::Absent { last } => {
                 format!("has not entered {collective} ({})", Last(*last))

@@ -18,9 +18,19 @@ fn posted(number: u64) -> Posted {
 /// A rank that has finished all calls up to `number`.
 fn idle(number: u64) -> Sight {
     let answer = Answer { state: State::Running, finished: number, waits: Vec::new(), omitted: 0 };
-    let (state, reason, departed) = (State::Running, String::new(), None);
+    let (process, state, reason) = ("pid 1234".to_owned(), State::Running, String::new());
     let (answer, last) = (Some(answer), (number > 0).then(|| posted(number)));
-    Sight { pid: 1234, state, reason, departed, answer, collectives: number, last, current: None }
+    Sight {
+        process,
+        state,
+        reason,
+        departed: None,
+        cut_off: None,
+        answer,
+        collectives: number,
+        last,
+        current: None,
+    }
 }
 
 /// A rank in call `number`, which waits for those peers.

@@ -19,6 +19,7 @@ use crate::board::tests::{call, run};
 use crate::call::{Call, Operation};
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::Error;
+use crate::nodes::Nodes;
 use crate::settings::{Event, Log};
 
 /// An engine that finishes and waits when it is told so.
@@ -143,7 +144,7 @@ struct Member {
 impl Member {
     /// This rank of `group`.
     fn new(group: Group) -> Self {
-        let board = Arc::new(Board::join(&group).unwrap());
+        let board = Arc::new(Board::join(&group, Arc::new(Nodes::of(&group)), false).unwrap());
         let (engine, failure, diary) = Default::default();
         Self { group: Arc::new(group), board, engine, failure, diary }
     }

@@ -1,0 +1,152 @@
+//! What has changed on a node, in the order in which others must write it down, and as bytes.
+
+use std::sync::atomic::Ordering;
+
+use msccl_collective::Rank;
+
+use super::super::Board;
+use super::super::layout::{Field, Ring, Text};
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum News {
+    /// A story was asked for.
+    Request(u64),
+    /// Somebody tells it: the word of the header.
+    Teller(u64),
+    /// A rank's word.
+    Word { rank: Rank, field: Field, value: u64 },
+    /// A rank's record.
+    Record { rank: Rank, ring: Ring, number: u64, contents: [u64; 4] },
+    /// A rank's text.
+    Text { rank: Rank, text: Text, content: String },
+}
+
+impl News {
+    /// Puts it on `board`, if `from`, a leader, can know it.
+    pub fn write_down(&self, board: &Board, from: Rank) {
+        let of_sender = |rank: Rank| {
+            board.nodes().together(from, rank) && !board.nodes().together(board.me(), rank)
+        };
+        match self {
+            News::Request(request) => board.hear_of_request(*request),
+            News::Teller(word) => board.hear_of_teller(*word),
+            News::Word { rank, field, value } if of_sender(*rank) => {
+                board.word(field.of(*rank)).store(*value, Ordering::Release);
+            }
+            News::Record { rank, ring, number, contents } if of_sender(*rank) => {
+                board.write_record(*rank, *ring, *number, *contents);
+            }
+            News::Text { rank, text, content } if of_sender(*rank) => {
+                board.write_text(*rank, *text, content);
+            }
+            News::Word { .. } | News::Record { .. } | News::Text { .. } => {}
+        }
+    }
+}
+
+/// The bytes of `news`: each a kind and its numbers, little-endian.
+pub(super) fn encode(news: &[News]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for item in news {
+        match item {
+            News::Request(request) => put(&mut bytes, 0, 0, &[*request]),
+            News::Teller(word) => put(&mut bytes, 1, 0, &[*word]),
+            News::Word { rank, field, value } => {
+                put(&mut bytes, 2, rank.0, &[*field as u64, *value]);
+            }
+            News::Record { rank, ring, number, contents } => {
+                let [a, b, c, d] = *contents;
+                put(&mut bytes, 3, rank.0, &[*ring as u64, *number, a, b, c, d]);
+            }
+            News::Text { rank, text, content } => {
+                put(&mut bytes, 4, rank.0, &[*text as u64, content.len() as u64]);
+                bytes.extend(content.as_bytes());
+            }
+        }
+    }
+    bytes
+}
+
+fn put(bytes: &mut Vec<u8>, kind: u8, rank: u32, numbers: &[u64]) {
+    bytes.push(kind);
+    bytes.extend(rank.to_le_bytes());
+    numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+}
+
+/// What [`encode`] wrote; `None` for anything else.
+pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<News>> {
+    let mut news = Vec::new();
+    while let Some((kind, rest)) = bytes.split_first() {
+        bytes = rest;
+        let rank = Rank(u32::from_le_bytes(take(&mut bytes)?));
+        let mut number = || Some(u64::from_le_bytes(take(&mut bytes)?));
+        news.push(match kind {
+            0 => News::Request(number()?),
+            1 => News::Teller(number()?),
+            2 => {
+                let field = number()?;
+                let field = Field::ALL.into_iter().find(|known| *known as u64 == field)?;
+                News::Word { rank, field, value: number()? }
+            }
+            3 => {
+                let ring = number()?;
+                let rings = [Ring::Collectives, Ring::Transfers];
+                let ring = rings.into_iter().find(|known| *known as u64 == ring)?;
+                let number_of = number()?;
+                let contents = [number()?, number()?, number()?, number()?];
+                News::Record { rank, ring, number: number_of, contents }
+            }
+            4 => {
+                let text = number()?;
+                let texts = [Text::Reason, Text::Answer];
+                let text = texts.into_iter().find(|known| *known as u64 == text)?;
+                let length = usize::try_from(number()?).ok()?;
+                let (content, rest) = bytes.split_at_checked(length)?;
+                bytes = rest;
+                News::Text { rank, text, content: str::from_utf8(content).ok()?.to_owned() }
+            }
+            _ => return None,
+        });
+    }
+    Some(news)
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Vec<News> {
+        let rank = Rank(7);
+        let words = Field::ALL.map(|field| News::Word { rank, field, value: 1 << 40 });
+        let records = [Ring::Collectives, Ring::Transfers]
+            .map(|ring| News::Record { rank, ring, number: 9, contents: [1, 2, 3, u64::MAX] });
+        let texts = [Text::Reason, Text::Answer]
+            .map(|text| News::Text { rank, text, content: "müde".to_owned() });
+        let head = [News::Request(3), News::Teller(4)];
+        head.into_iter().chain(words).chain(records).chain(texts).collect()
+    }
+
+    #[test]
+    fn news_come_back() {
+        assert_eq!(decode(&encode(&some())), Some(some()));
+        assert_eq!(decode(&[]), Some(Vec::new()));
+    }
+
+    #[test]
+    fn nonsense_is_no_news() {
+        let bytes = encode(&some());
+        let whole = |length: usize| decode(&bytes[..length]).is_some();
+        assert!((0..=bytes.len()).filter(|length| whole(*length)).count() == some().len() + 1);
+        assert_eq!(decode(&[9; 40]), None);
+        let mut strange = encode(&[News::Word { rank: Rank(0), field: Field::Claim, value: 0 }]);
+        strange[5] = 200;
+        assert_eq!(decode(&strange), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! What has changed on a node since the last look.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use msccl_collective::Rank;
+
+use super::super::Board;
+use super::super::layout::{Field, Ring, Text};
+use super::news::News;
+
+/// Records of a rank and a kind that are told at one look, where nobody needs all.
+const FEW: u64 = 4;
+
+/// What was told of a node so far.
+pub(super) struct Reporter {
+    ranks: Vec<Told>,
+    request: u64,
+    teller: u64,
+}
+
+/// What was told of a rank: words by field, the numbers of its last records among them.
+struct Told {
+    rank: Rank,
+    words: [u64; Field::ALL.len()],
+}
+
+impl Reporter {
+    /// Nothing was told of `ranks`.
+    pub fn new(ranks: &[Rank]) -> Self {
+        let told = |rank: &Rank| Told { rank: *rank, words: [0; Field::ALL.len()] };
+        Self { ranks: ranks.iter().map(told).collect(), request: 0, teller: 0 }
+    }
+
+    /// All records that are still there count as not told.
+    pub fn repeat_records(&mut self) {
+        for told in &mut self.ranks {
+            *told.word(Field::Collectives) = 0;
+            *told.word(Field::Transfers) = 0;
+        }
+    }
+
+    /// What has changed on `board`, with all records if `all` or somebody compares arguments. Of the ranks in
+    /// `departed`, which post no more, it is said that this was all.
+    pub fn look(&mut self, board: &Board, departed: &BTreeSet<Rank>, all: bool) -> Vec<News> {
+        let mut news = Vec::new();
+        let compares = |told: &Told| board.word(Field::Compares.of(told.rank));
+        let compares = |told: &Told| compares(told).load(Ordering::Acquire) != 0;
+        let most = if all || self.ranks.iter().any(compares) { u64::MAX } else { FEW };
+        for told in &mut self.ranks {
+            told.look(board, most, &mut news);
+            if departed.contains(&told.rank) {
+                told.tell_word(Field::Ended, 1, &mut news);
+            }
+        }
+        for (value, told, item) in [
+            (board.request(), &mut self.request, News::Request as fn(u64) -> News),
+            (board.teller_word(), &mut self.teller, News::Teller),
+        ] {
+            if std::mem::replace(told, value) != value {
+                news.push(item(value));
+            }
+        }
+        news
+    }
+}
+
+impl Told {
+    fn look(&mut self, board: &Board, most: u64, news: &mut Vec<News>) {
+        let value = |field: Field| board.word(field.of(self.rank)).load(Ordering::Acquire);
+        let [state, answered] = [Field::State, Field::Answered].map(value);
+        let others = [Field::Issued, Field::Claim, Field::Agreeing].map(|of| (of, value(of)));
+        // A text or a record comes before the word that tells of it.
+        for ring in [Ring::Collectives, Ring::Transfers] {
+            self.look_at_records(board, ring, most, news);
+        }
+        self.look_at_text(board, Text::Reason, (Field::State, state), news);
+        self.look_at_text(board, Text::Answer, (Field::Answered, answered), news);
+        for (field, value) in others {
+            self.tell_word(field, value, news);
+        }
+    }
+
+    fn look_at_records(&mut self, board: &Board, ring: Ring, most: u64, news: &mut Vec<News>) {
+        let rank = self.rank;
+        let last = board.word(ring.count().of(rank)).load(Ordering::Acquire);
+        let kept = last.saturating_sub(most.min(ring.length()));
+        for number in kept.max(*self.word(ring.count())) + 1..=last {
+            if let Some(contents) = board.read_contents(rank, ring, number) {
+                news.push(News::Record { rank, ring, number, contents });
+            }
+        }
+        self.tell_word(ring.count(), last, news);
+    }
+
+    fn look_at_text(
+        &mut self,
+        board: &Board,
+        text: Text,
+        (field, value): (Field, u64),
+        news: &mut Vec<News>,
+    ) {
+        if *self.word(field) == value {
+            return;
+        }
+        // If its writer stopped in the middle, the next look finds it.
+        let Some(content) = board.read_text(self.rank, text) else { return };
+        news.push(News::Text { rank: self.rank, text, content });
+        self.tell_word(field, value, news);
+    }
+
+    fn tell_word(&mut self, field: Field, value: u64, news: &mut Vec<News>) {
+        if std::mem::replace(self.word(field), value) != value {
+            news.push(News::Word { rank: self.rank, field, value });
+        }
+    }
+
+    fn word(&mut self, field: Field) -> &mut u64 {
+        &mut self.words[field as usize]
+    }
+}

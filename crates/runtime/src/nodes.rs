@@ -1,0 +1,138 @@
+//! Which ranks live together.
+//!
+//! Ranks that can share memory, those of one host and one network namespace, form a *node*. Nodes are numbered
+//! by their lowest ranks, and the lowest rank of a node is its *leader*: it speaks for the node where one voice
+//! is enough. All ranks of a group find the same nodes.
+
+use std::fmt::Write;
+
+use msccl_collective::Rank;
+use msccl_fabric::{Group, Peer};
+use msccl_registry::Shape;
+
+use crate::board::Ranks;
+
+/// Nodes whose ranks a story spells out.
+const NODES_TOLD: usize = 8;
+
+/// The nodes of a communicator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Nodes {
+    /// The ranks of every node, ascending; at least one.
+    members: Vec<Vec<Rank>>,
+    /// The node of every rank.
+    of: Vec<usize>,
+}
+
+impl Nodes {
+    /// The nodes of `group`.
+    pub fn of(group: &Group) -> Self {
+        let mut firsts: Vec<&Peer> = Vec::new();
+        let node = |peer| {
+            let known = firsts.iter().position(|first| first.shares_descriptors(peer));
+            known.unwrap_or_else(|| {
+                firsts.push(peer);
+                firsts.len() - 1
+            })
+        };
+        Self::new(group.peers().map(node).collect())
+    }
+
+    /// Ranks that all live together.
+    #[cfg(test)]
+    pub fn one(ranks: u32) -> Self {
+        Self::new(vec![0; ranks as usize])
+    }
+
+    /// The nodes whose numbers `of` lists by rank.
+    fn new(of: Vec<usize>) -> Self {
+        let mut members = vec![Vec::new(); of.iter().max().map_or(0, |last| last + 1)];
+        for (rank, node) in of.iter().enumerate() {
+            members[*node].push(Rank::from(rank));
+        }
+        Self { members, of }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The ranks that live with `rank`, itself among them, ascending.
+    pub fn around(&self, rank: Rank) -> &[Rank] {
+        self.of.get(rank.index()).map_or(&[], |node| &self.members[*node])
+    }
+
+    /// Whether two ranks live together.
+    pub fn together(&self, one: Rank, other: Rank) -> bool {
+        self.around(one).contains(&other)
+    }
+
+    /// Who speaks for the node of `rank`.
+    pub fn leader(&self, rank: Rank) -> Rank {
+        self.around(rank).first().copied().unwrap_or(rank)
+    }
+
+    /// Who speaks for each node.
+    pub fn leaders(&self) -> impl Iterator<Item = Rank> {
+        self.members.iter().filter_map(|members| members.first().copied())
+    }
+
+    /// What the communicator looks like to an algorithm. Where nodes differ in size, or the ranks of a node do not
+    /// follow one another, every rank counts as a node of its own: that is true enough for all algorithms.
+    pub fn shape(&self) -> Shape {
+        let (ranks, nodes) = (self.of.len(), self.count().max(1));
+        let per_node = ranks / nodes;
+        let in_runs = self.of.iter().enumerate().all(|(rank, node)| *node == rank / per_node.max(1));
+        let regular = nodes * per_node == ranks && in_runs;
+        Shape { ranks: ranks as u32, per_node: if regular { per_node as u32 } else { 1 } }
+    }
+
+    /// Which rank lives where, such as `2 nodes: r0-r3 on node7, r4-r7 on node8`.
+    pub fn story(&self, group: &Group) -> String {
+        let mut story = format!("{} nodes: ", self.count());
+        for (number, members) in self.members.iter().take(NODES_TOLD).enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            let name = members.first().and_then(|rank| group.peer(*rank));
+            let name = name.map_or("", |peer| peer.host_name.as_str());
+            let ranks = members.iter().copied().collect();
+            let _ = write!(story, "{comma}{} on {name}", Ranks(&ranks));
+        }
+        if self.count() > NODES_TOLD {
+            let _ = write!(story, " and {} more", self.count() - NODES_TOLD);
+        }
+        story
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(of: &[usize], per_node: u32) {
+        let nodes = Nodes::new(of.to_vec());
+        assert_eq!(nodes.shape(), Shape { ranks: of.len() as u32, per_node }, "{of:?}");
+    }
+
+    #[test]
+    fn shapes_are_those_of_equal_runs() {
+        check(&[0], 1);
+        check(&[0, 0, 0], 3);
+        check(&[0, 0, 1, 1, 2, 2], 2);
+        check(&[0, 1, 2, 3], 1);
+        // Uneven, and scattered.
+        check(&[0, 0, 1], 1);
+        check(&[0, 1, 0, 1], 1);
+        check(&[0, 0, 1, 2, 2, 1], 1);
+    }
+
+    #[test]
+    fn the_lowest_rank_of_a_node_leads_it() {
+        let nodes = Nodes::new(vec![0, 1, 0, 1, 2]);
+        assert_eq!(nodes.leaders().collect::<Vec<_>>(), [Rank(0), Rank(1), Rank(4)]);
+        assert_eq!(nodes.leader(Rank(3)), Rank(1));
+        assert_eq!(nodes.around(Rank(2)), [Rank(0), Rank(2)]);
+        assert!(nodes.together(Rank(1), Rank(3)) && !nodes.together(Rank(0), Rank(1)));
+    }
+}
