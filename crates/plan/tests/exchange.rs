@@ -106,7 +106,9 @@ fn check_ends(ranks: u32, blocks: u32, calls: &[(u32, u32, u64)]) {
         }
     }
     assert!(runners.iter().all(|runner| runner.at == runner.launches.len()), "{calls:?}");
-    let parts = |call: &(u32, u32, u64)| shape(0, ranks, blocks).carriage(Rank(call.1), call.2).parts as usize;
+    let parts = |call: &(u32, u32, u64)| {
+        shape(0, ranks, blocks).carriage(Rank(call.1), call.2).parts as usize
+    };
     assert_eq!(moved.len(), calls.iter().map(parts).sum::<usize>());
 }
 

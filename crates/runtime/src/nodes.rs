@@ -83,7 +83,8 @@ impl Nodes {
     pub fn shape(&self) -> Shape {
         let (ranks, nodes) = (self.of.len(), self.count().max(1));
         let per_node = ranks / nodes;
-        let in_runs = self.of.iter().enumerate().all(|(rank, node)| *node == rank / per_node.max(1));
+        let in_runs =
+            self.of.iter().enumerate().all(|(rank, node)| *node == rank / per_node.max(1));
         let regular = nodes * per_node == ranks && in_runs;
         Shape { ranks: ranks as u32, per_node: if regular { per_node as u32 } else { 1 } }
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
+use msccl_proxy::{Config, Proxy};
 use msccl_registry::{File, Registry, Shape, Wanted};
 
 use super::Communicator;
@@ -173,6 +174,7 @@ impl Communicator {
     /// The communicator of a group whose ranks all are here.
     fn over(group: Group, settings: &Settings, started: Instant) -> Result<Self, Error> {
         let (rank, ranks) = (group.rank(), group.ranks());
+        let group = Arc::new(group);
         let nodes = Arc::new(Nodes::of(&group));
         let registry = registry(nodes.shape(), &settings.files);
         // Ranks compile and prove in their own time; from here on they go together.
@@ -184,8 +186,15 @@ impl Communicator {
                 (Arc::new(rank), Machine::Host)
             }
             PlaceOfRank::Gpu(context) => {
-                refuse_far_gpus(&group, board.nodes())?;
-                let rank = cuda::Rank::join(&group, context, settings.peer_memory)?;
+                let proxy = match board.nodes().count() {
+                    0 | 1 => None,
+                    _ => {
+                        let (config, abort) = (Config::default(), settings.fabric.abort.clone());
+                        Some(Arc::new(Proxy::start(group.clone(), config, abort)?))
+                    }
+                };
+                let (nodes, peer_memory) = (board.nodes(), settings.peer_memory);
+                let rank = cuda::Rank::join(&group, nodes, context, peer_memory, proxy)?;
                 (Arc::new(rank), Machine::Gpus)
             }
         };
@@ -201,7 +210,7 @@ impl Communicator {
         let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
         let selector = Selector::new(registry, rank, capacity, machine, wish, tuning);
         let place = engine.story();
-        let (group, failure) = (Arc::new(group), Arc::default());
+        let failure = Arc::default();
         let watched = Watched {
             group: group.clone(),
             board: board.clone(),
@@ -240,18 +249,6 @@ fn warm(registry: Registry) -> Registry {
 
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
-
-/// Links of GPUs do not leave their host. The answer is the same on every rank.
-fn refuse_far_gpus(group: &Group, nodes: &Nodes) -> Result<(), Error> {
-    if nodes.count() < 2 {
-        return Ok(());
-    }
-    Err(Error::invalid_usage(format!(
-        "ranks on GPUs must live on one host, in one network namespace; these live on {}; run ranks on \
-         the host (MSCCL_DEVICE=host), or let the containers of a host share its network",
-        nodes.story(group)
-    )))
-}
 
 /// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
 /// a call.

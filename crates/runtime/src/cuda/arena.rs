@@ -179,9 +179,10 @@ impl View {
         if !self.layout.is_near(peer) {
             // Only messages that are announced by counts can be carried on.
             return match protocol {
-                Protocol::Simple => {
-                    WireEnd { far: self.remote + self.layout.entry(protocol, end), ..WireEnd::default() }
-                }
+                Protocol::Simple => WireEnd {
+                    far: self.remote + self.layout.entry(protocol, end),
+                    ..WireEnd::default()
+                },
                 Protocol::Ll | Protocol::Ll128 => WireEnd::default(),
             };
         }
@@ -217,7 +218,8 @@ mod tests {
         let layout = Layout::new(&(0..ranks).map(near).collect::<Vec<_>>(), capacity);
         let arenas: Vec<_> =
             (0..u64::from(ranks)).map(|rank| DevicePtr((rank + 1) << 40)).collect();
-        let view = |me| View { layout: layout.clone(), me, arenas: arenas.clone(), remote: 1 << 50 };
+        let view =
+            |me| View { layout: layout.clone(), me, arenas: arenas.clone(), remote: 1 << 50 };
         let mut pieces = BTreeMap::new();
         for protocol in Protocol::ALL {
             let shape = capacity.wires(protocol);

@@ -158,17 +158,17 @@ impl Common {
             WireShape { wires, depth, slot_bytes }
         };
         let ll128 = match place {
-            Place::Device => shape(20, 32, target.ll128.depth, 32 << 10),
-            // Lines may tear on the way to host memory.
-            Place::Host => WireShape::default(),
+            Place::Device if !self.nodes => shape(20, 32, target.ll128.depth, 32 << 10),
+            // Lines may tear on the way to host memory, and no packets leave a node.
+            Place::Device | Place::Host => WireShape::default(),
         };
-        let (wires, largest) = match self.nodes {
-            false => (64, 128 << 10),
-            true => (REMOTE_WIRES, REMOTE_SLOT_BYTES),
+        let (simple, ll, largest) = match self.nodes {
+            false => (64, 32, 128 << 10),
+            true => (REMOTE_WIRES, 0, REMOTE_SLOT_BYTES),
         };
         Capacity {
-            simple: shape(65, wires + TRANSFER_WIRES, target.simple.depth, largest),
-            ll: shape(15, 32 + TRANSFER_WIRES, target.ll.depth, 16 << 10),
+            simple: shape(65, simple + TRANSFER_WIRES, target.simple.depth, largest),
+            ll: shape(15, ll + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
             threads: self.threads,

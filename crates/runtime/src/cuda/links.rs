@@ -128,7 +128,7 @@ impl Links {
         let told = Protocol::ALL.iter().try_for_each(|&protocol| {
             let table: Vec<_> =
                 view.initial_table(protocol).into_iter().flat_map(end_bytes).collect();
-            own.map_or(Ok(()), |arena| arena.write(layout.table(protocol), &table))
+            own.map_or(Ok(()), |arena| arena.write(view.layout.table(protocol), &table))
         });
         // Nobody writes into a table before its owner has.
         agree(group, told)?;

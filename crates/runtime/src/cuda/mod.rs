@@ -37,6 +37,7 @@ use msccl_proxy::Proxy;
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::Error;
+use crate::nodes::Nodes;
 use arena::Layout;
 use bind::{Bindings, Bound};
 use capacity::Common;
@@ -92,18 +93,20 @@ struct State {
 
 impl Rank {
     /// This rank of `group` on the GPU of `context`. Every rank calls it, with a proxy if there are several
-    /// nodes; `near` says who is on this one.
+    /// nodes.
     pub fn join(
         group: &Group,
+        nodes: &Nodes,
         context: &Context,
         peer_memory: bool,
-        near: &[bool],
         proxy: Option<Arc<Proxy>>,
     ) -> Result<Self, Error> {
         let kernels = links::agree(group, Kernels::of(context))?;
-        let on_node = near.iter().filter(|&&near| near).count() as u32;
-        let common = Common::find(group, context, &kernels, on_node)?;
-        let maker = Maker { group, context, common: &common, near, proxy };
+        let me = group.rank();
+        let common = Common::find(group, context, &kernels, nodes.around(me).len() as u32)?;
+        let near = (0..group.ranks()).map(|rank| nodes.together(me, MemberRank(rank)));
+        let near: Vec<_> = near.collect();
+        let maker = Maker { group, context, common: &common, near: &near, proxy };
         let Wires { place, capacity, links, remote } = maker.make(peer_memory)?;
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
@@ -210,9 +213,9 @@ impl Maker<'_> {
         let Self { group, context, common, near, proxy } = self;
         let all = common.wires(place);
         let layout = Layout::new(near, all);
-        let remote = proxy.as_ref().map(|proxy| {
-            Remote::new(context, proxy.clone(), layout.clone(), group.rank())
-        });
+        let remote = proxy
+            .as_ref()
+            .map(|proxy| Remote::new(context, proxy.clone(), layout.clone(), group.rank()));
         let remote = links::agree(group, remote.transpose())?;
         let table = remote.as_ref().map_or(0, Remote::table);
         let links = Links::make(group, context, layout, table, place)?;

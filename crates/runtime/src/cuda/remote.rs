@@ -91,7 +91,10 @@ impl Remote {
         let port = |way, wire| self.port(region, End { owner: self.me, way, peer, wire });
         Ports {
             memory: region.clone(),
-            outlets: wires.clone().map(|wire| port(Direction::Out, wire) as Box<dyn Outlet>).collect(),
+            outlets: wires
+                .clone()
+                .map(|wire| port(Direction::Out, wire) as Box<dyn Outlet>)
+                .collect(),
             inlets: wires.map(|wire| port(Direction::In, wire) as Box<dyn Inlet>).collect(),
         }
     }

@@ -86,7 +86,8 @@ impl Candidate<'_> {
         let program = self.prepared.plan.program();
         let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
         let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
-        let threads = if wish.threads.is_some() { threads } else { self.fitting(protocol, threads) };
+        let threads =
+            if wish.threads.is_some() { threads } else { self.fitting(protocol, threads) };
         let wished = wish.instances.unwrap_or(way.instances);
         let instances = self.instances(protocol, wished, threads)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);

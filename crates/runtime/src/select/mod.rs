@@ -253,7 +253,11 @@ mod tests {
         let (wanted, data_type) = (Wanted::AllToAll, DataType::F32);
         let request = Request { wanted, in_place: false, data_type, reduction: None, count: 1000 };
         let (decision, _) = selector.choose(&request).unwrap();
-        assert!(decision.threads < 512 && decision.threads * 15 <= 8 * 512, "{} threads", decision.threads);
+        assert!(
+            decision.threads < 512 && decision.threads * 15 <= 8 * 512,
+            "{} threads",
+            decision.threads
+        );
     }
 
     #[test]

@@ -59,7 +59,8 @@ impl Peers {
             group.departed().into_iter().map(|of| (of.rank, of)).collect();
         for rank in board.ranks().filter(|rank| *rank != board.me()) {
             let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) else { continue };
-            let known = self.troubles.entry(rank).or_insert_with(|| (trouble.clone(), Instant::now()));
+            let known =
+                self.troubles.entry(rank).or_insert_with(|| (trouble.clone(), Instant::now()));
             if known.0 == Trouble::Left {
                 known.0 = trouble;
             }

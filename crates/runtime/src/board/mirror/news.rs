@@ -125,10 +125,17 @@ mod tests {
     fn some() -> Vec<News> {
         let rank = Rank(7);
         let words = Field::ALL.map(|field| News::Word { rank, field, value: 1 << 40 });
-        let records = [Ring::Collectives, Ring::Transfers]
-            .map(|ring| News::Record { rank, ring, number: 9, contents: [1, 2, 3, u64::MAX] });
-        let texts = [Text::Reason, Text::Answer]
-            .map(|text| News::Text { rank, text, content: "müde".to_owned() });
+        let records = [Ring::Collectives, Ring::Transfers].map(|ring| News::Record {
+            rank,
+            ring,
+            number: 9,
+            contents: [1, 2, 3, u64::MAX],
+        });
+        let texts = [Text::Reason, Text::Answer].map(|text| News::Text {
+            rank,
+            text,
+            content: "müde".to_owned(),
+        });
         let head = [News::Request(3), News::Teller(4)];
         head.into_iter().chain(words).chain(records).chain(texts).collect()
     }

@@ -17,17 +17,21 @@ struct Place {
 }
 
 fn places<T: Send>(ranks: u32, compares: bool, live: impl Fn(&mut Place) -> T + Sync) -> Vec<T> {
-    run_on(ranks, |rank| Some(format!("node{}", rank / 2)), |group| {
-        let group = Arc::new(group);
-        let nodes = Arc::new(Nodes::of(&group));
-        let board = Arc::new(Board::join(&group, nodes, compares).unwrap());
-        let mirror = Mirror::start(&group, &board).unwrap();
-        assert_eq!(mirror.is_some(), board.me().0 % 2 == 0);
-        let mut place = Place { group, board, mirror };
-        let result = live(&mut place);
-        place.group.barrier().unwrap();
-        result
-    })
+    run_on(
+        ranks,
+        |rank| Some(format!("node{}", rank / 2)),
+        |group| {
+            let group = Arc::new(group);
+            let nodes = Arc::new(Nodes::of(&group));
+            let board = Arc::new(Board::join(&group, nodes, compares).unwrap());
+            let mirror = Mirror::start(&group, &board).unwrap();
+            assert_eq!(mirror.is_some(), board.me().0 % 2 == 0);
+            let mut place = Place { group, board, mirror };
+            let result = live(&mut place);
+            place.group.barrier().unwrap();
+            result
+        },
+    )
 }
 
 #[track_caller]

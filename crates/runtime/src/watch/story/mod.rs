@@ -117,7 +117,8 @@ impl Sight {
     /// What has befallen it as seen by someone who waits for it in call `number`, or in a
     /// point-to-point call.
     fn predicament(&self, number: Option<u64>) -> Predicament<'_> {
-        let Self { process, state, reason, departed, cut_off, answer, collectives, last, current } = self;
+        let Self { process, state, reason, departed, cut_off, answer, collectives, last, current } =
+            self;
         let last = last.as_ref();
         let answer = match (state, departed, answer) {
             (State::Aborted | State::Failed, ..) => return Predicament::Ended(*state, reason),
