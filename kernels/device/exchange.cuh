@@ -124,7 +124,7 @@ __device__ inline bool stream(Lane& lane, const Pipe& pipe, u64 local, u64 bytes
             lane.link = &pipe.link;
             lane.taken = message.message;
         } else if (threadIdx.x == blockDim.x - 1) {
-            end_send(pipe.link, pipe.shape, message.message, message.limit);
+            end_send(pipe.link, pipe.shape, message.message, message.address + message.limit);
         }
     }
     return true;

@@ -123,12 +123,14 @@ __device__ inline void end_receive(const Link& link, u64 message) {
     ptx::st_relaxed_sys_u64(link.far, message);
 }
 
-// Sender under protocol Simple, after a barrier: `message`, of `bytes` bytes, has been written by the
-// whole thread block. A proxy must know how long it is; other receivers do.
-__device__ inline void end_send(const Link& link, LinkShape shape, u64 message, u32 bytes) {
+// Sender under protocol Simple, after a barrier: `message`, which ends at address `end`, has been written
+// by the whole thread block. A proxy must know how long it is; other receivers do. The link may have
+// taken up its next message already.
+__device__ inline void end_send(const Link& link, LinkShape shape, u64 message, u64 end) {
     u64 far = link.far & ~1ull;
     if (link.far & 1) {
-        ptx::st_relaxed_sys_u64(far + 8 + 8 * ((message - 1) & (shape.depth - 1)), bytes);
+        u64 place = (message - 1) & (shape.depth - 1);
+        ptx::st_relaxed_sys_u64(far + 8 + 8 * place, end - (link.slots + place * shape.slot_bytes));
     }
     ptx::st_release_sys_u64(far, message);
 }

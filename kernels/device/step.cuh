@@ -206,9 +206,7 @@ __device__ inline void publish(const Context& context, const Step& step, u32 las
     for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.destinations(); at += blockDim.x) {
         const Operand& to = context.last_set()[step.sources() + at];
         if (!to.is_link()) continue;
-        const Link& link = context.shared.links[to.link];
-        u32 bytes = u32(to.address - link.address) + last;
-        end_send(link, context.wires(), to.message, bytes);
+        end_send(context.shared.links[to.link], context.wires(), to.message, to.address + last);
     }
 }
 
