@@ -127,6 +127,7 @@ const DOORS: &[&str] = &[
     "crates/bench/src/worker/library.rs",
     "crates/fabric/src/ring/slot.rs",
     "crates/fabric/src/shared/mapping.rs",
+    "crates/proxy/src/tcp/region.rs",
     "crates/gpu-tests/src/sections/graphs.rs",
     "crates/nccl/src/abi/pointer.rs",
     "crates/nccl/src/log/clock.rs",

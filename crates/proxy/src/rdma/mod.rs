@@ -5,3 +5,16 @@
 //! device, everything else works.
 
 pub mod abi;
+
+use crate::rail::Rail;
+
+/// One end of a rail that waits for the peer's address.
+pub(crate) struct Half {
+    nothing: std::convert::Infallible,
+}
+
+impl Half {
+    pub(crate) fn connect(self, _address: &[u8], _device: &str) -> Result<Box<dyn Rail>, String> {
+        match self.nothing {}
+    }
+}
