@@ -4,6 +4,7 @@ use std::fmt;
 
 use msccl_fabric as fabric;
 use msccl_gpu as gpu;
+use msccl_proxy as proxy;
 
 /// A failure. Its text says what was expected, what was found, where, and what to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,15 +74,26 @@ impl std::error::Error for Error {}
 
 impl From<fabric::Error> for Error {
     fn from(error: fabric::Error) -> Self {
-        let kind = match error.kind() {
+        Self::new(error.kind().into(), error.to_string())
+    }
+}
+
+impl From<proxy::Error> for Error {
+    fn from(error: proxy::Error) -> Self {
+        Self::new(error.kind().into(), error.to_string())
+    }
+}
+
+impl From<fabric::ErrorKind> for ErrorKind {
+    fn from(kind: fabric::ErrorKind) -> Self {
+        match kind {
             fabric::ErrorKind::Aborted => ErrorKind::Aborted,
             fabric::ErrorKind::TimedOut => ErrorKind::TimedOut,
             fabric::ErrorKind::RankLost => ErrorKind::Remote,
             fabric::ErrorKind::Mismatch => ErrorKind::InvalidUsage,
             fabric::ErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
             fabric::ErrorKind::Network | fabric::ErrorKind::System => ErrorKind::System,
-        };
-        Self::new(kind, error.to_string())
+        }
     }
 }
 

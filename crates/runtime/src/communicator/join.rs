@@ -174,13 +174,19 @@ impl Communicator {
     fn over(group: Group, settings: &Settings, started: Instant) -> Result<Self, Error> {
         let (rank, ranks) = (group.rank(), group.ranks());
         let nodes = Arc::new(Nodes::of(&group));
+        let group = Arc::new(group);
         let registry = registry(nodes.shape(), &settings.files);
         // Ranks compile and prove in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
         let board = Arc::new(Board::join(&group, nodes, settings.check)?);
         let (engine, machine): (Arc<dyn Engine>, _) = match &settings.place {
             PlaceOfRank::Host => {
-                let rank = cpu::Rank::join(&group, board.nodes(), &settings.fabric.abort)?;
+                let rank = cpu::Rank::join(
+                    &group,
+                    board.nodes(),
+                    &settings.proxy,
+                    &settings.fabric.abort,
+                )?;
                 (Arc::new(rank), Machine::Host)
             }
             PlaceOfRank::Gpu(context) => {
@@ -201,7 +207,10 @@ impl Communicator {
         let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
         let selector = Selector::new(registry, rank, capacity, machine, wish, tuning);
         let place = engine.story();
-        let (group, failure) = (Arc::new(group), Arc::default());
+        if board.nodes().count() > 1 {
+            settings.log.event(&Event::Nodes(board.nodes().story(&group)));
+        }
+        let failure = Arc::default();
         let watched = Watched {
             group: group.clone(),
             board: board.clone(),
