@@ -37,7 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("bench", &["collective", "fabric", "gpu", "runtime"]),
     ("environment", &["registry", "runtime"]),
-    ("nccl", &["collective", "environment", "fabric", "gpu", "runtime"]),
+    ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 
 /// The rooms that meet the world: they may read the environment, print, open files and exit.

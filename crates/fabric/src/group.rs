@@ -137,20 +137,6 @@ impl Group {
         found?.ok_or_else(|| self.board.departed(from))
     }
 
-    /// The next message of `peer` with `tag`, if it has come. Never waits; an error says that none will come,
-    /// because the peer has departed.
-    pub fn try_receive(&self, peer: Rank, tag: u64) -> Result<Option<Vec<u8>>, Error> {
-        let from = self.member(peer)?;
-        let address = self.address(from, Subject::Message, tag);
-        let mut state = self.board.state();
-        if let Some(bytes) = state.take(&address) {
-            return Ok(Some(bytes));
-        }
-        let gone = state.is_gone(self.id, from.world);
-        drop(state);
-        if gone { Err(self.board.departed(from)) } else { Ok(None) }
-    }
-
     /// The next message with `tag` of any of `peers`; `None` if there is none within `timeout`. Neither the
     /// group's abort nor the end of a peer ends the wait: what it sent before can still be taken.
     pub fn receive_any(
@@ -168,6 +154,20 @@ impl Group {
             })
         });
         found.ok()
+    }
+
+    /// The next message of `peer` with `tag`, if it has come. Never waits; an error says that none will come,
+    /// because the peer has departed.
+    pub fn try_receive(&self, peer: Rank, tag: u64) -> Result<Option<Vec<u8>>, Error> {
+        let from = self.member(peer)?;
+        let address = self.address(from, Subject::Message, tag);
+        let mut state = self.board.state();
+        if let Some(bytes) = state.take(&address) {
+            return Ok(Some(bytes));
+        }
+        let gone = state.is_gone(self.id, from.world);
+        drop(state);
+        if gone { Err(self.board.departed(from)) } else { Ok(None) }
     }
 
     /// Sends a duplicate of `descriptor` to `peer`, which must share this rank's descriptors

@@ -116,8 +116,11 @@ pub(crate) fn here(
     host: Option<&str>,
     description: &[u8],
 ) -> Result<Peer, Error> {
-    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let host = host.map_or_else(|| format!("{}/{host_name}", boot_id()), str::to_owned);
+    let system_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let (host, host_name) = match host {
+        Some(host) => (host.to_owned(), host.to_owned()),
+        None => (format!("{}/{system_name}", boot_id()), system_name),
+    };
     Ok(Peer {
         rank,
         host: HostId(host),
@@ -196,5 +199,6 @@ mod tests {
         assert!(!peer(Some("a")).same_host(&peer(Some("b"))));
         assert!(!peer(Some("a")).shares_descriptors(&peer(None)));
         assert!(peer(Some("a")).same_process(&peer(Some("a"))));
+        assert_eq!(peer(Some("a")).host_name, "a");
     }
 }

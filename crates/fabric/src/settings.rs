@@ -17,7 +17,7 @@ pub struct Settings {
     /// Where the root listens, if the user fixed it; the id then needs no transport (all ranks
     /// make it from the same address), and rank 0 opens the listener.
     pub root: Option<SocketAddr>,
-    /// Replaces the identity that is found for this host; hosts with equal names are one host.
+    /// Replaces the identity and the name that are found for this host; hosts with equal names are one host.
     pub host: Option<String>,
     /// How long a rank tries to reach the root or a peer that refuses connections.
     pub connect_timeout: Duration,

@@ -37,6 +37,7 @@ mod last_error;
 mod log;
 mod making;
 mod memory;
+mod network;
 mod place;
 mod requests;
 mod session;

@@ -1,11 +1,12 @@
 //! Everything that the environment asks of a communicator: what all doors read, and what this one does.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
-use msccl_fabric::{self as fabric, Choice, Family, Filter};
+use msccl_fabric as fabric;
 use msccl_runtime::Settings;
+
+use crate::network::Network;
 
 /// What the environment asks for.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -22,16 +23,13 @@ pub struct Requests {
     join_timeout: Option<Duration>,
     check: bool,
     peer_memory: bool,
-    interface: Choice,
-    root: Option<SocketAddr>,
+    network: Network,
 }
 
 impl Requests {
     /// What `lookup` asks for, and what in it makes no sense.
     pub fn read(lookup: Lookup<'_>) -> (Self, Vec<Complaint>) {
         let mut reader = Reader::new(lookup);
-        let interface = interface(&mut reader);
-        let family = interface.family;
         let requests = Self {
             preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
@@ -41,8 +39,7 @@ impl Requests {
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
-            interface,
-            root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
+            network: Network::read(&mut reader),
         };
         (requests, reader.complaints())
     }
@@ -52,13 +49,12 @@ impl Requests {
     pub fn settings(&self) -> Settings {
         let forever = Duration::from_secs(u64::from(u32::MAX));
         Settings {
-            fabric: fabric::Settings {
-                interface: self.interface.clone(),
-                root: self.root,
+            fabric: self.network.fabric(fabric::Settings {
                 join_timeout: self.join_timeout.unwrap_or(forever),
                 operation_timeout: self.timeout,
                 ..fabric::Settings::default()
-            },
+            }),
+            proxy: self.network.proxy(),
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,
@@ -74,18 +70,6 @@ fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
     let asked = reader.seconds(&variable::JOIN_TIMEOUT_S);
     let limit = asked.unwrap_or(fabric::Settings::default().join_timeout);
     (!limit.is_zero()).then_some(limit)
-}
-
-fn interface(reader: &mut Reader<'_>) -> Choice {
-    let family = |text: &str| match text {
-        "AF_INET" => Some(Family::V4),
-        "AF_INET6" => Some(Family::V6),
-        _ => None,
-    };
-    Choice {
-        filter: reader.parse(&variable::SOCKET_IFNAME, Filter::parse),
-        family: reader.parse(&variable::SOCKET_FAMILY, family),
-    }
 }
 
 #[cfg(test)]
@@ -128,9 +112,9 @@ mod tests {
             ("NCCL_P2P_DISABLE", "1"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
-            ("NCCL_SOCKET_IFNAME", "^docker"),
-            ("NCCL_SOCKET_FAMILY", "AF_INET"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
+            ("NCCL_HOSTID", "here"),
+            ("NCCL_NET", "Socket"),
         ]);
         assert_eq!(complaints, [""; 0]);
         let settings = requests.settings();
@@ -144,8 +128,9 @@ mod tests {
         let wish = settings.wish;
         assert_eq!(wish.algorithm.as_deref(), Some("ring"));
         assert_eq!((wish.protocol, wish.instances), (Some(Protocol::Ll128), Some(4)));
-        assert_eq!(settings.fabric.interface.family, Some(Family::V4));
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());
+        assert_eq!(settings.fabric.host.as_deref(), Some("here"));
+        assert!(!settings.proxy.rdma.enabled);
     }
 
     #[test]

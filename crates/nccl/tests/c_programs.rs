@@ -135,6 +135,58 @@ fn ranks_that_meet_at_a_fixed_address() {
     run("processes", &["3", "1"], &[("NCCL_COMM_ID", &free.to_string())]);
 }
 
+/// Hosts that are processes of this one, which NCCL_HOSTID keeps apart: two of two, four of one, three and one.
+#[test]
+fn ranks_on_several_hosts() {
+    let log = [("PER_HOST", "2"), ("NCCL_DEBUG", "INFO")];
+    run("processes", &["4", "1"], &[("PER_HOST", "2")]);
+    run("processes", &["4", "1"], &[("PER_HOST", "1")]);
+    run("processes", &["4", "1"], &[("PER_HOST", "3")]);
+    let Some(log) = run("processes", &["4", "2"], &log) else { return };
+    for line in [
+        "2 nodes: r0, r1 on host0, r2, r3 on host1",
+        "is ready on host threads of 2 nodes (",
+        "NCCL INFO links to r2 go over ",
+    ] {
+        assert!(log.contains(line), "no line has {line:?}:\n{log}");
+    }
+}
+
+#[test]
+fn ranks_on_several_hosts_that_compare_their_arguments() {
+    run("processes", &["4", "1"], &[("PER_HOST", "2"), ("MSCCL_CHECK", "1")]);
+}
+
+#[test]
+fn communicators_from_communicators_across_hosts() {
+    run("hosts", &["4", "2"], &[("PER_HOST", "2")]);
+    run("hosts", &["5", "3"], &[("PER_HOST", "3")]);
+    run("hosts", &["8", "1"], &[("PER_HOST", "1")]);
+}
+
+/// Rank 1 shares its host with rank 0, whose other peer is elsewhere; or every rank has a host of its own, and
+/// so a mirror that dies with it.
+#[test]
+fn faults_across_hosts() {
+    for per_host in ["1", "2"] {
+        let hosts = ("PER_HOST", per_host);
+        let warn = ("NCCL_DEBUG", "WARN");
+        run("faults", &["killed"], &[hosts]);
+        run("faults", &["aborted"], &[hosts]);
+        let Some(log) = run("faults", &["absent"], &[hosts, warn, ("MSCCL_TIMEOUT_S", "1")]) else {
+            return;
+        };
+        assert!(log.contains("r1 has not entered this collective"), "{log}");
+        let Some(log) = run("faults", &["mismatched"], &[hosts, warn, ("MSCCL_CHECK", "1")]) else {
+            return;
+        };
+        let differs = "r0, r2: allreduce of 10 i32 sum; r1: allreduce of 11 i32 sum";
+        assert!(log.contains(differs), "{log}");
+        let Some(log) = run("faults", &["signalled"], &[hosts, warn]) else { return };
+        assert!(log.contains("r0: in call 2, allreduce of 10 i32 sum"), "{log}");
+    }
+}
+
 #[test]
 fn ranks_in_groups() {
     run("groups", &[], &[]);

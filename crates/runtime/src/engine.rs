@@ -146,6 +146,11 @@ pub(crate) trait Engine: Send + Sync {
     /// Whether the call of that number, and all before it, have been executed; never waits.
     fn has_finished(&self, call: u64) -> bool;
 
+    /// What has gone wrong that no call may tell of in time, such as links to another host. Never waits.
+    fn failure(&self) -> Option<Error> {
+        None
+    }
+
     /// Makes everything under way give up. Never waits.
     fn abort(&self);
 

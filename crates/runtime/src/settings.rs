@@ -7,6 +7,7 @@ use std::time::Duration;
 use msccl_collective::{Protocol, Rank};
 use msccl_fabric as fabric;
 use msccl_gpu as gpu;
+use msccl_proxy as proxy;
 use msccl_registry::File;
 
 use crate::select::Tuning;
@@ -16,6 +17,8 @@ use crate::select::Tuning;
 pub struct Settings {
     /// How ranks find one another; its log hears the fabric.
     pub fabric: fabric::Settings,
+    /// How links reach ranks on other hosts; its log hears the proxy.
+    pub proxy: proxy::Config,
     /// Where this rank runs.
     pub place: PlaceOfRank,
     /// Algorithms to load, the same on all ranks.
@@ -64,6 +67,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             fabric: fabric::Settings::default(),
+            proxy: proxy::Config::default(),
             place: PlaceOfRank::Host,
             files: Vec::new(),
             timeout: None,
@@ -81,6 +85,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("place", &self.place)
+            .field("proxy", &self.proxy)
             .field("files", &self.files.len())
             .field("timeout", &self.timeout)
             .field("check", &self.check)
@@ -116,6 +121,8 @@ pub enum Event {
         /// Since the call.
         took: Duration,
     },
+    /// Which ranks live on which of several nodes, for people.
+    Nodes(String),
     /// A file serves from now on.
     Loaded(String),
     /// A file is not used.
@@ -146,6 +153,7 @@ impl Event {
         match self {
             Event::Refused(_) | Event::Story(_) | Event::Failed(_) => true,
             Event::Ready { .. }
+            | Event::Nodes(_)
             | Event::Loaded(_)
             | Event::Serves { .. }
             | Event::PassedOver { .. } => false,
@@ -159,7 +167,8 @@ impl fmt::Display for Event {
             Event::Ready { rank, ranks, place, took } => {
                 write!(f, "{rank} of {ranks} is ready on {place} after {} ms", took.as_millis())
             }
-            Event::Loaded(text)
+            Event::Nodes(text)
+            | Event::Loaded(text)
             | Event::Refused(text)
             | Event::Story(text)
             | Event::Failed(text) => f.write_str(text),

@@ -1,152 +1,26 @@
-//! Communicators on the host: ranks are threads of this process that join over the loopback.
+//! Communicators on one host.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod world;
 
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
-use msccl_fabric::{Abort, UniqueId};
+use msccl_collective::{DataType, Rank, Reduction};
+use msccl_fabric::UniqueId;
 use msccl_registry::File;
 use msccl_runtime::{
-    Batch, Call, Combine, Communicator, Error, ErrorKind, Event, Log, Operation, Scalar, Settings,
-    Tuning, Wish, reference, submit,
+    Batch, Combine, Communicator, Error, ErrorKind, Event, Log, Operation, Scalar, Settings, Tuning,
+    Wish, submit,
 };
 
-/// Runs `act` on every rank of a new communicator, in threads; what each returns.
-fn world<T: Send>(
-    ranks: u32,
-    settings: &Settings,
-    act: impl Fn(Communicator) -> T + Sync,
-) -> Vec<T> {
-    let id = UniqueId::create(&settings.fabric).unwrap();
-    thread::scope(|scope| {
-        let start = |rank: u32| {
-            let (id, act) = (&id, &act);
-            let mut settings = settings.clone();
-            settings.fabric.abort = Abort::new();
-            scope.spawn(move || {
-                let ids = std::slice::from_ref(id);
-                act(Communicator::join(ids, Rank(rank), ranks, &settings).unwrap())
-            })
-        };
-        let threads: Vec<_> = (0..ranks).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
+use world::{all_reduce, call, check_on, run, sum, world};
 
-fn sum() -> Combine {
-    Combine::Plain(Reduction::Sum)
-}
-
-/// A call over host memory.
-fn call(
-    operation: Operation,
-    data_type: DataType,
-    count: usize,
-    send: *const u8,
-    receive: *mut u8,
-) -> Call {
-    let (send, receive) = (send.expose_provenance() as u64, receive.expose_provenance() as u64);
-    Call { operation, data_type, count: count as u64, send, receive, stream: 0 }
-}
-
-fn run(communicator: &Communicator, calls: &[Call]) -> Result<(), Error> {
-    submit(&[Batch { communicator: communicator.clone(), calls: calls.to_vec() }])
-}
-
-/// Sums `count` numbers over all ranks: each contributes its rank, plus one.
-fn all_reduce(communicator: &Communicator, count: usize) -> Result<Vec<i32>, Error> {
-    let input = vec![communicator.rank().0 as i32 + 1; count];
-    let mut output = vec![0; count];
-    let (send, receive) = (input.as_ptr().cast(), output.as_mut_ptr().cast());
-    let operation = Operation::AllReduce(sum());
-    run(communicator, &[call(operation, DataType::I32, count, send, receive)])?;
-    Ok(output)
-}
-
-/// The operation for `kind`, and the reduction it stands for.
-fn operation(kind: &Kind, reduction: Reduction) -> Operation {
-    let combine = Combine::Plain(reduction);
-    match *kind {
-        Kind::AllReduce => Operation::AllReduce(combine),
-        Kind::AllGather => Operation::AllGather,
-        Kind::ReduceScatter => Operation::ReduceScatter(combine),
-        Kind::AllToAll => Operation::AllToAll,
-        Kind::Broadcast { root } => Operation::Broadcast(root),
-        Kind::Reduce { root } => Operation::Reduce(root, combine),
-        Kind::Gather { root } => Operation::Gather(root),
-        Kind::Scatter { root } => Operation::Scatter(root),
-        Kind::Custom(_) => unreachable!("no custom collective in this test"),
-    }
-}
-
-fn kinds(ranks: u32) -> Vec<Kind> {
-    let root = Rank(ranks - 1);
-    vec![
-        Kind::AllReduce,
-        Kind::AllGather,
-        Kind::ReduceScatter,
-        Kind::AllToAll,
-        Kind::Broadcast { root },
-        Kind::Reduce { root },
-        Kind::Gather { root: Rank(0) },
-        Kind::Scatter { root },
-    ]
-}
-
-/// Every collective with `count` elements a block gives what it promises, in and out of place.
+/// Every collective with `count` elements a block gives what it promises.
 fn check(ranks: u32, data_type: DataType, reduction: Reduction, count: usize) {
-    let cases: Vec<_> = kinds(ranks)
-        .into_iter()
-        .map(|kind| {
-            let collective = Collective { kind, ranks, chunks: 1 };
-            let inputs = reference::inputs(&collective, data_type, reduction, count, 7);
-            let expected = reference::expected(&collective, data_type, reduction, count, &inputs);
-            (collective, inputs, expected)
-        })
-        .collect();
-    let size = data_type.size_bytes();
-    world(ranks, &Settings::default(), |communicator| {
-        let rank = communicator.rank();
-        for (collective, inputs, expected) in &cases {
-            let operation = operation(&collective.kind, reduction);
-            let input = &inputs[rank.index()];
-            let output_bytes = collective.output_chunks(rank) as usize * count * size;
-            let mut output = vec![0xa5_u8; output_bytes];
-            let apart = call(operation, data_type, count, input.as_ptr(), output.as_mut_ptr());
-            run(&communicator, &[apart]).unwrap();
-            compare(expected, rank, size, &output, "out of place");
-            let mut both = vec![0xa5_u8; output_bytes.max(input.len())];
-            let start = both.as_mut_ptr();
-            let own = rank.index() * count * size;
-            // Where each lies within the buffer that holds both.
-            let (send, receive) = match collective.kind {
-                Kind::AllGather | Kind::Gather { .. } if output_bytes > 0 => (own, 0),
-                Kind::ReduceScatter | Kind::Scatter { .. } if !input.is_empty() => (0, own),
-                _ => (0, 0),
-            };
-            both[send..send + input.len()].copy_from_slice(input);
-            let within = call(
-                operation,
-                data_type,
-                count,
-                start.wrapping_add(send),
-                start.wrapping_add(receive),
-            );
-            run(&communicator, &[within]).unwrap();
-            compare(expected, rank, size, &both[receive..], "in place");
-        }
-    });
-}
-
-fn compare(expected: &[reference::Promised], rank: Rank, size: usize, output: &[u8], place: &str) {
-    for part in expected.iter().filter(|part| part.rank == rank) {
-        let start = part.start * size;
-        let found = &output[start..start + part.bytes.len()];
-        assert!(found == &*part.bytes, "{rank} {place}: wrong from element {}", part.start);
-    }
+    check_on(ranks, &|_| None, data_type, reduction, count);
 }
 
 #[test]

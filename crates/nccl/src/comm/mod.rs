@@ -325,6 +325,7 @@ pub fn complete(
     let mut settings = settings;
     settings.fabric.abort = abort;
     settings.fabric.log = scope.for_fabric();
+    settings.proxy.log = scope.for_proxy();
     settings.log = scope.for_runtime();
     settings.place = place.clone();
     settings.blocks_max = config.ctas_max;

@@ -19,6 +19,8 @@ pub enum Subsystem {
     Bootstrap,
     /// Buffers that the caller registered.
     Reg,
+    /// Links to other hosts.
+    Net,
     /// Everything else that NCCL knows.
     Other,
 }
@@ -37,7 +39,8 @@ impl Subsystem {
             "ALLOC" | "ALLOC_HOST" => Self::Alloc,
             "BOOTSTRAP" => Self::Bootstrap,
             "REG" => Self::Reg,
-            "P2P" | "SHM" | "NET" | "PROXY" | "NVLS" | "PROFILE" | "RAS" => Self::Other,
+            "NET" | "PROXY" => Self::Net,
+            "P2P" | "SHM" | "NVLS" | "PROFILE" | "RAS" => Self::Other,
             _ => return None,
         })
     }
@@ -77,7 +80,8 @@ impl Heard {
             })
         });
         let subsystems = reader.parse(&variable::DEBUG_SUBSYS, parse_subsystems);
-        let usual = Subsystem::Init.bit() | Subsystem::Bootstrap.bit() | Subsystem::Env.bit();
+        let usual = [Subsystem::Init, Subsystem::Bootstrap, Subsystem::Env, Subsystem::Net];
+        let usual = usual.into_iter().fold(0, |bits, subsystem| bits | subsystem.bit());
         let heard = Self {
             level: level.unwrap_or(Level::Nothing),
             subsystems: subsystems.unwrap_or(usual),

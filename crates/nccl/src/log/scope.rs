@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use msccl_fabric as fabric;
+use msccl_proxy as proxy;
 use msccl_runtime as runtime;
 
 use super::{Subsystem, info, tell, warn_at};
 
-/// The log of one communicator, which hears the runtime and the fabric.
+/// The log of one communicator, which hears the runtime, the fabric and the proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// The device of its rank.
@@ -22,6 +23,11 @@ impl Scope {
 
     /// As the fabric takes it.
     pub fn for_fabric(self) -> Arc<dyn fabric::Log> {
+        Arc::new(self)
+    }
+
+    /// As the proxy takes it.
+    pub fn for_proxy(self) -> Arc<dyn proxy::Log> {
         Arc::new(self)
     }
 
@@ -49,6 +55,15 @@ impl fabric::Log for Scope {
     }
 }
 
+impl proxy::Log for Scope {
+    fn event(&self, event: &proxy::Event) {
+        match event.is_warning() {
+            true => warn_at(self.device, "proxy", &event.to_string()),
+            false => self.info(Subsystem::Net, format_args!("{event}")),
+        }
+    }
+}
+
 impl runtime::Log for Scope {
     fn event(&self, event: &runtime::Event) {
         match event {
@@ -57,6 +72,7 @@ impl runtime::Log for Scope {
                 warn_at(self.device, "runtime", &event.to_string());
             }
             runtime::Event::Ready { .. }
+            | runtime::Event::Nodes(_)
             | runtime::Event::Loaded(_)
             | runtime::Event::Serves { .. }
             | runtime::Event::PassedOver { .. } => {

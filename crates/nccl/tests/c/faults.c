@@ -1,7 +1,9 @@
 /* Ranks that die, do not come, or ask for something else: everyone else learns of it in time and can
  * go on. Each rank is a process. */
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -31,7 +33,9 @@ static void killed(int rank) {
     usleep(300 * 1000);
     raise(SIGKILL);
   }
+  time_t start = time(NULL);
   fail_and_end(ncclRemoteError, NULL);
+  CHECK(time(NULL) - start <= 3);
 }
 
 /* Rank 1 lives, and never makes the call. MSCCL_TIMEOUT_S is set. */
@@ -43,6 +47,31 @@ static void absent(int rank) {
     return;
   }
   fail_and_end(ncclRemoteError, NULL);
+}
+
+/* Rank 1 gives up from another thread while all wait for rank 0, which never comes. */
+static void* abort_soon(void* nothing) {
+  (void)nothing;
+  usleep(300 * 1000);
+  OK(ncclCommAbort(comm));
+  return NULL;
+}
+
+static void aborted(int rank) {
+  pthread_t thread;
+  OK(all_reduce(10));
+  if (rank == 0) {
+    sleep(4);
+    OK(ncclCommAbort(comm));
+  } else if (rank == 1) {
+    CHECK(pthread_create(&thread, NULL, abort_soon, NULL) == 0);
+    CHECK(all_reduce(10) != ncclSuccess);
+    CHECK(pthread_join(thread, NULL) == 0);
+  } else {
+    time_t start = time(NULL);
+    fail_and_end(ncclRemoteError, NULL);
+    CHECK(time(NULL) - start <= 2);
+  }
 }
 
 /* Rank 1 asks for another count. MSCCL_CHECK is set. */
@@ -71,8 +100,8 @@ static void signalled(int rank) {
 static const struct {
   const char* name;
   void (*body)(int rank);
-} modes[] = {{"killed", killed}, {"absent", absent}, {"mismatched", mismatched},
-             {"signalled", signalled}};
+} modes[] = {{"killed", killed},         {"absent", absent},       {"aborted", aborted},
+             {"mismatched", mismatched}, {"signalled", signalled}};
 
 static void be_rank(const char* mode, int rank, ncclUniqueId id) {
   OK(ncclCommInitRank(&comm, ranks, id, rank));
@@ -89,6 +118,7 @@ int main(int count, char** arguments) {
   for (int rank = 0; rank < ranks; rank++) {
     if (fork() == 0) {
       ncclUniqueId id;
+      pretend_host(rank);
       CHECK(read(pipes[0], &id, sizeof id) == (ssize_t)sizeof id);
       be_rank(arguments[1], rank, id);
     }

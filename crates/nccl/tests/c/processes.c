@@ -38,6 +38,7 @@ static void start_process(const char* self, int first, int per_process, int rank
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
+    pretend_host(first);
     execl(self, self, numbers[0], numbers[1], numbers[2], numbers[3], (char*)NULL);
     _exit(127);
   }

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
-use msccl_proxy::{Config, Proxy};
 use msccl_registry::{File, Registry, Shape, Wanted};
 
 use super::Communicator;
@@ -174,27 +173,24 @@ impl Communicator {
     /// The communicator of a group whose ranks all are here.
     fn over(group: Group, settings: &Settings, started: Instant) -> Result<Self, Error> {
         let (rank, ranks) = (group.rank(), group.ranks());
-        let group = Arc::new(group);
         let nodes = Arc::new(Nodes::of(&group));
+        let group = Arc::new(group);
         let registry = registry(nodes.shape(), &settings.files);
         // Ranks compile and prove in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
         let board = Arc::new(Board::join(&group, nodes, settings.check)?);
         let (engine, machine): (Arc<dyn Engine>, _) = match &settings.place {
             PlaceOfRank::Host => {
-                let rank = cpu::Rank::join(&group, board.nodes(), &settings.fabric.abort)?;
+                let rank = cpu::Rank::join(
+                    &group,
+                    board.nodes(),
+                    &settings.proxy,
+                    &settings.fabric.abort,
+                )?;
                 (Arc::new(rank), Machine::Host)
             }
             PlaceOfRank::Gpu(context) => {
-                let proxy = match board.nodes().count() {
-                    0 | 1 => None,
-                    _ => {
-                        let (config, abort) = (Config::default(), settings.fabric.abort.clone());
-                        Some(Arc::new(Proxy::start(group.clone(), config, abort)?))
-                    }
-                };
-                let (nodes, peer_memory) = (board.nodes(), settings.peer_memory);
-                let rank = cuda::Rank::join(&group, nodes, context, peer_memory, proxy)?;
+                let rank = cuda::Rank::join(&group, board.nodes(), context, settings)?;
                 (Arc::new(rank), Machine::Gpus)
             }
         };
@@ -210,6 +206,9 @@ impl Communicator {
         let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
         let selector = Selector::new(registry, rank, capacity, machine, wish, tuning);
         let place = engine.story();
+        if board.nodes().count() > 1 {
+            settings.log.event(&Event::Nodes(board.nodes().story(&group)));
+        }
         let failure = Arc::default();
         let watched = Watched {
             group: group.clone(),

@@ -42,6 +42,13 @@ impl Bound {
         Self { blocks, largest_count }
     }
 
+    /// The ranks with which it exchanges messages.
+    pub fn peers(&self) -> impl Iterator<Item = Rank> {
+        let ends =
+            self.blocks.iter().flat_map(|block| block.incoming.iter().chain(&block.outgoing));
+        ends.map(|end| end.peer)
+    }
+
     /// Checks that `job` fits the wires that there are; what was selected for this engine does.
     pub fn check(&self, job: &Job<'_>, slicing: &Slicing, shape: WireShape) -> Result<(), Error> {
         let WireShape { wires, slot_bytes, depth: _ } = shape;

@@ -1,7 +1,7 @@
 //! What a call tries until it is done: look, go on, and wait where nothing moves.
 
 use std::hint;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) type WaitBoard = Mutex<Vec<Waiting>>;
 ///
 /// # Errors
 ///
-/// Those of the effort; or the alarm, with what was awaited.
+/// Those of the effort; or the alarm, or that links have failed, with what was awaited.
 pub(super) fn see_through(
     effort: &mut impl Effort,
     alarm: &Alarm,
@@ -64,6 +64,11 @@ pub(super) fn see_through(
                 if pace.becomes_long() {
                     tell(board, effort.waits());
                 }
+                if pace.is_long()
+                    && let Err(error) = alarm.check_links(&lock(board))
+                {
+                    break Err(while_waiting(error, &effort.waits()));
+                }
                 pace.pause();
             }
         }
@@ -73,7 +78,11 @@ pub(super) fn see_through(
 }
 
 fn tell(board: &WaitBoard, waits: Vec<Waiting>) {
-    *board.lock().unwrap_or_else(PoisonError::into_inner) = waits;
+    *lock(board) = waits;
+}
+
+fn lock(board: &WaitBoard) -> MutexGuard<'_, Vec<Waiting>> {
+    board.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn while_waiting(error: Error, waits: &[Waiting]) -> Error {

@@ -1,8 +1,10 @@
-//! The engine on host threads: one rank, whose peers are in other threads or processes of its host.
+//! The engine on host threads: one rank, whose peers are in other threads, processes or hosts.
 //!
 //! Wires are rings in shared memory ([`msccl_fabric::Rings`]). Every rank makes those on which it
-//! receives, from every peer, and hands each peer the descriptor; so what a rank holds grows with the
-//! number of ranks, and [`shape`] keeps the whole within bounds. Transfers have wires of their own:
+//! receives from its node, and hands each peer there the descriptor; so what a rank holds grows with the
+//! number of ranks, and [`shape`] keeps the whole within bounds. Wires to and from other nodes are such rings as
+//! well, whose other ends a proxy holds ([`far`]); they are made when they are first needed, for those peers
+//! with which an algorithm or a transfer really exchanges messages. Transfers have wires of their own:
 //! a collective never waits behind a message for which nobody has called yet.
 //!
 //! A call runs in the thread that makes it and returns when this rank's part is done. A collective
@@ -25,6 +27,7 @@ mod alarm;
 mod bound;
 mod collective;
 mod effort;
+mod far;
 mod memory;
 mod rank;
 mod scratch;

@@ -2,16 +2,18 @@
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use msccl_fabric::{Abort, Group};
 use msccl_plan::Geometry;
-use msccl_plan::exchange::Transfer;
+use msccl_plan::exchange::{Transfer, WireShape};
+use msccl_proxy as proxy;
 
 use super::alarm::Alarm;
 use super::bound::Bindings;
 use super::collective::{Buffers, Course, Means};
 use super::effort::{Effort, WaitBoard, see_through};
+use super::far::Far;
 use super::memory::Span;
 use super::scratch::Scratch;
 use super::shape;
@@ -30,6 +32,8 @@ const TILE_BYTES: usize = 16 << 10;
 pub(crate) struct Rank {
     /// Its number, for messages.
     me: msccl_collective::Rank,
+    /// Where it runs, for people.
+    place: String,
     capacity: Capacity,
     alarm: Alarm,
     /// Held during a call, which keeps their order.
@@ -53,25 +57,43 @@ struct Work {
 }
 
 impl Rank {
-    /// Makes the wires of this rank of `group`; every rank of the group must call it. `abort` ends
-    /// every wait, now and later, as [`Engine::abort`] does.
+    /// Makes the wires of this rank of `group`, whose ranks live on `nodes`; every rank of the group must call it.
+    /// `abort` ends every wait, now and later, as [`Engine::abort`] does.
     ///
     /// # Errors
     ///
-    /// Ranks live on several hosts, there is too little memory, a rank died, or `abort` was raised.
-    pub fn join(group: &Group, nodes: &Nodes, abort: &Abort) -> Result<Self, Error> {
-        let me = group.rank();
+    /// There is too little memory, a rank died, or `abort` was raised.
+    pub fn join(
+        group: &Arc<Group>,
+        nodes: &Nodes,
+        proxy: &proxy::Config,
+        abort: &Abort,
+    ) -> Result<Self, Error> {
+        let (me, own) = (group.rank(), Abort::new());
         let capacity = shape::capacity(group.ranks());
-        let (wires, alarm) = Wires::join(group, nodes, &capacity, abort)
-            .map_err(|error| error.while_doing(format_args!("{me} on the host")))?;
+        let join = || {
+            let far = match nodes.count() {
+                0 | 1 => None,
+                _ => {
+                    let (group, shape) = (group.clone(), capacity.simple);
+                    Some(Arc::new(Far::start(group, shape, proxy.clone(), own.clone())?))
+                }
+            };
+            let (wires, rings) = Wires::join(group, nodes, capacity.simple, far.clone())?;
+            Ok((wires, Alarm::new(abort.clone(), own.clone(), rings, far)))
+        };
+        let (wires, alarm) =
+            join().map_err(|error: Error| error.while_doing(format_args!("{me} on the host")))?;
         let work = Work {
             wires,
             bindings: Bindings::default(),
             scratch: Scratch::default(),
             staging: Staging::default(),
         };
+        let place = place(capacity.simple, nodes);
         Ok(Self {
             me,
+            place,
             capacity,
             alarm,
             work: Mutex::new(work),
@@ -140,11 +162,7 @@ impl Engine for Rank {
     }
 
     fn story(&self) -> String {
-        let shape = self.capacity.simple;
-        format!(
-            "host threads ({} wires of {} × {} bytes from each rank to each other, in shared memory)",
-            shape.wires, shape.depth, shape.slot_bytes
-        )
+        self.place.clone()
     }
 
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
@@ -156,6 +174,7 @@ impl Engine for Rank {
         let slicing = Slicing::new(program, &job.cut);
         let slicing = slicing.ok_or_else(|| too_large(name))?;
         bound.check(job, &slicing, self.capacity.simple)?;
+        wires.reach(bound.peers())?;
         let terms = Terms {
             slicing,
             arithmetic: arithmetic(job.data_type, job.reduction),
@@ -213,7 +232,8 @@ impl Engine for Rank {
     }
 
     fn waits(&self) -> Vec<Waiting> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.alarm.explained(waits)
     }
 
     fn has_finished(&self, call: u64) -> bool {
@@ -228,6 +248,19 @@ impl Engine for Rank {
         // Whoever works holds it.
         drop(self.work.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(())
+    }
+}
+
+/// Where a rank runs, and how its wires are realised.
+fn place(shape: WireShape, nodes: &Nodes) -> String {
+    let WireShape { wires, depth, slot_bytes } = shape;
+    let wires = format!("{wires} wires of {depth} × {slot_bytes} bytes from each rank to each other");
+    match nodes.count() {
+        0 | 1 => format!("host threads ({wires}, in shared memory)"),
+        nodes => format!(
+            "host threads of {nodes} nodes ({wires}, in shared memory within a node, by a proxy between \
+             nodes)"
+        ),
     }
 }
 

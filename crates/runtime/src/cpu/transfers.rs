@@ -38,6 +38,7 @@ struct Stream {
 impl<'a> Exchange<'a> {
     /// Call number `call`, at its start.
     pub fn new(call: u64, transfers: &[Transfer], wires: &'a mut Wires) -> Result<Self, Error> {
+        wires.reach(transfers.iter().map(|transfer| transfer.peer))?;
         let mut streams: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
         for &Transfer { peer, way, address, bytes } in transfers {
             let verb = match way {

@@ -5,13 +5,13 @@
 //! ([`super::far`]).
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, Receiver, RingShape, Rings, Sender};
+use msccl_fabric::{Group, Receiver, RingShape, Rings, Sender};
 use msccl_plan::exchange::WireShape;
 
-use super::alarm::Alarm;
-use crate::engine::Capacity;
+use super::far::Far;
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
 
@@ -20,28 +20,32 @@ const TAG: u64 = u64::from_le_bytes(*b"cpuwires");
 
 /// The ends that a rank holds, by peer.
 pub(super) struct Wires {
-    /// `None` for the rank itself.
+    /// `None` for the rank itself, and for ranks on other nodes that were not needed yet.
     peers: Vec<Option<Ends>>,
+    me: Rank,
+    /// What makes wires to other nodes, if there are any.
+    far: Option<Arc<Far>>,
 }
 
 /// The ends of all wires from and to one peer.
-struct Ends {
-    incoming: Vec<Receiver>,
-    outgoing: Vec<Sender>,
-    transfers_in: Receiver,
-    transfers_out: Sender,
+pub(super) struct Ends {
+    pub incoming: Vec<Receiver>,
+    pub outgoing: Vec<Sender>,
+    pub transfers_in: Receiver,
+    pub transfers_out: Sender,
 }
 
 impl Wires {
     /// Makes the rings on which this rank receives from its node, exchanges descriptors with the others there, and
-    /// takes its ends. Every rank of `group` must call it.
+    /// takes its ends. Every rank of `group` must call it. Gives the rings as well: this rank's own, then those
+    /// of its peers.
     pub fn join(
         group: &Group,
         nodes: &Nodes,
-        capacity: &Capacity,
-        abort: &Abort,
-    ) -> Result<(Self, Alarm), Error> {
-        let (me, shape) = (group.rank(), capacity.simple);
+        shape: WireShape,
+        far: Option<Arc<Far>>,
+    ) -> Result<(Self, Vec<Rings>), Error> {
+        let me = group.rank();
         let node = nodes.around(me);
         let own = Rings::create(&ring_shapes(node, shape))?;
         let peers = || node.iter().copied().filter(|peer| *peer != me);
@@ -57,7 +61,19 @@ impl Wires {
         }
         // Whoever returns may end and leave the group, which others must not miss a descriptor by.
         group.barrier()?;
-        Ok((Self { peers: ends }, Alarm::new(abort.clone(), rings)))
+        Ok((Self { peers: ends, me, far }, rings))
+    }
+
+    /// Makes sure that there are wires to and from `peers`. Does not wait for them.
+    pub fn reach(&mut self, peers: impl IntoIterator<Item = Rank>) -> Result<(), Error> {
+        let Self { peers: known, me, far } = self;
+        for peer in peers {
+            let Some(ends) = known.get_mut(peer.index()).filter(|_| peer != *me) else { continue };
+            if let (None, Some(far)) = (&ends, &far) {
+                *ends = Some(far.open(peer)?);
+            }
+        }
+        Ok(())
     }
 
     /// The end of wire `wire` on which messages from `peer` come in.

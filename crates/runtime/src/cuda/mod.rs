@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol, Rank as MemberRank, Reduction};
-use msccl_fabric::Group;
+use msccl_fabric::{Abort, Group};
 use msccl_gpu::{Context, DeviceBuffer};
 use msccl_plan::exchange::Transfer;
 use msccl_plan::launch as abi;
@@ -36,8 +36,9 @@ use msccl_proxy::Proxy;
 
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
+use crate::settings::Settings;
 use arena::Layout;
 use bind::{Bindings, Bound};
 use capacity::Common;
@@ -72,6 +73,8 @@ pub(crate) struct Rank {
     links: Links,
     /// The wires to ranks on other hosts, if there are any.
     remote: Option<Remote>,
+    /// Ends the proxy early.
+    abort: Abort,
     watchtower: Watchtower,
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
@@ -92,22 +95,26 @@ struct State {
 }
 
 impl Rank {
-    /// This rank of `group` on the GPU of `context`. Every rank calls it, with a proxy if there are several
-    /// nodes.
+    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it.
     pub fn join(
-        group: &Group,
+        group: &Arc<Group>,
         nodes: &Nodes,
         context: &Context,
-        peer_memory: bool,
-        proxy: Option<Arc<Proxy>>,
+        settings: &Settings,
     ) -> Result<Self, Error> {
         let kernels = links::agree(group, Kernels::of(context))?;
         let me = group.rank();
         let common = Common::find(group, context, &kernels, nodes.around(me).len() as u32)?;
         let near = (0..group.ranks()).map(|rank| nodes.together(me, MemberRank(rank)));
         let near: Vec<_> = near.collect();
+        let abort = Abort::new();
+        let proxy = (nodes.count() > 1).then(|| {
+            let (group, config) = (group.clone(), settings.proxy.clone());
+            Proxy::start(group, config, abort.clone()).map(Arc::new).map_err(Error::from)
+        });
+        let proxy = links::agree(group, proxy.transpose())?;
         let maker = Maker { group, context, common: &common, near: &near, proxy };
-        let Wires { place, capacity, links, remote } = maker.make(peer_memory)?;
+        let Wires { place, capacity, links, remote } = maker.make(settings.peer_memory)?;
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -124,6 +131,7 @@ impl Rank {
             ranks: group.ranks(),
             links,
             remote,
+            abort,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1)),
@@ -262,11 +270,12 @@ impl Engine for Rank {
             Place::Device => "links in GPU memory",
             Place::Host => "links in host memory",
         };
+        let far = self.remote.as_ref().map_or("", |_| ", to other hosts by a proxy from pinned memory");
         let shared = match self.sharing {
             1 => String::new(),
             ranks => format!(", up to {ranks} ranks on a GPU"),
         };
-        format!("{name} (device {}), {place}{shared}", device.ordinal())
+        format!("{name} (device {}), {place}{far}{shared}", device.ordinal())
     }
 
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
@@ -360,7 +369,11 @@ impl Engine for Rank {
                 }
             }
         });
-        told.collect()
+        let told: Vec<_> = told.collect();
+        match (&self.remote, told.first()) {
+            (Some(remote), Some(first)) => [remote.waits(first.call), told].concat(),
+            (None, _) | (_, None) => told,
+        }
     }
 
     fn has_finished(&self, call: u64) -> bool {
@@ -368,8 +381,21 @@ impl Engine for Rank {
         call <= self.launched.load(Ordering::Acquire) && !self.watchtower.is_anyone_waiting()
     }
 
+    fn failure(&self) -> Option<Error> {
+        let failures = self.remote.as_ref().map(Remote::failures).unwrap_or_default();
+        if failures.is_empty() {
+            return None;
+        }
+        // Others may go on without that peer.
+        let waits = self.waits();
+        let in_vain = |peer| waits.iter().any(|waiting| waiting.peer == Some(peer));
+        let failure = failures.into_iter().find(|failure| in_vain(failure.peer))?;
+        Some(Error::new(ErrorKind::Remote, failure.to_string()))
+    }
+
     fn abort(&self) {
         self.watchtower.abort();
+        self.abort.raise("the communicator was aborted");
     }
 
     fn quiesce(&self) -> Result<(), Error> {

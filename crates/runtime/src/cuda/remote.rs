@@ -30,9 +30,10 @@ use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer};
 use msccl_plan::Direction;
 use msccl_plan::exchange::WireShape;
 use msccl_plan::launch::WireEnd;
-use msccl_proxy::{Inlet, Memory, Outlet, Piece, Ports, Proxy};
+use msccl_proxy::{Failure, Inlet, Memory, Outlet, Piece, Ports, Proxy};
 
 use super::arena::{End, Layout};
+use crate::engine::Waiting;
 use crate::error::Error;
 
 /// What the start of every part of a region is a multiple of.
@@ -83,6 +84,22 @@ impl Remote {
         self.proxy.connect(peer, ports)?;
         reached.insert(peer, region);
         Ok(())
+    }
+
+    /// From or to whom nothing comes or goes any more.
+    pub fn failures(&self) -> Vec<Failure> {
+        self.proxy.failures()
+    }
+
+    /// What the proxy has under way for call number `call`, or waits for.
+    pub fn waits(&self, call: u64) -> Vec<Waiting> {
+        let waits = self.proxy.waits().into_iter().filter(|wait| !wait.links.is_empty());
+        let told = waits.map(|wait| Waiting {
+            call,
+            peer: Some(wait.peer),
+            text: format!("the proxy: {wait}"),
+        });
+        told.collect()
     }
 
     /// Lets the kernel's ends of all wires of `peer` point to `region`, and answers the proxy's ends.

@@ -257,6 +257,9 @@ impl Rounds {
     fn look_for_failure(&mut self) {
         let watched = self.shared.watched.clone();
         self.progress.look(&watched.board, &*watched.engine);
+        if let Some(error) = watched.engine.failure() {
+            return self.shared.fail(error);
+        }
         if let Some(error) = self.peers.look(&watched, &self.progress) {
             return self.shared.fail(error);
         }

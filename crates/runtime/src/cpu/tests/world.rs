@@ -9,6 +9,7 @@ use msccl_fabric::{Abort, Group, Newcomer, Settings, UniqueId};
 use msccl_plan::cut::Cut;
 use msccl_plan::exchange::Transfer;
 use msccl_plan::{Alias, Direction, Plan, Program};
+use msccl_proxy::Config;
 use msccl_registry::Entry;
 
 use crate::cpu::Rank;
@@ -23,7 +24,7 @@ pub struct Place {
     pub rank: Rank,
     pub abort: Abort,
     /// Kept, since a rank that leaves its group is missed by others.
-    pub group: Group,
+    pub group: Arc<Group>,
 }
 
 fn settings() -> Settings {
@@ -40,9 +41,9 @@ pub fn meeting_point() -> UniqueId {
 pub fn join(id: UniqueId, index: u32, ranks: u32) -> Place {
     let me = RankId(index);
     let newcomer = Newcomer { rank: me, ranks, facts: Vec::new(), description: Vec::new() };
-    let group = Group::join(&[id], &newcomer, &settings()).unwrap();
+    let group = Arc::new(Group::join(&[id], &newcomer, &settings()).unwrap());
     let abort = Abort::new();
-    let rank = Rank::join(&group, &Nodes::of(&group), &abort).unwrap();
+    let rank = Rank::join(&group, &Nodes::of(&group), &Config::default(), &abort).unwrap();
     Place { me, rank, abort, group }
 }
 

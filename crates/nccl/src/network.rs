@@ -1,0 +1,159 @@
+//! How ranks find and reach one another, as the environment asks for it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use msccl_environment::{Reader, Variable, variable};
+use msccl_fabric::{self as fabric, Choice, Family, Filter};
+use msccl_proxy::{self as proxy, RdmaConfig};
+
+/// What the environment asks of the network.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Network {
+    interface: Choice,
+    root: Option<SocketAddr>,
+    host: Option<String>,
+    rdma: RdmaConfig,
+}
+
+/// By what links to other hosts go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Net {
+    Rdma,
+    Sockets,
+}
+
+impl Network {
+    /// What the variables of `reader` say.
+    pub fn read(reader: &mut Reader<'_>) -> Self {
+        let interface = interface(reader);
+        let family = interface.family;
+        Self {
+            interface,
+            root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
+            host: reader.text(&variable::HOSTID),
+            rdma: rdma(reader),
+        }
+    }
+
+    /// The settings of the fabric, the rest of which `others` says.
+    pub fn fabric(&self, others: fabric::Settings) -> fabric::Settings {
+        let Self { interface, root, host, rdma: _ } = self.clone();
+        fabric::Settings { interface, root, host, ..others }
+    }
+
+    /// How a proxy is configured.
+    pub fn proxy(&self) -> proxy::Config {
+        proxy::Config { rdma: self.rdma.clone(), ..proxy::Config::default() }
+    }
+}
+
+fn interface(reader: &mut Reader<'_>) -> Choice {
+    let family = |text: &str| match text {
+        "AF_INET" => Some(Family::V4),
+        "AF_INET6" => Some(Family::V6),
+        _ => None,
+    };
+    Choice {
+        filter: reader.parse(&variable::SOCKET_IFNAME, Filter::parse),
+        family: reader.parse(&variable::SOCKET_FAMILY, family),
+    }
+}
+
+fn rdma(reader: &mut Reader<'_>) -> RdmaConfig {
+    let net = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "ib" => Some(Net::Rdma),
+        "socket" => Some(Net::Sockets),
+        _ => None,
+    };
+    let net = reader.parse(&variable::NET, net);
+    let disabled = reader.flag(&variable::IB_DISABLE).unwrap_or(false);
+    RdmaConfig {
+        enabled: !disabled && net != Some(Net::Sockets),
+        library: reader.text(&variable::RDMA_LIBRARY).map(PathBuf::from),
+        hca: reader.text(&variable::IB_HCA),
+        gid_index: number(reader, &variable::IB_GID_INDEX),
+        timeout: number(reader, &variable::IB_TIMEOUT),
+        retry_count: number(reader, &variable::IB_RETRY_CNT),
+        traffic_class: number(reader, &variable::IB_TC),
+        service_level: number(reader, &variable::IB_SL),
+    }
+}
+
+/// A number from 0 to 255; -1 leaves the choice to the library.
+fn number(reader: &mut Reader<'_>, variable: &Variable) -> Option<u32> {
+    let number = reader.parse(variable, |text| match text.parse().ok()? {
+        -1 => Some(None),
+        number @ 0..=255_i64 => Some(u32::try_from(number).ok()),
+        _ => None,
+    });
+    number.flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(values: &[(&str, &str)], complaints: usize) -> Network {
+        let lookup = |name: &str| {
+            let found = values.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let mut reader = Reader::new(&lookup);
+        let network = Network::read(&mut reader);
+        assert_eq!(reader.complaints().len(), complaints, "{values:?}");
+        network
+    }
+
+    #[test]
+    fn everything_reaches_fabric_and_proxy() {
+        assert_eq!(check(&[], 0), Network::default());
+        let network = check(
+            &[
+                ("NCCL_SOCKET_IFNAME", "^docker"),
+                ("NCCL_SOCKET_FAMILY", "AF_INET"),
+                ("NCCL_COMM_ID", "127.0.0.1:4000"),
+                ("NCCL_HOSTID", "rack 3"),
+                ("NCCL_NET", "ib"),
+                ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1"),
+                ("NCCL_IB_GID_INDEX", "3"),
+                ("NCCL_IB_TIMEOUT", "20"),
+                ("NCCL_IB_RETRY_CNT", "0"),
+                ("NCCL_IB_TC", "106"),
+                ("NCCL_IB_SL", "-1"),
+                ("MSCCL_RDMA_LIBRARY", "/opt/libmsccl-rdma.so"),
+            ],
+            0,
+        );
+        let fabric = network.fabric(fabric::Settings::default());
+        assert_eq!(fabric.interface.family, Some(Family::V4));
+        assert_eq!(fabric.root, "127.0.0.1:4000".parse().ok());
+        assert_eq!(fabric.host.as_deref(), Some("rack 3"));
+        let expected = RdmaConfig {
+            enabled: true,
+            library: Some("/opt/libmsccl-rdma.so".into()),
+            hca: Some("=mlx5_0:1,mlx5_1".to_owned()),
+            gid_index: Some(3),
+            timeout: Some(20),
+            retry_count: Some(0),
+            traffic_class: Some(106),
+            service_level: None,
+        };
+        assert_eq!(network.proxy().rdma, expected);
+    }
+
+    #[test]
+    fn sockets_alone() {
+        for values in [("NCCL_NET", "Socket"), ("NCCL_IB_DISABLE", "1")] {
+            assert!(!check(&[values], 0).proxy().rdma.enabled);
+        }
+    }
+
+    #[test]
+    fn nonsense_counts_as_not_set() {
+        let nonsense =
+            [("NCCL_NET", "pigeons"), ("NCCL_IB_TC", "256"), ("NCCL_IB_GID_INDEX", "-2")];
+        assert_eq!(check(&nonsense, 3), Network::default());
+    }
+}

@@ -1,0 +1,66 @@
+//! Wires to and from ranks on other nodes: rings in memory of this rank whose other ends a proxy holds.
+//!
+//! The wires of a pair are made when one of the two first needs them, which takes no word of the other: what is
+//! sent waits in a ring until the other has made its own.
+
+use std::sync::Arc;
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, Group, RingShape};
+use msccl_plan::exchange::WireShape;
+use msccl_proxy::{Config, Proxy, rings};
+
+use super::wires::Ends;
+use crate::engine::Waiting;
+use crate::error::{Error, ErrorKind};
+
+/// What carries the messages of this rank to and from other nodes.
+pub(super) struct Far {
+    proxy: Proxy,
+    shape: WireShape,
+}
+
+impl Far {
+    /// Starts to carry, over wires of `shape`, until `abort` is raised.
+    pub fn start(
+        group: Arc<Group>,
+        shape: WireShape,
+        config: Config,
+        abort: Abort,
+    ) -> Result<Self, Error> {
+        Ok(Self { proxy: Proxy::start(group, config, abort)?, shape })
+    }
+
+    /// The ends of new wires to and from `peer`, to be made once.
+    pub fn open(&self, peer: Rank) -> Result<Ends, Error> {
+        let WireShape { wires, depth, slot_bytes } = self.shape;
+        let ring = RingShape { depth, slot_bytes: slot_bytes as usize };
+        // The last one is for transfers.
+        let shapes = vec![ring; wires as usize + 1];
+        let pair = rings::pair(&shapes, &self.proxy.doorbell())?;
+        self.proxy.connect(peer, pair.ports)?;
+        let (mut incoming, mut outgoing) = (pair.receivers, pair.senders);
+        let (Some(transfers_in), Some(transfers_out)) = (incoming.pop(), outgoing.pop()) else {
+            return Err(Error::internal(format!("there are no wires to {peer}")));
+        };
+        Ok(Ends { incoming, outgoing, transfers_in, transfers_out })
+    }
+
+    /// Whether one of `waits` is for a rank to which the links have failed.
+    pub fn check(&self, waits: &[Waiting]) -> Result<(), Error> {
+        let failures = self.proxy.failures();
+        let waited_for = |peer| waits.iter().any(|waiting| waiting.peer == Some(peer));
+        match failures.iter().find(|failure| waited_for(failure.peer)) {
+            None => Ok(()),
+            Some(failure) => Err(Error::new(ErrorKind::Remote, failure.to_string())),
+        }
+    }
+
+    /// Adds to every wait for a rank on another node what its links do.
+    pub fn explain(&self, waits: &mut [Waiting]) {
+        for wait in self.proxy.waits() {
+            let of_peer = waits.iter_mut().filter(|waiting| waiting.peer == Some(wait.peer));
+            of_peer.for_each(|waiting| waiting.text.push_str(&format!(" [{wait}]")));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Communicators whose ranks are threads of this process that join over the loopback, and calls on them.
+
+use std::thread;
+
+use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
+use msccl_fabric::{Abort, UniqueId};
+use msccl_runtime::{
+    Batch, Call, Combine, Communicator, Error, Operation, Settings, reference, submit,
+};
+
+/// The pretended host of each rank; none is this one.
+pub type Hosts = dyn Fn(u32) -> Option<String> + Sync;
+
+/// Runs `act` on every rank of a new communicator, in threads of one host; what each returns.
+pub fn world<T: Send>(
+    ranks: u32,
+    settings: &Settings,
+    act: impl Fn(Communicator) -> T + Sync,
+) -> Vec<T> {
+    world_on(ranks, &|_| None, settings, act)
+}
+
+/// The same, on pretended hosts.
+pub fn world_on<T: Send>(
+    ranks: u32,
+    host: &Hosts,
+    settings: &Settings,
+    act: impl Fn(Communicator) -> T + Sync,
+) -> Vec<T> {
+    let id = UniqueId::create(&settings.fabric).unwrap();
+    thread::scope(|scope| {
+        let start = |rank: u32| {
+            let (id, act) = (&id, &act);
+            let mut settings = settings.clone();
+            settings.fabric.abort = Abort::new();
+            settings.fabric.host = host(rank);
+            scope.spawn(move || {
+                let ids = std::slice::from_ref(id);
+                act(Communicator::join(ids, Rank(rank), ranks, &settings).unwrap())
+            })
+        };
+        let threads: Vec<_> = (0..ranks).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+pub fn sum() -> Combine {
+    Combine::Plain(Reduction::Sum)
+}
+
+/// A call over host memory.
+pub fn call(
+    operation: Operation,
+    data_type: DataType,
+    count: usize,
+    send: *const u8,
+    receive: *mut u8,
+) -> Call {
+    let (send, receive) = (send.expose_provenance() as u64, receive.expose_provenance() as u64);
+    Call { operation, data_type, count: count as u64, send, receive, stream: 0 }
+}
+
+pub fn run(communicator: &Communicator, calls: &[Call]) -> Result<(), Error> {
+    submit(&[Batch { communicator: communicator.clone(), calls: calls.to_vec() }])
+}
+
+/// Sums `count` numbers over all ranks: each contributes its rank, plus one.
+pub fn all_reduce(communicator: &Communicator, count: usize) -> Result<Vec<i32>, Error> {
+    let input = vec![communicator.rank().0 as i32 + 1; count];
+    let mut output = vec![0; count];
+    let (send, receive) = (input.as_ptr().cast(), output.as_mut_ptr().cast());
+    let operation = Operation::AllReduce(sum());
+    run(communicator, &[call(operation, DataType::I32, count, send, receive)])?;
+    Ok(output)
+}
+
+/// The operation for `kind`, and the reduction it stands for.
+fn operation(kind: &Kind, reduction: Reduction) -> Operation {
+    let combine = Combine::Plain(reduction);
+    match *kind {
+        Kind::AllReduce => Operation::AllReduce(combine),
+        Kind::AllGather => Operation::AllGather,
+        Kind::ReduceScatter => Operation::ReduceScatter(combine),
+        Kind::AllToAll => Operation::AllToAll,
+        Kind::Broadcast { root } => Operation::Broadcast(root),
+        Kind::Reduce { root } => Operation::Reduce(root, combine),
+        Kind::Gather { root } => Operation::Gather(root),
+        Kind::Scatter { root } => Operation::Scatter(root),
+        Kind::Custom(_) => unreachable!("no custom collective in this test"),
+    }
+}
+
+fn kinds(ranks: u32) -> Vec<Kind> {
+    let root = Rank(ranks - 1);
+    vec![
+        Kind::AllReduce,
+        Kind::AllGather,
+        Kind::ReduceScatter,
+        Kind::AllToAll,
+        Kind::Broadcast { root },
+        Kind::Reduce { root },
+        Kind::Gather { root: Rank(0) },
+        Kind::Scatter { root },
+    ]
+}
+
+/// Every collective with `count` elements a block gives what it promises on these hosts, in and out of place.
+pub fn check_on(
+    ranks: u32,
+    host: &Hosts,
+    data_type: DataType,
+    reduction: Reduction,
+    count: usize,
+) {
+    let cases: Vec<_> = kinds(ranks)
+        .into_iter()
+        .map(|kind| {
+            let collective = Collective { kind, ranks, chunks: 1 };
+            let inputs = reference::inputs(&collective, data_type, reduction, count, 7);
+            let expected = reference::expected(&collective, data_type, reduction, count, &inputs);
+            (collective, inputs, expected)
+        })
+        .collect();
+    let size = data_type.size_bytes();
+    world_on(ranks, host, &Settings::default(), |communicator| {
+        let rank = communicator.rank();
+        for (collective, inputs, expected) in &cases {
+            let operation = operation(&collective.kind, reduction);
+            let input = &inputs[rank.index()];
+            let output_bytes = collective.output_chunks(rank) as usize * count * size;
+            let mut output = vec![0xa5_u8; output_bytes];
+            let apart = call(operation, data_type, count, input.as_ptr(), output.as_mut_ptr());
+            run(&communicator, &[apart]).unwrap();
+            compare(expected, rank, size, &output, "out of place");
+            let mut both = vec![0xa5_u8; output_bytes.max(input.len())];
+            let start = both.as_mut_ptr();
+            let own = rank.index() * count * size;
+            // Where each lies within the buffer that holds both.
+            let (send, receive) = match collective.kind {
+                Kind::AllGather | Kind::Gather { .. } if output_bytes > 0 => (own, 0),
+                Kind::ReduceScatter | Kind::Scatter { .. } if !input.is_empty() => (0, own),
+                _ => (0, 0),
+            };
+            both[send..send + input.len()].copy_from_slice(input);
+            let within = call(
+                operation,
+                data_type,
+                count,
+                start.wrapping_add(send),
+                start.wrapping_add(receive),
+            );
+            run(&communicator, &[within]).unwrap();
+            compare(expected, rank, size, &both[receive..], "in place");
+        }
+    });
+}
+
+fn compare(expected: &[reference::Promised], rank: Rank, size: usize, output: &[u8], place: &str) {
+    for part in expected.iter().filter(|part| part.rank == rank) {
+        let start = part.start * size;
+        let found = &output[start..start + part.bytes.len()];
+        assert!(found == &*part.bytes, "{rank} {place}: wrong from element {}", part.start);
+    }
+}
+
