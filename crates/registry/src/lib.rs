@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use msccl_collective::{Kind, Placement, Rank};
 use msccl_verify::Verified;
 
-pub use built_in::built_ins;
+pub use built_in::{LeftOut, built_ins, left_out};
 pub use fingerprint::Fingerprint;
 pub use load::{File, Refused};
 
@@ -34,6 +34,19 @@ pub struct Shape {
     pub ranks: u32,
     /// Ranks on one node; divides `ranks`.
     pub per_node: u32,
+}
+
+impl Shape {
+    /// Nodes.
+    pub fn nodes(self) -> u32 {
+        self.ranks / self.per_node.max(1)
+    }
+
+    /// Whether two ranks are on one node: ranks are numbered node by node.
+    pub fn on_one_node(self, one: Rank, other: Rank) -> bool {
+        let node = |rank: Rank| rank.0 / self.per_node.max(1);
+        node(one) == node(other)
+    }
 }
 
 /// A collective that somebody may call.
@@ -182,6 +195,11 @@ impl Registry {
         let placement = if in_place { Placement::InPlace } else { Placement::OutOfPlace };
         let entries = known.entry((wanted, in_place));
         Arc::clone(entries.or_insert_with(|| built_ins(self.shape, wanted, placement).into()))
+    }
+
+    /// The built-in algorithms that are not for this shape because they grow too fast, and why.
+    pub fn left_out(&self, wanted: Wanted) -> Vec<LeftOut> {
+        left_out(self.shape, wanted)
     }
 
     /// What was loaded, in a number: ranks whose numbers differ were given different files.

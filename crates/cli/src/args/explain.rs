@@ -12,6 +12,7 @@ use crate::size::ByteSize;
 const EXAMPLES: &str = "\
 Examples:
   msccl explain allreduce 1M --ranks 8
+  msccl explain allreduce 1M --ranks 16 --per-node 8
   msccl explain allreduce --ranks 4 mine.msccl theirs.xml
   msccl explain
 
@@ -34,6 +35,14 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "N", default_value = "8")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: u32,
+    /// Ranks on one node; ranks are numbered node by node [default: all]
+    #[arg(long, value_name = "G")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub per_node: Option<u32>,
+    /// Number of nodes, instead of the ranks on one
+    #[arg(long, value_name = "M", conflicts_with = "per_node")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub nodes: Option<u32>,
     /// For calls whose input and output share memory
     #[arg(long)]
     pub in_place: bool,

@@ -24,6 +24,9 @@ use crate::watch::{Watch, Watched};
 /// Registries that are kept for the communicators to come.
 const REGISTRIES_KEPT: usize = 8;
 
+/// Communicators of more ranks compile and prove what they use when they use it.
+const WARM_RANKS_MAX: u32 = 64;
+
 /// What a communicator is made of. Fields drop in order: first whoever watches, then what is
 /// watched, at last the connections.
 pub(crate) struct Inner {
@@ -236,8 +239,12 @@ impl Communicator {
 }
 
 /// The registry with its built-in algorithms for collectives without a root compiled and proved. Those with
-/// a root are when that root is first used: there are as many as ranks.
+/// a root are when that root is first used: there are as many as ranks. So are all where there are many
+/// ranks, since their schedules grow with the square of the ranks, and most programs call few collectives.
 fn warm(registry: Registry) -> Registry {
+    if registry.shape().ranks > WARM_RANKS_MAX {
+        return registry;
+    }
     for wanted in Wanted::WITHOUT_ROOT {
         for in_place in [false, true] {
             registry.built_in(wanted, in_place);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use msccl_collective::{Protocol, Rank, Reduction};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
-use msccl_registry::Entry;
+use msccl_registry::{Entry, Shape};
 use msccl_verify::Verified;
 
 use super::decision::Decision;
@@ -43,10 +43,12 @@ pub(super) struct Needs {
     /// Whether messages must order memory that is not in them, as only protocol Simple does: see
     /// [`overtaken`].
     pub order: bool,
+    /// Whether a link leaves a node: the proxy at its ends speaks Simple alone.
+    pub crosses_nodes: bool,
 }
 
 impl Needs {
-    pub fn of(verified: &Verified) -> Self {
+    pub fn of(verified: &Verified, shape: Shape) -> Self {
         let algorithm = verified.algorithm();
         let blocks = algorithm.ranks.iter().map(|rank| rank.thread_blocks.len()).max();
         Self {
@@ -56,6 +58,9 @@ impl Needs {
             order: (0..)
                 .zip(&algorithm.ranks)
                 .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program)),
+            crosses_nodes: algorithm
+                .thread_blocks()
+                .any(|(rank, _, block)| block.sends.iter().any(|to| !shape.on_one_node(rank, *to))),
         }
     }
 
@@ -66,6 +71,7 @@ impl Needs {
             blocks: self.blocks.max(other.blocks),
             depth: self.depth.max(other.depth),
             order: self.order || other.order,
+            crosses_nodes: self.crosses_nodes || other.crosses_nodes,
         }
     }
 }
@@ -130,11 +136,12 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// `wished`, if the engine speaks it and the algorithm allows it; every engine speaks Simple, and every
-    /// algorithm allows it.
+    /// `wished`, if the engine speaks it and the algorithm allows it; every engine and every proxy speaks
+    /// Simple, and every algorithm allows it.
     fn protocol(&self, wished: Protocol) -> Protocol {
+        let Needs { order, crosses_nodes, links: _, blocks: _, depth: _ } = self.needs;
         let spoken = self.capacity.wires(wished).wires > 0;
-        if spoken && !self.needs.order { wished } else { Protocol::Simple }
+        if spoken && !order && !crosses_nodes { wished } else { Protocol::Simple }
     }
 
     /// `threads`, or as many fewer as it takes for one instance to run at once.
@@ -148,7 +155,7 @@ impl Candidate<'_> {
 
     /// As many instances of `threads` threads a block as wished, or as fit.
     fn instances(&self, protocol: Protocol, wished: u32, threads: u32) -> Result<u32, Unserved> {
-        let Needs { links, blocks, depth, order: _ } = self.needs;
+        let Needs { links, blocks, depth, order: _, crosses_nodes: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
         if depth > shape.depth {
             let has = shape.depth;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use msccl_collective::Protocol;
 use msccl_plan::cut::Cut;
-use msccl_registry::Entry;
+use msccl_registry::{Entry, LeftOut};
 
 use super::candidate::Unserved;
 use super::tuning::Basis;
@@ -80,6 +80,12 @@ impl Alternative {
     /// Whether it would serve the call, if nothing before it does.
     pub fn serves(&self) -> bool {
         self.verdict.is_ok()
+    }
+
+    /// A built-in algorithm that is not at hand.
+    pub(super) fn left_out(left_out: LeftOut) -> Self {
+        let LeftOut { name, reason } = left_out;
+        Self { name: name.to_owned(), loaded: false, basis: Basis::Fallback, verdict: Err(reason) }
     }
 
     pub(super) fn of(entry: &Entry, basis: Basis, decision: Result<Decision, Unserved>) -> Self {

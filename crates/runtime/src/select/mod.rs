@@ -1,7 +1,8 @@
 //! Which algorithm serves a call, and how: taken once for a shape of call, then remembered.
 //!
 //! Loaded algorithms come first, in the order of their files, unless the user's table of [`tuning`] names
-//! them; then what the rows of that table name, then of the shipped one; then any that serves. The choice
+//! them; then what the rows of that table name, then of the shipped one; then any that serves, over several nodes
+//! the one first that an [`estimate`] takes to be fastest. The choice
 //! depends on nothing but what all ranks have in common: the registry, the table, the capacity of the
 //! engines, and the arguments that ranks must give alike. So all ranks choose alike without a word.
 //!
@@ -9,6 +10,7 @@
 
 mod candidate;
 mod decision;
+mod estimate;
 mod explain;
 mod overtaken;
 mod preference;
@@ -30,6 +32,7 @@ use crate::wiring::Wiring;
 use candidate::{Candidate, Needs, Unserved};
 pub(crate) use decision::Decision;
 pub use decision::{Alternative, Service};
+use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
 use preference::Preference;
 pub(crate) use request::Request;
@@ -59,6 +62,7 @@ struct Known {
     decisions: FxHashMap<Request, Arc<Decision>>,
     prepared: FxHashMap<Fingerprint, Arc<Prepared>>,
     needs: FxHashMap<Fingerprint, Needs>,
+    profiles: FxHashMap<Fingerprint, Profile>,
 }
 
 impl Selector {
@@ -95,7 +99,8 @@ impl Selector {
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
-        for Preference { entry, way, basis: _ } in self.preferences(&built_in, request) {
+        let guesses = self.guesses(known, &built_in, request);
+        for Preference { entry, way, basis: _ } in self.preferences(&built_in, &guesses, request) {
             match self.try_one(known, entry, &way, &terms) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
                 Err(why) if entry.loaded => {
@@ -169,7 +174,8 @@ impl Selector {
     /// What an instance of `entry` needs. Where only the root knows whether a call is in place, the others
     /// run the other placement's part of the same program, and all must reckon with what either needs.
     fn needs(&self, entry: &Entry) -> Needs {
-        let own = Needs::of(&entry.verified);
+        let shape = self.registry.shape();
+        let own = Needs::of(&entry.verified, shape);
         let algorithm = entry.verified.algorithm();
         let rooted = |wanted: &Wanted| wanted.root().is_some() && !entry.loaded;
         let Some(wanted) = Wanted::of(&algorithm.collective.kind).filter(rooted) else {
@@ -178,7 +184,7 @@ impl Selector {
         let in_place = algorithm.placement.serves_in_place();
         let twins = self.registry.built_in(wanted, !in_place);
         let twins = twins.iter().filter(|twin| twin.name == entry.name);
-        twins.fold(own, |needs, twin| needs.max(Needs::of(&twin.verified)))
+        twins.fold(own, |needs, twin| needs.max(Needs::of(&twin.verified, shape)))
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does not.
@@ -186,8 +192,9 @@ impl Selector {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
+        let guesses = self.guesses(&mut known, &built_in, request);
         let mut told: Vec<Alternative> = Vec::new();
-        for Preference { entry, way, basis } in self.preferences(&built_in, request) {
+        for Preference { entry, way, basis } in self.preferences(&built_in, &guesses, request) {
             let decision = self.try_one(&mut known, entry, &way, &terms);
             let next = Alternative::of(entry, basis, decision);
             // A second way to run it is news only if the first is none.
@@ -195,7 +202,27 @@ impl Selector {
                 told.push(next);
             }
         }
+        let left_out = self.registry.left_out(request.wanted);
+        told.extend(left_out.into_iter().map(Alternative::left_out));
         told
+    }
+
+    /// What a call would cost with each of `built_in`, in ns, where there are several nodes and so nothing
+    /// was measured; otherwise nothing.
+    fn guesses(&self, known: &mut Known, built_in: &[Entry], request: &Request) -> Vec<u64> {
+        let shape = self.registry.shape();
+        if shape.nodes() < 2 {
+            return Vec::new();
+        }
+        let rates = Rates::of(self.machine);
+        let block_bytes = request.count.saturating_mul(request.data_type.size_bytes() as u64);
+        let guess = |entry: &Entry| {
+            let profile = known.profiles.entry(entry.fingerprint);
+            let algorithm = entry.verified.algorithm();
+            let profile = profile.or_insert_with(|| Profile::of(algorithm, shape, &rates));
+            profile.call_ns(block_bytes, &rates)
+        };
+        built_in.iter().map(guess).collect()
     }
 }
 
@@ -209,6 +236,9 @@ fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
     let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
     Ok(Prepared { name, fingerprint, plan, wiring, computes })
 }
+
+#[cfg(test)]
+mod nodes_tests;
 
 #[cfg(test)]
 mod tests {

@@ -16,22 +16,48 @@ pub(super) struct Preference<'a> {
 }
 
 impl Selector {
-    /// What might serve `request`, best first. `built_in` are the built-in algorithms for it.
+    /// What might serve `request`, best first. `built_in` are the built-in algorithms for it, `guesses` what
+    /// the call would cost with each of them, if that is asked.
     pub(super) fn preferences<'a>(
         &'a self,
         built_in: &'a Arc<[Entry]>,
+        guesses: &[u64],
         request: &Request,
     ) -> impl Iterator<Item = Preference<'a>> {
-        let fallback = Way::fallback(self.machine);
         let rows = self.tables().flat_map(|table| self.rows(table, built_in, request));
-        let any = built_in.iter();
-        let any = any.map(|entry| Preference { entry, way: fallback, basis: Basis::Fallback });
+        let any = self.any(built_in, guesses, request);
         // What was wished for comes first; what was not is still better than nothing.
         let wished = self.wish.algorithm.as_deref();
         let is_wished =
             |of: &Preference<'_>| wished.is_some_and(|wish| of.entry.name.contains(wish));
         let (first, rest): (Vec<_>, Vec<_>) = rows.chain(any).partition(is_wished);
         self.unrestricted(request).chain(first).chain(rest)
+    }
+
+    /// All built-in algorithms, those first with which the call would cost least.
+    fn any<'a>(
+        &self,
+        built_in: &'a [Entry],
+        guesses: &[u64],
+        request: &Request,
+    ) -> Vec<Preference<'a>> {
+        let guesses = guesses.iter().map(Some).chain(std::iter::repeat(None));
+        let any = built_in.iter().zip(guesses).map(|(entry, guess)| match guess {
+            Some(&ns) => {
+                let way = Way::between_nodes(self.machine, entry, request);
+                Preference { entry, way, basis: Basis::Guess { ns } }
+            }
+            None => {
+                let way = Way::fallback(self.machine);
+                Preference { entry, way, basis: Basis::Fallback }
+            }
+        });
+        let mut any: Vec<_> = any.collect();
+        any.sort_by_key(|of| match of.basis {
+            Basis::Guess { ns } => ns,
+            Basis::Loaded | Basis::Row { .. } | Basis::Fallback => 0,
+        });
+        any
     }
 
     /// The tables, that of the user first. Nobody measured hosts.
@@ -48,7 +74,7 @@ impl Selector {
         request: &Request,
     ) -> Vec<Preference<'a>> {
         let at_hand: Vec<_> = self.loaded(request).chain(built_in).collect();
-        let rows = table.rows_for(request, self.ranks());
+        let rows = table.rows_for(request, self.registry.shape());
         let named = rows.flat_map(|row| {
             let entries = at_hand.iter().filter(|entry| row.names(entry));
             entries.map(|entry| Preference { entry, way: row.way, basis: table.basis(row) })

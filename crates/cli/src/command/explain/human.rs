@@ -80,13 +80,18 @@ fn how(alternative: &Alternative) -> String {
     }
 }
 
-/// `sum of f32, out of place, 8 ranks with a GPU like the H200 each`.
+/// `sum of f32, out of place, 16 ranks on 2 nodes with a GPU like the H200 each`.
 fn terms(library: &Library, reduces: bool, rooted: bool) -> String {
     let Terms { in_place, data_type, reduction, root } = &library.terms;
     let reduction = if reduces { format!("{reduction} of ") } else { String::new() };
     let root = if rooted { format!(", root {root}") } else { String::new() };
     let placement = if *in_place { "in place" } else { "out of place" };
-    let ranks = counted(library.ranks().into(), "rank");
+    let shape = library.registry.shape();
+    let nodes = match shape.nodes() {
+        1 => String::new(),
+        nodes => format!(" on {nodes} nodes"),
+    };
+    let ranks = counted(shape.ranks.into(), "rank") + &nodes;
     let place = match library.place {
         PlaceName::Cuda => "with a GPU like the H200 each",
         PlaceName::Host => "on host threads",

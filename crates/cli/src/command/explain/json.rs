@@ -11,6 +11,7 @@ use crate::args::PlaceName;
 #[derive(Serialize)]
 pub struct ExplainJson<'a> {
     ranks: u32,
+    per_node: u32,
     device: &'static str,
     data_type: &'static str,
     reduction: &'static str,
@@ -88,6 +89,7 @@ pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> 
     let refused = registry.refused().iter();
     ExplainJson {
         ranks: library.ranks(),
+        per_node: registry.shape().per_node,
         device: match library.place {
             PlaceName::Cuda => "cuda",
             PlaceName::Host => "host",

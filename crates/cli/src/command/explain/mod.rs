@@ -26,8 +26,8 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let preferences = preferences(output);
     files.extend(preferences.files());
     let tuning = tuning(args, &preferences, output)?;
+    let shape = shape(args)?;
     let progress = Progress::start("proving", output.is_quiet());
-    let shape = Shape { ranks: args.ranks, per_node: args.ranks };
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
         place: args.device.unwrap_or_else(|| place(preferences.device)),
@@ -42,6 +42,21 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         Format::Json => output.json(&json::to_json(&library, &answer)),
     }
     Ok(exit(&library, &files))
+}
+
+/// The ranks and their nodes.
+fn shape(args: &ExplainArgs) -> Result<Shape> {
+    let ExplainArgs { ranks, per_node, nodes, .. } = *args;
+    let fill = |count: u32, of: &str| match ranks.is_multiple_of(count) {
+        true => Ok(ranks / count),
+        false => Err(Failure::new(format!("{ranks} ranks do not fill {of}"))),
+    };
+    let per_node = match (per_node, nodes) {
+        (Some(per_node), _) => fill(per_node, &format!("nodes of {per_node}")).map(|_| per_node)?,
+        (None, Some(nodes)) => fill(nodes, &format!("{nodes} nodes"))?,
+        (None, None) => ranks,
+    };
+    Ok(Shape { ranks, per_node })
 }
 
 /// What the environment asks for, as the library reads it; what in it makes no sense is told.

@@ -20,12 +20,17 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use msccl_collective::{Placement, Protocol};
-use msccl_registry::Entry;
+use msccl_registry::{Entry, Shape};
 use rustc_hash::FxHasher;
 
 pub use parse::TuningError;
 
 use super::request::Request;
+
+/// Bytes of a chunk for every instance where nothing was measured.
+const INSTANCE_BYTES: u64 = 64 << 10;
+/// Most instances where nothing was measured.
+const BETWEEN_NODES_MAX: u64 = 16;
 
 /// What kind of machine runs the ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +59,20 @@ impl Way {
         Self { protocol: Protocol::Simple, instances, threads: 512 }
     }
 
+    /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an instance for
+    /// every [`INSTANCE_BYTES`] of a chunk, since every instance has messages of its own, and a thread
+    /// block alone does not fill the links within a node.
+    pub fn between_nodes(machine: Machine, entry: &Entry, request: &Request) -> Self {
+        let most = match machine {
+            Machine::Host => 1,
+            Machine::Gpus => BETWEEN_NODES_MAX,
+        };
+        let block_bytes = request.count.saturating_mul(request.data_type.size_bytes() as u64);
+        let chunks = u64::from(entry.verified.algorithm().collective.chunks.max(1));
+        let instances = (block_bytes / chunks / INSTANCE_BYTES).clamp(1, most);
+        Self { instances: instances as u32, ..Self::fallback(machine) }
+    }
+
     /// How to run a loaded algorithm that no table names.
     pub fn loaded(machine: Machine, entry: &Entry) -> Self {
         let protocol = entry.verified.algorithm().protocol;
@@ -78,6 +97,8 @@ pub(super) struct Row {
     pub collective: &'static str,
     pub placement: Placement,
     pub ranks: RangeInclusive<u64>,
+    /// On how many nodes.
+    pub nodes: RangeInclusive<u64>,
     /// Sizes of the larger buffer.
     pub bytes: RangeInclusive<u64>,
     pub algorithm: String,
@@ -108,8 +129,8 @@ impl Tuning {
     pub(crate) fn fingerprint(&self, loaded: &[Entry]) -> u64 {
         let mut hasher = FxHasher::default();
         for row in self.rows.iter() {
-            let Row { line: _, collective, placement, ranks, bytes, algorithm, way } = row;
-            (collective, placement, ranks, bytes, algorithm, way).hash(&mut hasher);
+            let Row { line: _, collective, placement, ranks, nodes, bytes, algorithm, way } = row;
+            (collective, placement, ranks, nodes, bytes, algorithm, way).hash(&mut hasher);
             // A path that names a loaded algorithm on one rank may name none on another.
             loaded.iter().for_each(|entry| row.names(entry).hash(&mut hasher));
         }
@@ -117,16 +138,19 @@ impl Tuning {
     }
 
     /// The rows for calls like `request`, best first.
-    pub(super) fn rows_for(&self, request: &Request, ranks: u32) -> impl Iterator<Item = &Row> {
+    pub(super) fn rows_for(&self, request: &Request, shape: Shape) -> impl Iterator<Item = &Row> {
         let (name, in_place) = (request.wanted.name(), request.in_place);
-        let bytes = request.bytes(ranks);
+        let bytes = request.bytes(shape.ranks);
+        let shaped = move |row: &Row| {
+            row.ranks.contains(&shape.ranks.into()) && row.nodes.contains(&shape.nodes().into())
+        };
         self.rows.iter().filter(move |row| {
-            let Row { line: _, collective, placement, ranks: of, bytes: sizes, .. } = row;
+            let Row { collective, placement, bytes: sizes, .. } = row;
             let placed = match in_place {
                 true => placement.serves_in_place(),
                 false => placement.serves_out_of_place(),
             };
-            *collective == name && placed && of.contains(&ranks.into()) && sizes.contains(&bytes)
+            *collective == name && placed && shaped(row) && sizes.contains(&bytes)
         })
     }
 
@@ -163,6 +187,11 @@ pub enum Basis {
         /// The line of the row, counted from 1.
         line: usize,
     },
+    /// Nobody measured such calls, and the time is a guess.
+    Guess {
+        /// What the call would take, in ns.
+        ns: u64,
+    },
     /// It is there for want of anything better.
     Fallback,
 }
@@ -172,6 +201,7 @@ impl fmt::Display for Basis {
         match self {
             Basis::Loaded => f.write_str("loaded"),
             Basis::Row { table, line } => write!(f, "{table} line {line}"),
+            Basis::Guess { ns } => write!(f, "a guess: {} us", ns.div_ceil(1_000)),
             Basis::Fallback => f.write_str("fallback"),
         }
     }

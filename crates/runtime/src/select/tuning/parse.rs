@@ -8,7 +8,7 @@
 //! |---|---|
 //! | collective | `allreduce`, `allgather`, `reducescatter`, `alltoall`, `broadcast`, `reduce`, `gather`, `scatter` |
 //! | placement | `in`, `out` or `any`; `any` for collectives with a root, of which only the root knows it |
-//! | ranks | `4`, `2..8`, `..8`, `2..` or `any`; upper ends are included |
+//! | ranks | `4`, `2..8`, `..8`, `2..` or `any`; upper ends are included; of one node, unless `/` and as much about the number of nodes follow: `16/2`, `any/2..` |
 //! | bytes | likewise, of the larger buffer; `KiB`, `MiB` and `GiB` may follow a number |
 //! | protocol | `Simple`, `LL` or `LL128` |
 //! | instances | 1 to [`INSTANCES_MAX`] |
@@ -109,7 +109,7 @@ fn row(number: usize, line: &str) -> Result<Row, String> {
     let mut rest = line;
     let collective = collective(column(&mut rest, "a collective")?)?;
     let placement = placement(column(&mut rest, "a placement")?, collective)?;
-    let ranks = range("ranks", column(&mut rest, "ranks")?, plain)?;
+    let (ranks, nodes) = ranks(column(&mut rest, "ranks")?)?;
     let bytes = range("bytes", column(&mut rest, "bytes")?, size)?;
     let protocol = Protocol::from_str(column(&mut rest, "a protocol")?)?;
     let instances = number_within("instances", column(&mut rest, "instances")?, INSTANCES_MAX)?;
@@ -123,7 +123,7 @@ fn row(number: usize, line: &str) -> Result<Row, String> {
     let way = Way { protocol, instances, threads };
     let algorithm = rest.to_owned();
     let collective = collective.name();
-    Ok(Row { line: number, collective, placement, ranks, bytes, algorithm, way })
+    Ok(Row { line: number, collective, placement, ranks, nodes, bytes, algorithm, way })
 }
 
 /// Takes the next column off `rest`.
@@ -162,6 +162,14 @@ fn placement(text: &str, collective: Wanted) -> Result<Placement, String> {
     }
 }
 
+/// The numbers of ranks and of nodes. A table that does not speak of nodes was measured on one.
+fn ranks(text: &str) -> Result<(RangeInclusive<u64>, RangeInclusive<u64>), String> {
+    match text.split_once('/') {
+        Some((ranks, nodes)) => Ok((range("ranks", ranks, plain)?, range("nodes", nodes, plain)?)),
+        None => Ok((range("ranks", text, plain)?, 1..=1)),
+    }
+}
+
 /// `any`, one value, or two ends of which either may be missing; upper ends are included.
 fn range(
     what: &str,
@@ -175,7 +183,7 @@ fn range(
     };
     let (low, high) = match (text, text.split_once("..")) {
         ("any", _) => ("", ""),
-        ("..", _) => return Err(misread()),
+        ("" | "..", _) => return Err(misread()),
         (_, Some(ends)) => ends,
         (one, None) => (one, one),
     };

@@ -15,13 +15,35 @@ fn request(wanted: Wanted, bytes: u64) -> Request {
     Request { wanted, in_place: false, data_type, reduction, count: bytes }
 }
 
-/// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks`.
+/// The lines of rows that a table of `rows` has for an all-reduce of `bytes` over `ranks` on one node.
 #[track_caller]
 fn check(rows: &str, bytes: u64, ranks: u32, in_place: bool, expected: &[usize]) {
+    check_nodes(rows, bytes, Shape { ranks, per_node: ranks }, in_place, expected);
+}
+
+/// The same on nodes of `shape`.
+#[track_caller]
+fn check_nodes(rows: &str, bytes: u64, shape: Shape, in_place: bool, expected: &[usize]) {
     let table = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
     let request = Request { in_place, ..request(Wanted::AllReduce, bytes) };
-    let lines: Vec<_> = table.rows_for(&request, ranks).map(|row| row.line).collect();
-    assert_eq!(lines, expected, "{bytes} bytes, {ranks} ranks, in place {in_place}");
+    let lines: Vec<_> = table.rows_for(&request, shape).map(|row| row.line).collect();
+    assert_eq!(lines, expected, "{bytes} bytes, {shape:?}, in place {in_place}");
+}
+
+#[test]
+fn rows_are_for_one_node_unless_they_say_otherwise() {
+    let rows = "allreduce any any    any Simple 1 32 a\n\
+                allreduce any any/1  any Simple 1 32 b\n\
+                allreduce any 16/2   any Simple 1 32 c\n\
+                allreduce any ..64/2.. any Simple 1 32 d\n\
+                allreduce any any/any any Simple 1 32 e\n";
+    let check = |ranks, per_node, expected: &[usize]| {
+        check_nodes(rows, 1, Shape { ranks, per_node }, true, expected);
+    };
+    check(16, 16, &[3, 4, 7]);
+    check(16, 8, &[5, 6, 7]);
+    check(16, 4, &[6, 7]);
+    check(128, 8, &[7]);
 }
 
 #[test]
@@ -85,6 +107,10 @@ fn rows_that_are_wrong_are_told() {
     );
     let such = "such as 4, 2..8, ..8, 2.. or any, found";
     check("allreduce any four any LL 1 32 a", &format!("expected ranks {such} `four`"));
+    check(
+        "allreduce any 4/ any LL 1 32 a",
+        "expected nodes such as 4, 2..8, ..8, 2.. or any, found ``",
+    );
     check("allreduce any 2KiB any LL 1 32 a", &format!("expected ranks {such} `2KiB`"));
     check("allreduce any any .. LL 1 32 a", &format!("expected bytes {such} `..`"));
     check("allreduce any any 1..2kB LL 1 32 a", &format!("expected bytes {such} `1..2kB`"));
@@ -124,6 +150,8 @@ fn fingerprints_tell_choices_apart_and_nothing_else() {
     assert_ne!(print(row, &here), print(row, &renamed));
     assert_ne!(print(row, &here), print(&row.replace("32", "64"), &here));
     assert_ne!(print(row, &here), print(&row.replace("..2KiB", "..3KiB"), &here));
+    assert_ne!(print(row, &here), print(&row.replacen("any ..2KiB", "any/2 ..2KiB", 1), &here));
+    assert_eq!(print(row, &here), print(&row.replacen("any ..2KiB", "any/1 ..2KiB", 1), &here));
     assert_ne!(print(row, &here), print("", &here));
 }
 

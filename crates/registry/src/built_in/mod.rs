@@ -1,0 +1,210 @@
+//! The algorithms that are always there: `.msccl` programs like any other.
+//!
+//! Of a collective with a root, only the root has both buffers and knows whether the call is in place. So
+//! its programs serve both placements, and what they say over links is the same in both; a rank that is
+//! not the root is the same altogether.
+//!
+//! Several nodes have programs of their own beside those of one node. Programs that grow too fast with the
+//! ranks are [left out](left_out) where there are many: compiling and proving them would take longer than
+//! they ever save, and on several nodes every pair of ranks that talk costs a connection.
+
+use std::sync::Arc;
+
+use msccl_collective::Placement;
+use msccl_compiler::compile;
+use msccl_compiler::evaluate::{Launch, NoFiles};
+use msccl_ir::Target;
+use msccl_syntax::SourceMap;
+use msccl_verify::{Verified, verify};
+
+use crate::{Entry, Fingerprint, Shape, Wanted};
+
+/// Above this many ranks, no program in which every rank has a link to every other, where another serves.
+const PAIRS_RANKS_MAX: u32 = 128;
+/// Above this many ranks on several nodes, no program whose steps grow with the square of the ranks, where
+/// another serves.
+const SQUARE_RANKS_MAX: u32 = 256;
+/// Above this many nodes, no program in which every rank has a link to every other node, where another
+/// serves.
+const NODES_MAX: u32 = 16;
+
+struct Program {
+    name: &'static str,
+    text: &'static str,
+    growth: Growth,
+}
+
+/// What of a program grows so fast that there is a bound.
+#[derive(Clone, Copy)]
+enum Growth {
+    /// Nothing; or nothing else would serve.
+    Unbounded,
+    /// The links of a rank, with the ranks.
+    Pairs,
+    /// The links of a rank, with the nodes.
+    Nodes,
+    /// The steps of a rank, with the ranks, where there is something better on several nodes.
+    Square,
+}
+
+macro_rules! program {
+    ($name:literal) => {
+        program!($name, Unbounded)
+    };
+    ($name:literal, $growth:ident) => {
+        Program {
+            name: $name,
+            text: include_str!(concat!("../../../../dsl-examples/", $name, ".msccl")),
+            growth: Growth::$growth,
+        }
+    };
+}
+
+const ALL_REDUCE: &[Program] = &[
+    program!("allreduce/ring"),
+    program!("allreduce/double_binary_tree"),
+    program!("allreduce/two_shot", Pairs),
+    program!("allreduce/one_shot", Pairs),
+    program!("allreduce/one_step", Pairs),
+];
+const ALL_GATHER: &[Program] = &[program!("allgather/ring"), program!("allgather/allpairs", Pairs)];
+const REDUCE_SCATTER: &[Program] =
+    &[program!("reducescatter/ring"), program!("reducescatter/direct", Pairs)];
+const ALL_TO_ALL: &[Program] = &[program!("alltoall/allpairs"), program!("alltoall/in_place")];
+const BROADCAST: &[Program] =
+    &[program!("broadcast/chain"), program!("broadcast/tree"), program!("broadcast/direct")];
+const REDUCE: &[Program] =
+    &[program!("reduce/chain"), program!("reduce/tree"), program!("reduce/direct")];
+const GATHER: &[Program] = &[program!("gather/direct")];
+const SCATTER: &[Program] = &[program!("scatter/direct")];
+
+const ALL_REDUCE_OF_NODES: &[Program] = &[
+    program!("allreduce/hierarchical"),
+    program!("allreduce/hierarchical_low_latency"),
+    program!("allreduce/hierarchical_doubling"),
+    program!("allreduce/multinode_allpairs", Nodes),
+    program!("allreduce/double_binary_tree"),
+    program!("allreduce/ring", Square),
+];
+const ALL_GATHER_OF_NODES: &[Program] = &[
+    program!("allgather/hierarchical"),
+    program!("allgather/hierarchical_low_latency"),
+    program!("allgather/ring", Square),
+    program!("allgather/allpairs", Pairs),
+];
+const REDUCE_SCATTER_OF_NODES: &[Program] = &[
+    program!("reducescatter/hierarchical"),
+    program!("reducescatter/hierarchical_low_latency"),
+    program!("reducescatter/ring", Square),
+    program!("reducescatter/direct", Pairs),
+];
+const ALL_TO_ALL_OF_NODES: &[Program] = &[
+    program!("alltoall/rail_first"),
+    program!("alltoall/rail_first_in_place"),
+    program!("alltoall/allpairs", Pairs),
+    program!("alltoall/in_place", Pairs),
+    program!("alltoall/bruck", Square),
+];
+const BROADCAST_OF_NODES: &[Program] = &[
+    program!("broadcast/hierarchical"),
+    program!("broadcast/hierarchical_low_latency"),
+    program!("broadcast/chain"),
+    program!("broadcast/tree"),
+];
+const REDUCE_OF_NODES: &[Program] = &[
+    program!("reduce/hierarchical"),
+    program!("reduce/hierarchical_low_latency"),
+    program!("reduce/chain"),
+    program!("reduce/tree"),
+];
+const GATHER_OF_NODES: &[Program] =
+    &[program!("gather/hierarchical"), program!("gather/direct", Pairs)];
+const SCATTER_OF_NODES: &[Program] =
+    &[program!("scatter/hierarchical"), program!("scatter/direct", Pairs)];
+
+/// The programs for `wanted` on such nodes, best for large messages first.
+fn programs(wanted: Wanted, shape: Shape) -> &'static [Program] {
+    let (one_node, several) = match wanted {
+        Wanted::AllReduce => (ALL_REDUCE, ALL_REDUCE_OF_NODES),
+        Wanted::AllGather => (ALL_GATHER, ALL_GATHER_OF_NODES),
+        Wanted::ReduceScatter => (REDUCE_SCATTER, REDUCE_SCATTER_OF_NODES),
+        Wanted::AllToAll => (ALL_TO_ALL, ALL_TO_ALL_OF_NODES),
+        Wanted::Broadcast(_) => (BROADCAST, BROADCAST_OF_NODES),
+        Wanted::Reduce(_) => (REDUCE, REDUCE_OF_NODES),
+        Wanted::Gather(_) => (GATHER, GATHER_OF_NODES),
+        Wanted::Scatter(_) => (SCATTER, SCATTER_OF_NODES),
+    };
+    if shape.nodes() > 1 { several } else { one_node }
+}
+
+impl Growth {
+    /// Why a program that grows so is not for `shape`.
+    fn excess(self, shape: Shape) -> Option<String> {
+        let (found, most, what) = match self {
+            Growth::Unbounded => return None,
+            Growth::Pairs => (shape.ranks, PAIRS_RANKS_MAX, "ranks, each linked with each"),
+            Growth::Square => (shape.ranks, SQUARE_RANKS_MAX, "ranks, with steps for each"),
+            Growth::Nodes => (shape.nodes(), NODES_MAX, "nodes, each linked with each"),
+        };
+        (found > most).then(|| format!("it is for at most {most} {what}; there are {found}"))
+    }
+}
+
+/// A built-in algorithm that is not for a shape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: &'static str,
+    /// Why, in a phrase.
+    pub reason: String,
+}
+
+/// The built-in programs for `wanted` that are not compiled because they grow too fast for `shape`.
+pub fn left_out(shape: Shape, wanted: Wanted) -> Vec<LeftOut> {
+    let programs = programs(wanted, shape).iter();
+    let left_out = programs.filter_map(|program| {
+        program.growth.excess(shape).map(|reason| LeftOut { name: program.name, reason })
+    });
+    left_out.collect()
+}
+
+/// The built-in algorithms for `wanted` in `placement`, best for large messages first. A program that
+/// does not serve the placement or is [left out](left_out) is not among them; tests show that one always
+/// is.
+pub fn built_ins(shape: Shape, wanted: Wanted, placement: Placement) -> Vec<Entry> {
+    let programs = programs(wanted, shape).iter();
+    let proved = programs.filter(|of| of.growth.excess(shape).is_none()).filter_map(|program| {
+        let verified = prove(program, shape, wanted, placement)?;
+        Some(Entry {
+            name: program.name.to_owned(),
+            loaded: false,
+            fingerprint: Fingerprint::of(verified.algorithm()),
+            verified: Arc::new(verified),
+        })
+    });
+    proved.collect()
+}
+
+fn prove(
+    program: &Program,
+    shape: Shape,
+    wanted: Wanted,
+    placement: Placement,
+) -> Option<Verified> {
+    let target = Target::native();
+    let mut sources = SourceMap::new();
+    let file = sources.add(program.name, program.text);
+    let root = wanted.root().map(|root| ("R".to_owned(), i64::from(root.0)));
+    let launch = Launch {
+        ranks: Some(shape.ranks),
+        per_node: Some(shape.per_node),
+        params: root.into_iter().collect(),
+        placement: Some(placement),
+        ..Launch::default()
+    };
+    let compiled = compile(&mut sources, file, &NoFiles, &launch, &target).ok()?;
+    verify(compiled.schedule.algorithm, &target).ok()
+}
+
+#[cfg(test)]
+mod tests;

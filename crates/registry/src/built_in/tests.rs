@@ -1,0 +1,190 @@
+//! What built-in algorithms promise: a placement, a shape, few peers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use msccl_collective::{Channel, Rank};
+use msccl_ir::{Place, RankProgram};
+
+use super::*;
+
+fn wanted(ranks: u32) -> Vec<Wanted> {
+    let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(Wanted::with_root);
+    Wanted::WITHOUT_ROOT.into_iter().chain(rooted).collect()
+}
+
+/// What each link carries, in order, as counts of chunks.
+fn traffic(program: &RankProgram) -> BTreeMap<(Channel, Rank, bool), Vec<u32>> {
+    let mut traffic = BTreeMap::<_, Vec<_>>::new();
+    for block in &program.thread_blocks {
+        for step in &block.steps {
+            let sources = step.sources.iter().map(|place| (place, false));
+            for (place, out) in sources.chain(step.destinations.iter().map(|to| (to, true))) {
+                if let Place::Link(peer) = place {
+                    let link = (block.channel, *peer, out);
+                    traffic.entry(link).or_default().push(step.count);
+                }
+            }
+        }
+    }
+    traffic
+}
+
+#[test]
+fn placements_of_a_rooted_collective_agree_over_links() {
+    let one_node = [2, 3, 5, 8].map(|ranks| (ranks, ranks));
+    for (ranks, per_node) in one_node.into_iter().chain([(6, 2), (8, 4), (5, 1)]) {
+        let shape = Shape { ranks, per_node };
+        for wanted in wanted(ranks).into_iter().filter(|wanted| wanted.root().is_some()) {
+            let [within, apart] = [Placement::InPlace, Placement::OutOfPlace]
+                .map(|placement| built_ins(shape, wanted, placement));
+            assert_eq!(within.len(), apart.len(), "{wanted:?}");
+            for (within, apart) in within.iter().zip(&apart) {
+                assert_eq!(within.name, apart.name);
+                let both = [within, apart].map(|of| of.verified.algorithm());
+                let pairs = both[0].ranks.iter().zip(&both[1].ranks).enumerate();
+                for (rank, (within, apart)) in pairs {
+                    if wanted.root() == Some(Rank::from(rank)) {
+                        assert_eq!(traffic(within), traffic(apart), "{wanted:?} {ranks}");
+                    } else {
+                        assert_eq!(within, apart, "{wanted:?} {ranks} r{rank}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_collective_is_served_for_every_number_of_ranks() {
+    let one_node = [1, 2, 3, 4, 5, 7, 8, 13, 16, 24].map(|ranks| (ranks, ranks));
+    for (ranks, per_node) in one_node.into_iter().chain(NODES) {
+        let shape = Shape { ranks, per_node };
+        for wanted in wanted(ranks) {
+            for placement in [Placement::InPlace, Placement::OutOfPlace] {
+                let entries = built_ins(shape, wanted, placement);
+                assert!(!entries.is_empty(), "{wanted:?} of {ranks} ranks {placement}");
+                for entry in entries {
+                    let algorithm = entry.verified.algorithm();
+                    assert!(wanted.is(&algorithm.collective.kind), "{}", entry.name);
+                    assert_eq!(algorithm.placement, placement, "{}", entry.name);
+                }
+            }
+        }
+    }
+}
+
+/// Several nodes, as ranks and ranks on each.
+const NODES: [(u32, u32); 14] = [
+    (2, 1),
+    (3, 1),
+    (5, 1),
+    (8, 1),
+    (4, 2),
+    (6, 2),
+    (8, 4),
+    (8, 2),
+    (10, 2),
+    (16, 8),
+    (12, 4),
+    (20, 4),
+    (32, 8),
+    (128, 8),
+];
+
+/// The most ranks of other nodes that some rank has a link with.
+fn peers_on_other_nodes(entry: &Entry, shape: Shape) -> u32 {
+    let mut peers = vec![BTreeSet::new(); shape.ranks as usize];
+    for (rank, program) in entry.verified.algorithm().ranks.iter().enumerate() {
+        for &(_, peer, _) in traffic(program).keys() {
+            if !shape.on_one_node(Rank::from(rank), peer) {
+                peers[rank].insert(peer.0);
+                peers[peer.0 as usize].insert(rank as u32);
+            }
+        }
+    }
+    peers.iter().map(|peers| peers.len() as u32).max().unwrap_or(0)
+}
+
+/// How many such peers a program may have, where nodes are a power of two exactly so many.
+fn peers_at_most(name: &str, shape: Shape) -> u32 {
+    let Shape { ranks, per_node } = shape;
+    let nodes = shape.nodes();
+    let logarithm = |of: u32| of.next_power_of_two().trailing_zeros();
+    let odd = u32::from(!nodes.is_power_of_two());
+    let (_, kind) = name.split_once('/').unwrap();
+    match (name, kind) {
+        ("gather/hierarchical" | "scatter/hierarchical", _) => nodes - 1,
+        ("broadcast/hierarchical_low_latency" | "reduce/hierarchical_low_latency", _) => {
+            logarithm(nodes)
+        }
+        (_, "hierarchical") => 2.min(nodes - 1),
+        (_, "hierarchical_low_latency" | "hierarchical_doubling") => logarithm(nodes) + odd,
+        (_, "multinode_allpairs" | "rail_first" | "rail_first_in_place") => nodes - 1,
+        (_, "ring" | "chain") => 2.min(ranks - per_node),
+        (_, "tree") => 3.min(ranks - per_node),
+        (_, "double_binary_tree") => 6.min(ranks - per_node),
+        (_, "bruck") => (2 * logarithm(ranks)).min(ranks - per_node),
+        (_, "allpairs" | "direct" | "in_place") => ranks - per_node,
+        _ => panic!("{name}: say how many peers on other nodes a rank has"),
+    }
+}
+
+#[test]
+fn ranks_have_few_peers_on_other_nodes() {
+    for (ranks, per_node) in NODES {
+        let shape = Shape { ranks, per_node };
+        for wanted in wanted(ranks) {
+            for entry in built_ins(shape, wanted, Placement::OutOfPlace) {
+                let found = peers_on_other_nodes(&entry, shape);
+                let most = peers_at_most(&entry.name, shape);
+                assert!(found <= most, "{} {shape:?}: {found} peers", entry.name);
+                let exact = entry.name.contains("hierarchical") && shape.nodes().is_power_of_two();
+                assert!(found == most || !exact, "{} {shape:?}: {found} of {most}", entry.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn hierarchical_programs_serve_all_nodes_in_both_placements() {
+    for (ranks, per_node) in NODES {
+        let shape = Shape { ranks, per_node };
+        for wanted in wanted(ranks) {
+            let out_of = |in_place| match wanted {
+                Wanted::AllToAll if in_place => "alltoall/rail_first_in_place".to_owned(),
+                Wanted::AllToAll => "alltoall/rail_first".to_owned(),
+                _ => format!("{}/hierarchical", wanted.name()),
+            };
+            for placement in [Placement::InPlace, Placement::OutOfPlace] {
+                let entries = built_ins(shape, wanted, placement);
+                let expected = out_of(placement == Placement::InPlace);
+                assert!(entries.iter().any(|of| of.name == expected), "{expected} {shape:?}");
+                for Entry { name, verified, .. } in &entries {
+                    assert!(verified.facts().serves_any_count, "{name} {shape:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_grows_too_fast_is_left_out() {
+    let left_out = |ranks, per_node, wanted| -> Vec<_> {
+        let left_out = left_out(Shape { ranks, per_node }, wanted);
+        left_out.into_iter().map(|LeftOut { name, reason }| format!("{name}: {reason}")).collect()
+    };
+    assert_eq!(left_out(128, 128, Wanted::AllReduce), [""; 0]);
+    assert_eq!(left_out(128, 8, Wanted::AllReduce), [""; 0]);
+    let pairs = "it is for at most 128 ranks, each linked with each; there are 129";
+    assert_eq!(left_out(129, 129, Wanted::AllGather), [format!("allgather/allpairs: {pairs}")]);
+    assert_eq!(
+        left_out(1024, 8, Wanted::AllReduce),
+        [
+            "allreduce/multinode_allpairs: it is for at most 16 nodes, each linked with each; there are 128",
+            "allreduce/ring: it is for at most 256 ranks, with steps for each; there are 1024",
+        ]
+    );
+    let entries =
+        built_ins(Shape { ranks: 136, per_node: 8 }, Wanted::Gather(Rank(3)), Placement::InPlace);
+    assert_eq!(entries.iter().map(|of| &*of.name).collect::<Vec<_>>(), ["gather/hierarchical"]);
+}

@@ -1,0 +1,136 @@
+//! What serves calls over several nodes.
+
+use msccl_collective::{DataType, Protocol, Reduction};
+use msccl_registry::Shape;
+
+use super::*;
+use crate::{cpu, cuda};
+
+fn selector(shape: Shape, machine: Machine, wish: Wish, rows: Option<&str>) -> Selector {
+    let registry = Arc::new(Registry::new(shape, &[]));
+    let capacity = match machine {
+        Machine::Gpus => cuda::nominal_capacity(shape.ranks),
+        Machine::Host => cpu::capacity(shape.ranks),
+    };
+    let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");
+    let tuning = rows.map(|rows| Tuning::parse("t", table(rows).as_bytes()).unwrap());
+    Selector::new(registry, Rank(0), capacity, machine, wish, tuning)
+}
+
+/// Of `bytes` bytes in the larger buffer.
+fn request(wanted: Wanted, ranks: u32, bytes: u64) -> Request {
+    let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
+    let one = Request { wanted, in_place: false, data_type, reduction, count: 1 };
+    Request { count: bytes.div_ceil(one.bytes(ranks)), ..one }
+}
+
+/// What serves calls of these sizes on GPUs.
+fn check(wanted: Wanted, (ranks, per_node): (u32, u32), expected: &[(u64, &str)]) {
+    let selector = selector(Shape { ranks, per_node }, Machine::Gpus, Wish::default(), None);
+    for &(bytes, name) in expected {
+        let request = request(wanted, ranks, bytes);
+        let told = selector.explain(&request);
+        let first = told.iter().find(|of| of.serves()).unwrap();
+        assert_eq!(
+            first.name, name,
+            "{wanted:?} of {bytes} on {ranks} ranks, {per_node} a node: {told:#?}"
+        );
+        assert!(first.basis.to_string().starts_with("a guess: "), "{}", first.basis);
+        let (decision, _) = selector.choose(&request).unwrap();
+        assert_eq!(decision.prepared.name, name);
+    }
+}
+
+#[test]
+fn small_calls_take_few_steps_and_large_ones_few_bytes() {
+    const MIB: u64 = 1 << 20;
+    let hierarchical = "allreduce/hierarchical";
+    let doubling = "allreduce/hierarchical_doubling";
+    let halving = "allreduce/hierarchical_low_latency";
+    check(
+        Wanted::AllReduce,
+        (32, 8),
+        &[(1024, "allreduce/multinode_allpairs"), (256 * MIB, halving)],
+    );
+    check(Wanted::AllReduce, (128, 8), &[(1024, doubling), (16 * MIB, halving)]);
+    check(
+        Wanted::AllReduce,
+        (24, 8),
+        &[(1024, "allreduce/multinode_allpairs"), (1024 * MIB, hierarchical)],
+    );
+    check(Wanted::AllGather, (128, 8), &[(1024, "allgather/hierarchical_low_latency")]);
+    check(Wanted::ReduceScatter, (128, 8), &[(1024, "reducescatter/hierarchical_low_latency")]);
+    check(
+        Wanted::AllToAll,
+        (64, 8),
+        &[(1024, "alltoall/rail_first"), (256 * MIB, "alltoall/allpairs")],
+    );
+    let rooted = Wanted::Broadcast(Rank(5));
+    check(
+        rooted,
+        (128, 8),
+        &[(1024, "broadcast/hierarchical_low_latency"), (256 * MIB, "broadcast/hierarchical")],
+    );
+}
+
+#[test]
+fn packets_never_leave_a_node() {
+    let rows = "allreduce any any/any any LL 4 512 allreduce/hierarchical";
+    for (per_node, protocol) in [(4, Protocol::Simple), (8, Protocol::Ll)] {
+        for wished in [None, Some(Protocol::Ll)] {
+            let wish =
+                Wish { protocol: wished, algorithm: Some("ring".to_owned()), ..Wish::default() };
+            let wish = if wished.is_none() { Wish::default() } else { wish };
+            let rows =
+                if per_node == 4 { rows.to_owned() } else { rows.replace("hierarchical", "ring") };
+            let shape = Shape { ranks: 8, per_node };
+            let selector = selector(shape, Machine::Gpus, wish, Some(&rows));
+            let (decision, _) = selector.choose(&request(Wanted::AllReduce, 8, 1 << 20)).unwrap();
+            assert_eq!(decision.service().protocol, protocol, "{shape:?} {wished:?}");
+        }
+    }
+}
+
+#[test]
+fn rows_for_nodes_come_before_guesses() {
+    let rows = "allreduce any any   any     Simple 2 256 allreduce/ring\n\
+                allreduce any any/2 ..64KiB Simple 3 128 allreduce/hierarchical";
+    let of = |bytes| {
+        let shape = Shape { ranks: 8, per_node: 4 };
+        let selector = selector(shape, Machine::Host, Wish::default(), Some(rows));
+        let told = selector.explain(&request(Wanted::AllReduce, 8, bytes));
+        let first = told.iter().find(|of| of.serves()).unwrap();
+        (first.name.clone(), first.basis.to_string())
+    };
+    assert_eq!(of(1024), ("allreduce/hierarchical".to_owned(), "t line 4".to_owned()));
+    assert!(of(1 << 20).1.starts_with("a guess: "));
+}
+
+#[test]
+fn what_is_left_out_is_told() {
+    let shape = Shape { ranks: 160, per_node: 8 };
+    let selector = selector(shape, Machine::Gpus, Wish::default(), None);
+    let told = selector.explain(&request(Wanted::AllReduce, 160, 1024));
+    let last = told.last().unwrap();
+    let reason = "it is for at most 16 nodes, each linked with each; there are 20";
+    assert_eq!(
+        (&*last.name, &last.verdict),
+        ("allreduce/multinode_allpairs", &Err(reason.to_owned()))
+    );
+}
+
+#[test]
+fn everything_is_served_on_every_shape() {
+    for (ranks, per_node) in [(2, 1), (3, 1), (8, 1), (6, 2), (16, 8), (20, 4), (32, 4)] {
+        for machine in [Machine::Host, Machine::Gpus] {
+            let selector = selector(Shape { ranks, per_node }, machine, Wish::default(), None);
+            for wanted in Wanted::all(Rank(ranks - 1)) {
+                for (in_place, bytes) in [(false, 8), (true, 100_000), (false, 1 << 28)] {
+                    let request = Request { in_place, ..request(wanted, ranks, bytes) };
+                    let (decision, _) = selector.choose(&request).unwrap();
+                    assert_eq!(decision.service().protocol, Protocol::Simple);
+                }
+            }
+        }
+    }
+}
