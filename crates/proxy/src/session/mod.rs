@@ -163,8 +163,7 @@ impl Session {
             busy |= !happened.is_empty();
             let mut outcome = Ok(());
             for what in happened.drain(..) {
-                // A report among these may have closed this very rail.
-                if outcome.is_ok() && self.ways[index].open {
+                if outcome.is_ok() {
                     outcome = self.take_note(index, what);
                 }
             }

@@ -25,6 +25,8 @@ struct World {
     room: usize,
     sent_means_arrived: bool,
     messages: u64,
+    /// A rail that takes long for every step, in this direction.
+    slow: (usize, Side),
 }
 
 /// Two ranks and what is between them.
@@ -73,7 +75,9 @@ impl Pair {
             4 => drop(self.take(side, pick(self.world.links))),
             _ => {
                 let (rail, step) = (pick(self.world.rails), STEPS[pick(4)]);
-                self.wires[rail].lock().unwrap().step(side, step);
+                if (rail, side) != self.world.slow || pick(24) == 0 {
+                    self.wires[rail].lock().unwrap().step(side, step);
+                }
             }
         }
     }
@@ -163,14 +167,12 @@ fn sample(from: Side, link: usize, number: u64) -> Vec<u8> {
 }
 
 fn worlds() -> impl Strategy<Value = World> {
-    (1..=3_usize, 1..=4_usize, 1..=3_u64, 1..=6_usize, any::<bool>(), 1..=25_u64).prop_map(
-        |(rails, links, depth, room, sent_means_arrived, messages)| World {
-            rails,
-            links,
-            depth,
-            room,
-            sent_means_arrived,
-            messages,
+    let sizes = (1..=3_usize, 1..=4_usize, 1..=3_u64, 1..=6_usize);
+    let slow = (0..3_usize, 0..2_usize);
+    (sizes, any::<bool>(), 1..=25_u64, slow).prop_map(
+        |(sizes, sent_means_arrived, messages, slow)| {
+            let (rails, links, depth, room) = sizes;
+            World { rails, links, depth, room, sent_means_arrived, messages, slow }
         },
     )
 }
