@@ -141,14 +141,14 @@ impl Session {
     /// Moves everything on; whether anything happened.
     pub(crate) fn advance(&mut self) -> Result<bool, Ended> {
         let mut busy = self.poll()?;
+        busy |= self.flush()?;
         if self.parting.heard {
             // The peer wants nothing any more but to be understood.
-            return Ok(self.flush()? || busy);
+            return Ok(busy);
         }
         if !self.parting.said {
             busy |= self.post_messages()?;
         }
-        busy |= self.flush()?;
         Ok(self.tell_news(!busy)? || busy)
     }
 
