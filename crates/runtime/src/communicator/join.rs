@@ -209,7 +209,7 @@ impl Communicator {
         let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
         let selector = Selector::new(registry, rank, capacity, machine, wish, tuning);
         let place = engine.story();
-        if board.nodes().count() > 1 {
+        if board.nodes().count() > 1 && board.nodes().leader(rank) == rank {
             settings.log.event(&Event::Nodes(board.nodes().story(&group)));
         }
         let failure = Arc::default();

@@ -24,7 +24,7 @@ mod story;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::Group;
@@ -40,6 +40,9 @@ use progress::Progress;
 
 /// How often a watch looks.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How long the reason of a failure elsewhere may be under way.
+const RUMOUR: Duration = Duration::from_millis(100);
 
 /// How often stories were asked for in this process.
 static STORIES: AtomicU64 = AtomicU64::new(0);
@@ -164,18 +167,32 @@ impl Shared {
         }
     }
 
-    /// An error that came by way of the engine, with what the board knows of its cause.
+    /// An error that came by way of the engine, with what is known of its cause. What befell a rank on another
+    /// node may be heard a moment later than its links end.
     fn explained(&self, error: Error) -> Error {
-        let board = &self.watched.board;
-        let gave_up = |rank: &Rank| matches!(board.state(*rank), State::Aborted | State::Failed);
-        let cause = board.ranks().filter(|rank| *rank != board.me()).find(gave_up);
-        match (error.kind(), cause) {
-            (ErrorKind::Remote, Some(rank)) => {
-                let (state, reason) = (board.state(rank).name(), board.reason(rank));
-                Error::new(ErrorKind::Remote, format!("{error}; {rank} {state}: {reason}"))
-            }
-            _ => error,
+        if error.kind() != ErrorKind::Remote {
+            return error;
         }
+        let several = self.watched.board.nodes().count() > 1;
+        let since = Instant::now();
+        loop {
+            match self.cause() {
+                Some(cause) => return Error::new(ErrorKind::Remote, format!("{error}; {cause}")),
+                None if several && since.elapsed() < RUMOUR => thread::sleep(RUMOUR / 20),
+                None => return error,
+            }
+        }
+    }
+
+    /// Why other ranks gave up, as far as this one knows.
+    fn cause(&self) -> Option<String> {
+        let (board, group) = (&self.watched.board, &self.watched.group);
+        let gave_up = |rank: &Rank| matches!(board.state(*rank), State::Aborted | State::Failed);
+        if let Some(rank) = board.ranks().filter(|rank| *rank != board.me()).find(gave_up) {
+            return Some(format!("{rank} {}: {}", board.state(rank).name(), board.reason(rank)));
+        }
+        let died = group.departed().into_iter().find(|of| !of.orderly)?;
+        Some(format!("{} ({}) {}", died.rank, self.watched.process(died.rank), died.story))
     }
 
     /// Makes the communicator fail, and says so.

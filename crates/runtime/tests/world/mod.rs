@@ -1,5 +1,7 @@
 //! Communicators whose ranks are threads of this process that join over the loopback, and calls on them.
 
+#![allow(dead_code)] // Not every test that shares this file uses all of it.
+
 use std::thread;
 
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};

@@ -1,5 +1,6 @@
 //! Two nodes with a board each, in one process.
 
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::super::State;
@@ -105,19 +106,25 @@ fn a_busy_rank_tells_its_last_calls() {
 
 #[test]
 fn what_a_departed_rank_posted_is_complete_in_the_end() {
-    let outcomes = places(4, false, |place| {
-        let board = &place.board;
-        if board.me() == Rank(3) {
+    let seen = Barrier::new(3);
+    run_on(4, |rank| Some(format!("node{}", rank / 2)), |group| {
+        let group = Arc::new(group);
+        let nodes = Arc::new(Nodes::of(&group));
+        let board = Arc::new(Board::join(&group, nodes, false).unwrap());
+        let _mirror = Mirror::start(&group, &board).unwrap();
+        let last = Rank(3);
+        if board.me() == last {
             (1..=9).for_each(|number| {
                 board.post(number, &call(Operation::AllGather, number), false);
             });
+            return;
         }
-        place.group.barrier().unwrap();
-        assert_eq!(board.is_complete(Rank(3)), board.me().0 >= 2);
-        let part = place.group.split((board.me() != Rank(3)).then_some(0), 0, &Default::default());
-        part.unwrap().is_some()
+        // On its own node it always is.
+        eventually("its end", || group.departed().iter().any(|of| of.rank == last));
+        eventually("all it posted", || board.is_complete(last));
+        assert_eq!(board.collectives(last), 9);
+        seen.wait();
     });
-    assert_eq!(outcomes, [true, true, true, false]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use msccl_plan::exchange::Transfer;
 
 use super::{Watch, Watched};
 use crate::board::Board;
+use crate::board::mirror::Mirror;
 use crate::board::tests::{call, run};
 use crate::call::{Call, Operation};
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
@@ -136,6 +137,8 @@ impl Diary {
 struct Member {
     group: Arc<Group>,
     board: Arc<Board>,
+    /// Only held.
+    _mirror: Option<Mirror>,
     engine: Arc<FakeEngine>,
     failure: Arc<OnceLock<Error>>,
     diary: Arc<Diary>,
@@ -145,8 +148,10 @@ impl Member {
     /// This rank of `group`.
     fn new(group: Group) -> Self {
         let board = Arc::new(Board::join(&group, Arc::new(Nodes::of(&group)), false).unwrap());
+        let group = Arc::new(group);
+        let mirror = Mirror::start(&group, &board).unwrap();
         let (engine, failure, diary) = Default::default();
-        Self { group: Arc::new(group), board, engine, failure, diary }
+        Self { group, board, _mirror: mirror, engine, failure, diary }
     }
 
     fn watch(&self, timeout: Option<Duration>) -> Watch {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, UNIQUE_ID_BYTES, UniqueId};
+use msccl_fabric::{Group, Settings, UNIQUE_ID_BYTES, UniqueId};
 
 use super::{Member, gather};
 use crate::board::tests::{newcomer, settings};
@@ -26,7 +26,8 @@ fn rank_process() {
     let number = |name: &str| env::var(name).unwrap().parse::<u32>().unwrap();
     let newcomer = newcomer(number("WATCH_RANK"), number("WATCH_RANKS"));
     let id = id_from_text(&env::var("WATCH_ID").unwrap());
-    let member = Member::new(Group::join(&[id], &newcomer, &settings()).unwrap());
+    let settings = Settings { host: env::var("WATCH_HOST").ok(), ..settings() };
+    let member = Member::new(Group::join(&[id], &newcomer, &settings).unwrap());
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
     println!("\nresult: {}", role(&member).replace('\n', "|"));
 }
@@ -39,6 +40,11 @@ fn id_from_text(text: &str) -> UniqueId {
 
 /// A process for each rank, all with one role.
 fn spawn(role: &str, ranks: u32) -> Vec<Child> {
+    spawn_on(role, ranks, |_| None)
+}
+
+/// The same, on pretended hosts.
+fn spawn_on(role: &str, ranks: u32, host: impl Fn(u32) -> Option<String>) -> Vec<Child> {
     let id = UniqueId::create(&settings()).unwrap();
     let id: String = id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let child = |rank: u32| {
@@ -48,6 +54,7 @@ fn spawn(role: &str, ranks: u32) -> Vec<Child> {
             .env("WATCH_ID", &id)
             .env("WATCH_RANK", rank.to_string())
             .env("WATCH_RANKS", ranks.to_string())
+            .envs(host(rank).map(|host| ("WATCH_HOST", host)))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
@@ -111,6 +118,26 @@ fn the_death_of_a_rank_fails_all_others() {
     }
 }
 
+/// Rank 2, which spoke for its host, is killed: all learn of it, those behind it too.
+#[test]
+fn the_death_of_a_leader_fails_all_others() {
+    let mut children = spawn_on("victim", 4, |rank| Some(format!("host{}", rank / 2)));
+    let mut killed = children.remove(2);
+    await_line(&mut killed, "ready");
+    killed.kill().unwrap();
+    let pid = killed.id();
+    killed.wait().unwrap();
+    let results: Vec<_> = children.into_iter().map(result).collect();
+    let end = "call 1, allgather of 1024 f32 cannot finish";
+    let cause = format!("r2 (pid {pid} on host1) has died: its connection ended; {end}");
+    let expected = [&format!("r1 failed: {cause}"), &cause, &cause];
+    for (result, expected) in results.iter().zip(expected) {
+        let (millis, text) = result.split_once(' ').unwrap();
+        assert_eq!(text, *expected);
+        assert!(millis.parse::<u64>().unwrap() < 2500, "{result}");
+    }
+}
+
 /// Rank 0 waits for rank 1, which has nothing to do; someone asks rank 1's process for the story.
 fn asked(member: &Member) -> String {
     let _watch = member.watch(None);
@@ -133,4 +160,12 @@ fn a_story_is_told_by_the_process_that_is_asked() {
     let [first, second] = spawn("asked", 2).try_into().unwrap();
     assert_eq!(result(first), "[]");
     insta::assert_snapshot!(result(second), @r#"["who waits for whom among the 2 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)\n  => r1 holds up r0: it has not entered call 1 (it has made no call)"]"#);
+}
+
+#[test]
+fn a_story_is_told_across_hosts() {
+    let children = spawn_on("asked", 4, |rank| Some(format!("host{}", rank % 2)));
+    let results: Vec<_> = children.into_iter().map(result).collect();
+    assert_eq!([&results[0], &results[2], &results[3]], ["[]"; 3]);
+    insta::assert_snapshot!(results[1], @"");
 }
