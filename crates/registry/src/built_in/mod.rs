@@ -26,7 +26,7 @@ const PAIRS_RANKS_MAX: u32 = 128;
 const SQUARE_RANKS_MAX: u32 = 256;
 /// Above this many nodes, no program in which every rank has a link to every other node, where another
 /// serves.
-const NODES_MAX: u32 = 16;
+const NODES_MAX: u32 = 8;
 
 struct Program {
     name: &'static str,

@@ -180,7 +180,7 @@ fn what_grows_too_fast_is_left_out() {
     assert_eq!(
         left_out(1024, 8, Wanted::AllReduce),
         [
-            "allreduce/multinode_allpairs: it is for at most 16 nodes, each linked with each; there are 128",
+            "allreduce/multinode_allpairs: it is for at most 8 nodes, each linked with each; there are 128",
             "allreduce/ring: it is for at most 256 ranks, with steps for each; there are 1024",
         ]
     );
