@@ -2,7 +2,7 @@
 //!
 //! A [`Tuning`] is read from text by [`Tuning::parse`], which specifies the format. The shipped one lies in
 //! `crates/runtime/tuning`; its figures were found by measurement. Machines differ, so rows are preferences:
-//! a row that cannot serve a call is passed over.
+//! a row that cannot serve a call is passed over. A table prints as text that reads back as the same table.
 //!
 //! # Guarantees
 //!
@@ -12,6 +12,7 @@
 //! Absent: files, the environment, whether an algorithm serves.
 
 mod parse;
+mod write;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -38,15 +39,27 @@ pub(crate) enum Machine {
 
 /// A way to run an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Way {
+pub struct Way {
+    /// How messages are laid out.
     pub protocol: Protocol,
+    /// Copies of the algorithm that run side by side.
     pub instances: u32,
+    /// Threads of one thread block.
     pub threads: u32,
+}
+
+/// An algorithm and the way to run it: the last four columns of a row, as which it is printed and read.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Choice {
+    /// A built-in algorithm by its name, or a loaded file by its path or the last part of it.
+    pub algorithm: String,
+    /// How it runs.
+    pub way: Way,
 }
 
 impl Way {
     /// How to run what no table names.
-    pub fn fallback(machine: Machine) -> Self {
+    pub(super) fn fallback(machine: Machine) -> Self {
         let instances = match machine {
             Machine::Host => 1,
             Machine::Gpus => 4,
@@ -55,7 +68,7 @@ impl Way {
     }
 
     /// How to run a loaded algorithm that no table names.
-    pub fn loaded(machine: Machine, entry: &Entry) -> Self {
+    pub(super) fn loaded(machine: Machine, entry: &Entry) -> Self {
         let protocol = entry.verified.algorithm().protocol;
         Self { protocol, instances: 1, ..Self::fallback(machine) }
     }
@@ -71,17 +84,19 @@ pub struct Tuning {
 
 /// An algorithm and the way to run it, for some calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Row {
+pub struct Row {
     /// Where it stands in the text, counted from 1.
     pub line: usize,
     /// The name of the collective.
     pub collective: &'static str,
+    /// Which calls it is for; [`Placement::Both`] for collectives with a root.
     pub placement: Placement,
+    /// For how many ranks, ends included.
     pub ranks: RangeInclusive<u64>,
-    /// Sizes of the larger buffer.
+    /// Sizes of the larger buffer, ends included.
     pub bytes: RangeInclusive<u64>,
-    pub algorithm: String,
-    pub way: Way,
+    /// What serves, and how.
+    pub choice: Choice,
 }
 
 impl Tuning {
@@ -91,6 +106,20 @@ impl Tuning {
         let text = include_bytes!("../../../tuning/h200.tuning");
         // A test reads it. Without a table, whatever serves a call would run it.
         SHIPPED.get_or_init(|| Tuning::parse("shipped table", text).unwrap_or_default())
+    }
+
+    /// A table of `rows`, best first, for `machine`, which messages call `name`. Lines are counted as they
+    /// are printed.
+    pub fn of(name: &str, machine: &str, rows: Vec<Row>) -> Self {
+        let numbered = (write::FIRST_LINE..).zip(rows).map(|(line, row)| Row { line, ..row });
+        // A line break would begin another line.
+        let machine = machine.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { name: name.into(), machine: machine.into(), rows: numbered.collect() }
+    }
+
+    /// The rows, best first.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
     }
 
     /// What messages call it.
@@ -108,8 +137,8 @@ impl Tuning {
     pub(crate) fn fingerprint(&self, loaded: &[Entry]) -> u64 {
         let mut hasher = FxHasher::default();
         for row in self.rows.iter() {
-            let Row { line: _, collective, placement, ranks, bytes, algorithm, way } = row;
-            (collective, placement, ranks, bytes, algorithm, way).hash(&mut hasher);
+            let Row { line: _, collective, placement, ranks, bytes, choice } = row;
+            (collective, placement, ranks, bytes, choice).hash(&mut hasher);
             // A path that names a loaded algorithm on one rank may name none on another.
             loaded.iter().for_each(|entry| row.names(entry).hash(&mut hasher));
         }
@@ -141,13 +170,20 @@ impl Tuning {
     }
 }
 
-impl Row {
+impl Choice {
     /// Whether it names `entry`: a built-in algorithm by its name, a loaded one by its path as given or by
     /// the last part of it.
-    pub fn names(&self, entry: &Entry) -> bool {
+    pub(super) fn names(&self, entry: &Entry) -> bool {
         let last = || Path::new(&entry.name).file_name();
         self.algorithm == entry.name
             || entry.loaded && last().is_some_and(|name| *name == *self.algorithm)
+    }
+}
+
+impl Row {
+    /// Whether it names `entry`.
+    pub(super) fn names(&self, entry: &Entry) -> bool {
+        self.choice.names(entry)
     }
 }
 
