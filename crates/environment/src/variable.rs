@@ -58,7 +58,7 @@ variables! {
         "Whether SIGUSR1 makes the process tell who waits for whom. A program that handles the signal \
          itself is left alone."
     LIBRARY "MSCCL_LIBRARY" "a path" "`libnccl.so.2` beside `msccl`, or in `lib` beside its folder"
-        "The library that `msccl bench` measures; nothing else reads it."
+        "The library that `msccl bench` and `msccl tune` measure; nothing else reads it."
     DEBUG "NCCL_DEBUG" "`VERSION`, `WARN`, `INFO`, `ABORT` or `TRACE`" "nothing is said"
         "How much is said in the log. `ABORT` and `TRACE` say as much as `INFO`."
     DEBUG_SUBSYS "NCCL_DEBUG_SUBSYS" "NCCL's names, separated by commas; `^` in front excludes"

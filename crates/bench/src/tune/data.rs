@@ -136,16 +136,17 @@ impl Data {
 
     /// Whether everything was right and nothing is missing.
     pub fn is_good(&self) -> bool {
-        self.failures.is_empty() && self.faults().is_empty() && !self.points.is_empty()
+        let measured = self.points.iter().all(|point| !point.ranking().is_empty());
+        self.failures.is_empty() && self.faults().is_empty() && measured && !self.points.is_empty()
     }
 }
 
 impl Floor {
     /// The least time of a call in µs.
     pub fn time_us(&self, case: &Case) -> f64 {
-        // What a call would achieve in a microsecond says how much the busiest link carries.
-        let carried_gb_us = case.bandwidth(1.0).bus_gb_s;
-        self.latency_us + carried_gb_us / self.bus_gb_s
+        // What a call would achieve in a microsecond says how much the busiest link must carry.
+        let carried_kb = case.bandwidth(1.0).bus_gb_s;
+        self.latency_us + carried_kb / self.bus_gb_s
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn neighbours_decide_between_those_alike() {
         // `b` is never more than 2 % behind.
-        check(&[[10.0, 10.1, 0.0], [10.1, 10.0, 0.0], [9.99, 10.0, 0.0]], "bbb");
+        check(&[[10.0, 10.1, 0.0], [10.15, 10.0, 0.0], [10.1, 10.0, 0.0]], "bbb");
         check(&[[10.0, 10.1, 0.0], [10.1, 10.0, 0.0], [5.0, 10.0, 0.0]], "aaa");
         check(&[[10.0, 10.3, 0.0], [10.3, 10.0, 0.0]], "ab");
         // Both last equally long: the one that loses less.

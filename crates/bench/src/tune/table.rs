@@ -17,11 +17,16 @@ const LARGE_BYTES: u64 = 64 << 20;
 /// The table of what was measured in `data`, called `name`. Rows of `kept` for other calls stay, behind the
 /// new ones: the same collective on as many ranks and in the same placement is replaced.
 ///
+/// Nothing measured, no rows, not even kept ones.
+///
 /// Between two measured sizes the choice of the larger one serves.
 pub fn table(data: &Data, kept: Option<&Tuning>, name: &str) -> Tuning {
     let mut rows = new_rows(data);
     let replaced = rows.clone();
     let stays = |row: &&Row| !replaced.iter().any(|new| replaces(new, row));
+    if rows.is_empty() {
+        return Tuning::of(name, &data.machine, rows);
+    }
     rows.extend(kept.iter().flat_map(|kept| kept.rows()).filter(stays).cloned());
     Tuning::of(name, &data.machine, rows)
 }

@@ -34,7 +34,7 @@ pub struct TuneArgs {
     /// Where to write the table; standard output if not given
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// A table whose rows for other calls stay
+    /// A table whose rows for other calls stay; it may be the one that is written
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub keep: Option<String>,
     /// Where to write all measurements

@@ -16,8 +16,7 @@ use crate::output::Output;
 /// Measures, or reads measurements, and writes what was asked for.
 pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     // Before anything takes minutes.
-    let kept = args.keep.as_deref().map(msccl_environment::read_tuning).transpose();
-    let kept = kept.map_err(Failure::new)?;
+    let kept = kept(args)?;
     let mut data = match (&args.from, args.collective) {
         (Some(file), _) => read(file)?,
         (None, Some(collective)) => {
@@ -34,7 +33,11 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     for line in tune::report(&data) {
         output.line(line);
     }
-    write_table(args, &data, kept.as_ref(), output)?;
+    let is_written = write_table(args, &data, kept.as_ref(), output)?;
+    if !is_written {
+        output.error("nothing was measured that could serve, so there is no table");
+        return Ok(Exit::Refused);
+    }
     if let Some(path) = &args.svg {
         let picture = tune::picture(&data);
         let nothing = || format!("nothing was measured that {} could show", path.display());
@@ -43,32 +46,38 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     Ok(if data.is_good() { Exit::Success } else { Exit::Refused })
 }
 
+/// The table whose rows stay. One that is to grow need not be there at first.
+fn kept(args: &TuneArgs) -> Result<Option<Tuning>> {
+    let grows = |file: &&String| args.output.as_deref() == Some(Path::new(file));
+    let begins = |file: &&String| grows(file) && !Path::new(file).exists();
+    let file = args.keep.as_ref().filter(|file| !begins(file));
+    file.map(|file| msccl_environment::read_tuning(file)).transpose().map_err(Failure::new)
+}
+
 fn read(file: &str) -> Result<tune::Data> {
     let Input { name, text } = Input::read(file)?;
     tune::Data::parse(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
 }
 
-/// A table without rows would only take the place of one with.
+/// Whether there is a table: one without rows would only take the place of one with.
 fn write_table(
     args: &TuneArgs,
     data: &tune::Data,
     kept: Option<&Tuning>,
     output: &mut Output,
-) -> Result<()> {
+) -> Result<bool> {
     let name = args.output.as_deref().map_or("tuning table".into(), Path::to_string_lossy);
     let table = tune::table(data, kept, &name);
     if table.rows().is_empty() {
-        return Err(Failure::new("nothing was measured that could serve, so there is no table"));
+        return Ok(false);
     }
     let text = format!("{}{table}", tune::remarks(data));
     Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
     match &args.output {
-        Some(path) => write(path, &text),
-        None => {
-            output.line(text.trim_end());
-            Ok(())
-        }
+        Some(path) => write(path, &text)?,
+        None => output.line(text.trim_end()),
     }
+    Ok(true)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -166,7 +166,9 @@ impl Tuning {
 
     /// Why what `row` names stands where it does.
     pub(super) fn basis(&self, row: &Row) -> Basis {
-        Basis::Row { table: Arc::clone(&self.name), line: row.line }
+        let is_for_any = row.ranks == (0..=u64::MAX);
+        let guessed_from = is_for_any.then(|| Arc::clone(&self.machine));
+        Basis::Row { table: Arc::clone(&self.name), line: row.line, guessed_from }
     }
 }
 
@@ -198,16 +200,32 @@ pub enum Basis {
         table: Arc<str>,
         /// The line of the row, counted from 1.
         line: usize,
+        /// The machine that the table is for, if the row is for any number of ranks: what it says was
+        /// hardly measured on as many.
+        guessed_from: Option<Arc<str>>,
     },
     /// It is there for want of anything better.
     Fallback,
+}
+
+impl Basis {
+    /// Why it is a guess, if it is one.
+    pub fn guess(&self) -> Option<String> {
+        match self {
+            Basis::Loaded | Basis::Row { table: _, line: _, guessed_from: None } => None,
+            Basis::Row { table, line: _, guessed_from: Some(machine) } => {
+                Some(format!("{table} says it for any number of ranks, from {machine}"))
+            }
+            Basis::Fallback => Some("no table has a row for such calls".to_owned()),
+        }
+    }
 }
 
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Basis::Loaded => f.write_str("loaded"),
-            Basis::Row { table, line } => write!(f, "{table} line {line}"),
+            Basis::Row { table, line, guessed_from: _ } => write!(f, "{table} line {line}"),
             Basis::Fallback => f.write_str("fallback"),
         }
     }

@@ -47,6 +47,10 @@ fn rows_are_for_what_they_say() {
     assert_eq!(row.choice.algorithm, "b c.msccl");
     assert_eq!(row.choice.way, Way { protocol: Protocol::Simple, instances: 16, threads: 256 });
     assert_eq!(table.basis(row).to_string(), "mine line 5");
+    assert_eq!(table.basis(row).guess(), None);
+    let guess = table.basis(&table.rows[2]).guess().unwrap();
+    assert_eq!(guess, "mine says it for any number of ranks, from test");
+    assert!(Basis::Fallback.guess().is_some() && Basis::Loaded.guess().is_none());
 }
 
 #[track_caller]
