@@ -139,6 +139,11 @@ impl<'a> Team<'a> {
         };
         let opened = self.ask(open, audience).map_err(Failure::into_text)?;
         self.report.version = opened.iter().find_map(Answer::version);
+        self.meet(audience)
+    }
+
+    /// Makes the ranks find one another.
+    fn meet(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
         let made = self.ask_first(&Request::MakeId, audience).map_err(Failure::into_text)?;
         let id = made.id().ok_or("rank 0 made no unique id")?;
         let joined = self.ask(|_| Request::Join { id: id.clone() }, audience);
@@ -220,6 +225,21 @@ impl<'a> Team<'a> {
                 self.lose(reason.clone(), audience);
                 Err(reason)
             }
+        }
+    }
+
+    /// A communicator in place of one that may have failed. A library that refuses is out.
+    pub(crate) fn rejoin(&mut self, audience: &mut dyn Audience) {
+        if self.is_out() {
+            return;
+        }
+        let met = match self.ask(|_| Request::Leave, audience) {
+            Err(Failure::Lost(reason)) => Err(reason),
+            // What has failed may well say so once more.
+            Ok(_) | Err(Failure::Refused(_)) => self.meet(audience),
+        };
+        if let Err(reason) = met {
+            self.lose(reason, audience);
         }
     }
 

@@ -3,9 +3,8 @@
 //! The workers of a library live through the whole run and join once; each measurement only pins another
 //! [choice](msccl_runtime::Choice) to their communicators.
 //!
-//! 1. *At a glance*: at every size that is [`ANCHOR_FACTOR`] times the last such one, and at the largest, every
-//!    way is timed once in a few calls; at sizes between them, those that did well at the next on both sides. What was
-//!    hopeless is not tried at larger sizes.
+//! 1. *At a glance*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
+//!    them, those that did well at the next on both sides. What was hopeless is not tried at larger sizes.
 //! 2. *In rounds*: at every size the best at a glance, the best of the size before and what the library
 //!    chooses itself take turns, the other library among them; after two rounds only the best go on.
 //!
@@ -13,36 +12,36 @@
 //! made, so that very little time is exceeded.
 //!
 //! Results are compared in full before a way counts at a size: at a glance for calls of up to [`CHECKED_BYTES`],
-//! in the first round otherwise.
+//! in the first round otherwise. A way that gives a wrong result, fails, or over which the library hangs or dies is out; the
+//! library goes on with a new communicator, or new workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::budget::Budget;
 use super::data::{Data, Point, Trial};
+use super::field::{anchors, at_a_glance, best_of, hopeless_at, prefer, staying};
 use crate::case::{Case, Placement};
 use crate::protocol::Method;
 use crate::report::{Average, LibraryReport, Measurement, Outcome, Row};
 use crate::run::{Audience, Plan as Run, Team};
 
-/// Everything is tried at sizes that lie no further apart.
-const ANCHOR_FACTOR: u64 = 16;
 /// Calls of up to that size are compared at every glance.
 const CHECKED_BYTES: u64 = 1 << 20;
 /// How long the timed calls of a glance, and of a round, should take together.
 const GLANCE_US: f64 = 2_000.0;
 const ROUND_US: f64 = 10_000.0;
-/// Most calls in a row, as in benchmarks.
-const CALLS: u32 = 20;
+/// Most calls that are timed together, and how many of them a graph holds, as in benchmarks.
+const MOST_CALLS: u32 = 1000;
+const CALLS_IN_GRAPH: u32 = 20;
 /// Rounds, and after how many of them who stays.
 const ROUNDS: usize = 5;
 const FIRST_ROUNDS: usize = 2;
-/// How many are tried between anchors, how many enter the rounds, and how many stay.
+/// How often our library may hang or die.
+const MOST_LOSSES: u32 = 3;
+/// How many are tried between anchors, and how many enter the rounds.
 const GLANCED: usize = 12;
 const ENTRANTS: usize = 6;
-const STAYING: usize = 3;
-/// That many times as slow as the best is hopeless at larger sizes, too.
-const HOPELESS: f64 = 8.0;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -91,13 +90,14 @@ pub fn measure(plan: &Plan, watcher: &mut dyn Watcher) -> Data {
     teams.iter_mut().for_each(|team| team.join(&mut hearing));
     let reports: Vec<_> = teams.iter().map(|team| team.report.clone()).collect();
     hearing.watcher.begin(&reports);
-    let mut bench = Bench { plan, teams, hearing, faults: BTreeMap::new(), failures: Vec::new() };
+    let (faults, failures) = (BTreeMap::new(), Vec::new());
+    let mut bench = Bench { plan, teams, hearing, faults, failures, losses: 0 };
     let budget = Budget::of(plan.time);
     for (index, &placement) in plan.placements.iter().enumerate() {
         let budget = budget.part_of(plan.placements.len() - index);
         data.points.extend(bench.placement(placement, budget));
     }
-    let Bench { mut teams, mut hearing, faults, mut failures, plan: _ } = bench;
+    let Bench { mut teams, mut hearing, faults, mut failures, plan: _, losses: _ } = bench;
     teams.iter_mut().for_each(|team| team.leave(&mut hearing));
     let losses = teams.into_iter().filter_map(|team| {
         let LibraryReport { name, loss, .. } = team.report;
@@ -143,6 +143,8 @@ struct Bench<'a> {
     /// Ways that are out, and why.
     faults: BTreeMap<String, String>,
     failures: Vec<String>,
+    /// How often our library was lost.
+    losses: u32,
 }
 
 impl Bench<'_> {
@@ -275,7 +277,7 @@ impl Bench<'_> {
         match verdict(&outcome) {
             Verdict::Time(us) => point.rival_us.push(us),
             Verdict::Out => {}
-            Verdict::Fault(why) => {
+            Verdict::Wrong(why) | Verdict::Refused(why) => {
                 let text = format!("{}, {}: {why}", rival.report.name, call(point));
                 if !self.failures.contains(&text) {
                     self.failures.push(text);
@@ -286,38 +288,69 @@ impl Bench<'_> {
 
     /// The time in µs of way number `index`; `None` if it, or the library, is out.
     fn time(&mut self, point: &mut Point, index: usize, method: Method) -> Option<f64> {
-        let ours = self.teams.first_mut().filter(|ours| !ours.is_out())?;
         let choice = point.trials.get(index)?.choice.clone();
-        if let Some(why) = self.faults.get(&choice) {
-            point.trials[index].fault = Some(why.clone());
-            return None;
-        }
-        let pinned = ours.pin(Some(&choice), &mut self.hearing);
-        let verdict = match pinned {
+        let why = match self.faults.get(&choice) {
+            Some(why) => why.clone(),
+            None => match self.attempt(point, &choice, method)? {
+                Verdict::Time(us) => return Some(us),
+                Verdict::Wrong(why) => self.disqualify(point, choice, &why),
+                Verdict::Refused(why) => {
+                    let ours = self.teams.first_mut()?;
+                    ours.rejoin(&mut self.hearing);
+                    self.disqualify(point, choice, &why)
+                }
+                Verdict::Out => {
+                    self.revive();
+                    self.disqualify(point, choice, "the library was lost over it")
+                }
+            },
+        };
+        point.trials[index].fault = Some(why);
+        None
+    }
+
+    /// Measures `choice`; `None` if the library was out before.
+    fn attempt(&mut self, point: &Point, choice: &str, method: Method) -> Option<Verdict> {
+        let ours = self.teams.first_mut().filter(|ours| !ours.is_out())?;
+        Some(match ours.pin(Some(choice), &mut self.hearing) {
             Ok(()) => {
                 verdict(&ours.measure(point.case, point.placement, method, &mut self.hearing))
             }
             Err(_) if ours.is_out() => Verdict::Out,
-            Err(why) => Verdict::Fault(why),
-        };
-        match verdict {
-            Verdict::Time(us) => Some(us),
-            Verdict::Out => None,
-            Verdict::Fault(why) => {
-                let why = format!("{}: {why}", call(point));
-                self.hearing.watcher.fault(&choice, &why);
-                point.trials[index].fault = Some(why.clone());
-                self.faults.insert(choice, why);
-                None
-            }
+            Err(why) => Verdict::Wrong(why),
+        })
+    }
+
+    /// Takes `choice` out, everywhere; why, in words.
+    fn disqualify(&mut self, point: &Point, choice: String, why: &str) -> String {
+        let why = format!("{}: {why}", call(point));
+        self.hearing.watcher.fault(&choice, &why);
+        self.faults.insert(choice, why.clone());
+        why
+    }
+
+    /// Starts our library again after it hung or died, unless it did so too often.
+    fn revive(&mut self) {
+        self.losses += 1;
+        let contestant = self.plan.run.contestants.first();
+        if let (Some(contestant), Some(ours)) = (contestant, self.teams.first_mut())
+            && self.losses <= MOST_LOSSES
+        {
+            *ours = Team::new(&self.plan.run, contestant);
+            ours.join(&mut self.hearing);
         }
     }
 
     /// As many calls of about `call_us` as take `wanted_us` together.
     fn method(&self, wanted_us: f64, call_us: f64, checks: u32) -> Method {
-        let iterations = ((wanted_us / call_us.max(0.1)) as u32).clamp(1, CALLS);
-        let launches = wanted_us / (call_us.max(0.1) * f64::from(iterations));
-        let graph_launches = if self.plan.graph { (launches as u32).clamp(1, CALLS) } else { 0 };
+        let calls = (wanted_us / call_us.max(0.1)) as u32;
+        let (iterations, graph_launches) = match self.plan.graph {
+            false => (calls.clamp(1, MOST_CALLS), 0),
+            true => {
+                let in_graph = calls.clamp(1, CALLS_IN_GRAPH);
+                (in_graph, (calls / in_graph).clamp(1, MOST_CALLS / CALLS_IN_GRAPH))
+            }
+        };
         Method { iterations, warmup: 1, checks, graph_launches, one_shot: false }
     }
 
@@ -330,8 +363,10 @@ impl Bench<'_> {
 enum Verdict {
     /// It took that many µs, and nothing was found to be wrong.
     Time(f64),
-    /// It is wrong, or was refused.
-    Fault(String),
+    /// It is not as it should be, but the library goes on.
+    Wrong(String),
+    /// It was refused, or failed; the communicator may have failed with it.
+    Refused(String),
     /// The library is out.
     Out,
 }
@@ -339,10 +374,10 @@ enum Verdict {
 fn verdict(outcome: &Outcome) -> Verdict {
     match outcome {
         Outcome::Out => Verdict::Out,
-        Outcome::Refused(why) => Verdict::Fault(why.clone()),
+        Outcome::Refused(why) => Verdict::Refused(why.clone()),
         Outcome::Measured(measurement) => match measurement.wrong() {
             None | Some(0) => Verdict::Time(measurement.time_us(Average::Mean)),
-            Some(wrong) => Verdict::Fault(wrong_in_words(wrong, measurement)),
+            Some(wrong) => Verdict::Wrong(wrong_in_words(wrong, measurement)),
         },
     }
 }
@@ -364,87 +399,10 @@ fn call(point: &Point) -> String {
     format!("{workload} of {} B, {}", point.case.size_bytes(), point.placement.name())
 }
 
-/// The points at which everything is tried; `sizes` ascend.
-fn anchors(sizes: &[u64]) -> Vec<usize> {
-    let mut anchors: Vec<usize> = Vec::new();
-    for (index, &size) in sizes.iter().enumerate() {
-        let last = anchors.last().map(|&last| sizes[last].saturating_mul(ANCHOR_FACTOR));
-        if last.is_none_or(|last| size >= last) || index + 1 == sizes.len() {
-            anchors.push(index);
-        }
-    }
-    anchors
-}
-
-/// The fastest `most` at a glance.
-fn at_a_glance(point: &Point, most: usize) -> Vec<String> {
-    let sound = point.trials.iter().filter(|trial| trial.fault.is_none());
-    let mut seen: Vec<_> = sound.filter_map(|trial| Some((trial, trial.glance_us?))).collect();
-    seen.sort_by(|(a, a_us), (b, b_us)| a_us.total_cmp(b_us).then_with(|| a.choice.cmp(&b.choice)));
-    seen.into_iter().take(most).map(|(trial, _)| trial.choice.clone()).collect()
-}
-
-/// Puts those that did well elsewhere first, after what the library chooses itself: time may end early.
-fn prefer(point: &mut Point, favourites: &[String]) {
-    let present = point.present.clone();
-    point.trials.sort_by_key(|trial| {
-        let is_favourite = favourites.contains(&trial.choice);
-        (present.as_ref() != Some(&trial.choice), !is_favourite)
-    });
-}
-
-/// What was far behind at a glance.
-fn hopeless_at(point: &Point) -> Vec<String> {
-    let seen = point.trials.iter().filter_map(|trial| Some((trial, trial.glance_us?)));
-    let best_us = seen.clone().map(|(_, us)| us).fold(f64::INFINITY, f64::min);
-    let behind = seen.filter(|(_, us)| *us > HOPELESS * best_us);
-    behind.map(|(trial, _)| trial.choice.clone()).collect()
-}
-
-/// The two best of a size, which the next size measures again: ranges grow where they stay good.
-fn best_of(point: &Point) -> Vec<String> {
-    point.ranking().into_iter().take(2).map(|(trial, _)| trial.choice.clone()).collect()
-}
-
-/// Who stays after the first rounds: the best, those that were best at the size before, and what the library
-/// chooses itself.
-fn staying(point: &Point, before: &[String]) -> Vec<String> {
-    let ranking = point.ranking();
-    let ranked = ranking.iter().enumerate().filter(|(place, (trial, _))| {
-        let known = before.contains(&trial.choice) || point.present.as_ref() == Some(&trial.choice);
-        *place < STAYING || known
-    });
-    ranked.map(|(_, (trial, _))| trial.choice.clone()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::sample_data::point;
     use super::*;
-
-    #[test]
-    fn everything_is_tried_at_sizes_not_too_far_apart() {
-        let sizes: Vec<u64> = (10..=30).map(|power| 1 << power).collect();
-        assert_eq!(anchors(&sizes), [0, 4, 8, 12, 16, 20]);
-        assert_eq!(anchors(&sizes[..7]), [0, 4, 6]);
-        assert_eq!(anchors(&[1024, 16384 * 4, 1 << 20]), [0, 1, 2]);
-        assert_eq!(anchors(&[8]), [0]);
-        assert!(anchors(&[]).is_empty());
-    }
-
-    #[test]
-    fn the_best_at_a_glance_enter_and_the_best_of_rounds_stay() {
-        let mut one = point(10, &[3.0, 2.0, 1.0]);
-        assert_eq!(at_a_glance(&one, 2), ["LL 4 512 c", "LL 4 512 b"]);
-        one.trials[2].fault = Some("wrong".to_owned());
-        assert_eq!(at_a_glance(&one, 2), ["LL 4 512 b", "LL 4 512 a"]);
-        assert_eq!(best_of(&one), ["LL 4 512 b", "LL 4 512 a"]);
-        one.trials[1].glance_us = Some(1000.0);
-        assert_eq!(hopeless_at(&one), ["LL 4 512 b"]);
-        prefer(&mut one, &["LL 4 512 c".to_owned()]);
-        let order: Vec<_> = one.trials.iter().map(|trial| &trial.choice[9..]).collect();
-        assert_eq!(order, ["b", "c", "a"]);
-    }
 
     #[test]
     fn a_fault_anywhere_is_one_everywhere() {
@@ -465,7 +423,7 @@ mod tests {
         assert!(matches!(outcome(None), Verdict::Time(3.0)));
         assert!(matches!(outcome(Some(0)), Verdict::Time(3.0)));
         assert!(
-            matches!(outcome(Some(2)), Verdict::Fault(why) if why.starts_with("2 elements are"))
+            matches!(outcome(Some(2)), Verdict::Wrong(why) if why.starts_with("2 elements are"))
         );
     }
 }

@@ -1,9 +1,9 @@
 //! Which way to serve a call is best on the machine at hand: measured, and written as a tuning table.
 //!
-//! Reading order: [`measure`] asks our library for every way in which it could serve calls of a size
+//! Reading order: [`measure()`] asks our library for every way in which it could serve calls of a size
 //! ([`msccl_runtime::Choice`]) and times them; [`Data`] is all that was measured, and can be kept;
-//! [`decide`] makes ranges of sizes with a choice each out of it, [`table`] the rows of a tuning table,
-//! [`report`] a text and [`picture`] a picture.
+//! [`decide()`] makes ranges of sizes with a choice each out of it, [`table()`] the rows of a tuning table,
+//! [`report()`] a text and [`picture()`] a picture.
 //!
 //! # Guarantees
 //!
@@ -13,11 +13,12 @@
 //! * The same data gives the same table and report.
 //!
 //! Not guaranteed: that nothing else is faster. Ways are tried as the runtime lists them, and most are looked at
-//! only briefly, or not at all at sizes between two at which everything is tried; see [`measure`].
+//! only briefly, or not at all at sizes between two at which everything is tried.
 
 mod budget;
 mod data;
 mod decide;
+mod field;
 mod measure;
 mod picture;
 mod report;

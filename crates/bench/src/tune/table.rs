@@ -23,7 +23,7 @@ const LARGE_BYTES: u64 = 64 << 20;
 pub fn table(data: &Data, kept: Option<&Tuning>, name: &str) -> Tuning {
     let mut rows = new_rows(data);
     let replaced = rows.clone();
-    let stays = |row: &&Row| !replaced.iter().any(|new| replaces(new, row));
+    let stays = |row: &&Row| !are_replaced(row, &replaced);
     if rows.is_empty() {
         return Tuning::of(name, &data.machine, rows);
     }
@@ -96,10 +96,15 @@ fn row(points: &[&Point], decision: &Decision, bytes: RangeInclusive<u64>) -> Op
     Some(Row { line: 0, collective, placement, ranks: ranks..=ranks, bytes, choice })
 }
 
-/// Whether `old` is for the calls that `new` belongs to: the same collective, number of ranks and placement.
-fn replaces(new: &Row, old: &Row) -> bool {
-    let placed = new.placement == Serves::Both || new.placement == old.placement;
-    new.collective == old.collective && new.ranks == old.ranks && placed
+/// Whether all calls of `old` belong to `new` rows: the same collective and number of ranks, and each placement
+/// that it serves.
+fn are_replaced(old: &Row, new: &[Row]) -> bool {
+    let of = |serves: fn(Serves) -> bool| {
+        let same = |row: &&Row| row.collective == old.collective && row.ranks == old.ranks;
+        let has = new.iter().filter(same).any(|row| serves(row.placement));
+        has || !serves(old.placement)
+    };
+    of(Serves::serves_in_place) && of(Serves::serves_out_of_place)
 }
 
 #[cfg(test)]
@@ -165,6 +170,12 @@ mod tests {
         let found = rows(&data(), Some(kept));
         let last: String = found.iter().filter_map(|row| row.chars().last()).collect();
         assert_eq!(last, "acxyzw", "{found:?}");
+        // Rows for both placements stay unless both were measured.
+        let kept = Some("allreduce any 2 any LL 1 512 x");
+        assert_eq!(rows(&data(), kept).len(), 3);
+        let mut both = data();
+        both.points.push(Point { placement: Placement::InPlace, ..point(10, &[0.0, 0.0, 1.0]) });
+        assert_eq!(rows(&both, kept).len(), 3);
     }
 
     #[test]

@@ -4,7 +4,8 @@
  * What it can: float, int32 and bytes; sum, max and the rest by copying; every collective that the
  * benchmark calls by name, but no sends and receives. What goes wrong on purpose is asked for by
  * variables: FAKE_HANG, FAKE_DIE, FAKE_FAIL and FAKE_WRONG hold a rank; FAKE_SAY is printed. For tests of
- * `msccl tune`, FAKE_CHOICES holds ways to serve calls: `good`, `slow` or `wrong`, with commas between. */
+ * `msccl tune`, FAKE_CHOICES holds ways to serve calls: `good`, `slow`, `wrong`, `dying` or `broken`, with commas
+ * between; after a `broken` one nothing works before ranks join again. */
 
 #include <fcntl.h>
 #include <sched.h>
@@ -20,7 +21,7 @@
 
 typedef struct { char bytes[128]; } Id;
 typedef struct { _Atomic uint64_t arrivals; char pad[4088]; char data[]; } Shared;
-typedef struct { Shared *shared; int rank, ranks; uint64_t passed; char path[160], pinned[16]; } Comm;
+typedef struct { Shared *shared; int rank, ranks; uint64_t passed; char path[160], pinned[16]; int broken; } Comm;
 
 static int is(const char *name, int rank) {
     const char *value = getenv(name);
@@ -103,7 +104,9 @@ static void add(char *to, const char *from, size_t count, int type, int op) {
 
 static int begin(Comm *comm, const void *send, size_t bytes) {
     if (is("FAKE_FAIL", comm->rank)) return 4;
-    if (is("FAKE_DIE", comm->rank)) { fprintf(stderr, "alas\n"); abort(); }
+    comm->broken |= strcmp(comm->pinned, "broken") == 0;
+    if (comm->broken) return 1;
+    if (is("FAKE_DIE", comm->rank) || strcmp(comm->pinned, "dying") == 0) { fprintf(stderr, "alas\n"); abort(); }
     if (is("FAKE_HANG", comm->rank)) for (;;) sleep(1);
     if (bytes > ROOM) return 5;
     memcpy(part(comm, comm->rank), send, bytes);

@@ -98,6 +98,20 @@ fn a_wrong_result_is_out_and_told() {
 }
 
 #[test]
+fn what_breaks_the_library_does_not_harm_the_others() {
+    let Some(fake) = fake() else { return };
+    let table = file("tune/broken.tuning", "");
+    let args = ["-e", "8K", "--placement", "in", "--time", "1", "-o", arg(&table)];
+    let ran = tune(fake, &[("FAKE_CHOICES", "broken,dying,good,slow")], &args);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stderr.contains("Simple 1 512 broken is out: "), "{ran}");
+    assert!(ran.stderr.contains("Simple 1 512 dying is out: "), "{ran}");
+    assert!(ran.stderr.contains("msccl is out: r0: its process ended"), "{ran}");
+    assert_eq!(ran.stderr.matches(" is out: ").count(), 3, "{ran}");
+    assert_eq!(rows(&read(&table)), ["allreduce in 2 ..8KiB Simple 1 512 good"]);
+}
+
+#[test]
 fn a_library_that_cannot_be_tuned_is_told() {
     let Some(fake) = fake() else { return };
     let table = file("tune/untouched.tuning", "as it was");
