@@ -13,7 +13,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("compiler", &["collective", "syntax", "ir"]),
     ("interchange", &["collective", "ir"]),
     ("verify", &["collective", "ir", "machine"]),
-    ("simulate", &["collective", "ir", "machine"]),
+    ("picture", &[]),
+    ("simulate", &["collective", "ir", "machine", "picture"]),
     ("plan", &["collective", "ir", "verify"]),
     ("fabric", &["collective"]),
     ("proxy", &["collective", "fabric"]),
@@ -35,7 +36,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "verify",
         ],
     ),
-    ("bench", &["collective", "fabric", "gpu", "runtime"]),
+    ("bench", &["collective", "fabric", "gpu", "picture", "runtime"]),
     ("environment", &["registry", "runtime"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];

@@ -7,7 +7,7 @@
 //! Reading order: [`Workload`] and [`Case`] are what is called; [`Truth`] is what must come out;
 //! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
 //! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
-//! [`svg`] its picture.
+//! [`svg`] its picture. [`tune`] finds the best way to serve calls and makes tuning tables of it.
 //!
 //! # Guarantees
 //!
@@ -35,6 +35,7 @@ mod run;
 mod sample_report;
 mod table;
 mod truth;
+pub mod tune;
 mod worker;
 mod workload;
 

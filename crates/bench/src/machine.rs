@@ -126,6 +126,20 @@ impl Machine {
         format!("device {ordinal:>2} [{bus_id}] {name}")
     }
 
+    /// The whole machine for `ranks` ranks in words, such as `8 × NVIDIA H200`.
+    pub fn in_words(&self, ranks: u32) -> String {
+        let Self::Gpus(gpus) = self else {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            return format!("host threads, {processors} processors");
+        };
+        let used = gpus.len().min(ranks as usize);
+        let mut names: Vec<_> = gpus[..used].iter().map(|gpu| gpu.name.as_str()).collect();
+        names.dedup();
+        let sharing =
+            if ranks as usize > used { format!(", {ranks} ranks") } else { String::new() };
+        format!("{used} × {}{sharing}", names.join(" and "))
+    }
+
     /// Whether libraries reduce elements of that type here: 8-bit floats need capability 9.0.
     pub fn reduces(&self, element: ElementType) -> bool {
         let Self::Gpus(gpus) = self else { return true };
@@ -168,6 +182,8 @@ mod tests {
         let places = [0, 1, 2].map(|rank| machine.place(rank));
         assert_eq!(places, [Place::Gpu(0), Place::Gpu(1), Place::Gpu(0)]);
         assert!(gpus(8, 90).limited_to(9).is_err());
+        assert_eq!(machine.in_words(2), "2 × GPU");
+        assert_eq!(machine.in_words(4), "2 × GPU, 4 ranks");
         assert_eq!(Machine::Host { reason: None }.place(3), Place::Host);
     }
 

@@ -26,6 +26,11 @@ pub(crate) enum Request {
     Join { id: String },
     /// Make calls.
     Measure { case: Case, placement: Placement, method: Method },
+    /// Name the ways in which such calls could be served, as the last four columns of a tuning table have
+    /// them; first what does serve them.
+    Choices { case: Case, placement: Placement },
+    /// Let such a way serve every call from now on; without one, what the library chooses.
+    Pin { choice: Option<String> },
     /// End the communicator.
     Leave,
 }
@@ -61,6 +66,10 @@ pub(crate) enum Answer {
         init_us: f64,
     },
     Measured(Sample),
+    Choices {
+        choices: Vec<String>,
+    },
+    Pinned,
     Left {
         destroy_us: f64,
     },
@@ -92,6 +101,11 @@ impl Answer {
     /// How long ending took.
     pub(crate) fn destroy_us(&self) -> Option<f64> {
         if let Self::Left { destroy_us } = self { Some(*destroy_us) } else { None }
+    }
+
+    /// The ways in which calls could be served.
+    pub(crate) fn choices(self) -> Option<Vec<String>> {
+        if let Self::Choices { choices } = self { Some(choices) } else { None }
     }
 
     /// What was measured.

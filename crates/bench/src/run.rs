@@ -82,13 +82,13 @@ pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
     audience.begin(&teams.iter().map(|team| team.report.clone()).collect::<Vec<_>>());
     let mut rows = Vec::with_capacity(plan.cases.len());
     for &case in &plan.cases {
-        if teams.iter().all(|team| team.crew.is_none()) {
+        if teams.iter().all(Team::is_out) {
             break;
         }
         let mut row = Row::new(case, teams.len());
         for placement in Placement::BOTH {
             for (team, outcome) in teams.iter_mut().zip(row.outcomes_mut(placement)) {
-                *outcome = team.measure(case, placement, audience);
+                *outcome = team.measure(case, placement, plan.method, audience);
             }
         }
         audience.row(&row);
@@ -102,21 +102,22 @@ pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
 }
 
 /// A library, its workers, and what is known of it.
-struct Team<'a> {
+pub(crate) struct Team<'a> {
     plan: &'a Plan,
     contestant: &'a Contestant,
     crew: Option<Crew>,
-    report: LibraryReport,
+    pub(crate) report: LibraryReport,
 }
 
 impl<'a> Team<'a> {
-    fn new(plan: &'a Plan, contestant: &'a Contestant) -> Self {
+    /// Nobody, yet.
+    pub(crate) fn new(plan: &'a Plan, contestant: &'a Contestant) -> Self {
         let report = LibraryReport::new(&contestant.name, &contestant.path);
         Self { plan, contestant, crew: None, report }
     }
 
     /// Starts the workers and makes the ranks join. A library that refuses is out.
-    fn join(&mut self, audience: &mut dyn Audience) {
+    pub(crate) fn join(&mut self, audience: &mut dyn Audience) {
         if let Err(reason) = self.try_join(audience) {
             self.lose(reason, audience);
         }
@@ -138,6 +139,11 @@ impl<'a> Team<'a> {
         };
         let opened = self.ask(open, audience).map_err(Failure::into_text)?;
         self.report.version = opened.iter().find_map(Answer::version);
+        self.meet(audience)
+    }
+
+    /// Makes the ranks find one another.
+    fn meet(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
         let made = self.ask_first(&Request::MakeId, audience).map_err(Failure::into_text)?;
         let id = made.id().ok_or("rank 0 made no unique id")?;
         let joined = self.ask(|_| Request::Join { id: id.clone() }, audience);
@@ -156,13 +162,19 @@ impl<'a> Team<'a> {
         Launch { program, arguments, environment }
     }
 
-    fn measure(
+    /// Whether the library is out.
+    pub(crate) fn is_out(&self) -> bool {
+        self.crew.is_none()
+    }
+
+    /// Measures a call.
+    pub(crate) fn measure(
         &mut self,
         case: Case,
         placement: Placement,
+        method: Method,
         audience: &mut dyn Audience,
     ) -> Outcome {
-        let method = self.plan.method;
         if self.crew.is_none() {
             return Outcome::Out;
         }
@@ -179,7 +191,60 @@ impl<'a> Team<'a> {
         }
     }
 
-    fn leave(&mut self, audience: &mut dyn Audience) {
+    /// The ways in which such calls could be served, first what does serve them. A library that cannot say is
+    /// out.
+    pub(crate) fn choices(
+        &mut self,
+        case: Case,
+        placement: Placement,
+        audience: &mut dyn Audience,
+    ) -> Vec<String> {
+        let answer = self.ask_first(&Request::Choices { case, placement }, audience);
+        let choices = answer.map(|answer| answer.choices().unwrap_or_default());
+        choices.unwrap_or_else(|failure| {
+            self.lose(failure.into_text(), audience);
+            Vec::new()
+        })
+    }
+
+    /// Lets `choice` serve every call from now on, or what the library chooses itself.
+    ///
+    /// # Errors
+    ///
+    /// The library would not; if it is out after that, the audience has been told.
+    pub(crate) fn pin(
+        &mut self,
+        choice: Option<&str>,
+        audience: &mut dyn Audience,
+    ) -> Result<(), String> {
+        let request = |_| Request::Pin { choice: choice.map(str::to_owned) };
+        match self.ask(request, audience) {
+            Ok(_) => Ok(()),
+            Err(Failure::Refused(reason)) => Err(reason),
+            Err(Failure::Lost(reason)) => {
+                self.lose(reason.clone(), audience);
+                Err(reason)
+            }
+        }
+    }
+
+    /// A communicator in place of one that may have failed. A library that refuses is out.
+    pub(crate) fn rejoin(&mut self, audience: &mut dyn Audience) {
+        if self.is_out() {
+            return;
+        }
+        let met = match self.ask(|_| Request::Leave, audience) {
+            Err(Failure::Lost(reason)) => Err(reason),
+            // What has failed may well say so once more.
+            Ok(_) | Err(Failure::Refused(_)) => self.meet(audience),
+        };
+        if let Err(reason) = met {
+            self.lose(reason, audience);
+        }
+    }
+
+    /// Ends communicators and workers, if there are any.
+    pub(crate) fn leave(&mut self, audience: &mut dyn Audience) {
         if self.crew.is_none() {
             return;
         }

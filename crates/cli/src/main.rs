@@ -57,6 +57,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Explain(args) => command::explain::explain(&args, output),
         Command::Topo(args) => command::topo::topo(&args, output),
         Command::Bench(args) => command::bench::bench(&args, output),
+        Command::Tune(args) => command::tune::tune(&args, output),
         Command::BenchWorker => command::bench::worker(),
         Command::Completions(args) => command::completions::completions(&args, output),
     };

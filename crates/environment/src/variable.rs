@@ -60,7 +60,7 @@ variables! {
     RDMA_LIBRARY "MSCCL_RDMA_LIBRARY" "a path" "`libmsccl-rdma.so`, where the proxy looks for it"
         "The library by which links to other hosts use RDMA."
     LIBRARY "MSCCL_LIBRARY" "a path" "`libnccl.so.2` beside `msccl`, or in `lib` beside its folder"
-        "The library that `msccl bench` measures; nothing else reads it."
+        "The library that `msccl bench` and `msccl tune` measure; nothing else reads it."
     DEBUG "NCCL_DEBUG" "`VERSION`, `WARN`, `INFO`, `ABORT` or `TRACE`" "nothing is said"
         "How much is said in the log. `ABORT` and `TRACE` say as much as `INFO`."
     DEBUG_SUBSYS "NCCL_DEBUG_SUBSYS" "NCCL's names, separated by commas; `^` in front excludes"

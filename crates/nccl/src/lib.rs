@@ -4,7 +4,7 @@
 //!
 //! * All functions of 2.28.9 are there under both of their names (`nccl…`, and `pnccl…` for
 //!   profilers), with its numbers and layouts; functions of later versions are there too and answer
-//!   that they are not supported.
+//!   that they are not supported. Beside them stand few of our own (`include/msccl.h`).
 //! * What is not supported is an error with a text, never a wrong answer.
 //! * A panic ends in `ncclInternalError`, not in the caller.
 //! * A handle that was never given out, or was given back, is refused unread.

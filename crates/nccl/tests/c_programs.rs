@@ -101,6 +101,11 @@ fn the_library_has_its_name_and_its_symbols() {
 }
 
 #[test]
+fn every_way_to_serve_a_call() {
+    run("trial", &[], &[]);
+}
+
+#[test]
 fn one_rank() {
     run("alone", &[], &[]);
 }

@@ -76,6 +76,16 @@ pub enum Scalar {
     At(u64),
 }
 
+impl Combine {
+    /// The reduction of what was scaled before, if it was.
+    pub(crate) fn reduction(self) -> Reduction {
+        match self {
+            Combine::Plain(reduction) => reduction,
+            Combine::Scaled(_) => Reduction::Sum,
+        }
+    }
+}
+
 impl Operation {
     /// The collective; `None` for point-to-point.
     pub fn wanted(&self) -> Option<Wanted> {

@@ -27,6 +27,8 @@ mod wiring;
 pub use call::{Blocks, Call, Combine, Operation, Scalar};
 pub use communicator::{Batch, Communicator, Direct, submit};
 pub use error::{Error, ErrorKind};
-pub use select::{Alternative, Basis, Question, Service, Tuning, TuningError, explain};
+pub use select::{
+    Alternative, Basis, Choice, Question, Row, Service, Tuning, TuningError, Way, explain,
+};
 pub use settings::{Event, Log, PlaceOfRank, Settings, Wish};
 pub use watch::request_story;

@@ -2,7 +2,7 @@
 
 /// A logarithmic axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     low: f64,
     high: f64,
     from_px: f64,
@@ -11,7 +11,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// An axis that shows all `values` above zero between two pixels; `None` if there are none.
-    pub(super) fn showing(
+    pub(crate) fn showing(
         values: impl Iterator<Item = f64>,
         from_px: f64,
         to_px: f64,
@@ -25,20 +25,20 @@ impl Axis {
     }
 
     /// Where `value` is; zero and less are at the beginning.
-    pub(super) fn px(&self, value: f64) -> f64 {
+    pub(crate) fn px(&self, value: f64) -> f64 {
         let Self { low, high, from_px, to_px } = *self;
         let share = (value.max(low) / low).ln() / (high / low).ln();
         from_px + share * (to_px - from_px)
     }
 
     /// Powers of 4 on the axis.
-    pub(super) fn sizes(&self) -> Vec<f64> {
+    pub(crate) fn sizes(&self) -> Vec<f64> {
         let powers = (0..32).map(|power| 4_f64.powi(power));
         powers.filter(|value| self.shows(*value)).collect()
     }
 
     /// 1, 2 and 5 of every power of 10 on the axis, or the powers alone if those are many.
-    pub(super) fn decades(&self) -> Vec<f64> {
+    pub(crate) fn decades(&self) -> Vec<f64> {
         let is_long = self.high / self.low > 3000.0;
         let parts: &[f64] = if is_long { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let powers = (-6..9).map(|power| 10_f64.powi(power));
@@ -52,7 +52,7 @@ impl Axis {
 }
 
 /// A size in bytes, short.
-pub(super) fn size_label(bytes: f64) -> String {
+pub(crate) fn size_label(bytes: f64) -> String {
     let units = [("G", 30), ("M", 20), ("K", 10)];
     let unit = units.into_iter().find(|(_, shift)| bytes >= f64::from(1_u32 << shift));
     match unit {
@@ -62,7 +62,7 @@ pub(super) fn size_label(bytes: f64) -> String {
 }
 
 /// A number without needless zeros.
-pub(super) fn number_label(value: f64) -> String {
+pub(crate) fn number_label(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

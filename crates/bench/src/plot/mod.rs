@@ -4,9 +4,11 @@
 //! Only the first type, reduction and root are drawn; what else a report has would make lines that
 //! nobody can tell apart. Points show their figures on hovering.
 
-mod axis;
+pub(crate) mod axis;
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
+
+use msccl_picture::Escaped;
 
 use crate::case::{Case, Placement};
 use crate::report::{Average, Report};
@@ -191,24 +193,6 @@ fn text(body: &mut String, (x, y): (f64, f64), anchor: &str, class: &str, text: 
         "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{}</text>",
         Escaped(text)
     );
-}
-
-/// Escapes what stands for itself only outside XML.
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '&' => f.write_str("&amp;")?,
-                '"' => f.write_str("&quot;")?,
-                other => f.write_char(other)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

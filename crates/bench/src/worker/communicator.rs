@@ -4,17 +4,20 @@
 //! that whatever a library of the NCCL interface does with them stays inside. Which functions make up
 //! a workload is decided here and nowhere else.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
 use super::device::{Device, Region};
 use super::library::{Comm, Functions, UniqueId};
-use crate::case::Case;
+use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop, mulsum_exponent};
 use crate::error::Error;
 use crate::truth::previous;
 use crate::workload::{Blocks, Workload};
+
+/// Room for all the ways in which a library could serve a call: thousands.
+const CHOICES_BYTES: usize = 1 << 20;
 
 /// An open library.
 #[derive(Clone, Copy)]
@@ -144,6 +147,40 @@ impl Communicator {
         // SAFETY: both regions are valid for good and, as sliced above, as long as the workload
         // needs; communicator and stream are alive.
         unsafe { call.make(case.workload) }
+    }
+
+    /// The ways in which the library could serve such calls, as [`crate::protocol`] has them.
+    pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<String>, Error> {
+        let collective = c_text(case.workload.name())?;
+        let in_place = c_int::from(placement == Placement::InPlace);
+        let (element, redop) = (case.element.code(), case.redop.code().unwrap_or(0));
+        let count = usize::try_from(case.count).unwrap_or(usize::MAX);
+        let mut text = vec![0; CHOICES_BYTES];
+        // SAFETY: the communicator is alive, the name ends with a zero byte, and there is as much room
+        // for the text as is said.
+        unsafe {
+            self.functions.choices(
+                self.comm,
+                collective.as_ptr(),
+                in_place,
+                element,
+                redop,
+                int(case.root)?,
+                count,
+                text.as_mut_ptr(),
+                text.len(),
+            )?;
+        }
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        Ok(String::from_utf8_lossy(&text[..end]).lines().map(str::to_owned).collect())
+    }
+
+    /// Makes `choice` serve every call from now on, or what the library chooses itself.
+    pub(crate) fn pin(&self, choice: Option<&str>) -> Result<(), Error> {
+        let choice = choice.map(c_text).transpose()?;
+        let choice = choice.as_ref().map_or(ptr::null(), |choice| choice.as_ptr());
+        // SAFETY: the communicator is alive, the text ends with a zero byte or is null.
+        unsafe { self.functions.pin(self.comm, choice) }
     }
 
     /// Ends the communicator.
@@ -322,6 +359,11 @@ impl Block {
     fn first(peer: u32) -> Self {
         Self { peer, at: 0, blocks: 1 }
     }
+}
+
+/// A text as C has it.
+fn c_text(text: &str) -> Result<CString, Error> {
+    CString::new(text).map_err(|_| Error::new(format!("`{text}` is no text for C")))
 }
 
 /// A number as C has it.

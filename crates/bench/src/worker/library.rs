@@ -110,6 +110,11 @@ functions! {
     );
     group_start = "ncclGroupStart"();
     group_end = "ncclGroupEnd"();
+    choices = "mscclCommChoices"(
+        comm: Comm, collective: *const c_char, in_place: c_int, element: c_int, redop: c_int,
+        root: c_int, count: usize, text: *mut u8, capacity: usize,
+    );
+    pin = "mscclCommPin"(comm: Comm, choice: *const c_char);
 }
 
 /// The function `name`, if the library has it.

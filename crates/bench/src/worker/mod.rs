@@ -103,6 +103,14 @@ impl Worker {
             }
             Request::Join { id } => self.join(&id),
             Request::Measure { case, placement, method } => self.measure(case, placement, method),
+            Request::Choices { case, placement } => {
+                let choices = self.joined()?.choices(&case, placement)?;
+                Ok(Answer::Choices { choices })
+            }
+            Request::Pin { choice } => {
+                self.joined()?.pin(choice.as_deref())?;
+                Ok(Answer::Pinned)
+            }
             Request::Leave => {
                 let communicator = self.communicator.take().ok_or_else(out_of_turn)?;
                 let start = Instant::now();
@@ -157,6 +165,10 @@ impl Worker {
         let sample = measurer.measure()?;
         communicator.release(redop)?;
         Ok(Answer::Measured(sample))
+    }
+
+    fn joined(&self) -> Result<&Communicator, Error> {
+        self.communicator.as_ref().ok_or_else(out_of_turn)
     }
 
     fn opened(&self) -> Result<&Opened, Error> {

@@ -7,6 +7,7 @@ mod bench;
 mod explain;
 mod launch;
 mod topo;
+mod tune;
 mod values;
 
 use std::time::Duration;
@@ -15,10 +16,11 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
-pub use bench::{BenchArgs, NamedPath, Scoped};
+pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use topo::TopoArgs;
+pub use tune::TuneArgs;
 pub use values::{
     ColorChoice, DialectName, Drawing, Emit, Format, Picture, PlaceName, PlacementName, RunDevice,
     Stage, TargetName,
@@ -75,6 +77,8 @@ pub enum Command {
     Topo(TopoArgs),
     /// Measure and check libraries with the NCCL interface, side by side
     Bench(Box<BenchArgs>),
+    /// Measure which algorithm serves which size best here, and write a tuning table
+    Tune(Box<TuneArgs>),
     /// Ranks of a benchmark
     #[command(hide = true)]
     BenchWorker,
@@ -96,6 +100,7 @@ impl Command {
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Show(_)
             | Command::Bench(_)
+            | Command::Tune(_)
             | Command::BenchWorker
             | Command::Completions(_) => return None,
         };

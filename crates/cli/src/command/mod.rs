@@ -10,4 +10,5 @@ pub mod list;
 pub mod run;
 pub mod show;
 pub mod topo;
+pub mod tune;
 pub mod verify;

@@ -2,30 +2,14 @@
 
 use std::fmt::{self, Write};
 
+use msccl_picture::Escaped;
+
 use super::layers::{Arrow, Layers};
 
 /// An SVG document in the making; coordinates are in pixels.
 #[derive(Default)]
 pub struct Svg {
     body: String,
-}
-
-/// Escapes what stands for itself only outside XML.
-pub struct Escaped<'a>(pub &'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '&' => f.write_str("&amp;")?,
-                '"' => f.write_str("&quot;")?,
-                other => f.write_char(other)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A rectangle in pixels.

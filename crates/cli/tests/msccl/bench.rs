@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use crate::{Ran, arg, file, msccl};
 
 /// A library that works on host memory and goes wrong where it is told to; `None` without a compiler.
-fn fake() -> Option<&'static str> {
+pub fn fake() -> Option<&'static str> {
     static FAKE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let path = FAKE.get_or_init(|| {
         let library = file("bench/libfake.so", "");
@@ -174,7 +174,7 @@ fn workers_are_not_for_people() {
 }
 
 /// Our own library, if it has been built beside the command.
-fn ours() -> Option<PathBuf> {
+pub fn ours() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_BIN_EXE_msccl")).parent()?;
     let found = folder.join("libnccl.so");
     if !found.is_file() {

@@ -40,6 +40,7 @@ fn a_call_has_one_answer_and_every_alternative() {
       could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
+      a guess: no table has a row for such calls; `msccl tune` measures
     ");
 }
 
@@ -52,6 +53,7 @@ fn the_table_has_a_row_wherever_the_decision_changes() {
       allreduce   1 KiB  2 KiB  allreduce/ring    fallback    Simple, 1 × 1 thread blocks of 512 threads
       allreduce   4 KiB  1 MiB  <stdin> (loaded)  loaded      Simple, 1 × 2 thread blocks of 512 threads
       allreduce   2 MiB  1 GiB  allreduce/ring    fallback    Simple, 1 × 1 thread blocks of 512 threads
+      a guess: no table has a row for such calls; `msccl tune` measures
     ");
     insta::assert_snapshot!(explained(&[]).stdout, @r"
     powers of two: sum of f32, root r0, out of place, 4 ranks on host threads
@@ -64,6 +66,7 @@ fn the_table_has_a_row_wherever_the_decision_changes() {
       reduce         1 KiB  1 GiB  reduce/chain        fallback    Simple, 1 × 1 thread blocks of 512 threads
       gather         1 KiB  1 GiB  gather/direct       fallback    Simple, 1 × 4 thread blocks of 512 threads
       scatter        1 KiB  1 GiB  scatter/direct      fallback    Simple, 1 × 4 thread blocks of 512 threads
+      a guess: no table has a row for such calls; `msccl tune` measures
     ");
 }
 
@@ -81,11 +84,14 @@ fn a_table_decides_and_is_named() {
     for report in [named, set] {
         assert_eq!(report["served_by"], "allreduce/two_shot");
         assert_eq!(report["alternatives"][0]["decided_by"], *expected);
+        assert_eq!(report["alternatives"][0]["guess"], Value::Null);
     }
     let missing = ask("64K", &[("MSCCL_TUNING", "no/such.tuning")], &[]);
     assert!(missing.stderr.contains("MSCCL_TUNING is not used: no/such.tuning: "), "{missing}");
     let decided = missing.json()["alternatives"][0]["decided_by"].as_str().unwrap().to_owned();
     assert!(decided.starts_with("shipped table line "), "{decided}");
+    let guess = missing.json()["alternatives"][0]["guess"].as_str().unwrap().to_owned();
+    assert!(guess.starts_with("shipped table says it for any number of ranks, from 4 "), "{guess}");
     assert_eq!(ask("64K", &[], &["--tuning", "no/such.tuning"]).code, 2);
 }
 

@@ -3,7 +3,9 @@
  *
  * What it can: float, int32 and bytes; sum, max and the rest by copying; every collective that the
  * benchmark calls by name, but no sends and receives. What goes wrong on purpose is asked for by
- * variables: FAKE_HANG, FAKE_DIE, FAKE_FAIL and FAKE_WRONG hold a rank; FAKE_SAY is printed. */
+ * variables: FAKE_HANG, FAKE_DIE, FAKE_FAIL and FAKE_WRONG hold a rank; FAKE_SAY is printed. For tests of
+ * `msccl tune`, FAKE_CHOICES holds ways to serve calls: `good`, `slow`, `wrong`, `dying` or `broken`, with commas
+ * between; after a `broken` one nothing works before ranks join again. */
 
 #include <fcntl.h>
 #include <sched.h>
@@ -19,7 +21,7 @@
 
 typedef struct { char bytes[128]; } Id;
 typedef struct { _Atomic uint64_t arrivals; char pad[4088]; char data[]; } Shared;
-typedef struct { Shared *shared; int rank, ranks; uint64_t passed; char path[160]; } Comm;
+typedef struct { Shared *shared; int rank, ranks; uint64_t passed; char path[160], pinned[16]; int broken; } Comm;
 
 static int is(const char *name, int rank) {
     const char *value = getenv(name);
@@ -68,6 +70,24 @@ int ncclCommGetAsyncError(Comm *comm, int *error) { (void)comm; *error = 0; retu
 const char *ncclGetErrorString(int code) { return code == 4 ? "invalid argument" : "fake"; }
 const char *ncclGetLastError(Comm *comm) { (void)comm; return "as the test wants it"; }
 
+int mscclCommChoices(Comm *comm, const char *collective, int in_place, int type, int op, int root, size_t count,
+                     char *text, size_t capacity) {
+    (void)comm, (void)collective, (void)in_place, (void)type, (void)op, (void)root, (void)count;
+    const char *choices = getenv("FAKE_CHOICES");
+    for (const char *name = choices; name && *name; name += strcspn(name, ","), name += *name == ',') {
+        int length = strcspn(name, ",");
+        int written = snprintf(text, capacity, "Simple 1 512 %.*s\n", length, name);
+        text += written, capacity -= written;
+    }
+    return 0;
+}
+
+int mscclCommPin(Comm *comm, const char *choice) {
+    const char *name = choice ? strrchr(choice, ' ') + 1 : "";
+    snprintf(comm->pinned, sizeof comm->pinned, "%s", name);
+    return strcmp(name, "strange") == 0 ? 4 : 0;
+}
+
 static void add(char *to, const char *from, size_t count, int type, int op) {
     for (size_t i = 0; i < count; i++) {
         if (type == 7) {
@@ -84,7 +104,9 @@ static void add(char *to, const char *from, size_t count, int type, int op) {
 
 static int begin(Comm *comm, const void *send, size_t bytes) {
     if (is("FAKE_FAIL", comm->rank)) return 4;
-    if (is("FAKE_DIE", comm->rank)) { fprintf(stderr, "alas\n"); abort(); }
+    comm->broken |= strcmp(comm->pinned, "broken") == 0;
+    if (comm->broken) return 1;
+    if (is("FAKE_DIE", comm->rank) || strcmp(comm->pinned, "dying") == 0) { fprintf(stderr, "alas\n"); abort(); }
     if (is("FAKE_HANG", comm->rank)) for (;;) sleep(1);
     if (bytes > ROOM) return 5;
     memcpy(part(comm, comm->rank), send, bytes);
@@ -93,7 +115,9 @@ static int begin(Comm *comm, const void *send, size_t bytes) {
 }
 
 static int end(Comm *comm, char *receive, size_t bytes) {
-    if (bytes && is("FAKE_WRONG", comm->rank)) receive[bytes - 1] ^= 1;
+    int wrong = is("FAKE_WRONG", comm->rank) || strcmp(comm->pinned, "wrong") == 0;
+    if (bytes && wrong) receive[bytes - 1] ^= 1;
+    if (strcmp(comm->pinned, "slow") == 0) usleep(2000);
     meet(comm);
     return 0;
 }

@@ -13,6 +13,7 @@ mod malformed;
 mod run;
 mod show;
 mod topo;
+mod tune;
 mod usage;
 mod verify;
 

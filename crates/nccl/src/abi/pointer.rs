@@ -128,10 +128,10 @@ impl ConfigPointer {
     }
 }
 
-/// The text at `text`, a field of a configuration; nothing if it is null.
+/// The text at `text`, an argument or a field of a configuration; nothing if it is null.
 pub fn text(text: *const c_char) -> Option<String> {
-    // SAFETY: fields of a configuration are null or lead to text that ends with a zero byte, as
-    // the C interface demands; they are read during the call that was given the configuration.
+    // SAFETY: arguments and fields of a configuration are null or lead to text that ends with a zero
+    // byte, as the C interface demands; they are read during the call that was given them.
     let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
     Some(text.to_string_lossy().into_owned())
 }

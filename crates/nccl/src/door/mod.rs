@@ -61,3 +61,5 @@ pub mod memory;
 pub mod device;
 
 pub mod newer;
+
+pub mod trial;

@@ -19,6 +19,7 @@ mod direct;
 mod join;
 mod point_to_point;
 mod submit;
+mod trial;
 
 use std::sync::Arc;
 

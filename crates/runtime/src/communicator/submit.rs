@@ -191,10 +191,7 @@ impl Communicator {
         if self.ranks() == 1 {
             return self.alone(&call);
         }
-        let reduction = call.operation.combine().map(|combine| match combine {
-            Combine::Plain(reduction) => reduction,
-            Combine::Scaled(_) => Reduction::Sum,
-        });
+        let reduction = call.operation.combine().map(Combine::reduction);
         let Some(wanted) = call.operation.wanted() else { return Ok(()) };
         let request = Request {
             wanted,

@@ -9,6 +9,7 @@
 //! Absent: addresses, streams, the execution.
 
 mod candidate;
+mod choices;
 mod decision;
 mod estimate;
 mod explain;
@@ -38,8 +39,7 @@ use preference::Preference;
 pub(crate) use request::Request;
 use request::Terms;
 pub(crate) use tuning::Machine;
-use tuning::Way;
-pub use tuning::{Basis, Tuning, TuningError};
+pub use tuning::{Basis, Choice, Row, Tuning, TuningError, Way};
 
 /// Decisions that are remembered; when there are more shapes of calls, all are forgotten.
 const DECISIONS_MAX: usize = 4096;
@@ -63,6 +63,8 @@ struct Known {
     prepared: FxHashMap<Fingerprint, Arc<Prepared>>,
     needs: FxHashMap<Fingerprint, Needs>,
     profiles: FxHashMap<Fingerprint, Profile>,
+    /// What serves every call, whatever would be chosen: see [`choices`].
+    pinned: Option<Choice>,
 }
 
 impl Selector {
@@ -96,6 +98,9 @@ impl Selector {
     }
 
     fn decide(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
+        if let Some(choice) = known.pinned.clone() {
+            return self.serve_pinned(known, &choice, request);
+        }
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
@@ -156,6 +161,17 @@ impl Selector {
         way: &Way,
         terms: &Terms,
     ) -> Result<Decision, Unserved> {
+        self.try_with(known, entry, way, terms, &self.wish)
+    }
+
+    fn try_with(
+        &self,
+        known: &mut Known,
+        entry: &Entry,
+        way: &Way,
+        terms: &Terms,
+        wish: &Wish,
+    ) -> Result<Decision, Unserved> {
         let needs = known.needs.entry(entry.fingerprint);
         let needs = *needs.or_insert_with(|| self.needs(entry));
         let prepared = match known.prepared.get(&entry.fingerprint) {
@@ -166,7 +182,6 @@ impl Selector {
                 prepared
             }
         };
-        let wish = &self.wish;
         let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity };
         candidate.serve(terms, way, wish)
     }

@@ -77,7 +77,7 @@ impl Selector {
         let rows = table.rows_for(request, self.registry.shape());
         let named = rows.flat_map(|row| {
             let entries = at_hand.iter().filter(|entry| row.names(entry));
-            entries.map(|entry| Preference { entry, way: row.way, basis: table.basis(row) })
+            entries.map(|entry| Preference { entry, way: row.choice.way, basis: table.basis(row) })
         });
         named.collect()
     }
@@ -93,7 +93,7 @@ impl Selector {
     }
 
     /// The loaded algorithms of the collective, in the order of their files.
-    fn loaded<'a>(&'a self, request: &Request) -> impl Iterator<Item = &'a Entry> {
+    pub(super) fn loaded<'a>(&'a self, request: &Request) -> impl Iterator<Item = &'a Entry> {
         let wanted = request.wanted;
         let loaded = self.registry.loaded().iter();
         loaded.filter(move |entry| wanted.is(&entry.verified.algorithm().collective.kind))

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use msccl_ir::StepKind;
+use msccl_picture::Escaped;
 
 use super::{Row, Span, Timeline};
 
@@ -39,7 +40,7 @@ pub fn svg(timeline: &Timeline) -> String {
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"8\" y=\"18\" font-size=\"14\">{}, {bytes} bytes: {total_us:.1} µs</text>\n",
-        escaped(name)
+        Escaped(name)
     );
     legend(&mut svg, rows);
     scale(&mut svg, *total_us, height);
@@ -128,8 +129,4 @@ fn draw_row(svg: &mut String, row: &Row, y: f64, total_us: f64, left: &mut usize
 fn colour(kind: StepKind) -> &'static str {
     let found = COLOURS.iter().find(|&&(other, ..)| other == kind);
     found.map_or("black", |&(_, _, colour)| colour)
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

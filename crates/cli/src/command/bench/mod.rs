@@ -1,6 +1,6 @@
 //! `msccl bench`: libraries side by side, measured and checked.
 
-mod plan;
+pub(super) mod plan;
 
 use std::io::Write;
 use std::os::fd::AsFd;

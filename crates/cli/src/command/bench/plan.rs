@@ -1,5 +1,6 @@
 //! From arguments to a plan: libraries found, sizes and types listed.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use msccl_bench::{
@@ -7,11 +8,12 @@ use msccl_bench::{
 };
 use msccl_bench::{ElementType, Redop};
 
-use crate::args::{BenchArgs, NamedPath, Scoped};
+use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped};
 use crate::failure::{Failure, Result};
+use crate::size::ByteSize;
 
 /// Ranks on the host, if nothing is asked for.
-const USUAL_RANKS: u32 = 4;
+pub const USUAL_RANKS: u32 = 4;
 
 /// The largest size if nothing is asked for, on GPUs and on the host.
 const USUAL_MAX_BYTES: (u64, u64) = (1 << 30, 1 << 20);
@@ -21,28 +23,38 @@ const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 
 /// What `args` ask for.
 pub fn plan(args: &BenchArgs) -> Result<Plan> {
-    let machine = Machine::survey(args.device.wish()).map_err(failure)?;
-    let machine = match args.gpus {
-        Some(wanted) => machine.limited_to(wanted).map_err(failure)?,
-        None => machine,
-    };
+    let machine = machine(args.device, args.gpus)?;
     let ranks = args.ranks.or(machine.gpus()).unwrap_or(USUAL_RANKS);
     if !args.collective.suits(ranks) {
         let text = format!("{} needs a power of two of ranks, not {ranks}", args.collective);
         return Err(Failure::new(text));
     }
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find this program again: {error}")))?;
     Ok(Plan {
-        contestants: contestants(args)?,
+        contestants: contestants(args.library.as_ref(), &args.against, &args.env)?,
         cases: cases(args, &machine, ranks)?,
         ranks,
         machine,
         ranks_per_process: args.threads,
         method: method(args),
         timeout: args.timeout,
-        worker: (program, vec!["bench-worker".into()]),
+        worker: worker()?,
     })
+}
+
+/// What to measure on.
+pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
+    let machine = Machine::survey(device.wish()).map_err(failure)?;
+    match gpus {
+        Some(wanted) => machine.limited_to(wanted).map_err(failure),
+        None => Ok(machine),
+    }
+}
+
+/// How to start ranks: this program, asked for that.
+pub fn worker() -> Result<(PathBuf, Vec<OsString>)> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find this program again: {error}")))?;
+    Ok((program, vec!["bench-worker".into()]))
 }
 
 fn failure(error: msccl_bench::Error) -> Failure {
@@ -62,13 +74,7 @@ fn method(args: &BenchArgs) -> Method {
 }
 
 fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
-    let (on_gpus, on_host) = USUAL_MAX_BYTES;
-    let usual = if machine.gpus().is_some() { on_gpus } else { on_host };
-    let max_bytes = args.max.map_or(usual.max(args.min.0), |max| max.0);
-    if args.min.0 > max_bytes {
-        let text = format!("the smallest size, {}, is more than the largest", args.min);
-        return Err(Failure::new(text));
-    }
+    let max_bytes = max_bytes(args.min, args.max, machine)?;
     let step = args.step.map_or(Step::Factor(args.factor), |step| Step::Add(step.0));
     let roots = args.roots.of(0..ranks);
     if let Some(stranger) = roots.iter().find(|root| **root >= ranks) {
@@ -87,6 +93,18 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
     Ok(sweep.cases())
 }
 
+/// The largest size, at least `min`.
+pub fn max_bytes(min: ByteSize, max: Option<ByteSize>, machine: &Machine) -> Result<u64> {
+    let (on_gpus, on_host) = USUAL_MAX_BYTES;
+    let usual = if machine.gpus().is_some() { on_gpus } else { on_host };
+    let max_bytes = max.map_or(usual.max(min.0), |max| max.0);
+    if min.0 > max_bytes {
+        let text = format!("the smallest size, {min}, is more than the largest");
+        return Err(Failure::new(text));
+    }
+    Ok(max_bytes)
+}
+
 /// The types that `all` means.
 fn usual_types(workload: Workload, machine: &Machine) -> impl Iterator<Item = ElementType> {
     let served = move |element: &ElementType| !workload.reduces() || machine.reduces(*element);
@@ -94,10 +112,14 @@ fn usual_types(workload: Workload, machine: &Machine) -> impl Iterator<Item = El
 }
 
 /// The libraries, ours or whatever stands for it first.
-fn contestants(args: &BenchArgs) -> Result<Vec<Contestant>> {
-    let ours = args.library.clone().map_or_else(our_library, Ok)?;
+pub fn contestants(
+    library: Option<&NamedPath>,
+    against: &[NamedPath],
+    env: &[Scoped],
+) -> Result<Vec<Contestant>> {
+    let ours = library.cloned().map_or_else(our_library, Ok)?;
     let mut contestants = vec![contestant(&ours, "msccl".to_owned())];
-    for (index, other) in args.against.iter().enumerate() {
+    for (index, other) in against.iter().enumerate() {
         let usual = if index == 0 { "nccl".to_owned() } else { format!("nccl{}", index + 1) };
         contestants.push(contestant(other, usual));
     }
@@ -107,7 +129,7 @@ fn contestants(args: &BenchArgs) -> Result<Vec<Contestant>> {
             return Err(Failure::new(text));
         }
     }
-    args.env.iter().try_for_each(|variable| assign(variable, &mut contestants))?;
+    env.iter().try_for_each(|variable| assign(variable, &mut contestants))?;
     Ok(contestants)
 }
 

@@ -1,6 +1,8 @@
 //! What `explain` says to people.
 
-use msccl_runtime::Alternative;
+use std::collections::BTreeSet;
+
+use msccl_runtime::{Alternative, Basis};
 
 use super::decisions::{Choice, Decision};
 use super::{Answer, Explained, Library, Terms};
@@ -56,6 +58,16 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
             Some(_) => line,
         };
         output.line(line);
+    }
+    print_guesses(chosen.map(|chosen| &chosen.basis), output);
+}
+
+/// Says of what was decided without a measurement that it was.
+fn print_guesses<'a>(decided_by: impl IntoIterator<Item = &'a Basis>, output: &mut Output) {
+    let guesses: BTreeSet<String> = decided_by.into_iter().filter_map(Basis::guess).collect();
+    for guess in guesses {
+        let text = format!("  a guess: {guess}; `msccl tune` measures");
+        output.line(output.paint(Paint::Dim, text));
     }
 }
 
@@ -125,4 +137,6 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
         let line = format!("  {line}");
         output.line(if index == 0 { output.paint(Paint::Dim, line) } else { line });
     }
+    let choices = decisions.iter().filter_map(|decision| decision.choice.as_ref());
+    print_guesses(choices.map(|choice| &choice.basis), output);
 }

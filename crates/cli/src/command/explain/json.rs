@@ -49,6 +49,7 @@ struct AlternativeJson<'a> {
     algorithm: &'a str,
     loaded: bool,
     decided_by: String,
+    guess: Option<String>,
     serves: bool,
     #[serde(flatten)]
     service: Option<ServiceJson>,
@@ -69,6 +70,7 @@ struct ChoiceJson<'a> {
     algorithm: &'a str,
     loaded: bool,
     decided_by: String,
+    guess: Option<String>,
     #[serde(flatten)]
     service: ServiceJson,
 }
@@ -129,6 +131,7 @@ impl<'a> AlternativeJson<'a> {
             algorithm: name,
             loaded: *loaded,
             decided_by: basis.to_string(),
+            guess: basis.guess(),
             serves: verdict.is_ok(),
             service: verdict.as_ref().ok().map(ServiceJson::of),
             reason: verdict.as_ref().err().map(String::as_str),
@@ -152,7 +155,7 @@ impl<'a> ChoiceJson<'a> {
     fn of(choice: &'a Choice) -> Self {
         let Choice { algorithm, loaded, basis, service } = choice;
         let (decided_by, service) = (basis.to_string(), ServiceJson::of(service));
-        Self { algorithm, loaded: *loaded, decided_by, service }
+        Self { algorithm, loaded: *loaded, decided_by, guess: basis.guess(), service }
     }
 }
 

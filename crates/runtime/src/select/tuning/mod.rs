@@ -2,7 +2,7 @@
 //!
 //! A [`Tuning`] is read from text by [`Tuning::parse`], which specifies the format. The shipped one lies in
 //! `crates/runtime/tuning`; its figures were found by measurement. Machines differ, so rows are preferences:
-//! a row that cannot serve a call is passed over.
+//! a row that cannot serve a call is passed over. A table prints as text that reads back as the same table.
 //!
 //! # Guarantees
 //!
@@ -12,6 +12,7 @@
 //! Absent: files, the environment, whether an algorithm serves.
 
 mod parse;
+mod write;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -43,15 +44,27 @@ pub(crate) enum Machine {
 
 /// A way to run an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Way {
+pub struct Way {
+    /// How messages are laid out.
     pub protocol: Protocol,
+    /// Copies of the algorithm that run side by side.
     pub instances: u32,
+    /// Threads of one thread block.
     pub threads: u32,
+}
+
+/// An algorithm and the way to run it: the last four columns of a row, as which it is printed and read.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Choice {
+    /// A built-in algorithm by its name, or a loaded file by its path or the last part of it.
+    pub algorithm: String,
+    /// How it runs.
+    pub way: Way,
 }
 
 impl Way {
     /// How to run what no table names.
-    pub fn fallback(machine: Machine) -> Self {
+    pub(super) fn fallback(machine: Machine) -> Self {
         let instances = match machine {
             Machine::Host => 1,
             Machine::Gpus => 4,
@@ -62,7 +75,7 @@ impl Way {
     /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an instance for
     /// every [`INSTANCE_BYTES`] of a chunk, since every instance has messages of its own, and a thread
     /// block alone does not fill the links within a node.
-    pub fn between_nodes(machine: Machine, entry: &Entry, request: &Request) -> Self {
+    pub(super) fn between_nodes(machine: Machine, entry: &Entry, request: &Request) -> Self {
         let most = match machine {
             Machine::Host => 1,
             Machine::Gpus => BETWEEN_NODES_MAX,
@@ -74,7 +87,7 @@ impl Way {
     }
 
     /// How to run a loaded algorithm that no table names.
-    pub fn loaded(machine: Machine, entry: &Entry) -> Self {
+    pub(super) fn loaded(machine: Machine, entry: &Entry) -> Self {
         let protocol = entry.verified.algorithm().protocol;
         Self { protocol, instances: 1, ..Self::fallback(machine) }
     }
@@ -90,19 +103,21 @@ pub struct Tuning {
 
 /// An algorithm and the way to run it, for some calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Row {
+pub struct Row {
     /// Where it stands in the text, counted from 1.
     pub line: usize,
     /// The name of the collective.
     pub collective: &'static str,
+    /// Which calls it is for; [`Placement::Both`] for collectives with a root.
     pub placement: Placement,
+    /// For how many ranks, ends included.
     pub ranks: RangeInclusive<u64>,
     /// On how many nodes.
     pub nodes: RangeInclusive<u64>,
-    /// Sizes of the larger buffer.
+    /// Sizes of the larger buffer, ends included.
     pub bytes: RangeInclusive<u64>,
-    pub algorithm: String,
-    pub way: Way,
+    /// What serves, and how.
+    pub choice: Choice,
 }
 
 impl Tuning {
@@ -112,6 +127,20 @@ impl Tuning {
         let text = include_bytes!("../../../tuning/h200.tuning");
         // A test reads it. Without a table, whatever serves a call would run it.
         SHIPPED.get_or_init(|| Tuning::parse("shipped table", text).unwrap_or_default())
+    }
+
+    /// A table of `rows`, best first, for `machine`, which messages call `name`. Lines are counted as they
+    /// are printed.
+    pub fn of(name: &str, machine: &str, rows: Vec<Row>) -> Self {
+        let numbered = (write::FIRST_LINE..).zip(rows).map(|(line, row)| Row { line, ..row });
+        // A line break would begin another line.
+        let machine = machine.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { name: name.into(), machine: machine.into(), rows: numbered.collect() }
+    }
+
+    /// The rows, best first.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
     }
 
     /// What messages call it.
@@ -129,8 +158,8 @@ impl Tuning {
     pub(crate) fn fingerprint(&self, loaded: &[Entry]) -> u64 {
         let mut hasher = FxHasher::default();
         for row in self.rows.iter() {
-            let Row { line: _, collective, placement, ranks, nodes, bytes, algorithm, way } = row;
-            (collective, placement, ranks, nodes, bytes, algorithm, way).hash(&mut hasher);
+            let Row { line: _, collective, placement, ranks, nodes, bytes, choice } = row;
+            (collective, placement, ranks, nodes, bytes, choice).hash(&mut hasher);
             // A path that names a loaded algorithm on one rank may name none on another.
             loaded.iter().for_each(|entry| row.names(entry).hash(&mut hasher));
         }
@@ -161,17 +190,26 @@ impl Tuning {
 
     /// Why what `row` names stands where it does.
     pub(super) fn basis(&self, row: &Row) -> Basis {
-        Basis::Row { table: Arc::clone(&self.name), line: row.line }
+        let is_for_any = row.ranks == (0..=u64::MAX);
+        let guessed_from = is_for_any.then(|| Arc::clone(&self.machine));
+        Basis::Row { table: Arc::clone(&self.name), line: row.line, guessed_from }
+    }
+}
+
+impl Choice {
+    /// Whether it names `entry`: a built-in algorithm by its name, a loaded one by its path as given or by
+    /// the last part of it.
+    pub(super) fn names(&self, entry: &Entry) -> bool {
+        let last = || Path::new(&entry.name).file_name();
+        self.algorithm == entry.name
+            || entry.loaded && last().is_some_and(|name| *name == *self.algorithm)
     }
 }
 
 impl Row {
-    /// Whether it names `entry`: a built-in algorithm by its name, a loaded one by its path as given or by
-    /// the last part of it.
-    pub fn names(&self, entry: &Entry) -> bool {
-        let last = || Path::new(&entry.name).file_name();
-        self.algorithm == entry.name
-            || entry.loaded && last().is_some_and(|name| *name == *self.algorithm)
+    /// Whether it names `entry`.
+    pub(super) fn names(&self, entry: &Entry) -> bool {
+        self.choice.names(entry)
     }
 }
 
@@ -186,6 +224,9 @@ pub enum Basis {
         table: Arc<str>,
         /// The line of the row, counted from 1.
         line: usize,
+        /// The machine that the table is for, if the row is for any number of ranks: what it says was
+        /// hardly measured on as many.
+        guessed_from: Option<Arc<str>>,
     },
     /// Nobody measured such calls, and the time is a guess.
     Guess {
@@ -196,11 +237,25 @@ pub enum Basis {
     Fallback,
 }
 
+impl Basis {
+    /// Why it is a guess, if it is one.
+    pub fn guess(&self) -> Option<String> {
+        match self {
+            Basis::Loaded | Basis::Row { table: _, line: _, guessed_from: None } => None,
+            Basis::Row { table, line: _, guessed_from: Some(machine) } => {
+                Some(format!("{table} says it for any number of ranks, from {machine}"))
+            }
+            Basis::Guess { ns: _ } => Some("nobody measured such calls over several nodes".to_owned()),
+            Basis::Fallback => Some("no table has a row for such calls".to_owned()),
+        }
+    }
+}
+
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Basis::Loaded => f.write_str("loaded"),
-            Basis::Row { table, line } => write!(f, "{table} line {line}"),
+            Basis::Row { table, line, guessed_from: _ } => write!(f, "{table} line {line}"),
             Basis::Guess { ns } => write!(f, "a guess: {} us", ns.div_ceil(1_000)),
             Basis::Fallback => f.write_str("fallback"),
         }

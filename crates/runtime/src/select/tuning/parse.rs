@@ -22,7 +22,7 @@ use std::str::FromStr;
 use msccl_collective::{Placement, Protocol, Rank};
 use msccl_registry::Wanted;
 
-use super::{Row, Tuning, Way};
+use super::{Choice, Row, Tuning, Way};
 
 /// Longer texts are refused: no table is that long.
 const LONGEST_BYTES: usize = 1 << 20;
@@ -111,19 +111,27 @@ fn row(number: usize, line: &str) -> Result<Row, String> {
     let placement = placement(column(&mut rest, "a placement")?, collective)?;
     let (ranks, nodes) = ranks(column(&mut rest, "ranks")?)?;
     let bytes = range("bytes", column(&mut rest, "bytes")?, size)?;
-    let protocol = Protocol::from_str(column(&mut rest, "a protocol")?)?;
-    let instances = number_within("instances", column(&mut rest, "instances")?, INSTANCES_MAX)?;
-    let threads = number_within("threads", column(&mut rest, "threads")?, THREADS_MAX)?;
-    if threads % 32 != 0 {
-        return Err(format!("expected a multiple of 32 threads, found {threads}"));
+    let (choice, collective) = (rest.parse()?, collective.name());
+    Ok(Row { line: number, collective, placement, ranks, nodes, bytes, choice })
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    /// Reads the last four columns of a row.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut rest = text;
+        let protocol = Protocol::from_str(column(&mut rest, "a protocol")?)?;
+        let instances = number_within("instances", column(&mut rest, "instances")?, INSTANCES_MAX)?;
+        let threads = number_within("threads", column(&mut rest, "threads")?, THREADS_MAX)?;
+        if threads % 32 != 0 {
+            return Err(format!("expected a multiple of 32 threads, found {threads}"));
+        }
+        if rest.is_empty() {
+            return Err("expected an algorithm, found the end of the line".to_owned());
+        }
+        Ok(Self { algorithm: rest.to_owned(), way: Way { protocol, instances, threads } })
     }
-    if rest.is_empty() {
-        return Err("expected an algorithm, found the end of the line".to_owned());
-    }
-    let way = Way { protocol, instances, threads };
-    let algorithm = rest.to_owned();
-    let collective = collective.name();
-    Ok(Row { line: number, collective, placement, ranks, nodes, bytes, algorithm, way })
 }
 
 /// Takes the next column off `rest`.

@@ -66,9 +66,13 @@ fn rows_are_for_what_they_say() {
     let table = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
     assert_eq!((table.name(), table.machine()), ("mine", "test"));
     let row = &table.rows[1];
-    assert_eq!(row.algorithm, "b c.msccl");
-    assert_eq!(row.way, Way { protocol: Protocol::Simple, instances: 16, threads: 256 });
+    assert_eq!(row.choice.algorithm, "b c.msccl");
+    assert_eq!(row.choice.way, Way { protocol: Protocol::Simple, instances: 16, threads: 256 });
     assert_eq!(table.basis(row).to_string(), "mine line 5");
+    assert_eq!(table.basis(row).guess(), None);
+    let guess = table.basis(&table.rows[2]).guess().unwrap();
+    assert_eq!(guess, "mine says it for any number of ranks, from test");
+    assert!(Basis::Fallback.guess().is_some() && Basis::Loaded.guess().is_none());
 }
 
 #[track_caller]
@@ -165,7 +169,7 @@ fn the_shipped_table_names_built_in_algorithms_of_the_right_collective() {
         let known: BTreeSet<_> =
             entries.iter().flat_map(|of| of.iter()).map(|of| &*of.name).collect();
         let rows = Tuning::shipped().rows.iter().filter(|row| row.collective == wanted.name());
-        let named: BTreeSet<_> = rows.map(|row| &*row.algorithm).collect();
+        let named: BTreeSet<_> = rows.map(|row| &*row.choice.algorithm).collect();
         assert!(!named.is_empty() && named.is_subset(&known), "{wanted:?}: {named:?}, {known:?}");
     }
 }
@@ -205,4 +209,30 @@ fn the_shipped_table_decides_as_it_was_measured() {
         checked += 1;
     }
     assert!(checked > 90, "{checked}");
+}
+
+#[test]
+fn tables_print_as_what_reads_back() {
+    let rows = "allreduce in 4 ..2KiB LL 4 512 a\n\
+                allreduce out 2..8 1536..1MiB Simple 16 256 b c.msccl\n\
+                allgather any any any LL128 1 32 c\n\
+                allreduce any 5.. 4096.. LL 1 32 d\n\
+                reduce any ..8 0 Simple 1 32 e\n\
+                scatter any 3 8GiB.. Simple 1 32 f\n";
+    let read = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
+    let text = read.to_string();
+    assert!(
+        text.contains(
+            "allreduce    out       2..8  1536..1MiB Simple   16        256     b c.msccl\n"
+        ),
+        "{text}"
+    );
+    let again = Tuning::parse("mine", text.as_bytes()).unwrap();
+    let numbered = Tuning::of("mine", "test", read.rows().to_vec());
+    assert_eq!(again, numbered);
+    assert_eq!(again.to_string(), text);
+    let shipped = Tuning::shipped();
+    let again = Tuning::parse("shipped table", shipped.to_string().as_bytes()).unwrap();
+    assert_eq!(again, Tuning::of("shipped table", shipped.machine(), shipped.rows().to_vec()));
+    assert_eq!(Tuning::of("a", "two\nlines", vec![]).machine(), "two lines");
 }

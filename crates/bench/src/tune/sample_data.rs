@@ -1,0 +1,50 @@
+//! Measurements for tests of whatever looks at them.
+
+use msccl_collective::DataType;
+
+use super::data::{Data, Floor, Point, Trial};
+use crate::case::{Case, Placement};
+use crate::element::{ElementType, Redop};
+use crate::workload::Workload;
+
+/// An all-reduce over two ranks of 2 to the power `power` bytes, out of place, with a time for each of `a`,
+/// `b`, `c`; 0 is not measured.
+pub(super) fn point(power: u32, times_us: &[f64]) -> Point {
+    let case = Case {
+        workload: Workload::AllReduce,
+        element: ElementType(DataType::F32),
+        redop: Redop::ALL[0],
+        root: 0,
+        count: (1 << power) / 4,
+        ranks: 2,
+    };
+    let trial = |(name, &us): (&str, &f64)| Trial {
+        glance_us: Some(us * 1.5),
+        rounds_us: vec![us; 3],
+        checked: true,
+        ..Trial::of(format!("LL 4 512 {name}"))
+    };
+    let trials = ["a", "b", "c"].into_iter().zip(times_us).filter(|(_, us)| **us > 0.0);
+    Point {
+        case,
+        placement: Placement::OutOfPlace,
+        present: Some("LL 4 512 b".to_owned()),
+        trials: trials.map(trial).collect(),
+        rival_us: vec![4.0, 6.0, 5.0],
+    }
+}
+
+/// Four sizes from 1 KiB to 8 KiB: `a` is best up to 2 KiB, then `c`.
+pub(super) fn data() -> Data {
+    let mut data =
+        Data::new("2 × <GPU>".to_owned(), "2026-11-21".to_owned(), "msccl tune".to_owned());
+    data.rival = Some("nccl".to_owned());
+    data.floor = Some(Floor { latency_us: 0.5, bus_gb_s: 10.0 });
+    data.points = vec![
+        point(10, &[1.0, 2.0, 3.0]),
+        point(11, &[1.0, 2.0, 3.0]),
+        point(12, &[3.0, 2.0, 1.0]),
+        point(13, &[3.0, 2.0, 1.5]),
+    ];
+    data
+}

@@ -1,0 +1,126 @@
+//! `msccl tune`: the best way to serve every size, measured, as a tuning table.
+
+mod plan;
+
+use std::path::Path;
+
+use msccl_bench::{LibraryReport, Spread, tune};
+use msccl_runtime::Tuning;
+
+use crate::args::TuneArgs;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::input::Input;
+use crate::output::Output;
+
+/// Measures, or reads measurements, and writes what was asked for.
+pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
+    // Before anything takes minutes.
+    let kept = kept(args)?;
+    let mut data = match (&args.from, args.collective) {
+        (Some(file), _) => read(file)?,
+        (None, Some(collective)) => {
+            let plan = plan::plan(args, collective, output)?;
+            tune::measure(&plan, &mut Reporter { output })
+        }
+        (None, None) => return Err(Failure::new("name a collective, such as allreduce")),
+    };
+    data.floor = args.floor.or(data.floor);
+    if let Some(path) = &args.data {
+        let text = data.to_text().map_err(|error| Failure::new(error.to_string()))?;
+        write(path, &text)?;
+    }
+    for line in tune::report(&data) {
+        output.line(line);
+    }
+    let is_written = write_table(args, &data, kept.as_ref(), output)?;
+    if !is_written {
+        output.error("nothing was measured that could serve, so there is no table");
+        return Ok(Exit::Refused);
+    }
+    if let Some(path) = &args.svg {
+        let picture = tune::picture(&data);
+        let nothing = || format!("nothing was measured that {} could show", path.display());
+        write(path, &picture.ok_or_else(|| Failure::new(nothing()))?)?;
+    }
+    Ok(if data.is_good() { Exit::Success } else { Exit::Refused })
+}
+
+/// The table whose rows stay. One that is to grow need not be there at first.
+fn kept(args: &TuneArgs) -> Result<Option<Tuning>> {
+    let grows = |file: &&String| args.output.as_deref() == Some(Path::new(file));
+    let begins = |file: &&String| grows(file) && !Path::new(file).exists();
+    let file = args.keep.as_ref().filter(|file| !begins(file));
+    file.map(|file| msccl_environment::read_tuning(file)).transpose().map_err(Failure::new)
+}
+
+fn read(file: &str) -> Result<tune::Data> {
+    let Input { name, text } = Input::read(file)?;
+    tune::Data::parse(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
+}
+
+/// Whether there is a table: one without rows would only take the place of one with.
+fn write_table(
+    args: &TuneArgs,
+    data: &tune::Data,
+    kept: Option<&Tuning>,
+    output: &mut Output,
+) -> Result<bool> {
+    let name = args.output.as_deref().map_or("tuning table".into(), Path::to_string_lossy);
+    let table = tune::table(data, kept, &name);
+    if table.rows().is_empty() {
+        return Ok(false);
+    }
+    let text = format!("{}{table}", tune::remarks(data));
+    Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
+    match &args.output {
+        Some(path) => write(path, &text)?,
+        None => output.line(text.trim_end()),
+    }
+    Ok(true)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Tells what happens while it happens.
+struct Reporter<'a> {
+    output: &'a mut Output,
+}
+
+impl tune::Watcher for Reporter<'_> {
+    fn line(&mut self, library: &str, rank: u32, line: &str) {
+        self.output.note(format_args!("{library} r{rank}: {line}"));
+    }
+
+    fn begin(&mut self, libraries: &[LibraryReport]) {
+        for library in libraries {
+            let joined = Spread::of(&library.init_us);
+            let joined = joined.map(|spread| format!(", joined in {:.1} ms", spread.max / 1e3));
+            let (name, version) = (&library.name, library.version_name());
+            let (joined, path) = (joined.unwrap_or_default(), library.path.display());
+            self.output.note(format_args!("{name}: {version}{joined}, {path}"));
+        }
+    }
+
+    fn doing(&mut self, what: &str) {
+        self.output.note(what);
+    }
+
+    fn point(&mut self, point: &tune::Point) {
+        let ranking = point.ranking();
+        let Some((best, us)) = ranking.first() else { return };
+        let (tried, choice) = (point.trials.len(), &best.choice);
+        self.output.note(format_args!("  {choice}: {us:.2} us, best of {tried}"));
+    }
+
+    fn fault(&mut self, choice: &str, why: &str) {
+        self.output.error(format_args!("{choice} is out: {why}"));
+    }
+
+    fn lost(&mut self, library: &str, reason: &str) {
+        self.output.error(format_args!("{library} is out: {reason}"));
+    }
+}

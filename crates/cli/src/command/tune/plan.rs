@@ -1,0 +1,151 @@
+//! From arguments to what is measured.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use msccl_bench::{Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep, Workload, tune};
+use msccl_collective::Placement as Serves;
+use msccl_environment::{DeviceWish, Preferences, Reader};
+
+use crate::args::{DeviceName, TuneArgs};
+use crate::command::bench::plan as bench;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+/// What `args` ask for.
+pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::Plan> {
+    if matches!(collective, Workload::SendRecv | Workload::HyperCube) {
+        let text = format!("there is nothing to tune about {collective}: it is made of transfers");
+        return Err(Failure::new(text));
+    }
+    let device = args.device.unwrap_or_else(|| device(output));
+    let machine = bench::machine(device, args.gpus)?;
+    if let Machine::Host { reason: Some(reason) } = &machine {
+        output.warn(format_args!("measuring on host memory: {reason}"));
+    }
+    let ranks = args.ranks.or(machine.gpus()).unwrap_or(bench::USUAL_RANKS);
+    if ranks < 2 {
+        let text = "there is nothing to tune for one rank; several share a GPU with --ranks";
+        return Err(Failure::new(text));
+    }
+    let words = machine.in_words(ranks);
+    let graph = !args.eager && machine.gpus().is_some();
+    let run = run(args, collective, machine, ranks)?;
+    Ok(tune::Plan {
+        run,
+        placements: placements(args, collective),
+        time: args.time,
+        graph,
+        machine: words,
+        date: today(),
+        command: command(),
+    })
+}
+
+fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> Result<Plan> {
+    if args.root >= ranks {
+        let text = format!("there is no rank {}; ranks are 0 to {}", args.root, ranks - 1);
+        return Err(Failure::new(text));
+    }
+    let max_bytes = bench::max_bytes(args.min, args.max, &machine)?;
+    let sizes = Sizes { min_bytes: args.min.0, max_bytes, step: Step::Factor(args.factor) };
+    let sweep = Sweep {
+        workload: collective,
+        ranks,
+        sizes,
+        rounding: Rounding::Aligned,
+        elements: vec![args.element],
+        redops: vec![args.op],
+        roots: vec![args.root],
+    };
+    let mut cases = sweep.cases();
+    // Small sizes may be rounded to one and the same.
+    cases.dedup_by_key(|case| case.count);
+    cases.retain(|case| case.count > 0);
+    let against: Vec<_> = args.against.iter().cloned().collect();
+    Ok(Plan {
+        contestants: bench::contestants(args.library.as_ref(), &against, &args.env)?,
+        cases,
+        ranks,
+        machine,
+        ranks_per_process: args.threads,
+        method: Method { iterations: 1, warmup: 1, checks: 1, graph_launches: 0, one_shot: false },
+        timeout: args.timeout,
+        worker: bench::worker()?,
+    })
+}
+
+/// Of a collective with a root only the root knows whether it is in place, so that tables do not tell.
+fn placements(args: &TuneArgs, collective: Workload) -> Vec<Placement> {
+    let wished = args.placement.map(|name| name.placement());
+    match wished {
+        _ if collective.has_root() => vec![Placement::OutOfPlace],
+        Some(Serves::InPlace) => vec![Placement::InPlace],
+        Some(Serves::OutOfPlace) => vec![Placement::OutOfPlace],
+        Some(Serves::Both) | None => Placement::BOTH.into(),
+    }
+}
+
+/// Where buffers lie if it is not said: where the library would put ranks.
+fn device(output: &mut Output) -> DeviceName {
+    let mut reader = Reader::new(&msccl_environment::lookup);
+    let preferences = Preferences::read(&mut reader);
+    reader.complaints().iter().for_each(|complaint| output.warn(complaint));
+    match preferences.device {
+        DeviceWish::Any => DeviceName::Auto,
+        DeviceWish::Host => DeviceName::Host,
+        DeviceWish::Cuda => DeviceName::Cuda,
+    }
+}
+
+/// This command, as one would type it again.
+fn command() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let plain = |word: &str| {
+        let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+".contains(c);
+        !word.is_empty() && word.chars().all(harmless)
+    };
+    let quoted = words
+        .map(|word| if plain(&word) { word } else { format!("'{}'", word.replace('\'', "'\\''")) });
+    ["msccl".to_owned()].into_iter().chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// The day of now in UTC, as `2026-11-21`.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (year, month, day) = date_of(since.as_secs() / 86_400);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// Year, month and day that many days after 1970-01-01.
+fn date_of(mut days: u64) -> (u64, u64, u64) {
+    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_dates() {
+        assert_eq!(date_of(0), (1970, 1, 1));
+        assert_eq!(date_of(59), (1970, 3, 1));
+        assert_eq!(date_of(11_016), (2000, 2, 29));
+        assert_eq!(date_of(20_453), (2025, 12, 31));
+        assert_eq!(date_of(20_454), (2026, 1, 1));
+    }
+}

@@ -1,0 +1,147 @@
+//! `msccl tune` on the host: with a small library made for the purpose, and with ours if it has been built.
+
+use serde_json::Value;
+
+use crate::bench::{fake, ours};
+use crate::{Ran, arg, check_refusal, file, msccl, msccl_with};
+
+/// Tunes an all-reduce of two ranks on the host.
+fn tune(library: &str, variables: &[(&str, &str)], args: &[&str]) -> Ran {
+    let usual = ["tune", "allreduce", "--library", library, "--ranks", "2", "-b", "1K", "-f", "8"];
+    let variables = [&[("MSCCL_DEVICE", "host")], variables].concat();
+    msccl_with(&variables, &[&usual[..], args].concat(), b"")
+}
+
+fn read(path: &std::path::Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The rows of a table, blanks alike.
+fn rows(table: &str) -> Vec<String> {
+    let lines = table.lines().filter(|line| !line.starts_with('#')).skip(2);
+    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn what_is_measured_becomes_a_table_that_decides() {
+    let Some(ours) = ours() else { return };
+    let [table, data, svg] =
+        ["site.tuning", "all.json", "all.svg"].map(|name| file(&format!("tune/{name}"), ""));
+    let files = ["-o", arg(&table), "--data", arg(&data), "--svg", arg(&svg), "--floor", "1,10"];
+    let rival = format!("other={}", arg(&ours));
+    let more = ["-e", "64K", "--time", "1", "--against", &rival];
+    let ran = tune(arg(&ours), &[], &[&files[..], &more].concat());
+    assert_eq!(ran.code, 0, "{ran}");
+    for text in
+        ["allreduce, float sum, 2 ranks, out-of-place, calls, host threads", "rival us", "us/floor"]
+    {
+        assert!(ran.stdout.contains(text), "{text}: {ran}");
+    }
+    let text = read(&table);
+    assert!(text.starts_with("# Measured on 20"), "{text}");
+    assert!(text.contains("msccl tune allreduce --library"), "{text}");
+    let measured: Value = serde_json::from_str(&read(&data)).unwrap();
+    assert_eq!(measured["points"].as_array().unwrap().len(), 2 * 3);
+    for point in measured["points"].as_array().unwrap() {
+        let trials = point["trials"].as_array().unwrap();
+        assert!(
+            trials.iter().any(|trial| trial["choice"] == "Simple 2 512 allreduce/two_shot"),
+            "{point}"
+        );
+        assert!(!point["rival_us"].as_array().unwrap().is_empty(), "{point}");
+    }
+    assert!(read(&svg).contains("class=\"chosen\""));
+    // Every size is decided by a row of the table, in the way that the row says.
+    for size in ["1K", "8K", "64K"] {
+        let asked =
+            ["explain", "allreduce", size, "--ranks", "2", "--device", "host", "--format", "json"];
+        let asked = msccl(&[&asked[..], &["--tuning", arg(&table)]].concat()).json();
+        let first = &asked["alternatives"][0];
+        let line =
+            first["decided_by"].as_str().unwrap().strip_prefix(&format!("{} line ", arg(&table)));
+        let line: usize = line.unwrap_or_else(|| panic!("{asked}")).parse().unwrap();
+        let row: Vec<_> = text.lines().nth(line - 1).unwrap().split_whitespace().collect();
+        assert_eq!(first["algorithm"], row[7], "{asked}");
+        assert_eq!(first["instances"].to_string(), row[5], "{asked}");
+        assert_eq!(asked["served_by"], row[7]);
+    }
+    // The same measurements give the same table, and what a table has for other calls stays.
+    let again = msccl(&["tune", "--from", arg(&data)]);
+    assert_eq!(again.code, 0, "{again}");
+    assert!(again.stdout.ends_with(&text), "{again}");
+    let kept = "msccl-tuning 1\nmachine old\nallreduce any 2 any LL 1 32 gone\nallgather any 2 any LL 1 32 kept\n";
+    let kept = file("tune/kept.tuning", kept);
+    let merged = msccl(&["tune", "--from", arg(&data), "--keep", arg(&kept), "-o", arg(&table)]);
+    assert_eq!(merged.code, 0, "{merged}");
+    let merged = rows(&read(&table));
+    assert_eq!(merged[..merged.len() - 1], rows(&text));
+    assert_eq!(merged.last().unwrap(), "allgather any 2 any LL 1 32 kept");
+}
+
+#[test]
+fn a_wrong_result_is_out_and_told() {
+    let Some(fake) = fake() else { return };
+    let table = file("tune/wrong.tuning", "");
+    let args = ["-e", "8K", "--placement", "out", "--time", "1", "-o", arg(&table)];
+    let right = tune(fake, &[("FAKE_CHOICES", "good,slow")], &args);
+    assert_eq!(right.code, 0, "{right}");
+    assert_eq!(rows(&read(&table)), ["allreduce out 2 ..8KiB Simple 1 512 good"]);
+    let wrong = tune(fake, &[("FAKE_CHOICES", "wrong,slow")], &args);
+    assert_eq!(wrong.code, 1, "{wrong}");
+    let expected =
+        "Simple 1 512 wrong is out: allreduce of 1024 B, out-of-place: 2 elements are wrong";
+    assert!(wrong.stderr.contains(expected), "{wrong}");
+    assert!(wrong.stdout.contains("OUT     Simple 1 512 wrong: "), "{wrong}");
+    let text = read(&table);
+    assert_eq!(rows(&text), ["allreduce out 2 ..8KiB Simple 1 512 slow"]);
+    assert!(text.contains("# Out: Simple 1 512 wrong: "), "{text}");
+}
+
+#[test]
+fn what_breaks_the_library_does_not_harm_the_others() {
+    let Some(fake) = fake() else { return };
+    let table = file("tune/broken.tuning", "");
+    let args = ["-e", "8K", "--placement", "in", "--time", "1", "-o", arg(&table)];
+    let ran = tune(fake, &[("FAKE_CHOICES", "broken,dying,good,slow")], &args);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stderr.contains("Simple 1 512 broken is out: "), "{ran}");
+    assert!(ran.stderr.contains("Simple 1 512 dying is out: "), "{ran}");
+    assert!(ran.stderr.contains("msccl is out: r0: its process ended"), "{ran}");
+    assert_eq!(ran.stderr.matches(" is out: ").count(), 3, "{ran}");
+    assert_eq!(rows(&read(&table)), ["allreduce in 2 ..8KiB Simple 1 512 good"]);
+}
+
+#[test]
+fn a_library_that_cannot_be_tuned_is_told() {
+    let Some(fake) = fake() else { return };
+    let table = file("tune/untouched.tuning", "as it was");
+    // Of a choice that the library does not know.
+    let unknown = tune(fake, &[("FAKE_CHOICES", "strange")], &["-e", "1K", "-o", arg(&table)]);
+    assert_eq!(unknown.code, 1, "{unknown}");
+    assert!(unknown.stderr.contains("Simple 1 512 strange is out: "), "{unknown}");
+    assert!(unknown.stderr.contains("there is no table"), "{unknown}");
+    let missing = tune("/no/such/library.so", &[], &["-e", "1K", "-o", arg(&table)]);
+    assert_eq!(missing.code, 1, "{missing}");
+    assert!(missing.stderr.contains("cannot open /no/such/library.so"), "{missing}");
+    assert_eq!(read(&table), "as it was");
+}
+
+#[test]
+fn what_makes_no_sense_exits_with_2() {
+    check_refusal(&["tune"], 2, "<COLLECTIVE>");
+    check_refusal(&["tune", "sendrecv", "--device", "host"], 2, "nothing to tune about sendrecv");
+    check_refusal(
+        &["tune", "allreduce", "-b", "2K", "-e", "1K", "--device", "host"],
+        2,
+        "the smallest size",
+    );
+    check_refusal(&["tune", "allreduce", "--ranks", "1"], 2, "invalid value '1'");
+    check_refusal(&["tune", "reduce", "-r", "4", "--device", "host"], 2, "there is no rank 4");
+    check_refusal(
+        &["tune", "allreduce", "--keep", "no/such.tuning"],
+        2,
+        "no/such.tuning: it cannot be read",
+    );
+    check_refusal(&["tune", "--from", "Cargo.toml"], 2, "Cargo.toml: expected measurements");
+    check_refusal(&["tune", "allreduce", "--floor", "6"], 2, "such as 6,450");
+}

@@ -1,0 +1,32 @@
+/* What libnccl.so.2 of this project has beyond NCCL: trying out what could serve a call. `msccl tune` measures
+ * with it. Every function is there under a second name with a `p` in front, as those of nccl.h are.
+ */
+#ifndef MSCCL_H_
+#define MSCCL_H_
+
+#include <nccl.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every way to serve calls of `count` elements a block, one a line as in the last four columns of a tuning table
+ * (`LL 16 512 allreduce/one_shot`), first what does serve them. `collective` is a name as in such tables; `op` counts
+ * only where contributions are combined, `root` only where there is one. `text` has room for `capacity` bytes and ends
+ * with a zero byte; with less room than is needed the answer is ncclInvalidArgument. All ranks get the same.
+ */
+ncclResult_t mscclCommChoices(ncclComm_t comm, const char* collective, int inPlace,
+                              ncclDataType_t datatype, ncclRedOp_t op, int root, size_t count,
+                              char* text, size_t capacity);
+
+/* Serves every collective from now on by `choice`, such a line, exactly so: one that cannot be is
+ * ncclInvalidUsage. NULL ends that. All ranks call it with the same between the same calls; graphs that were
+ * captured earlier stay as they are.
+ */
+ncclResult_t mscclCommPin(ncclComm_t comm, const char* choice);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

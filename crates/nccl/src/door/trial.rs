@@ -1,0 +1,79 @@
+//! What NCCL does not have: trying out what could serve a call, for those who make tuning tables
+//! (`include/msccl.h`).
+
+use std::ffi::{c_char, c_int};
+
+use msccl_collective::{Rank, Reduction};
+use msccl_runtime::{Choice, Combine, Operation};
+
+use crate::abi::{CommHandle, Out, constant, pointer};
+use crate::comm::handles;
+use crate::fault::Fault;
+
+const CHOICES: &str = "CommChoices";
+const PIN: &str = "CommPin";
+
+door! {
+    /// Every way to serve such calls, one a line as in the last four columns of a tuning table, first
+    /// what does serve them.
+    fn mscclCommChoices | pmscclCommChoices(
+        comm: CommHandle, collective: *const c_char, in_place: c_int, data_type: c_int, operator: c_int,
+        root: c_int, count: usize, text: Out<u8>, capacity: usize
+    ) {
+        let communicator = handles::find(comm, CHOICES)?.ready().map_err(|fault| fault.during(CHOICES))?;
+        let root = u32::try_from(root).ok().filter(|root| *root < communicator.ranks());
+        let root = root.ok_or_else(|| Fault::argument(format!("{CHOICES} : there is no such root")))?;
+        let data_type = constant::data_type(data_type)
+            .ok_or_else(|| Fault::argument(format!("{CHOICES} : invalid type {data_type}")))?;
+        let reduction = constant::reduction(operator).unwrap_or(Reduction::Sum);
+        let operation = operation(pointer::text(collective), Rank(root), reduction)?;
+        let choices = communicator.choices(&operation, in_place != 0, data_type, count as u64);
+        let lines: String = choices.iter().map(|choice| format!("{choice}\n")).collect();
+        give(text, capacity, &lines)
+    }
+
+    /// Serves every collective from now on by `choice`, such a line, or fails; null ends that.
+    fn mscclCommPin | pmscclCommPin(comm: CommHandle, choice: *const c_char) {
+        let communicator = handles::find(comm, PIN)?.ready().map_err(|fault| fault.during(PIN))?;
+        let choice = pointer::text(choice).map(|text| text.parse::<Choice>()).transpose();
+        communicator.pin(choice.map_err(|why| Fault::argument(format!("{PIN} : {why}")))?);
+        Ok(())
+    }
+}
+
+/// The collective `name`, with that root and reduction where it has them.
+fn operation(name: Option<String>, root: Rank, reduction: Reduction) -> Result<Operation, Fault> {
+    let name = name.ok_or_else(|| Fault::null(CHOICES, "collective"))?;
+    let combine = Combine::Plain(reduction);
+    let all = [
+        Operation::AllReduce(combine),
+        Operation::AllGather,
+        Operation::ReduceScatter(combine),
+        Operation::AllToAll,
+        Operation::Broadcast(root),
+        Operation::Reduce(root, combine),
+        Operation::Gather(root),
+        Operation::Scatter(root),
+    ];
+    let found = all.into_iter().find(|operation| operation.name() == name);
+    found.ok_or_else(|| {
+        let names = all.map(|operation| operation.name()).join(", ");
+        Fault::argument(format!("{CHOICES} : expected a collective ({names}), found `{name}`"))
+    })
+}
+
+/// Writes `text` and a zero byte to a place that has `capacity` bytes.
+fn give(place: Out<u8>, capacity: usize, text: &str) -> Result<(), Fault> {
+    if place.is_null() {
+        return Err(Fault::null(CHOICES, "text"));
+    }
+    let bytes: Vec<u8> = text.bytes().chain([0]).collect();
+    if bytes.len() > capacity {
+        let needed = bytes.len();
+        return Err(Fault::argument(format!(
+            "{CHOICES} : expected room for {needed} bytes, found {capacity}"
+        )));
+    }
+    place.set_all(&bytes);
+    Ok(())
+}

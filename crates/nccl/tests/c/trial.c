@@ -1,0 +1,58 @@
+/* Ways to serve a call, each pinned in turn: what is pinned serves and is right, what cannot serve is an error. */
+#include <msccl.h>
+
+#include "ranks.h"
+
+enum { COUNT = 1000, TEXT = 1 << 16 };
+
+static void reduce(struct rank* self) {
+  float input[COUNT], output[COUNT];
+  for (int i = 0; i < COUNT; i++) input[i] = (float)(i + self->rank);
+  OK(ncclAllReduce(input, output, COUNT, ncclFloat, ncclSum, self->comm, NULL));
+  for (int i = 0; i < COUNT; i++) CHECK(output[i] == (float)(2 * i + 1));
+}
+
+/* By one rank alone: the last error is the process's. */
+static void refuse(ncclComm_t comm) {
+  char text[TEXT];
+  REFUSED(ncclInvalidArgument,
+          mscclCommChoices(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, text, 8));
+  SAYS("found 8");
+  REFUSED(ncclInvalidArgument,
+          mscclCommChoices(comm, "gossip", 0, ncclFloat, ncclSum, 0, COUNT, text, TEXT));
+  SAYS("expected a collective (allreduce, ");
+  REFUSED(ncclInvalidArgument,
+          mscclCommChoices(comm, NULL, 0, ncclFloat, ncclSum, 0, COUNT, text, TEXT));
+  REFUSED(ncclInvalidArgument,
+          mscclCommChoices(comm, "allreduce", 0, ncclFloat, ncclSum, 2, COUNT, text, TEXT));
+  REFUSED(ncclInvalidArgument, mscclCommPin(comm, "LL 4"));
+  SAYS("expected threads");
+}
+
+static void body(struct rank* self) {
+  ncclComm_t comm = self->comm;
+  if (self->rank == 0) refuse(comm);
+  char text[TEXT];
+  OK(mscclCommChoices(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, text, TEXT));
+  int choices = 0;
+  char* rest = NULL;
+  for (char* line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    OK(mscclCommPin(comm, line));
+    reduce(self);
+    choices++;
+  }
+  CHECK(choices > 5);
+  OK(mscclCommPin(comm, "LL 1 512 allreduce/ring"));
+  float buffer[COUNT] = {0};
+  REFUSED(ncclInvalidUsage, ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, comm, NULL));
+  SAYS("it would run with Simple 1 512 allreduce/ring");
+  OK(mscclCommPin(comm, NULL));
+  reduce(self);
+  OK(ncclCommDestroy(comm));
+}
+
+int main(void) {
+  on_ranks(2, body);
+  puts("trial: ok");
+  return 0;
+}

@@ -1,0 +1,32 @@
+//! Measuring what could serve, instead of what does: for those who make tuning tables.
+
+use msccl_collective::DataType;
+
+use super::Communicator;
+use crate::call::{Combine, Operation};
+use crate::select::{Choice, Request};
+
+impl Communicator {
+    /// What serves calls of `operation` with `count` elements a block, first, and then every other way to
+    /// serve them on this communicator; all ranks get the same answer. Empty if nothing serves, as for
+    /// transfers from rank to rank.
+    pub fn choices(
+        &self,
+        operation: &Operation,
+        in_place: bool,
+        data_type: DataType,
+        count: u64,
+    ) -> Vec<Choice> {
+        let Some(wanted) = operation.wanted() else { return Vec::new() };
+        let reduction = operation.combine().map(Combine::reduction);
+        let request = Request { wanted, in_place, data_type, reduction, count };
+        self.inner.selector.choices(&request)
+    }
+
+    /// From now on every collective is served by `choice`, exactly so; one that cannot be is an error.
+    /// Without a choice, by what wishes and tables say. Every rank calls it with the same choice between
+    /// the same calls; calls that were submitted earlier, and graphs of them, stay as they are.
+    pub fn pin(&self, choice: Option<Choice>) {
+        self.inner.selector.pin(choice);
+    }
+}

@@ -1,0 +1,191 @@
+//! Choosing for measurements: all ways in which a call could be served, and one of them for every call.
+//!
+//! Whoever measures must know that what was measured is what was named. So a pinned [`Choice`] serves exactly
+//! as it says or is an error: no wish, no table and no lack of room replaces it.
+
+use std::sync::PoisonError;
+
+use msccl_collective::Protocol;
+use msccl_registry::Entry;
+use rustc_hash::FxHashSet;
+
+use super::candidate::Unserved;
+use super::decision::{Decision, Service};
+use super::request::Request;
+use super::tuning::Machine;
+use super::{Choice, Known, Selector, Way};
+use crate::error::{Error, ErrorKind};
+use crate::settings::Wish;
+
+/// Threads of a block that are worth trying on a GPU; on the host they mean nothing.
+const THREADS: [u32; 3] = [128, 256, 512];
+/// More instances than any engine has room for.
+const MOST_INSTANCES: u32 = 256;
+
+impl Selector {
+    /// From now on `choice` serves every call; without one, what [`Selector::choose`] says.
+    pub fn pin(&self, choice: Option<Choice>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.pinned = choice;
+        known.decisions.clear();
+    }
+
+    /// What would serve `request` were nothing pinned, and then every other way to serve it, each once: all
+    /// algorithms at hand, all protocols that the engine speaks, instances as powers of two and as many as fit.
+    pub fn choices(&self, request: &Request) -> Vec<Choice> {
+        let built_in = self.registry.built_in(request.wanted, request.in_place);
+        let terms = request.terms(self.ranks());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let pinned = known.pinned.take();
+        let first = self.decide(&mut known, request).ok().map(|decision| decision.choice());
+        known.pinned = pinned;
+        let mut choices: Vec<Choice> = first.into_iter().collect();
+        let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
+        for entry in self.loaded(request).chain(built_in.iter()) {
+            for way in self.ways() {
+                let none = Wish::default();
+                let decision = self.try_with(&mut known, entry, &way, &terms, &none);
+                let choice = decision.ok().map(|decision| decision.choice());
+                // What does not fit is cut down to what does.
+                choices.extend(choice.filter(|choice| seen.insert(choice.clone())));
+            }
+        }
+        choices
+    }
+
+    /// The ways to run an algorithm that are worth trying, few instances first.
+    fn ways(&self) -> impl Iterator<Item = Way> {
+        let spoken = |protocol: &Protocol| self.capacity.wires(*protocol).wires > 0;
+        let protocols: Vec<_> = Protocol::ALL.into_iter().filter(spoken).collect();
+        let threads: &[u32] = match self.machine {
+            Machine::Gpus => &THREADS,
+            Machine::Host => &THREADS[2..],
+        };
+        let counts = std::iter::successors(Some(1), |count| Some(count * 2))
+            .take_while(|count| *count <= MOST_INSTANCES);
+        counts.flat_map(move |instances| {
+            let of = move |protocol| {
+                threads.iter().map(move |&threads| Way { protocol, instances, threads })
+            };
+            protocols.clone().into_iter().flat_map(of)
+        })
+    }
+
+    /// How `choice` serves `request`, exactly.
+    pub(super) fn serve_pinned(
+        &self,
+        known: &mut Known,
+        choice: &Choice,
+        request: &Request,
+    ) -> Result<Decision, Error> {
+        let built_in = self.registry.built_in(request.wanted, request.in_place);
+        let mut at_hand = self.loaded(request).chain(built_in.iter());
+        let named = |entry: &&Entry| choice.names(entry);
+        let entry = at_hand.find(named).ok_or_else(|| Unserved("it is not at hand".to_owned()));
+        let served = entry.and_then(|entry| {
+            let (terms, none) = (request.terms(self.ranks()), Wish::default());
+            let decision = self.try_with(known, entry, &choice.way, &terms, &none)?;
+            let found = decision.choice().way;
+            if found == choice.way {
+                return Ok(decision);
+            }
+            Err(Unserved(format!("it would run with {}", Choice { way: found, ..choice.clone() })))
+        });
+        served.map_err(|why| {
+            let text = format!("{request} must be served by {choice}, which does not: {why}");
+            Error::new(ErrorKind::InvalidUsage, text)
+        })
+    }
+}
+
+impl Decision {
+    /// The same as a row of a table has it.
+    fn choice(&self) -> Choice {
+        let Service { protocol, instances, threads, thread_blocks: _, rounds: _ } = self.service();
+        Choice { algorithm: self.prepared.name.clone(), way: Way { protocol, instances, threads } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use msccl_collective::{DataType, Rank, Reduction};
+    use msccl_registry::{File, Registry, Shape, Wanted};
+
+    use super::*;
+    use crate::select::Tuning;
+    use crate::{cpu, cuda};
+
+    fn selector(machine: Machine) -> Selector {
+        let text = "algorithm mine(ranks N = 4) implements allreduce(chunks 1) bytes 512..4096 {
+            for r in 0..N { output@r = sum(q in 0..N: input@q) }
+        }";
+        let file = File { name: "a/mine.msccl".to_owned(), content: Ok(text.as_bytes().to_vec()) };
+        let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[file]));
+        let capacity = match machine {
+            Machine::Gpus => cuda::nominal_capacity(4),
+            Machine::Host => cpu::capacity(4),
+        };
+        let rows = "msccl-tuning 1\nmachine m\nallreduce any any any LL 3 96 allreduce/two_shot";
+        let tuning = Tuning::parse("t", rows.as_bytes()).unwrap();
+        Selector::new(registry, Rank(0), capacity, machine, Wish::default(), Some(tuning))
+    }
+
+    fn request(bytes: u64, in_place: bool) -> Request {
+        let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
+        let wanted = Wanted::AllReduce;
+        Request { wanted, in_place, data_type, reduction, count: bytes / 4 }
+    }
+
+    /// Every choice serves exactly when it is pinned; the first is what serves otherwise.
+    fn check(machine: Machine, bytes: u64, in_place: bool) -> Vec<Choice> {
+        let (selector, request) = (selector(machine), request(bytes, in_place));
+        let choices = selector.choices(&request);
+        let distinct: FxHashSet<_> = choices.iter().collect();
+        assert_eq!(distinct.len(), choices.len());
+        let (chosen, _) = selector.choose(&request).unwrap();
+        assert_eq!(Some(chosen.choice()).as_ref(), choices.first());
+        for choice in &choices {
+            assert_eq!(choice.to_string().parse().as_ref(), Ok(choice));
+            selector.pin(Some(choice.clone()));
+            let (decision, _) = selector.choose(&request).unwrap();
+            assert_eq!(decision.choice(), *choice);
+        }
+        selector.pin(None);
+        let (again, _) = selector.choose(&request).unwrap();
+        assert_eq!(again.choice(), chosen.choice());
+        choices
+    }
+
+    #[test]
+    fn choices_serve_as_they_say() {
+        let gpus = check(Machine::Gpus, 1 << 20, false);
+        let protocols: FxHashSet<_> = gpus.iter().map(|choice| choice.way.protocol).collect();
+        assert_eq!(protocols.len(), 3, "{gpus:?}");
+        assert_eq!(gpus[0].to_string(), "LL 3 96 allreduce/two_shot");
+        assert!(gpus.len() > 100, "{}", gpus.len());
+        let host = check(Machine::Host, 1 << 20, false);
+        assert!(host.iter().all(|choice| choice.way.protocol == Protocol::Simple), "{host:?}");
+        let names = |choices: &[Choice], name: &str| choices.iter().any(|of| of.algorithm == name);
+        assert!(!names(&host, "a/mine.msccl"));
+        assert!(names(&check(Machine::Host, 1024, false), "a/mine.msccl"));
+        assert!(names(&host, "allreduce/one_shot"));
+        assert!(!names(&check(Machine::Host, 1 << 20, true), "allreduce/one_shot"));
+    }
+
+    #[test]
+    fn what_cannot_serve_exactly_is_an_error() {
+        let selector = selector(Machine::Host);
+        let refused = |choice: &str| {
+            selector.pin(Some(choice.parse().unwrap()));
+            selector.choose(&request(1 << 20, false)).err().unwrap().to_string()
+        };
+        let text = refused("LL 1 512 allreduce/ring");
+        assert!(text.contains("it would run with Simple 1 512 allreduce/ring"), "{text}");
+        let text = refused("Simple 1 512 allreduce/gossip");
+        assert!(text.contains("allreduce/gossip, which does not: it is not at hand"), "{text}");
+        let text = refused("Simple 1 512 mine.msccl");
+        assert!(text.contains("it is for 512..=4095 bytes"), "{text}");
+    }
+}
