@@ -105,7 +105,8 @@ fn live(ids: &[UniqueId], rank: u32, ranks: u32) -> [f64; 3] {
     let mine = [rank as u8; CONTRIBUTION_BYTES];
     let all = group.all_gather(&mine).unwrap();
     let gather = clock.lap();
-    let right = (0..ranks).zip(&all).all(|(rank, bytes)| *bytes == [rank as u8; CONTRIBUTION_BYTES]);
+    let right =
+        (0..ranks).zip(&all).all(|(rank, bytes)| *bytes == [rank as u8; CONTRIBUTION_BYTES]);
     assert!(right && all.len() == ranks as usize);
     drop(all);
     clock.lap();

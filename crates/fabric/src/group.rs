@@ -35,7 +35,7 @@ pub struct Group {
     /// The same on all members, different for all groups of a world.
     id: u64,
     me: Rank,
-    members: Vec<Member>,
+    members: Arc<[Member]>,
     timeout: Option<Duration>,
     abort: Abort,
     /// Held during an operation of all ranks, which keeps their order.
@@ -49,7 +49,7 @@ impl Group {
         board: Arc<Switchboard>,
         id: u64,
         me: Rank,
-        members: Vec<Member>,
+        members: Arc<[Member]>,
         timeout: Option<Duration>,
         abort: &Abort,
     ) -> Self {

@@ -15,6 +15,7 @@
 //! belong to the doors: what they read comes in as [`Settings`], what they print goes to a [`Log`].
 
 mod abort;
+mod descriptors;
 mod error;
 mod frame;
 mod group;
@@ -31,6 +32,7 @@ mod settings;
 mod shared;
 mod socket;
 mod switchboard;
+mod table;
 mod unique_id;
 mod wire;
 

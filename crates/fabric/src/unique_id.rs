@@ -17,7 +17,7 @@ use crate::wire::{Malformed, Reader, Writer, mark};
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-id");
 
 /// The version of everything that ranks say to one another.
-pub(crate) const WIRE_VERSION: u16 = 1;
+pub(crate) const WIRE_VERSION: u16 = 2;
 
 /// Length of an id in bytes, as in NCCL's ABI.
 pub const UNIQUE_ID_BYTES: usize = 128;
@@ -143,7 +143,7 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         };
         check(0, "not one of ours");
-        check(8, "version 0 of the wire protocol");
+        check(8, "version 3 of the wire protocol");
         check(20, "damaged");
         check(100, "damaged");
     }
