@@ -36,7 +36,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench", &["collective", "fabric", "gpu", "runtime"]),
-    ("environment", &["registry", "runtime"]),
+    ("environment", &["fabric", "registry", "runtime"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "runtime"]),
 ];
 

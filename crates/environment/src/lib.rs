@@ -27,6 +27,7 @@
 mod configuration_file;
 mod files;
 mod launch;
+mod network;
 mod preferences;
 mod reader;
 mod tuning;
@@ -36,6 +37,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 pub use launch::{LaunchError, Launched, Launcher, Master, Number, launched};
+pub use network::interface;
 pub use preferences::{DeviceWish, Preferences};
 pub use reader::Reader;
 pub use tuning::read as read_tuning;

@@ -40,7 +40,7 @@ pub use abort::Abort;
 pub use error::{Error, ErrorKind};
 pub use group::Group;
 pub use identity::{Domain, HostId, Peer};
-pub use interface::{Choice, Family, Filter, parse_address};
+pub use interface::{Choice, Family, Filter, own_address, parse_address};
 pub use join::Newcomer;
 pub use log::{Event, Log};
 pub use ring::{Message, Receiver, RingShape, Rings, Sender, Slot};

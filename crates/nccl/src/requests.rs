@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
-use msccl_fabric::{self as fabric, Choice, Family, Filter};
+use msccl_fabric::{self as fabric, Choice};
 use msccl_runtime::Settings;
 
 /// What the environment asks for.
@@ -30,7 +30,7 @@ impl Requests {
     /// What `lookup` asks for, and what in it makes no sense.
     pub fn read(lookup: Lookup<'_>) -> (Self, Vec<Complaint>) {
         let mut reader = Reader::new(lookup);
-        let interface = interface(&mut reader);
+        let interface = msccl_environment::interface(&mut reader);
         let family = interface.family;
         let requests = Self {
             preferences: Preferences::read(&mut reader),
@@ -76,22 +76,11 @@ fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
     (!limit.is_zero()).then_some(limit)
 }
 
-fn interface(reader: &mut Reader<'_>) -> Choice {
-    let family = |text: &str| match text {
-        "AF_INET" => Some(Family::V4),
-        "AF_INET6" => Some(Family::V6),
-        _ => None,
-    };
-    Choice {
-        filter: reader.parse(&variable::SOCKET_IFNAME, Filter::parse),
-        family: reader.parse(&variable::SOCKET_FAMILY, family),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use msccl_collective::Protocol;
     use msccl_environment::DeviceWish;
+    use msccl_fabric::Family;
     use msccl_runtime::Wish;
 
     use super::*;
