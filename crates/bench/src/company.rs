@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::protocol::to_hex;
+use crate::protocol::{from_hex, to_hex};
 
 /// The processes of a launch.
 pub struct Company {
@@ -42,7 +42,7 @@ impl Company {
         local_rank: Option<u32>,
         terms: Vec<(String, String)>,
         settings: &Settings,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, msccl_fabric::Error> {
         let id = UniqueId::create(settings)?;
         let newcomer = Newcomer { rank: Rank(rank), ranks, facts: terms, description: vec![] };
         let group = Group::join(&[id], &newcomer, settings)?;
@@ -110,18 +110,19 @@ impl Company {
         }
     }
 
-    /// A meeting place for ranks of this company, made by rank 0: the digits of a unique id.
+    /// A meeting place for the ranks of this company, made by rank 0.
     ///
     /// # Errors
     ///
     /// Rank 0 cannot listen, or a rank is lost.
-    pub(crate) fn meeting(&self) -> Result<String, Error> {
+    pub fn meeting(&self) -> Result<UniqueId, Error> {
         let made = match self.rank() {
             0 => UniqueId::create(&self.settings).map(|id| to_hex(&id.to_bytes())),
             _ => Ok(String::new()),
         };
-        let made = self.agree(made)?;
-        self.follow(&made)
+        let made = self.follow(&self.agree(made)?)?;
+        let bytes = from_hex(&made).ok_or_else(|| Error::new("rank 0 made no unique id"))?;
+        Ok(UniqueId::from_bytes(&bytes)?)
     }
 }
 
@@ -195,6 +196,6 @@ mod tests {
     #[test]
     fn meetings_are_known_to_all() {
         let meetings = run(2, |company| company.meeting().unwrap());
-        assert!(meetings[0].len() == 256 && meetings[0] == meetings[1], "{meetings:?}");
+        assert_eq!(meetings[0], meetings[1]);
     }
 }

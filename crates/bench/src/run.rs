@@ -12,7 +12,7 @@ use crate::case::{Case, Placement};
 use crate::company::Company;
 use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
-use crate::protocol::{Answer, Method, Request};
+use crate::protocol::{Answer, Method, Request, to_hex};
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
 
 /// A library to measure.
@@ -140,7 +140,7 @@ impl<'a> Team<'a> {
             None => (plan.groups(), None),
             Some(company) => {
                 let meeting = company.meeting().map_err(|error| error.to_string())?;
-                (vec![vec![company.rank()]], Some(meeting))
+                (vec![vec![company.rank()]], Some(to_hex(&meeting.to_bytes())))
             }
         };
         let crew = Crew::start(&self.launch(), &groups);

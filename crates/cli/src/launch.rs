@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use msccl_bench::Company;
 use msccl_environment::{Launched, Master, Reader};
-use msccl_fabric::{self as fabric, Choice, Settings};
+use msccl_fabric::{self as fabric, Choice, ErrorKind, Settings};
 
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -31,15 +31,20 @@ pub fn company(timeout: Duration, output: &mut Output) -> Result<Option<Company>
     let launched = launched.map_err(|error| Failure::new(error.to_string()))?;
     let Some(launched) = launched.filter(|launched| launched.ranks > 1) else { return Ok(None) };
     let Launched { rank, ranks, local_rank, by, .. } = launched;
-    let cannot = |error: &dyn std::fmt::Display| {
+    let cannot = |error: fabric::Error| {
         let master = &launched.master;
-        let hint = "MSCCL_MASTER_ADDR and MSCCL_MASTER_PORT choose another place";
-        let text = format!("rank {rank} of {ranks} (from {by}) cannot meet the others at {master}");
-        Failure::new(format!("{text}: {error}; {hint}"))
+        let text = format!("rank {rank} of {ranks} (from {by}) cannot join the others");
+        Failure::new(match error.kind() {
+            ErrorKind::Mismatch => format!("{text}: {error}"),
+            _ => format!(
+                "{text} at {master}: {error}; MSCCL_MASTER_ADDR and MSCCL_MASTER_PORT choose another \
+                 place"
+            ),
+        })
     };
-    let settings = settings(&launched, timeout, output).map_err(|error| cannot(&error))?;
+    let settings = settings(&launched, timeout, output).map_err(cannot)?;
     let company = Company::join(rank, ranks, local_rank, terms(), &settings);
-    let company = company.map_err(|error| cannot(&error))?;
+    let company = company.map_err(cannot)?;
     output.speak_only_if(company.is_speaker());
     Ok(Some(company))
 }

@@ -102,7 +102,7 @@ impl Output {
 
     /// Whether to say only what was asked for.
     pub fn is_quiet(&self) -> bool {
-        self.quiet
+        self.quiet || self.muted
     }
 
     /// A line of a report.

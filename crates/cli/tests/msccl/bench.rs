@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use crate::{Ran, arg, file, msccl};
 
 /// A library that works on host memory and goes wrong where it is told to; `None` without a compiler.
-fn fake() -> Option<&'static str> {
+pub fn fake() -> Option<&'static str> {
     static FAKE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let path = FAKE.get_or_init(|| {
         let library = file("bench/libfake.so", "");
