@@ -37,7 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench", &["collective", "fabric", "gpu", "picture", "runtime"]),
-    ("environment", &["registry", "runtime"]),
+    ("environment", &["fabric", "registry", "runtime"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 

@@ -7,7 +7,8 @@
 //! Reading order: [`Workload`] and [`Case`] are what is called; [`Truth`] is what must come out;
 //! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
 //! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
-//! [`svg`] its picture. [`tune`] finds the best way to serve calls and makes tuning tables of it.
+//! [`svg`] its picture. [`tune`] finds the best way to serve calls and makes tuning tables of it. Where a launcher has started one process per rank, they are a [`Company`],
+//! and [`run_launched`] is the same benchmark with a worker in each.
 //!
 //! # Guarantees
 //!
@@ -21,6 +22,7 @@
 //! Absent from this crate: printing, files, the environment; how our library works.
 
 mod case;
+mod company;
 mod connection;
 mod crew;
 mod element;
@@ -40,6 +42,7 @@ mod worker;
 mod workload;
 
 pub use case::{Case, Placement, Sizes, Step, Sweep};
+pub use company::Company;
 pub use element::{ElementType, Redop};
 pub use error::Error;
 pub use json::ReportJson;
@@ -47,7 +50,7 @@ pub use machine::{Gpu, Machine, Place, Wish};
 pub use plot::svg;
 pub use protocol::{Method, Quantiles, Sample};
 pub use report::{Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Spread};
-pub use run::{Audience, Contestant, Plan, run};
+pub use run::{Audience, Contestant, Plan, run, run_launched};
 pub use table::Layout;
 pub use truth::Truth;
 pub use worker::serve;

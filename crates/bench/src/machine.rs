@@ -5,6 +5,7 @@ use std::fmt;
 use msccl_gpu::Driver;
 use serde::{Deserialize, Serialize};
 
+use crate::company::Company;
 use crate::element::ElementType;
 use crate::error::Error;
 
@@ -51,7 +52,7 @@ pub enum Machine {
 }
 
 /// A GPU.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Gpu {
     /// Its number among those that this process sees.
     pub ordinal: u32,
@@ -97,6 +98,30 @@ impl Machine {
         }
         gpus.truncate(wanted as usize);
         Ok(self)
+    }
+
+    /// The machine of a whole launch, of which this one is what the own process sees: every rank's GPU,
+    /// by rank, each by its number in the rank's own process.
+    ///
+    /// # Errors
+    ///
+    /// Some ranks have a GPU and others have none, or a rank is lost.
+    pub fn of_launch(self, company: &Company) -> Result<Self, Error> {
+        let mine = match &self {
+            Self::Host { reason: _ } => None,
+            Self::Gpus(gpus) => {
+                gpus.get(company.local_rank() as usize % gpus.len().max(1)).cloned()
+            }
+        };
+        let all = company.exchange(&mine)?;
+        let without: Vec<_> = (0..).zip(&all).filter(|(_, gpu)| gpu.is_none()).collect();
+        match without.first() {
+            None => Ok(Self::Gpus(all.into_iter().flatten().collect())),
+            Some(_) if without.len() == all.len() => Ok(self),
+            Some((rank, _)) => Err(Error::new(format!(
+                "r{rank} has no GPU and others have; --device host measures all on the host"
+            ))),
+        }
     }
 
     /// Where the buffers of `rank` lie: GPUs are dealt round.

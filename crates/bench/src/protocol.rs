@@ -19,6 +19,9 @@ pub(crate) enum Request {
         ranks: u32,
         /// Bytes of each of the two buffers.
         capacity_bytes: u64,
+        /// A unique id by which ranks of several launched processes meet; ranks that have one
+        /// parent share memory instead.
+        meeting: Option<String>,
     },
     /// Make a unique id.
     MakeId,
@@ -78,7 +81,6 @@ pub(crate) enum Answer {
         text: String,
     },
     /// The worker has ended as it should; this stands for its answer.
-    #[serde(skip)]
     Gone,
 }
 

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::case::{Case, Placement};
-use crate::crew::{Crew, Failure, Launch};
+use crate::company::Company;
+use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
-use crate::protocol::{Answer, Method, Request};
+use crate::protocol::{Answer, Method, Request, to_hex};
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
 
 /// A library to measure.
@@ -74,8 +75,18 @@ pub trait Audience {
 
 /// Runs `plan` from beginning to end.
 pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
+    run_teams(plan, None, audience)
+}
+
+/// Runs `plan` with one rank in each process of `company`, all of which call this with the same plan and get
+/// the same report. A process that is lost makes the libraries lose; nobody waits for it.
+pub fn run_launched(plan: &Plan, company: &Company, audience: &mut dyn Audience) -> Report {
+    run_teams(plan, Some(company), audience)
+}
+
+fn run_teams(plan: &Plan, company: Option<&Company>, audience: &mut dyn Audience) -> Report {
     let mut teams: Vec<Team<'_>> =
-        plan.contestants.iter().map(|contestant| Team::new(plan, contestant)).collect();
+        plan.contestants.iter().map(|contestant| Team::new(plan, company, contestant)).collect();
     for team in &mut teams {
         team.join(audience);
     }
@@ -104,6 +115,7 @@ pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
 /// A library, its workers, and what is known of it.
 pub(crate) struct Team<'a> {
     plan: &'a Plan,
+    company: Option<&'a Company>,
     contestant: &'a Contestant,
     crew: Option<Crew>,
     pub(crate) report: LibraryReport,
@@ -111,9 +123,13 @@ pub(crate) struct Team<'a> {
 
 impl<'a> Team<'a> {
     /// Nobody, yet.
-    pub(crate) fn new(plan: &'a Plan, contestant: &'a Contestant) -> Self {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        company: Option<&'a Company>,
+        contestant: &'a Contestant,
+    ) -> Self {
         let report = LibraryReport::new(&contestant.name, &contestant.path);
-        Self { plan, contestant, crew: None, report }
+        Self { plan, company, contestant, crew: None, report }
     }
 
     /// Starts the workers and makes the ranks join. A library that refuses is out.
@@ -125,9 +141,19 @@ impl<'a> Team<'a> {
 
     fn try_join(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
         let plan = self.plan;
-        let crew = Crew::start(&self.launch(), &plan.groups());
-        let crew = crew.map_err(|error| error.to_string())?;
-        self.crew = Some(crew);
+        let (groups, meeting) = match self.company {
+            None => (plan.groups(), None),
+            Some(company) => {
+                let meeting = company.meeting().map_err(|error| error.to_string())?;
+                (vec![vec![company.rank()]], Some(to_hex(&meeting.to_bytes())))
+            }
+        };
+        let crew = Crew::start(&self.launch(), &groups);
+        let crew = match self.company {
+            None => crew,
+            Some(company) => company.agree(crew),
+        };
+        self.crew = Some(crew.map_err(|error| error.to_string())?);
         let library = self.contestant.path.clone();
         let capacity_bytes = plan.cases.iter().map(Case::size_bytes).max().unwrap_or(0);
         let open = |rank| Request::Open {
@@ -136,6 +162,7 @@ impl<'a> Team<'a> {
             rank,
             ranks: plan.ranks,
             capacity_bytes,
+            meeting: meeting.clone(),
         };
         let opened = self.ask(open, audience).map_err(Failure::into_text)?;
         self.report.version = opened.iter().find_map(Answer::version);
@@ -261,7 +288,8 @@ impl<'a> Team<'a> {
         let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.contestant.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        crew.dismiss(self.plan.timeout, &mut listener)
+        let dismissed = crew.dismiss(self.plan.timeout, &mut listener);
+        self.of_all(dismissed).verdict().map(|_| ())
     }
 
     /// The answers of all ranks.
@@ -273,7 +301,8 @@ impl<'a> Team<'a> {
         let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.contestant.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        crew.ask(request, self.plan.timeout, &mut listener)
+        let asked = crew.ask(request, self.plan.timeout, &mut listener);
+        self.of_all(asked).verdict()
     }
 
     /// The answer of rank 0.
@@ -285,7 +314,18 @@ impl<'a> Team<'a> {
         let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.contestant.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        crew.ask_first(request, self.plan.timeout, &mut listener)
+        let asked = crew.ask_first(request, self.plan.timeout, &mut listener);
+        let answers = self.of_all(asked).verdict()?;
+        answers.into_iter().next().ok_or_else(Failure::nobody)
+    }
+
+    /// What came of a request on all ranks, where `mine` is what came of it in this process.
+    fn of_all(&self, mine: Tally) -> Tally {
+        let Some(company) = self.company else { return mine };
+        match company.exchange(&mine) {
+            Ok(tallies) => tallies.into_iter().fold(Tally::default(), Tally::and),
+            Err(error) => Tally::lost(company.rank(), error.to_string()),
+        }
     }
 
     fn lose(&mut self, reason: String, audience: &mut dyn Audience) {

@@ -18,6 +18,7 @@ mod exit;
 mod failure;
 mod guard;
 mod input;
+mod launch;
 mod loader;
 mod output;
 mod progress;

@@ -18,6 +18,8 @@ pub struct Output {
     stderr_colored: bool,
     quiet: bool,
     diverted: bool,
+    /// Whether another process of the launch says all that there is to say.
+    muted: bool,
 }
 
 /// Standard output. Writing to it succeeds always; once it has really failed, it does nothing.
@@ -73,7 +75,13 @@ impl Output {
             stdout: Sink { stdout: BufWriter::with_capacity(1 << 16, io::stdout()), failed: None },
             quiet,
             diverted: false,
+            muted: false,
         }
+    }
+
+    /// Says nothing, from now on, unless this process `speaks` for all of its launch.
+    pub fn speak_only_if(&mut self, speaks: bool) {
+        self.muted = !speaks;
     }
 
     /// From now on reports go to standard error, because standard output holds what was made.
@@ -94,13 +102,16 @@ impl Output {
 
     /// Whether to say only what was asked for.
     pub fn is_quiet(&self) -> bool {
-        self.quiet
+        self.quiet || self.muted
     }
 
     /// A line of a report.
     pub fn line(&mut self, text: impl fmt::Display) {
         if self.diverted {
             return self.complain(text);
+        }
+        if self.muted {
+            return;
         }
         let _ = writeln!(self.stdout, "{text}");
     }
@@ -154,6 +165,9 @@ impl Output {
 
     /// A line on standard error, whatever happens.
     pub fn complain(&mut self, text: impl fmt::Display) {
+        if self.muted {
+            return;
+        }
         // Lines meant to be read in order must appear in order.
         let _ = self.stdout.flush();
         last_words(&text.to_string());

@@ -2,7 +2,8 @@
 //!
 //! [`variable`] is the table of all variables; [`lookup`] finds what one is set to; a [`Reader`]
 //! makes values of it; [`Preferences`] are what every door asks of them. What only one door needs,
-//! it reads itself, with a [`Reader`] and a variable of the table.
+//! it reads itself, with a [`Reader`] and a variable of the table. [`launched()`] tells which rank this
+//! process is, if somebody launched it as one.
 //!
 //! # Guarantees
 //!
@@ -25,6 +26,8 @@
 
 mod configuration_file;
 mod files;
+mod launch;
+mod network;
 mod preferences;
 mod reader;
 mod tuning;
@@ -33,6 +36,8 @@ pub mod variable;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+pub use launch::{LaunchError, Launched, Launcher, Master, Number, launched};
+pub use network::interface;
 pub use preferences::{DeviceWish, Preferences};
 pub use reader::Reader;
 pub use tuning::read as read_tuning;

@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How long a wait may sleep before it looks at its [`Abort`] again.
+/// How long a wait sleeps before it looks at its [`Abort`] again: first, and after a while. Thousands of
+/// ranks that wait for the last one would otherwise keep their hosts busy with looking.
 const SLICE: Duration = Duration::from_millis(10);
+const LONGEST_SLICE: Duration = Duration::from_millis(100);
 
 /// A flag that ends every wait of whoever holds a clone of it. Once raised it stays raised.
 #[derive(Clone, Default)]
@@ -19,7 +21,7 @@ impl Abort {
         Self::default()
     }
 
-    /// Raises the flag; waits end within about ten milliseconds. The first reason is kept.
+    /// Raises the flag; waits end within about a tenth of a second. The first reason is kept.
     pub fn raise(&self, reason: impl Into<String>) {
         // A second reason is dropped: the first one is what ended the waits.
         let _ = self.reason.set(reason.into());
@@ -85,7 +87,8 @@ impl Patience {
 
     /// How long to sleep before the next [`Patience::check`].
     pub(crate) fn slice(&self) -> Duration {
-        self.left().map_or(SLICE, |left| left.clamp(Duration::from_micros(1), SLICE))
+        let slice = (self.started.elapsed() / 10).clamp(SLICE, LONGEST_SLICE);
+        self.left().map_or(slice, |left| left.clamp(Duration::from_micros(1), slice))
     }
 
     pub(crate) fn abort(&self) -> &Abort {

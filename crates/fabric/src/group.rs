@@ -46,7 +46,7 @@ pub struct Group {
     /// The same on all members, different for all groups of a world.
     id: u64,
     me: Rank,
-    members: Vec<Member>,
+    members: Arc<[Member]>,
     timeout: Option<Duration>,
     abort: Abort,
     /// Held during an operation of all ranks, which keeps their order.
@@ -60,7 +60,7 @@ impl Group {
         board: Arc<Switchboard>,
         id: u64,
         me: Rank,
-        members: Vec<Member>,
+        members: Arc<[Member]>,
         timeout: Option<Duration>,
         abort: &Abort,
     ) -> Self {

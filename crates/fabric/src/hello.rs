@@ -4,6 +4,7 @@ use msccl_collective::Rank;
 
 use crate::error::{Error, ErrorKind};
 use crate::identity::Peer;
+use crate::table;
 use crate::unique_id::WIRE_VERSION;
 use crate::wire::{Malformed, Reader, Writer};
 
@@ -111,8 +112,7 @@ impl Answer {
             Self::Table { world, peers } => {
                 writer.u8(0);
                 writer.u128(*world);
-                writer.u32(peers.len() as u32);
-                peers.iter().for_each(|peer| peer.write(&mut writer));
+                table::write(peers, &mut writer);
             }
             Self::Refusal(error) => {
                 writer.u8(1);
@@ -125,7 +125,7 @@ impl Answer {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader(bytes);
         let answer = match reader.u8()? {
-            0 => Self::Table { world: reader.u128()?, peers: reader.list(Peer::read)? },
+            0 => Self::Table { world: reader.u128()?, peers: table::read(&mut reader)? },
             1 => Self::Refusal(read_error(&mut reader)?),
             _ => return Err(Malformed("the answer is of no known kind")),
         };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use msccl_collective::Rank;
 use rustix::fs::{self, Mode, OFlags};
@@ -14,7 +14,17 @@ use crate::wire::{Malformed, Reader, Writer};
 /// One running system. Containers of one machine are one host as long as they share its host name;
 /// what they can share is asked of the [`Domain`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct HostId(String);
+pub struct HostId(Arc<str>);
+
+impl HostId {
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.text(&self.0);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self(reader.text()?.into()))
+    }
+}
 
 impl fmt::Display for HostId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,7 +33,7 @@ impl fmt::Display for HostId {
 }
 
 /// The kernel namespaces of a process, by number; 0 where the system does not say.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Domain {
     /// Network: unix sockets without a file, hence descriptors, are shared within it.
     pub network: u64,
@@ -35,6 +45,22 @@ pub struct Domain {
     pub ipc: u64,
 }
 
+impl Domain {
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        let Self { network, process, mount, ipc } = *self;
+        [network, process, mount, ipc].into_iter().for_each(|number| writer.u64(number));
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            network: reader.u64()?,
+            process: reader.u64()?,
+            mount: reader.u64()?,
+            ipc: reader.u64()?,
+        })
+    }
+}
+
 /// A rank as its peers know it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
@@ -43,7 +69,7 @@ pub struct Peer {
     /// Its host.
     pub host: HostId,
     /// The name of its host, for people.
-    pub host_name: String,
+    pub host_name: Arc<str>,
     /// Its process.
     pub pid: u32,
     /// A random number of its process; tells processes apart where pids cannot.
@@ -79,13 +105,12 @@ impl Peer {
 
     pub(crate) fn write(&self, writer: &mut Writer) {
         let Self { rank, host, host_name, pid, cookie, domain, address, description } = self;
-        let Domain { network, process, mount, ipc } = *domain;
         writer.u32(rank.0);
-        writer.text(&host.0);
+        host.write(writer);
         writer.text(host_name);
         writer.u32(*pid);
         writer.u64(*cookie);
-        [network, process, mount, ipc].into_iter().for_each(|number| writer.u64(number));
+        domain.write(writer);
         writer.address(*address);
         writer.bytes(description);
     }
@@ -93,16 +118,11 @@ impl Peer {
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             rank: Rank(reader.u32()?),
-            host: HostId(reader.text()?),
-            host_name: reader.text()?,
+            host: HostId::read(reader)?,
+            host_name: reader.text()?.into(),
             pid: reader.u32()?,
             cookie: reader.u64()?,
-            domain: Domain {
-                network: reader.u64()?,
-                process: reader.u64()?,
-                mount: reader.u64()?,
-                ipc: reader.u64()?,
-            },
+            domain: Domain::read(reader)?,
             address: reader.address()?,
             description: reader.bytes()?.to_vec(),
         })
@@ -123,8 +143,8 @@ pub(crate) fn here(
     };
     Ok(Peer {
         rank,
-        host: HostId(host),
-        host_name,
+        host: HostId(host.into()),
+        host_name: host_name.into(),
         pid: std::process::id(),
         cookie: cookie()?,
         domain: domain(),

@@ -194,6 +194,13 @@ pub fn parse_address(text: &str, family: Option<Family>) -> Result<SocketAddr, E
     found.next().ok_or_else(|| Error::invalid(format!("`{text}` has no address of that family")))
 }
 
+/// The address of this host that `choice` chooses, with `port`.
+pub fn own_address(choice: &Choice, port: u16) -> Result<SocketAddr, Error> {
+    let mut address = choose(choice, None)?.any_port();
+    address.set_port(port);
+    Ok(address)
+}
+
 /// Whether `address` stands for "any interface", which nobody can connect to from elsewhere.
 pub(crate) fn is_unspecified(address: IpAddr) -> bool {
     address == IpAddr::V4(Ipv4Addr::UNSPECIFIED) || address == IpAddr::V6(Ipv6Addr::UNSPECIFIED)

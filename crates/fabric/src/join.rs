@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 
 use crate::abort::Patience;
+use crate::descriptors;
 use crate::error::{Error, ErrorKind};
 use crate::group::Group;
 use crate::hello::{Answer, Hello, with_preface};
@@ -76,10 +77,14 @@ fn enter(
     settings: &Settings,
 ) -> Result<Group, Error> {
     let Newcomer { rank, .. } = *newcomer;
-    let member = |peer: &Peer| Member { world: peer.rank, peer: peer.clone() };
-    let members: Vec<_> = peers.iter().map(member).collect();
+    let member = |peer: Peer| Member { world: peer.rank, peer };
+    let members: Arc<[_]> = peers.into_iter().map(member).collect();
+    if rank == Rank(0) {
+        // Everyone connects to the hub of the first group.
+        descriptors::make_room_for(newcomer.ranks, &*settings.log);
+    }
     let (connect_timeout, log) = (settings.connect_timeout, settings.log.clone());
-    let board = Switchboard::start(rank, world, peers, listener, connect_timeout, log)?;
+    let board = Switchboard::start(rank, world, members.clone(), listener, connect_timeout, log)?;
     let id = mark(&[&world.to_le_bytes()]);
     let timeout = settings.operation_timeout;
     let group = Group::new(Arc::new(board), id, rank, members, timeout, &settings.abort);

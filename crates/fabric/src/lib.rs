@@ -15,6 +15,7 @@
 //! belong to the doors: what they read comes in as [`Settings`], what they print goes to a [`Log`].
 
 mod abort;
+mod descriptors;
 mod error;
 mod frame;
 mod group;
@@ -31,6 +32,7 @@ mod settings;
 mod shared;
 mod socket;
 mod switchboard;
+mod table;
 mod unique_id;
 mod wire;
 
@@ -38,7 +40,7 @@ pub use abort::Abort;
 pub use error::{Error, ErrorKind};
 pub use group::{Departure, Group};
 pub use identity::{Domain, HostId, Peer};
-pub use interface::{Choice, Family, Filter, parse_address};
+pub use interface::{Choice, Family, Filter, own_address, parse_address};
 pub use join::Newcomer;
 pub use log::{Event, Log};
 pub use ring::{Doorbell, Message, Receiver, RingShape, Rings, Sender, Slot};

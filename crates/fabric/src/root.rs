@@ -14,6 +14,7 @@ use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::abort::{Abort, Patience, seconds};
+use crate::descriptors;
 use crate::error::{Error, ErrorKind};
 use crate::hello::{Answer, Hello, first_message};
 use crate::identity;
@@ -92,8 +93,8 @@ impl Root {
             if nobody_came && (self.abort.is_raised() || started.elapsed() > self.root_timeout) {
                 return;
             }
-            self.wait(&listener);
-            let served = self.accept(&listener).and_then(|()| self.listen_to_visitors());
+            let news = self.wait(&listener);
+            let served = self.accept(&listener).and_then(|()| self.listen_to_visitors(&news));
             match served.and_then(|()| self.watch_the_clock()) {
                 Ok(()) if self.roll.is_complete() => break self.roll.table(),
                 Ok(()) => {}
@@ -107,11 +108,13 @@ impl Root {
         self.answer(&table.unwrap_or_else(Answer::Refusal));
     }
 
-    fn wait(&self, listener: &TcpListener) {
+    /// Waits for something to happen; which visitors have news, in their order.
+    fn wait(&self, listener: &TcpListener) -> Vec<bool> {
         let visitors = self.visitors.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
         let mut all: Vec<_> = visitors.chain([PollFd::new(listener, PollFlags::IN)]).collect();
-        // Interrupted or not, the caller looks at everything.
+        // Interrupted or not, the caller looks at the clock.
         let _ = poll(&mut all, Some(&socket::timespec(TICK)));
+        all[..self.visitors.len()].iter().map(socket::has_news).collect()
     }
 
     fn accept(&mut self, listener: &TcpListener) -> Result<(), Error> {
@@ -132,11 +135,18 @@ impl Root {
         }
     }
 
-    fn listen_to_visitors(&mut self) -> Result<(), Error> {
+    /// Listens to those who have `news`, who came just now, or who have not introduced themselves yet:
+    /// of thousands who wait for the last rank, most have nothing to say.
+    fn listen_to_visitors(&mut self, news: &[bool]) -> Result<(), Error> {
         let strangers = self.visitors.iter().filter(|visitor| visitor.rank.is_none()).count();
         let mut surplus = strangers.saturating_sub(STRANGERS);
         let mut result = Ok(());
-        for mut visitor in std::mem::take(&mut self.visitors) {
+        let news = news.iter().copied().chain(std::iter::repeat(true));
+        for (mut visitor, has_news) in std::mem::take(&mut self.visitors).into_iter().zip(news) {
+            if visitor.rank.is_some() && !has_news {
+                self.visitors.push(visitor);
+                continue;
+            }
             if visitor.rank.is_none() && surplus > 0 {
                 surplus -= 1;
                 self.close(&visitor, "too many connections wait to introduce themselves");
@@ -162,7 +172,10 @@ impl Root {
             && let Some(hello) = self.hello(&visitor.inbox).map_err(|Malformed(why)| why)?
         {
             visitor.rank = Some(hello.peer.rank);
-            self.first_came.get_or_insert_with(Instant::now);
+            if self.first_came.is_none() {
+                self.first_came = Some(Instant::now());
+                descriptors::make_room_for(hello.ranks, &*self.log);
+            }
             self.forget_earlier_attempt(&hello);
             arrival = self.roll.arrive(hello);
         }

@@ -71,6 +71,11 @@ pub(crate) fn ready(
     }
 }
 
+/// Whether a poll found something on that socket, be it its end.
+pub(crate) fn has_news(polled: &PollFd<'_>) -> bool {
+    !polled.revents().is_empty()
+}
+
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;

@@ -56,7 +56,8 @@ struct Shared {
     me: Rank,
     /// Known to the ranks of this world alone.
     world: u128,
-    peers: Vec<Peer>,
+    /// Everyone in the world, by rank.
+    members: Arc<[Member]>,
     connect_timeout: Duration,
     log: Arc<dyn Log>,
     state: Mutex<State>,
@@ -68,21 +69,21 @@ struct Shared {
 }
 
 impl Switchboard {
-    /// Starts to serve `listener` as rank `me` of `peers`.
+    /// Starts to serve `listener` as rank `me` of `members`, who are the world.
     pub(crate) fn start(
         me: Rank,
         world: u128,
-        peers: Vec<Peer>,
+        members: Arc<[Member]>,
         listener: TcpListener,
         connect_timeout: Duration,
         log: Arc<dyn Log>,
     ) -> Result<Self, Error> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|error| Error::system("cannot create an event descriptor", error))?;
-        let state = Mutex::new(State::new(peers.len()));
+        let state = Mutex::new(State::new(members.len()));
         let (changed, connecting) = (Condvar::new(), Mutex::new(()));
         let shared =
-            Shared { me, world, peers, connect_timeout, log, state, changed, bell, connecting };
+            Shared { me, world, members, connect_timeout, log, state, changed, bell, connecting };
         let shared = Arc::new(shared);
         let pump = pump::Pump::new(shared.clone(), listener);
         let thread = thread::Builder::new().name("msccl-fabric".to_owned());
@@ -241,7 +242,7 @@ impl Shared {
         }
         let (from, to) = (Rank(reader.u32()?), Rank(reader.u32()?));
         reader.end()?;
-        let known = from.index() < self.peers.len() && from != self.me;
+        let known = from.index() < self.members.len() && from != self.me;
         match known && to == self.me {
             true => Ok(from),
             false => Err(Malformed("it looks for another rank")),

@@ -17,7 +17,7 @@ use crate::wire::{Malformed, Reader, Writer, mark};
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-id");
 
 /// The version of everything that ranks say to one another.
-pub(crate) const WIRE_VERSION: u16 = 1;
+pub(crate) const WIRE_VERSION: u16 = 2;
 
 /// Length of an id in bytes, as in NCCL's ABI.
 pub const UNIQUE_ID_BYTES: usize = 128;
@@ -54,8 +54,9 @@ impl UniqueId {
             let text = "nobody can connect to it; name the host's own address and a port";
             return Err(Error::invalid(format!("the root address is {address}: {text}")));
         }
-        let text = address.to_string();
-        let half = |salt: &[u8]| u128::from(mark(&[salt, text.as_bytes()]));
+        // The port alone: hosts may know one name by several addresses.
+        let port = address.port().to_le_bytes();
+        let half = |salt: &[u8]| u128::from(mark(&[salt, &port]));
         Ok(Self { address, token: half(b"fixed root") << 64 | half(b"root fixed"), fixed: true })
     }
 
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_ids_are_alike_everywhere_and_differ_by_address() {
+    fn fixed_ids_are_alike_everywhere_and_differ_by_port() {
         assert_eq!(sample().to_bytes(), sample().to_bytes());
         let other = UniqueId::at("10.0.0.1:4001".parse().unwrap()).unwrap();
         assert_ne!(other.token, sample().token);
@@ -143,7 +144,7 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         };
         check(0, "not one of ours");
-        check(8, "version 0 of the wire protocol");
+        check(8, "version 3 of the wire protocol");
         check(20, "damaged");
         check(100, "damaged");
     }

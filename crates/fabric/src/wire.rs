@@ -31,6 +31,15 @@ impl Writer {
         self.0.extend(value.to_le_bytes());
     }
 
+    /// As many bytes as the number needs, seven bits in each.
+    pub(crate) fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.u8(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.u8(value as u8);
+    }
+
     pub(crate) fn bytes(&mut self, value: &[u8]) {
         self.u64(value.len() as u64);
         self.0.extend(value);
@@ -38,6 +47,18 @@ impl Writer {
 
     pub(crate) fn text(&mut self, value: &str) {
         self.bytes(value.as_bytes());
+    }
+
+    /// 7 bytes for IPv4, 23 for IPv6.
+    pub(crate) fn short_address(&mut self, value: SocketAddr) {
+        match value {
+            SocketAddr::V4(v4) => {
+                self.u8(4);
+                self.u32(v4.ip().to_bits());
+                self.u16(v4.port());
+            }
+            SocketAddr::V6(_) => self.address(value),
+        }
     }
 
     /// 23 bytes whatever the family.
@@ -87,6 +108,33 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u128(&mut self) -> Result<u128, Malformed> {
         self.array().map(u128::from_le_bytes)
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.u8()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed("a number does not end"))
+    }
+
+    /// Bytes behind a [`Reader::number`] that counts them.
+    pub(crate) fn short_bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.number()?;
+        self.take(usize::try_from(length).map_err(|_| Malformed("a length is absurd"))?)
+    }
+
+    pub(crate) fn short_address(&mut self) -> Result<SocketAddr, Malformed> {
+        if self.0.first() != Some(&4) {
+            return self.address();
+        }
+        self.u8()?;
+        let (bits, port) = (self.u32()?, self.u16()?);
+        Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(bits)), port))
     }
 
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
@@ -159,6 +207,22 @@ mod tests {
             assert_eq!(reader.address(), Ok(address));
         }
         assert_eq!(reader.end(), Ok(()));
+    }
+
+    #[test]
+    fn short_forms_come_back() {
+        let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
+        let addresses: [SocketAddr; 2] =
+            ["10.0.0.1:80", "[fe80::1%3]:9"].map(|text| text.parse().unwrap());
+        let mut writer = Writer::default();
+        numbers.into_iter().for_each(|number| writer.number(number));
+        addresses.into_iter().for_each(|address| writer.short_address(address));
+        let mut reader = Reader(&writer.0);
+        assert_eq!(numbers.map(|_| reader.number().unwrap()), numbers);
+        assert_eq!(addresses.map(|_| reader.short_address().unwrap()), addresses);
+        assert_eq!(reader.end(), Ok(()));
+        assert_eq!(Reader(&[255; 20]).number(), Err(Malformed("a number does not end")));
+        assert_eq!(Reader(&[9, 1]).short_bytes(), Err(Malformed("it ends early")));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use msccl_environment::{Reader, Variable, variable};
-use msccl_fabric::{self as fabric, Choice, Family, Filter};
+use msccl_fabric::{self as fabric, Choice};
 use msccl_proxy::{self as proxy, RdmaConfig};
 
 /// What the environment asks of the network.
@@ -26,7 +26,7 @@ enum Net {
 impl Network {
     /// What the variables of `reader` say.
     pub fn read(reader: &mut Reader<'_>) -> Self {
-        let interface = interface(reader);
+        let interface = msccl_environment::interface(reader);
         let family = interface.family;
         Self {
             interface,
@@ -45,18 +45,6 @@ impl Network {
     /// How a proxy is configured.
     pub fn proxy(&self) -> proxy::Config {
         proxy::Config { rdma: self.rdma.clone(), ..proxy::Config::default() }
-    }
-}
-
-fn interface(reader: &mut Reader<'_>) -> Choice {
-    let family = |text: &str| match text {
-        "AF_INET" => Some(Family::V4),
-        "AF_INET6" => Some(Family::V6),
-        _ => None,
-    };
-    Choice {
-        filter: reader.parse(&variable::SOCKET_IFNAME, Filter::parse),
-        family: reader.parse(&variable::SOCKET_FAMILY, family),
     }
 }
 
@@ -92,6 +80,8 @@ fn number(reader: &mut Reader<'_>, variable: &Variable) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use msccl_fabric::Family;
+
     use super::*;
 
     #[track_caller]

@@ -171,7 +171,7 @@ impl Pump {
     }
 
     fn fail(&mut self, peer: Rank, kind: ErrorKind, rail: String, why: String) {
-        let host = self.group.peer(peer).map(|peer| peer.host_name.clone()).unwrap_or_default();
+        let host = self.group.peer(peer).map(|peer| peer.host_name.to_string()).unwrap_or_default();
         let failure = Failure { peer, host, kind, rail, why };
         self.gone.push((peer, failure.to_string()));
         self.shared.fail(failure);

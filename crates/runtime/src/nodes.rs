@@ -95,7 +95,7 @@ impl Nodes {
         for (number, members) in self.members.iter().take(NODES_TOLD).enumerate() {
             let comma = if number == 0 { "" } else { ", " };
             let name = members.first().and_then(|rank| group.peer(*rank));
-            let name = name.map_or("", |peer| peer.host_name.as_str());
+            let name = name.map_or("", |peer| &*peer.host_name);
             let ranks = members.iter().copied().collect();
             let _ = write!(story, "{comma}{} on {name}", Ranks(&ranks));
         }

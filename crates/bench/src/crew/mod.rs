@@ -27,6 +27,7 @@ use crate::worker::BARRIER_BYTES;
 pub(crate) use process::Launch;
 use process::{Process, Started};
 use round::Round;
+pub(crate) use round::Tally;
 
 /// How long to listen for what the ended still had to say.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -82,8 +83,8 @@ struct Member {
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(u32, &str);
 
 impl Crew {
-    /// Starts a process for each of `groups`, which are ranks that share a process; all ranks from 0
-    /// on occur once.
+    /// Starts a process for each of `groups`, which are ranks that share a process; no rank occurs
+    /// twice.
     pub(crate) fn start(launch: &Launch, groups: &[Vec<u32>]) -> Result<Self, Error> {
         let shared = SharedMemory::create(BARRIER_BYTES)?;
         let (say, heard) = channel();
@@ -111,20 +112,20 @@ impl Crew {
         request: impl Fn(u32) -> Request,
         timeout: Duration,
         listener: Listener<'_>,
-    ) -> Result<Vec<Answer>, Failure> {
+    ) -> Tally {
         let ranks = self.ranks();
         self.ask_some(&ranks, request, timeout, listener)
     }
 
-    /// Asks rank 0 alone.
+    /// Asks rank 0 alone, if it is here.
     pub(crate) fn ask_first(
         &mut self,
         request: &Request,
         timeout: Duration,
         listener: Listener<'_>,
-    ) -> Result<Answer, Failure> {
-        let answers = self.ask_some(&[0], |_| request.clone(), timeout, listener)?;
-        answers.into_iter().next().ok_or_else(Failure::nobody)
+    ) -> Tally {
+        let first: Vec<u32> = self.ranks().into_iter().filter(|rank| *rank == 0).collect();
+        self.ask_some(&first, |_| request.clone(), timeout, listener)
     }
 
     fn ask_some(
@@ -133,7 +134,7 @@ impl Crew {
         request: impl Fn(u32) -> Request,
         timeout: Duration,
         listener: Listener<'_>,
-    ) -> Result<Vec<Answer>, Failure> {
+    ) -> Tally {
         for (rank, member) in ranks.iter().filter_map(|&rank| Some((rank, self.member(rank)?))) {
             // A worker that is gone is heard of below.
             let _ = connection::send(&member.connection, &request(rank));
@@ -148,19 +149,15 @@ impl Crew {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
-        let answers = round.finish();
-        if let Err(Failure::Lost(_)) = answers {
+        let tally = round.tally();
+        if let Err(Failure::Lost(_)) = tally.clone().verdict() {
             self.end(listener);
         }
-        answers
+        tally
     }
 
     /// Lets the workers go and waits until their processes have ended, as they should.
-    pub(crate) fn dismiss(
-        &mut self,
-        timeout: Duration,
-        listener: Listener<'_>,
-    ) -> Result<(), Failure> {
+    pub(crate) fn dismiss(&mut self, timeout: Duration, listener: Listener<'_>) -> Tally {
         for member in &self.members {
             // It fails where the worker is gone already.
             let _ = member.connection.shutdown(Shutdown::Write);
@@ -179,11 +176,11 @@ impl Crew {
             }
         }
         self.end(listener);
-        round.finish().map(|_| ())
+        round.tally()
     }
 
     fn member(&self, rank: u32) -> Option<&Member> {
-        self.members.get(rank as usize)
+        self.members.iter().find(|member| member.rank == rank)
     }
 
     fn ranks(&self) -> Vec<u32> {

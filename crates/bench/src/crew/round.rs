@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::Failure;
+use crate::company::told;
 use crate::protocol::Answer;
 
 /// How long other ranks may take to answer once one has failed: they may wait for it without end.
@@ -68,34 +71,62 @@ impl Round {
         self.deadline = self.deadline.min(Instant::now() + GRACE);
     }
 
+    /// What has come of it.
+    pub(super) fn tally(self) -> Tally {
+        let late = self.missing().collect();
+        let Self { ranks, answers, failures, is_lost, begin, deadline: _ } = self;
+        let answers = ranks.iter().copied().zip(answers);
+        let answers = answers.filter_map(|(rank, answer)| Some((rank, answer?))).collect();
+        let seconds = begin.elapsed().as_secs_f64();
+        Tally { asked: ranks.len(), answers, failures, late, is_lost, seconds }
+    }
+}
+
+/// What came of a request: of all ranks, or of those in one process, whose tallies add up.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Tally {
+    asked: usize,
+    answers: Vec<(u32, Answer)>,
+    failures: Vec<(u32, String)>,
+    late: Vec<u32>,
+    is_lost: bool,
+    seconds: f64,
+}
+
+impl Tally {
+    /// That `rank` is lost for a reason that lies outside of its workers.
+    pub(crate) fn lost(rank: u32, reason: String) -> Self {
+        Self { asked: 1, failures: vec![(rank, reason)], is_lost: true, ..Self::default() }
+    }
+
+    /// Both.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        let Self { asked, answers, failures, late, is_lost, seconds } = other;
+        self.asked += asked;
+        self.answers.extend(answers);
+        self.failures.extend(failures);
+        self.late.extend(late);
+        self.is_lost |= is_lost;
+        self.seconds = self.seconds.max(seconds);
+        self
+    }
+
     /// The answers in the order of ranks, if all are there.
-    pub(super) fn finish(self) -> Result<Vec<Answer>, Failure> {
-        let missing: Vec<String> = self.missing().map(|rank| format!("r{rank}")).collect();
-        if self.failures.is_empty() && missing.is_empty() {
-            return Ok(self.answers.into_iter().flatten().collect());
+    pub(crate) fn verdict(mut self) -> Result<Vec<Answer>, Failure> {
+        self.late.sort_unstable();
+        let late: Vec<String> = self.late.iter().map(|rank| format!("r{rank}")).collect();
+        if self.failures.is_empty() && late.is_empty() {
+            self.answers.sort_by_key(|(rank, _)| *rank);
+            return Ok(self.answers.into_iter().map(|(_, answer)| answer).collect());
         }
-        let all_refused = !self.is_lost && self.failures.len() == self.ranks.len();
+        let all_refused = !self.is_lost && self.failures.len() == self.asked;
         let mut story = told(self.failures);
-        if !missing.is_empty() {
-            let seconds = self.begin.elapsed().as_secs_f64();
-            story.push(format!("no answer from {} in {seconds:.0} s", missing.join(", ")));
+        if !late.is_empty() {
+            story.push(format!("no answer from {} in {:.0} s", late.join(", "), self.seconds));
         }
         let story = story.join("; ");
         Err(if all_refused { Failure::Refused(story) } else { Failure::Lost(story) })
     }
-}
-
-/// Failures, each text once with all ranks that have it.
-fn told(mut failures: Vec<(u32, String)>) -> Vec<String> {
-    failures.sort();
-    let mut told: Vec<(String, String)> = Vec::new();
-    for (rank, text) in failures {
-        match told.iter_mut().find(|(_, known)| *known == text) {
-            Some((ranks, _)) => ranks.push_str(&format!(", r{rank}")),
-            None => told.push((format!("r{rank}"), text)),
-        }
-    }
-    told.into_iter().map(|(ranks, text)| format!("{ranks}: {text}")).collect()
 }
 
 #[cfg(test)]
@@ -108,7 +139,7 @@ mod tests {
         round.take(1, Answer::Failed { text: "no room".to_owned() });
         assert!(round.left() <= GRACE && round.is_waiting());
         let lost = Failure::Lost("r1: no room; no answer from r0 in 0 s".to_owned());
-        assert_eq!(round.finish(), Err(lost));
+        assert_eq!(round.tally().verdict(), Err(lost));
     }
 
     #[test]
@@ -119,6 +150,25 @@ mod tests {
         }
         assert!(!round.is_waiting());
         let refused = Failure::Refused("r0, r2: no room; r1: no time".to_owned());
-        assert_eq!(round.finish(), Err(refused));
+        assert_eq!(round.tally().verdict(), Err(refused));
+    }
+
+    #[test]
+    fn tallies_of_processes_add_up() {
+        let process = |rank: u32, answer: Answer| {
+            let mut round = Round::new(&[rank], Duration::from_secs(60));
+            round.take(rank, answer);
+            round.tally()
+        };
+        let id = |rank: u32| process(rank, Answer::Id { id: rank.to_string() });
+        let refusal = |rank| process(rank, Answer::Failed { text: "no room".to_owned() });
+        let ids = [0, 1].map(|rank| Answer::Id { id: rank.to_string() });
+        assert_eq!(id(1).and(id(0)).verdict(), Ok(ids.to_vec()));
+        let refused = Failure::Refused("r0, r1: no room".to_owned());
+        assert_eq!(refusal(0).and(refusal(1)).verdict(), Err(refused));
+        let lost = Failure::Lost("r1: no room".to_owned());
+        assert_eq!(id(0).and(refusal(1)).verdict(), Err(lost));
+        let lost = Failure::Lost("r1: it is gone".to_owned());
+        assert_eq!(Tally::lost(1, "it is gone".to_owned()).verdict(), Err(lost));
     }
 }

@@ -25,7 +25,7 @@ fn crew(role: &str, groups: &[&[u32]]) -> Crew {
 fn ask(crew: &mut Crew, timeout: Duration) -> (Result<Vec<Answer>, Failure>, Vec<String>) {
     let mut lines = Vec::new();
     let mut listener = |rank: u32, line: &str| lines.push(format!("r{rank}: {line}"));
-    let answers = crew.ask(|_| Request::MakeId, timeout, &mut listener);
+    let answers = crew.ask(|_| Request::MakeId, timeout, &mut listener).verdict();
     lines.retain(|line| line.contains("alas"));
     lines.sort();
     (answers, lines)
@@ -91,7 +91,7 @@ fn answers_come_in_the_order_of_ranks() {
     for _ in 0..2 {
         assert_eq!(ask(&mut crew, LONG).0, Ok(ids.to_vec()));
     }
-    assert_eq!(crew.dismiss(LONG, &mut |_, _| {}), Ok(()));
+    assert_eq!(crew.dismiss(LONG, &mut |_, _| {}).verdict(), Ok(vec![Answer::Gone; 2]));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn what_all_refuse_leaves_the_crew_alive() {
 fn those_who_stay_when_dismissed_are_named_and_ended() {
     let mut crew = crew("is_silent", &[&[0]]);
     let stayed = crew.dismiss(Duration::from_millis(100), &mut |_, _| {});
-    assert_eq!(stayed, Err(lost("no answer from r0 in 0 s")));
+    assert_eq!(stayed.verdict(), Err(lost("no answer from r0 in 0 s")));
 }
 
 #[test]

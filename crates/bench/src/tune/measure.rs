@@ -84,8 +84,12 @@ pub fn measure(plan: &Plan, watcher: &mut dyn Watcher) -> Data {
     let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
     data.graph = plan.graph;
     data.rival = plan.run.contestants.get(1).map(|rival| rival.name.clone());
-    let mut teams: Vec<_> =
-        plan.run.contestants.iter().map(|contestant| Team::new(&plan.run, contestant)).collect();
+    let mut teams: Vec<_> = plan
+        .run
+        .contestants
+        .iter()
+        .map(|contestant| Team::new(&plan.run, None, contestant))
+        .collect();
     let mut hearing = Hearing { watcher };
     teams.iter_mut().for_each(|team| team.join(&mut hearing));
     let reports: Vec<_> = teams.iter().map(|team| team.report.clone()).collect();
@@ -336,7 +340,7 @@ impl Bench<'_> {
         if let (Some(contestant), Some(ours)) = (contestant, self.teams.first_mut())
             && self.losses <= MOST_LOSSES
         {
-            *ours = Team::new(&self.plan.run, contestant);
+            *ours = Team::new(&self.plan.run, None, contestant);
             ours.join(&mut self.hearing);
         }
     }

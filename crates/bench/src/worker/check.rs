@@ -41,7 +41,7 @@ impl Measurer<'_> {
             self.prepare(&truth, &places)?;
             self.call_once(turn)?;
             self.compare(&truth, &places, &mut found)?;
-            self.barrier.wait();
+            self.barrier.wait()?;
         }
         Ok(Some(found))
     }

@@ -51,7 +51,7 @@ impl Measurer<'_> {
             Method { graph_launches: 0, .. } => self.pipelined()?,
             Method { .. } => self.pipelined_graph()?,
         };
-        self.barrier.wait();
+        self.barrier.wait()?;
         self.communicator.check()?;
         let wrong = found.as_ref().map(|found| found.wrong);
         let first_wrong = found.and_then(|found| found.first);
@@ -63,7 +63,7 @@ impl Measurer<'_> {
         self.warm_up()?;
         let iterations = self.method.iterations.max(1);
         let mut host_us = Vec::with_capacity(iterations as usize);
-        self.barrier.wait();
+        self.barrier.wait()?;
         let start = Instant::now();
         for turn in 0..iterations {
             let before = Instant::now();
@@ -79,11 +79,11 @@ impl Measurer<'_> {
     fn pipelined_graph(&mut self) -> Result<Times, Error> {
         let iterations = self.method.iterations.max(1);
         let recording = self.record(iterations)?;
-        self.barrier.wait();
+        self.barrier.wait()?;
         recording.launch()?;
         self.device.synchronize()?;
         let launches = self.method.graph_launches;
-        self.barrier.wait();
+        self.barrier.wait()?;
         let start = Instant::now();
         for _ in 0..launches {
             recording.launch()?;
@@ -101,7 +101,7 @@ impl Measurer<'_> {
         let mut times = Vec::with_capacity(self.method.iterations as usize);
         let mut host_us = Vec::new();
         for turn in 0..self.method.iterations.max(1) {
-            self.barrier.wait();
+            self.barrier.wait()?;
             let start = Instant::now();
             match &recording {
                 Some(recording) => recording.launch()?,
@@ -121,21 +121,21 @@ impl Measurer<'_> {
     /// Makes one call as it is made when it is timed, and waits for it.
     pub(super) fn call_once(&mut self, turn: usize) -> Result<(), Error> {
         if self.method.graph_launches == 0 {
-            self.barrier.wait();
+            self.barrier.wait()?;
             self.issue(turn)?;
             self.device.synchronize()?;
         } else {
             let recording = self.device.record(|| self.issue(turn))?;
-            self.barrier.wait();
+            self.barrier.wait()?;
             recording.launch()?;
             self.device.synchronize()?;
         }
-        self.barrier.wait();
+        self.barrier.wait()?;
         Ok(())
     }
 
     fn warm_up(&mut self) -> Result<(), Error> {
-        self.barrier.wait();
+        self.barrier.wait()?;
         (0..self.method.warmup).try_for_each(|turn| self.issue(turn as usize))?;
         self.device.synchronize()
     }

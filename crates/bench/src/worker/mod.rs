@@ -94,8 +94,9 @@ struct Opened {
 impl Worker {
     fn answer(&mut self, request: Request) -> Result<Answer, Error> {
         match request {
-            Request::Open { library, place, rank, ranks, capacity_bytes } => {
-                self.open(&library, place, rank, ranks, capacity_bytes)
+            Request::Open { library, place, rank, ranks, capacity_bytes, meeting } => {
+                let barrier = self.barrier(rank, ranks, meeting.as_deref())?;
+                self.open(&library, place, rank, ranks, capacity_bytes, barrier)
             }
             Request::MakeId => {
                 let UniqueId(bytes) = self.opened()?.library.unique_id()?;
@@ -120,6 +121,15 @@ impl Worker {
         }
     }
 
+    fn barrier(&mut self, rank: u32, ranks: u32, meeting: Option<&str>) -> Result<Barrier, Error> {
+        let shared = self.shared.take().ok_or_else(out_of_turn)?;
+        let Some(meeting) = meeting else {
+            return Ok(Barrier::new(SharedMemory::open(shared, BARRIER_BYTES)?, ranks));
+        };
+        let id = from_hex(meeting).ok_or_else(|| Error::new("the unique id is cut"))?;
+        Barrier::meet(&id, rank, ranks)
+    }
+
     fn open(
         &mut self,
         library: &Path,
@@ -127,16 +137,14 @@ impl Worker {
         rank: u32,
         ranks: u32,
         capacity_bytes: u64,
+        barrier: Barrier,
     ) -> Result<Answer, Error> {
-        let shared = self.shared.take().ok_or_else(out_of_turn)?;
-        let shared = SharedMemory::open(shared, BARRIER_BYTES)?;
         let (device, current) = Device::open(place)?;
         let library = Library::open(library)?;
         let version = library.version()?;
         let capacity = usize::try_from(capacity_bytes).unwrap_or(usize::MAX);
         let buffers = Buffers::new(device, capacity)
             .map_err(|error| error.while_doing(format_args!("two buffers on {place}")))?;
-        let barrier = Barrier::new(shared, ranks);
         self.opened =
             Some(Opened { library, device, rank, ranks, buffers, barrier, _current: current });
         Ok(Answer::Opened { version })

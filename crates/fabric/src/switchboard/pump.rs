@@ -62,10 +62,10 @@ impl Pump {
     pub(super) fn run(mut self) {
         while !self.collect() {
             self.lines.iter_mut().for_each(Line::write);
-            self.wait(TICK);
+            let news = self.wait(TICK);
             self.accept();
             self.read_strangers();
-            self.read_lines();
+            self.read_lines(&news);
             self.read_couriers();
         }
         self.say_goodbye();
@@ -89,7 +89,8 @@ impl Pump {
         leaving
     }
 
-    fn wait(&self, timeout: Duration) {
+    /// Waits for something to happen; which lines have news, in their order.
+    fn wait(&self, timeout: Duration) -> Vec<bool> {
         let strangers = self.strangers.iter().map(|stranger| &stranger.stream);
         let mut all: Vec<_> = strangers.map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
         all.extend(self.lines.iter().map(|line| PollFd::new(&line.stream, line.interest())));
@@ -97,9 +98,10 @@ impl Pump {
         all.extend(self.door.iter().map(|door| PollFd::new(door, PollFlags::IN)));
         all.push(PollFd::new(&self.listener, PollFlags::IN));
         all.push(PollFd::new(&self.shared.bell, PollFlags::IN));
-        // Interrupted or not, the caller looks at everything.
+        // Interrupted or not, the caller looks at what is not a line.
         let _ = poll(&mut all, Some(&socket::timespec(timeout)));
         let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
+        all[self.strangers.len()..][..self.lines.len()].iter().map(socket::has_news).collect()
     }
 
     fn accept(&mut self) {
@@ -164,9 +166,12 @@ impl Pump {
         self.lines.push(Line::new(id, peer, stream, inbox[introduction_bytes..].to_vec()));
     }
 
-    fn read_lines(&mut self) {
+    /// Reads the lines that have `news`, and those that were opened just now: what came behind an
+    /// introduction lies in their inboxes already.
+    fn read_lines(&mut self, news: &[bool]) {
         let mut over = Vec::new();
-        for line in &mut self.lines {
+        let news = news.iter().copied().chain(std::iter::repeat(true));
+        for (line, _) in self.lines.iter_mut().zip(news).filter(|(_, has_news)| *has_news) {
             let peer = line.peer;
             let mut frames = Vec::new();
             if let Pass::Over(how) = line.read(|frame| frames.push(frame)) {
@@ -195,7 +200,7 @@ impl Pump {
         drop(state);
         self.shared.changed.notify_all();
         if let Some(story) = &how {
-            let story = format!("{} {story}", self.shared.peers[peer.index()].story());
+            let story = format!("{} {story}", self.shared.members[peer.index()].peer.story());
             self.shared.log.event(&Event::RankLost { rank: peer, story });
         }
         let body = how.unwrap_or_else(|| LEFT.to_owned()).into_bytes();
@@ -242,7 +247,7 @@ impl Pump {
             }
             self.lines.retain_mut(|line| matches!(line.read(drop), Pass::Open));
             if !self.lines.is_empty() {
-                self.wait(Duration::from_millis(20));
+                let _ = self.wait(Duration::from_millis(20));
             }
         }
     }

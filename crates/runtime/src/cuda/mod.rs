@@ -270,7 +270,8 @@ impl Engine for Rank {
             Place::Device => "links in GPU memory",
             Place::Host => "links in host memory",
         };
-        let far = self.remote.as_ref().map_or("", |_| ", to other hosts by a proxy from pinned memory");
+        let far =
+            self.remote.as_ref().map_or("", |_| ", to other hosts by a proxy from pinned memory");
         let shared = match self.sharing {
             1 => String::new(),
             ranks => format!(", up to {ranks} ranks on a GPU"),

@@ -7,27 +7,35 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use msccl_bench::{
-    Audience, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Report, ReportJson, Row,
-    Spread,
+    Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Report,
+    ReportJson, Row, Spread,
 };
 
 use crate::args::BenchArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::launch;
 use crate::output::Output;
 
 /// Runs the benchmark and writes what was asked for.
 pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
-    let plan = plan::plan(args)?;
+    let company = launch::company(args.timeout, output)?;
+    let company = company.as_ref();
+    let plan = launch::agree(company, plan::plan(args, company))?;
     if let Machine::Host { reason: Some(reason) } = &plan.machine {
         output.warn(format_args!("measuring on host memory: {reason}"));
     }
     let names = plan.contestants.iter().map(|contestant| contestant.name.clone()).collect();
     let layout = Layout::new(names, &plan.method, args.average, args.host_time);
-    let mut reporter = Reporter { args, plan: &plan, layout: &layout, output };
-    let report = msccl_bench::run(&plan, &mut reporter);
+    let mut reporter = Reporter { args, plan: &plan, layout: &layout, company, output };
+    let report = match company {
+        None => msccl_bench::run(&plan, &mut reporter),
+        Some(company) => msccl_bench::run_launched(&plan, company, &mut reporter),
+    };
     reporter.end(&report);
-    write_files(args, &plan, &report)?;
+    if company.is_none_or(Company::is_speaker) {
+        write_files(args, &plan, &report)?;
+    }
     Ok(if report.is_good() { Exit::Success } else { Exit::Refused })
 }
 
@@ -66,6 +74,7 @@ struct Reporter<'a> {
     args: &'a BenchArgs,
     plan: &'a Plan,
     layout: &'a Layout,
+    company: Option<&'a Company>,
     output: &'a mut Output,
 }
 
@@ -104,6 +113,8 @@ impl Audience for Reporter<'_> {
     }
 
     fn lost(&mut self, library: &str, reason: &str) {
+        // If it is rank 0 that is lost, somebody else has to say so.
+        self.output.speak_only_if(self.company.is_none_or(Company::is_speaker));
         self.output.error(format_args!("{library} is out: {reason}"));
     }
 }

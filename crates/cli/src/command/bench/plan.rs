@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use msccl_bench::{
-    Case, Contestant, Machine, Method, Plan, Rounding, Sizes, Step, Sweep, Workload,
+    Case, Company, Contestant, Machine, Method, Plan, Rounding, Sizes, Step, Sweep, Wish, Workload,
 };
 use msccl_bench::{ElementType, Redop};
+use msccl_environment::{DeviceWish, Preferences, Reader};
 
 use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped};
 use crate::failure::{Failure, Result};
+use crate::launch;
 use crate::size::ByteSize;
 
 /// Ranks on the host, if nothing is asked for.
@@ -21,10 +23,17 @@ const USUAL_MAX_BYTES: (u64, u64) = (1 << 30, 1 << 20);
 /// Timed calls if nothing is asked for, in a row and each alone.
 const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 
-/// What `args` ask for.
-pub fn plan(args: &BenchArgs) -> Result<Plan> {
-    let machine = machine(args.device, args.gpus)?;
-    let ranks = args.ranks.or(machine.gpus()).unwrap_or(USUAL_RANKS);
+/// What `args` ask for, the same on all ranks of `company`.
+pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<Plan> {
+    let machine = launch::agree(company, machine(args.device, args.gpus))?;
+    let machine = match company {
+        Some(company) => machine.of_launch(company).map_err(failure)?,
+        None => machine,
+    };
+    let ranks = match company {
+        Some(company) => launched_ranks(args, company)?,
+        None => args.ranks.or(machine.gpus()).unwrap_or(USUAL_RANKS),
+    };
     if !args.collective.suits(ranks) {
         let text = format!("{} needs a power of two of ranks, not {ranks}", args.collective);
         return Err(Failure::new(text));
@@ -41,9 +50,14 @@ pub fn plan(args: &BenchArgs) -> Result<Plan> {
     })
 }
 
-/// What to measure on.
+/// What this process has to measure on.
 pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
-    let machine = Machine::survey(device.wish()).map_err(failure)?;
+    let wish = match (device, preferred_device()) {
+        (DeviceName::Auto, DeviceWish::Host) => Wish::Host,
+        (DeviceName::Auto, DeviceWish::Cuda) => Wish::Gpus,
+        (device, _) => device.wish(),
+    };
+    let machine = Machine::survey(wish).map_err(failure)?;
     match gpus {
         Some(wanted) => machine.limited_to(wanted).map_err(failure),
         None => Ok(machine),
@@ -55,6 +69,25 @@ pub fn worker() -> Result<(PathBuf, Vec<OsString>)> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find this program again: {error}")))?;
     Ok((program, vec!["bench-worker".into()]))
+}
+
+/// What our library would run on, unless the arguments say otherwise.
+fn preferred_device() -> DeviceWish {
+    Preferences::read(&mut Reader::new(&msccl_environment::lookup)).device
+}
+
+/// As many ranks as were launched, each in a process of its own.
+fn launched_ranks(args: &BenchArgs, company: &Company) -> Result<u32> {
+    let ranks = company.ranks();
+    match (args.ranks, args.threads) {
+        (Some(asked), _) if asked != ranks => {
+            Err(Failure::new(format!("{ranks} ranks were launched, and --ranks asks for {asked}")))
+        }
+        (_, Some(threads)) if threads != 1 => {
+            Err(Failure::new("every launched process is one rank; leave --nthreads out"))
+        }
+        _ => Ok(ranks),
+    }
 }
 
 fn failure(error: msccl_bench::Error) -> Failure {

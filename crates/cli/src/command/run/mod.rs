@@ -4,6 +4,7 @@ mod measure;
 mod ranks;
 mod report;
 
+use msccl_bench::Company;
 use msccl_runtime::Wish;
 use msccl_runtime::host::Executor;
 
@@ -11,6 +12,7 @@ use crate::args::{Format, LaunchArgs, RunArgs, RunDevice, TargetName};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
+use crate::launch;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::subject;
@@ -22,8 +24,12 @@ use report::Run;
 
 /// Runs the algorithm of the file at every size asked for, unless it is refused.
 pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
-    let places = places(args)?;
-    let verdict = prove(args, output)?;
+    let company = match args.device {
+        RunDevice::Host => None,
+        RunDevice::Cuda | RunDevice::Ranks => launch::company(args.timeout, output)?,
+    };
+    let places = launch::agree(company.as_ref(), places(args, company.as_ref()))?;
+    let verdict = launch::agree(company.as_ref(), prove(args, output))?;
     if args.report.format == Format::Human {
         verdict.print(output);
     }
@@ -36,7 +42,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
     let plan = Plan::of(proved.verified.algorithm(), args).map_err(Failure::new)?;
     let run = match places {
         None => on_threads(proved, plan, output),
-        Some(places) => on_ranks(&places, args, proved, plan, output),
+        Some(places) => on_ranks(&places, args, company, proved, plan, output),
     }?;
     match args.report.format {
         Format::Human => report::print(proved, &run, output),
@@ -47,7 +53,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
 
 /// Where ranks of a communicator run; nothing if the executor runs them all. It is asked first, so
 /// that nobody waits for a proof to hear that there is no GPU.
-fn places(args: &RunArgs) -> Result<Option<Places>> {
+fn places(args: &RunArgs, company: Option<&Company>) -> Result<Option<Places>> {
     let refuse = |text: &str| Err(Failure::new(text));
     if args.device == RunDevice::Host {
         return match args.gpus.as_slice() {
@@ -62,7 +68,7 @@ fn places(args: &RunArgs) -> Result<Option<Places>> {
         return refuse("our own runtime runs what is proved for it: --target native, or none");
     }
     match args.device {
-        RunDevice::Cuda => Places::gpus(&args.gpus).map(Some),
+        RunDevice::Cuda => Places::gpus(&args.gpus, company.map(Company::local_rank)).map(Some),
         RunDevice::Host | RunDevice::Ranks => Ok(Some(Places::Host)),
     }
 }
@@ -100,6 +106,7 @@ fn on_threads(proved: &Proved, plan: Plan, output: &Output) -> Result<Run> {
 fn on_ranks(
     places: &Places,
     args: &RunArgs,
+    company: Option<Company>,
     proved: &Proved,
     plan: Plan,
     output: &mut Output,
@@ -107,7 +114,7 @@ fn on_ranks(
     let LaunchArgs { protocol, instances, .. } = args.launch;
     let wish = Wish { protocol, instances, ..Wish::default() };
     let progress = Progress::start("joining ranks", output.is_quiet());
-    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout)?;
+    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout, company)?;
     let rows = measured(&mut ranks, &plan, &progress);
     drop(progress);
     for story in ranks.stories() {

@@ -107,24 +107,28 @@ fn a_busy_rank_tells_its_last_calls() {
 #[test]
 fn what_a_departed_rank_posted_is_complete_in_the_end() {
     let seen = Barrier::new(3);
-    run_on(4, |rank| Some(format!("node{}", rank / 2)), |group| {
-        let group = Arc::new(group);
-        let nodes = Arc::new(Nodes::of(&group));
-        let board = Arc::new(Board::join(&group, nodes, false).unwrap());
-        let _mirror = Mirror::start(&group, &board).unwrap();
-        let last = Rank(3);
-        if board.me() == last {
-            (1..=9).for_each(|number| {
-                board.post(number, &call(Operation::AllGather, number), false);
-            });
-            return;
-        }
-        // On its own node it always is.
-        eventually("its end", || group.departed().iter().any(|of| of.rank == last));
-        eventually("all it posted", || board.is_complete(last));
-        assert_eq!(board.collectives(last), 9);
-        seen.wait();
-    });
+    run_on(
+        4,
+        |rank| Some(format!("node{}", rank / 2)),
+        |group| {
+            let group = Arc::new(group);
+            let nodes = Arc::new(Nodes::of(&group));
+            let board = Arc::new(Board::join(&group, nodes, false).unwrap());
+            let _mirror = Mirror::start(&group, &board).unwrap();
+            let last = Rank(3);
+            if board.me() == last {
+                (1..=9).for_each(|number| {
+                    board.post(number, &call(Operation::AllGather, number), false);
+                });
+                return;
+            }
+            // On its own node it always is.
+            eventually("its end", || group.departed().iter().any(|of| of.rank == last));
+            eventually("all it posted", || board.is_complete(last));
+            assert_eq!(board.collectives(last), 9);
+            seen.wait();
+        },
+    );
 }
 
 #[test]

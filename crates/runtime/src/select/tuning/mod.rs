@@ -245,7 +245,9 @@ impl Basis {
             Basis::Row { table, line: _, guessed_from: Some(machine) } => {
                 Some(format!("{table} says it for any number of ranks, from {machine}"))
             }
-            Basis::Guess { ns: _ } => Some("nobody measured such calls over several nodes".to_owned()),
+            Basis::Guess { ns: _ } => {
+                Some("nobody measured such calls over several nodes".to_owned())
+            }
             Basis::Fallback => Some("no table has a row for such calls".to_owned()),
         }
     }

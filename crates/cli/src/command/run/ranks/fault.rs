@@ -29,7 +29,7 @@ impl fmt::Display for Fault {
 
 impl Fault {
     /// Whether it is but a consequence of what befell another rank.
-    fn is_echo(&self) -> bool {
+    pub fn is_echo(&self) -> bool {
         match self {
             Fault::Rank(_, error) => error.kind() == ErrorKind::Remote,
             Fault::Wrong(_) => false,

@@ -1,6 +1,7 @@
-//! The algorithm on the ranks of a communicator: the way that a job takes, in one process.
+//! The algorithm on the ranks of a communicator: the way that a job takes.
 //!
-//! Ranks are threads that meet on the loopback. Each phase of a trial (filling buffers, the call itself,
+//! Ranks are threads that meet on the loopback, or, where a launcher started a process for each, the
+//! processes of a [`Company`], all of which go through the same trials and hear of one another's faults. Each phase of a trial (filling buffers, the call itself,
 //! comparing) is done by all before the next one begins: where ranks share a GPU, nothing may be
 //! allocated or copied while a kernel waits for a rank that has not come.
 //!
@@ -17,15 +18,20 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use msccl_bench::Company;
 use msccl_collective::{Collective, DataType, Rank};
+use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_registry::{Entry, Fingerprint};
 use msccl_runtime::host::Trial;
 use msccl_runtime::{Settings, Wish, reference};
 use msccl_verify::Verified;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::measure::{Effort, Machine, Run};
 use crate::failure::{Failure, Result};
+use crate::launch;
 use diary::Diary;
 use fault::{Tried, all_or_first};
 use memory::Layout;
@@ -40,6 +46,7 @@ pub struct Ranks {
     seats: Vec<Seat>,
     entry: Entry,
     diary: Arc<Diary>,
+    company: Option<Company>,
     /// The terms of the last trial: the first one on new terms is not timed.
     warm_for: Option<Terms>,
 }
@@ -48,35 +55,51 @@ pub struct Ranks {
 type Terms = (DataType, usize, bool);
 
 impl Ranks {
-    /// Joins as many ranks as `verified` is for, in `places`. A call that does not move for `timeout`
-    /// is given up.
+    /// Joins as many ranks as `verified` is for, in `places`, or, of a `company`, the one of this
+    /// process. A call that does not move for `timeout` is given up.
     pub fn join(
         verified: &Verified,
         places: &Places,
         wish: Wish,
         timeout: Duration,
+        company: Option<Company>,
     ) -> Result<Self> {
         let diary = Arc::<Diary>::default();
-        let settings = settings(wish, timeout, diary.clone());
+        let settings = settings(wish, timeout, diary.clone(), company.is_some());
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("ranks cannot join {}: {error}", places.name()))
         };
-        let id = UniqueId::create(&settings.fabric).map_err(|error| cannot(&error))?;
         let ranks = verified.algorithm().collective.ranks;
-        let seats = on_threads((0..ranks).map(|rank| {
+        let (id, mine) = match &company {
+            None => (UniqueId::create(&settings.fabric).map_err(|it| cannot(&it))?, 0..ranks),
+            Some(company) if company.ranks() != ranks => {
+                let launched = company.ranks();
+                let text = format!(
+                    "{launched} ranks were launched, and the algorithm is for {ranks}; give --ranks \
+                     {launched} if it can be, or launch {ranks}"
+                );
+                return Err(Failure::new(text));
+            }
+            Some(company) => {
+                let id = company.meeting().map_err(|error| cannot(&error))?;
+                (id, company.rank()..company.rank() + 1)
+            }
+        };
+        let seats = on_threads(mine.map(|rank| {
             let mut settings = Settings { place: places.of(rank), ..settings.clone() };
             // Clones of settings share it, and what one rank gives up others need not.
             settings.fabric.abort = Abort::new();
             move || Seat::join(id, Rank(rank), ranks, &settings)
         }));
-        let seats = all_or_first(seats).map_err(|fault| cannot(&fault))?;
+        let seats = all_or_first(seats).map_err(|fault| cannot(&fault));
+        let seats = launch::agree(company.as_ref(), seats)?;
         let entry = Entry {
             name: verified.algorithm().name.clone(),
             loaded: false,
             fingerprint: Fingerprint::of(verified.algorithm()),
             verified: Arc::new(verified.clone()),
         };
-        Ok(Self { seats, entry, diary, warm_for: None })
+        Ok(Self { seats, entry, diary, company, warm_for: None })
     }
 
     /// Where the first rank runs, for people.
@@ -90,12 +113,12 @@ impl Ranks {
     }
 
     /// Makes the call once.
-    fn make(&mut self, trial: &Trial) -> Tried<Run> {
+    fn make(&mut self, trial: &Trial) -> std::result::Result<Run, String> {
         let Trial { data_type, reduction, count, seed, .. } = *trial;
         let inputs = reference::inputs(self.collective(), data_type, reduction, count, seed);
         let expected = reference::expected(self.collective(), data_type, reduction, count, &inputs);
         let layouts: Vec<_> =
-            self.seats.iter().map(|seat| self.layout(seat.rank(), trial)).collect();
+            (0..self.collective().ranks).map(|rank| self.layout(Rank(rank), trial)).collect();
         self.on_all(|seat| {
             let rank = seat.rank().index();
             seat.fill(layouts[rank], &inputs[rank])
@@ -113,10 +136,30 @@ impl Ranks {
         })
     }
 
-    /// Does `work` on every rank at once.
-    fn on_all<T: Send>(&mut self, work: impl Fn(&mut Seat) -> Tried<T> + Sync) -> Tried<Vec<T>> {
+    /// Does `work` on every rank at once; the first fault in words, or what all gave, by rank.
+    fn on_all<T: Send + Serialize + DeserializeOwned>(
+        &mut self,
+        work: impl Fn(&mut Seat) -> Tried<T> + Sync,
+    ) -> std::result::Result<Vec<T>, String> {
         let work = &work;
-        all_or_first(on_threads(self.seats.iter_mut().map(|seat| move || work(seat))))
+        let mine = all_or_first(on_threads(self.seats.iter_mut().map(|seat| move || work(seat))));
+        let Some(company) = &self.company else { return mine.map_err(|fault| fault.to_string()) };
+        let (done, fault) = match mine {
+            Ok(done) => (done, None),
+            Err(fault) => (Vec::new(), Some((fault.is_echo(), fault.to_string()))),
+        };
+        let all = company.exchange(&(done, fault)).map_err(|error| error.to_string())?;
+        let (done, faults): (Vec<Vec<T>>, Vec<Option<(bool, String)>>) = all.into_iter().unzip();
+        match faults.into_iter().flatten().min_by_key(|(is_echo, _)| *is_echo) {
+            Some((_, fault)) => Err(fault),
+            None => Ok(done.into_iter().flatten().collect()),
+        }
+    }
+
+    /// Whether something holds on all ranks, where `holds` is whether it does in this process.
+    fn on_every(&self, holds: bool) -> bool {
+        let all = self.company.as_ref().map(|company| company.exchange(&holds));
+        all.map_or(holds, |all| all.is_ok_and(|all| all.into_iter().all(|holds| holds)))
     }
 
     /// Whether there is memory for the buffers of all ranks.
@@ -136,10 +179,13 @@ impl Ranks {
     }
 }
 
-/// Settings of ranks that meet on the loopback, where nobody waits for ever.
-fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>) -> Settings {
+/// Settings of ranks that meet on the loopback, unless they were launched; nobody waits for ever.
+fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>, launched: bool) -> Settings {
     let mut settings = Settings { timeout: Some(timeout), wish, log: diary, ..Settings::default() };
-    settings.fabric.interface = Choice { filter: Filter::parse("=lo"), family: None };
+    settings.fabric.interface = match launched {
+        true => msccl_environment::interface(&mut Reader::new(&msccl_environment::lookup)),
+        false => Choice { filter: Filter::parse("=lo"), family: None },
+    };
     settings.fabric.join_timeout = JOIN_TIMEOUT;
     settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
     settings
@@ -147,15 +193,21 @@ fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>) -> Settings {
 
 impl Machine for Ranks {
     fn run(&mut self, trial: &Trial) -> std::result::Result<Run, String> {
-        if !self.fits(trial) {
+        if !self.on_every(self.fits(trial)) {
             return Err(format!("buffers for {} elements exceed the memory", trial.count));
         }
         let terms = Some((trial.data_type, trial.count, trial.in_place));
         if self.warm_for != terms {
-            self.make(trial).map_err(|fault| fault.to_string())?;
+            self.make(trial)?;
             self.warm_for = terms;
         }
-        self.make(trial).map_err(|fault| fault.to_string())
+        self.make(trial)
+    }
+
+    /// Clocks differ: rank 0's counts.
+    fn ends(&mut self, time_is_up: bool) -> bool {
+        let company = self.company.as_ref();
+        company.map_or(time_is_up, |company| company.follow(&time_is_up).unwrap_or(true))
     }
 }
 

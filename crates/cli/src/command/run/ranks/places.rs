@@ -15,12 +15,13 @@ pub enum Places {
 }
 
 impl Places {
-    /// The GPUs of those numbers, in that order; all if there are none.
+    /// The GPUs of those numbers, in that order; all if there are none. Of these only the one of the
+    /// `local_rank`, if there is but that rank in this process.
     ///
     /// # Errors
     ///
     /// There is no usable GPU, or none of some number.
-    pub fn gpus(numbers: &[u32]) -> Result<Self> {
+    pub fn gpus(numbers: &[u32], local_rank: Option<u32>) -> Result<Self> {
         let cannot = |reason: &dyn std::fmt::Display| {
             Failure::new(format!(
                 "cannot run on GPUs: {reason}; --device host runs the same on host threads"
@@ -34,6 +35,8 @@ impl Places {
             let text = format!("there is no GPU {stranger}: this process sees {seen}, from 0 on");
             return Err(Failure::new(text));
         }
+        let chosen = local_rank.map(|rank| rank as usize % numbers.len().max(1));
+        let numbers = chosen.and_then(|at| numbers.get(at..=at)).unwrap_or(numbers);
         let contexts = numbers.iter().map(|number| driver.device(*number)?.context());
         let contexts = contexts.collect::<std::result::Result<_, _>>();
         contexts.map(Places::Gpus).map_err(|error| cannot(&error))

@@ -1,0 +1,201 @@
+//! The processes of a launch, each of which has one rank: what they tell one another.
+//!
+//! Whatever one of them decides, all decide, from what all have said: every process runs the same
+//! program over the same answers, and only who prints differs. So all calls here must be made by all ranks
+//! in the same order, as with any collective.
+//!
+//! # Guarantees
+//!
+//! * No wait is longer than the time given at [`Company::join`]; its error says who did not come, or
+//!   died.
+//! * What fails on one rank fails on all, with its reason ([`Company::agree`]).
+//!
+//! Not guaranteed: that ranks find a library's own way from host to host.
+
+use std::fmt;
+
+use msccl_collective::Rank;
+use msccl_fabric::{Group, Newcomer, Settings, UniqueId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::protocol::{from_hex, to_hex};
+
+/// The processes of a launch.
+pub struct Company {
+    group: Group,
+    settings: Settings,
+    local_rank: u32,
+}
+
+impl Company {
+    /// Meets the other ranks at `settings.root`. `terms` are what all must have in common, with their names.
+    /// Without a `local_rank`, it is the place among the ranks of the same host.
+    ///
+    /// # Errors
+    ///
+    /// Somebody does not come, or comes on other terms.
+    pub fn join(
+        rank: u32,
+        ranks: u32,
+        local_rank: Option<u32>,
+        terms: Vec<(String, String)>,
+        settings: &Settings,
+    ) -> Result<Self, msccl_fabric::Error> {
+        let id = UniqueId::create(settings)?;
+        let newcomer = Newcomer { rank: Rank(rank), ranks, facts: terms, description: vec![] };
+        let group = Group::join(&[id], &newcomer, settings)?;
+        let local_rank = local_rank.unwrap_or_else(|| place_on_host(&group));
+        // Whatever is met later finds a place of its own.
+        let settings = Settings { root: None, ..settings.clone() };
+        Ok(Self { group, settings, local_rank })
+    }
+
+    /// Which rank this is.
+    pub fn rank(&self) -> u32 {
+        self.group.rank().0
+    }
+
+    /// How many there are.
+    pub fn ranks(&self) -> u32 {
+        self.group.ranks()
+    }
+
+    /// Which rank this is on its host.
+    pub fn local_rank(&self) -> u32 {
+        self.local_rank
+    }
+
+    /// Whether this rank speaks for all: rank 0, or anybody once that is gone.
+    pub fn is_speaker(&self) -> bool {
+        self.rank() == 0 || self.group.departed().iter().any(|gone| gone.rank == Rank(0))
+    }
+
+    /// What every rank has said, by rank.
+    ///
+    /// # Errors
+    ///
+    /// A rank is lost, or did not come in time.
+    pub fn exchange<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<Vec<T>, Error> {
+        let said = self.group.all_gather(&serde_json::to_vec(value)?)?;
+        said.iter().map(|bytes| Ok(serde_json::from_slice(bytes)?)).collect()
+    }
+
+    /// What rank 0 has said.
+    ///
+    /// # Errors
+    ///
+    /// A rank is lost, or did not come in time.
+    pub fn follow<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<T, Error> {
+        let said = self.group.broadcast(Rank(0), &serde_json::to_vec(value)?)?;
+        Ok(serde_json::from_slice(&said)?)
+    }
+
+    /// The own outcome if it is good on all ranks; otherwise what is wrong, the same text on all.
+    ///
+    /// # Errors
+    ///
+    /// What failed on any rank, or a rank is lost.
+    pub fn agree<T>(&self, outcome: Result<T, impl fmt::Display>) -> Result<T, Error> {
+        let (value, reason) = match outcome {
+            Ok(value) => (Some(value), None),
+            Err(reason) => (None, Some(reason.to_string())),
+        };
+        let reasons = self.exchange(&reason)?;
+        let failures = (0..).zip(reasons).filter_map(|(rank, reason)| Some((rank, reason?)));
+        match (value, told(failures.collect())) {
+            (Some(value), story) if story.is_empty() => Ok(value),
+            (_, story) => Err(Error::new(story.join("; "))),
+        }
+    }
+
+    /// A meeting place for the ranks of this company, made by rank 0.
+    ///
+    /// # Errors
+    ///
+    /// Rank 0 cannot listen, or a rank is lost.
+    pub fn meeting(&self) -> Result<UniqueId, Error> {
+        let made = match self.rank() {
+            0 => UniqueId::create(&self.settings).map(|id| to_hex(&id.to_bytes())),
+            _ => Ok(String::new()),
+        };
+        let made = self.follow(&self.agree(made)?)?;
+        let bytes = from_hex(&made).ok_or_else(|| Error::new("rank 0 made no unique id"))?;
+        Ok(UniqueId::from_bytes(&bytes)?)
+    }
+}
+
+fn place_on_host(group: &Group) -> u32 {
+    let Some(me) = group.peer(group.rank()) else { return 0 };
+    let before = group.peers().take(group.rank().index());
+    before.filter(|peer| peer.same_host(me)).count() as u32
+}
+
+/// Failures, each text once with all ranks that have it: `r0, r2: no room`.
+pub(crate) fn told(mut failures: Vec<(u32, String)>) -> Vec<String> {
+    failures.sort();
+    let mut told: Vec<(String, String)> = Vec::new();
+    for (rank, text) in failures {
+        match told.iter_mut().find(|(_, known)| *known == text) {
+            Some((ranks, _)) => ranks.push_str(&format!(", r{rank}")),
+            None => told.push((format!("r{rank}"), text)),
+        }
+    }
+    told.into_iter().map(|(ranks, text)| format!("{ranks}: {text}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Runs `rank` on threads that are processes to one another.
+    fn run<T: Send>(ranks: u32, rank: impl Fn(Company) -> T + Sync) -> Vec<T> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let settings = Settings {
+            root: Some(SocketAddr::from(([127, 0, 0, 1], port))),
+            join_timeout: Duration::from_secs(20),
+            operation_timeout: Some(Duration::from_secs(20)),
+            ..Settings::default()
+        };
+        let join = |index| Company::join(index, ranks, None, vec![], &settings).unwrap();
+        thread::scope(|scope| {
+            let (rank, join) = (&rank, &join);
+            let ranks = (0..ranks).map(|index| scope.spawn(move || rank(join(index))));
+            let ranks: Vec<_> = ranks.collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn all_hear_all_and_follow_the_first() {
+        let heard = run(3, |company| {
+            assert_eq!((company.local_rank(), company.ranks()), (company.rank(), 3));
+            assert_eq!(company.is_speaker(), company.rank() == 0);
+            let all = company.exchange(&company.rank()).unwrap();
+            (all, company.follow(&format!("r{}", company.rank())).unwrap())
+        });
+        assert_eq!(heard, vec![(vec![0, 1, 2], "r0".to_owned()); 3]);
+    }
+
+    #[test]
+    fn what_fails_on_one_fails_on_all() {
+        let agreed = run(4, |company| {
+            let outcome = if company.rank() % 2 == 1 { Err("no GPU") } else { Ok(company.rank()) };
+            let agreed = company.agree(outcome).unwrap_err().to_string();
+            assert_eq!(company.agree(Ok::<_, String>(company.rank())), Ok(company.rank()));
+            agreed
+        });
+        assert_eq!(agreed, vec!["r1, r3: no GPU".to_owned(); 4]);
+    }
+
+    #[test]
+    fn meetings_are_known_to_all() {
+        let meetings = run(2, |company| company.meeting().unwrap());
+        assert_eq!(meetings[0], meetings[1]);
+    }
+}
