@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::verbs::Patience;
+use crate::verbs::{Patience, Queue};
 
 /// The status of a request that ended only because its queue pair was in its error state already.
 pub const FLUSHED: u32 = 5;
@@ -38,9 +38,11 @@ pub fn status_name(status: u32) -> &'static str {
     }
 }
 
-/// What a failed request means for this library, and what to do.
-pub fn meaning(status: u32, patience: Patience) -> String {
+/// What a failed request of this queue means for this library, and what to do.
+pub fn meaning(queue: Queue, status: u32, patience: Patience) -> String {
     match status {
+        // Devices differ in how they call what the peer did wrong.
+        1 | 8..=11 if queue == Queue::Received => REFUSED.into(),
         1 => "a write was longer than the port or the peer's memory allows".into(),
         2 => "the device found the queue pair inconsistent; see the kernel's log (`dmesg`)".into(),
         4 => "the bytes to send are not in this side's registered memory, or their registration has ended".into(),
@@ -48,7 +50,7 @@ pub fn meaning(status: u32, patience: Patience) -> String {
             write of the peer; the peer's log may say more"
             .into(),
         7 => "the peer answered with what does not belong here; both hosts need working firmware of the same transport".into(),
-        8 => "a write of the peer did not fit into this side's memory".into(),
+        8 => REFUSED.into(),
         9 => "the peer's device took the write for invalid: too long, or its queue pair allows no writes".into(),
         10 => "the peer refused the write: its memory is not registered there any more, the key is \
             wrong, or the write goes past the end"
@@ -63,6 +65,9 @@ pub fn meaning(status: u32, patience: Patience) -> String {
         _ => "this library does not know it; a newer device or driver than it may be at work".into(),
     }
 }
+
+const REFUSED: &str = "this side refused a write of the peer: it went outside of the registered \
+    memory, or showed a wrong key";
 
 fn gave_up(patience: Patience) -> String {
     let Patience { timeout, retry_count } = patience;
@@ -90,11 +95,7 @@ pub fn fatal_event(code: u32) -> Option<(&'static str, &'static str)> {
             "the device failed on this queue pair; see the kernel's log (`dmesg`)",
         )),
         2 => Some(("QP_REQ_ERR", "the peer's device sent what is no valid request")),
-        3 => Some((
-            "QP_ACCESS_ERR",
-            "this side refused a write of the peer: it went outside of the registered memory, or \
-             showed a wrong key",
-        )),
+        3 => Some(("QP_ACCESS_ERR", REFUSED)),
         8 => Some(("DEVICE_FATAL", "the device failed; see the kernel's log (`dmesg`)")),
         _ => None,
     }
@@ -133,13 +134,15 @@ mod tests {
         let different: std::collections::BTreeSet<_> = named.iter().collect();
         assert_eq!(different.len(), named.len());
         for status in 1..=40 {
-            assert!(!meaning(status, PATIENCE).is_empty(), "{status}");
+            for queue in [Queue::Sent, Queue::Received] {
+                assert!(meaning(queue, status, PATIENCE).len() > 20, "{status}");
+            }
         }
     }
 
     #[test]
     fn giving_up_names_what_to_set() {
-        let text = meaning(12, PATIENCE);
+        let text = meaning(Queue::Sent, 12, PATIENCE);
         for part in [
             "NCCL_IB_TIMEOUT=20",
             "NCCL_IB_RETRY_CNT=7",
@@ -149,6 +152,12 @@ mod tests {
         ] {
             assert!(text.contains(part), "`{part}` in: {text}");
         }
+    }
+
+    #[test]
+    fn whose_fault_a_refused_write_is_depends_on_the_side() {
+        assert!(meaning(Queue::Sent, 10, PATIENCE).starts_with("the peer refused"));
+        assert!(meaning(Queue::Received, 10, PATIENCE).starts_with("this side refused"));
     }
 
     #[test]

@@ -252,6 +252,22 @@ impl Rail {
         Ok(all)
     }
 
+    /// Polls, and gives `step` what has happened, until it says that it is done.
+    pub fn until_moved(&mut self, mut step: impl FnMut(&mut Self, &[Event]) -> bool) {
+        let mut begun = Instant::now();
+        loop {
+            let happened = self.poll(64).unwrap();
+            if !happened.is_empty() {
+                begun = Instant::now();
+            }
+            if step(self, &happened) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{}: nothing happens", self.story());
+            std::thread::yield_now();
+        }
+    }
+
     /// Polls until the rail fails; answers why.
     pub fn failure(&mut self) -> String {
         match self.until(|_| false) {
