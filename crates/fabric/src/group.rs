@@ -123,6 +123,20 @@ impl Group {
         found?.ok_or_else(|| self.board.departed(from))
     }
 
+    /// The next message of `peer` with `tag`, if it has come. Never waits; an error says that none will come,
+    /// because the peer has departed.
+    pub fn try_receive(&self, peer: Rank, tag: u64) -> Result<Option<Vec<u8>>, Error> {
+        let from = self.member(peer)?;
+        let address = self.address(from, Subject::Message, tag);
+        let mut state = self.board.state();
+        if let Some(bytes) = state.take(&address) {
+            return Ok(Some(bytes));
+        }
+        let gone = state.is_gone(self.id, from.world);
+        drop(state);
+        if gone { Err(self.board.departed(from)) } else { Ok(None) }
+    }
+
     /// Sends a duplicate of `descriptor` to `peer`, which must share this rank's descriptors
     /// ([`Peer::shares_descriptors`]).
     pub fn send_fd(&self, peer: Rank, tag: u64, descriptor: impl AsFd) -> Result<(), Error> {

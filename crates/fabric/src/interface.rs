@@ -20,6 +20,13 @@ pub struct Choice {
     pub family: Option<Family>,
 }
 
+impl Choice {
+    /// The address that the rules choose on this host, with port 0.
+    pub fn address(&self) -> Result<SocketAddr, Error> {
+        Ok(choose(self, None)?.any_port())
+    }
+}
+
 /// An address family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {

@@ -41,7 +41,7 @@ pub use identity::{Domain, HostId, Peer};
 pub use interface::{Choice, Family, Filter, parse_address};
 pub use join::Newcomer;
 pub use log::{Event, Log};
-pub use ring::{Message, Receiver, RingShape, Rings, Sender, Slot};
+pub use ring::{Doorbell, Message, Receiver, RingShape, Rings, Sender, Slot};
 pub use settings::Settings;
 pub use shared::SharedMemory;
 pub use unique_id::{UNIQUE_ID_BYTES, UniqueId};

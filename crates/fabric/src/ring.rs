@@ -14,6 +14,8 @@
 //! process that dies holding an end leaves it taken: its peers learn of the death from their group and
 //! stop the rings.
 
+mod carry;
+mod doorbell;
 mod layout;
 mod slot;
 mod wait;
@@ -27,6 +29,7 @@ use std::time::Duration;
 use crate::abort::{Abort, Patience};
 use crate::error::{Error, ErrorKind};
 use crate::shared::{self, SharedMemory};
+pub use doorbell::Doorbell;
 use layout::{Ends, Layout, Place};
 pub use slot::{Message, Slot};
 use wait::{Outcome, Waiter};
@@ -87,14 +90,14 @@ impl Rings {
     pub fn sender(&self, index: usize) -> Result<Sender, Error> {
         let end = End::take(&self.bank, index, "sending", |ends| ends.sender_taken)?;
         let sent = end.ends().sent.load(Ordering::Acquire);
-        Ok(Sender { end, sent })
+        Ok(Sender { end, sent, doorbell: None })
     }
 
     /// Takes the receiving end of ring `index`, which must be free.
     pub fn receiver(&self, index: usize) -> Result<Receiver, Error> {
         let end = End::take(&self.bank, index, "receiving", |ends| ends.receiver_taken)?;
         let taken = end.ends().taken.load(Ordering::Acquire);
-        Ok(Receiver { end, taken })
+        Ok(Receiver { end, taken, doorbell: None })
     }
 
     /// Ends all waits at these rings, in all processes, from now on.
@@ -203,6 +206,8 @@ pub struct Sender {
     end: End,
     /// Messages committed so far; the ring's own count follows it.
     sent: u64,
+    /// Whom a commit wakes besides a receiver that waits.
+    doorbell: Option<Arc<Doorbell>>,
 }
 
 impl Sender {
@@ -247,6 +252,9 @@ impl Sender {
         self.sent += 1;
         ends.sent.store(self.sent, Ordering::Release);
         wait::announce(ends.sent_bell, ends.receiver_sleeps);
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.announce();
+        }
     }
 }
 
@@ -255,6 +263,8 @@ pub struct Receiver {
     end: End,
     /// Messages released so far; the ring's own count follows it.
     taken: u64,
+    /// Whom a release wakes besides a sender that waits.
+    doorbell: Option<Arc<Doorbell>>,
 }
 
 impl Receiver {
@@ -295,9 +305,16 @@ impl Receiver {
 
     /// Gives the slot of the message at hand back.
     fn release(&mut self) {
-        self.taken += 1;
+        self.release_to(self.taken + 1);
+    }
+
+    fn release_to(&mut self, taken: u64) {
+        self.taken = taken;
         let ends = self.end.ends();
         ends.taken.store(self.taken, Ordering::Release);
         wait::announce(ends.taken_bell, ends.sender_sleeps);
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.announce();
+        }
     }
 }

@@ -4,12 +4,52 @@
 //! To whoever executes a plan a link to another host looks like any other: a ring of slots in memory of
 //! its own host. A *proxy*, one thread per rank, is the other end of all these rings. It posts what lies in
 //! outlets as writes into the peer's inlets, and lets the peer's proxy know when slots are free again.
-//! So a link is still a bounded queue with one writer and one reader, only longer, and what was proved of
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use msccl_collective::Rank;
+//! # use msccl_fabric::{Abort, Group, RingShape};
+//! # use msccl_proxy::{Config, Error, Proxy, rings};
+//! # fn links(group: Arc<Group>, abort: Abort) -> Result<(), Error> {
+//! let proxy = Proxy::start(group, Config::default(), abort)?;
+//! let links = [RingShape { depth: 8, slot_bytes: 1 << 16 }; 4];
+//! let pair = rings::pair(&links, &proxy.doorbell())?;
+//! proxy.connect(Rank(1), pair.ports)?;
+//! // An executor sends by `pair.senders[link]` and receives by `pair.receivers[link]`, as on one host.
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! * Messages of a link arrive once, in order and whole, or its peer's links fail as a whole: then [`Proxy::failure`]
+//!   names the peer, its host, the rail and the reason. A rail that breaks while others stand loses nothing.
+//! * Nothing waits for ever without a word: [`Proxy::waits`] tells what is under way and what is missing.
+//! * Strangers who connect change nothing. Dropping a proxy ends its thread and closes its descriptors.
+//!
+//! Not guaranteed: secrecy, nor safety from a peer that breaks the protocol on purpose; the network between ranks is trusted.
+//! A failure of links does not end the waits of executors: their owner looks at [`Proxy::failure`] and stops the rings.
+//!
+//! A link is still a bounded queue with one writer and one reader, only longer, and what was proved of
 //! the algorithm holds.
 
+mod config;
+mod connect;
+mod error;
+mod log;
 mod port;
+mod proxy;
+mod pump;
 mod rail;
 pub mod rdma;
+pub mod rings;
+mod session;
+mod tag;
+mod tcp;
 
-pub use port::{Inlet, Memory, Outlet, Piece};
-pub use rail::{Broken, Happened, Posted, Rail, Write};
+pub use config::{Config, RdmaConfig};
+pub use error::{Error, Failure};
+pub use log::{Event, Log};
+pub use port::{DmaBuf, Inlet, Memory, Outlet, Piece, Ports};
+pub use proxy::{Proxy, Wait};
+pub use rail::{Broken, Happened, Posted, Rail, Wake, Write};

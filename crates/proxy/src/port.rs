@@ -1,5 +1,8 @@
 //! Where links enter and leave the memory of a rank.
 
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
 /// Memory in which the ports to one peer lie; rails register all of it with their devices.
 ///
 /// Implementors are doors: [`Memory::address`] must stay mapped as long as the value lives, and the bytes of a
@@ -10,6 +13,37 @@ pub trait Memory: Send + Sync {
 
     /// How long it is.
     fn bytes(&self) -> u64;
+
+    /// The dma-buf by which devices reach it; memory of a GPU has one. Such memory that has none is registered by its
+    /// address, which not every driver allows.
+    fn dmabuf(&self) -> Option<DmaBuf<'_>> {
+        None
+    }
+
+    /// Whether processors of the host read and write it. If not, it can be served over RDMA only.
+    fn is_host(&self) -> bool {
+        true
+    }
+}
+
+/// Memory as the kernel hands it to devices.
+#[derive(Clone, Copy, Debug)]
+pub struct DmaBuf<'a> {
+    /// The buffer.
+    pub descriptor: BorrowedFd<'a>,
+    /// Where the memory begins in it.
+    pub offset: u64,
+}
+
+/// Where links to one peer enter and leave this rank. The peer's inlets are the other ends of these outlets, in this
+/// order, and the other way round.
+pub struct Ports {
+    /// In which all slots lie.
+    pub memory: Arc<dyn Memory>,
+    /// Links to the peer.
+    pub outlets: Vec<Box<dyn Outlet>>,
+    /// Links from the peer.
+    pub inlets: Vec<Box<dyn Inlet>>,
 }
 
 /// A message in a slot.
@@ -32,6 +66,11 @@ pub trait Outlet: Send {
 
     /// The slots of all messages up to `number` are free again.
     fn release(&mut self, number: u64);
+
+    /// Whether a new message wakes the proxy ([`crate::Proxy::doorbell`]); otherwise it looks from time to time.
+    fn rings(&self) -> bool {
+        false
+    }
 }
 
 /// Where messages of one link reach this rank: the proxy fills slots, the executor takes them. Messages are
@@ -46,9 +85,14 @@ pub trait Inlet: Send {
     /// How many messages the executor has taken by now; their slots are free.
     fn taken(&mut self) -> u64;
 
-    /// Where message `number` goes, from the beginning of the memory.
+    /// Where message `number` goes, from the beginning of the memory. Messages `depth` apart go to the same place.
     fn slot(&self, number: u64) -> u64;
 
     /// Message `number`, of that many bytes, is whole. Called once for each, in order.
     fn commit(&mut self, number: u64, bytes: u32);
+
+    /// Whether a taken message wakes the proxy, as [`Outlet::rings`].
+    fn rings(&self) -> bool {
+        false
+    }
 }

@@ -54,7 +54,7 @@ impl<'a> Message<'a> {
 
     /// The message.
     pub fn bytes(&self) -> &[u8] {
-        let Receiver { end, taken } = &*self.receiver;
+        let Receiver { end, taken, doorbell: _ } = &*self.receiver;
         let (start, _) = locate(&end.place, &end.bank.memory, *taken);
         // SAFETY: `locate` gives a range inside the mapping, which `self` keeps alive, and a message
         // is at most as long. The receiver is borrowed, holds the ring's only receiving end, and

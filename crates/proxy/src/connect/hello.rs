@@ -1,0 +1,162 @@
+//! What two ranks tell each other before they connect, as JSON in a message of the group.
+
+use std::net::SocketAddr;
+
+use msccl_fabric::Group;
+use serde::{Deserialize, Serialize};
+
+use crate::port::{Inlet, Memory, Ports};
+use crate::session::FarInlet;
+
+/// Ranks that say another number do not understand each other.
+pub(crate) const VERSION: u32 = 1;
+
+/// The first message.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) version: u32,
+    /// How many links lead to whom this is told.
+    pub(crate) outlets: usize,
+    pub(crate) inlets: Vec<InletFacts>,
+    pub(crate) tcp: TcpOffer,
+    /// One end of a rail on each device, or why there is none.
+    pub(crate) rdma: Result<Vec<RdmaOffer>, String>,
+}
+
+/// An inlet of the rank that tells.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct InletFacts {
+    pub(crate) slot_bytes: u32,
+    /// Where each slot lies; as many as the ring is deep.
+    pub(crate) slots: Vec<u64>,
+}
+
+/// Where a rank can be reached.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct TcpOffer {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: u128,
+    pub(crate) sockets: u32,
+}
+
+/// An end of a rail that the peer may connect with its own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct RdmaOffer {
+    pub(crate) device: String,
+    pub(crate) address: Vec<u8>,
+}
+
+/// The second message, if both can use RDMA: whether connecting succeeded.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Verdict {
+    pub(crate) rdma: Result<(), String>,
+}
+
+impl InletFacts {
+    pub(crate) fn of(inlet: &dyn Inlet) -> Self {
+        let slots = (1..=u64::from(inlet.depth())).map(|number| inlet.slot(number)).collect();
+        Self { slot_bytes: inlet.slot_bytes(), slots }
+    }
+
+    fn shape(&self) -> (usize, u32) {
+        (self.slots.len(), self.slot_bytes)
+    }
+}
+
+/// Checks that what `theirs` says fits to what this rank has said; the text names both.
+pub(crate) fn check(ours: &Hello, theirs: &Hello) -> Result<(), String> {
+    if ours.version != theirs.version {
+        return Err(format!(
+            "this rank speaks version {} of the protocol between proxies, the peer version {}; run the same \
+             library everywhere",
+            ours.version, theirs.version
+        ));
+    }
+    let counts = |hello: &Hello| (hello.outlets, hello.inlets.len());
+    let (here, there) = (counts(ours), counts(theirs));
+    if here != (there.1, there.0) {
+        return Err(format!(
+            "this rank has {} links to the peer and {} from it, the peer has {} from this rank and {} to it",
+            here.0, here.1, there.1, there.0
+        ));
+    }
+    let pairs = ours.inlets.iter().zip(&theirs.inlets).enumerate();
+    for (link, (ours, theirs)) in pairs {
+        if ours.shape() != theirs.shape() {
+            let ((depth, slot_bytes), (far_depth, far_slot_bytes)) = (ours.shape(), theirs.shape());
+            return Err(format!(
+                "link {link} has {depth} slots of {slot_bytes} bytes on this rank, {far_depth} of {far_slot_bytes} \
+                 on the peer; both must be configured alike"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that ports are what this crate can serve.
+pub(crate) fn check_ports(ports: &Ports) -> Result<(), String> {
+    use crate::tag::{DEPTH_LIMIT, LINKS_LIMIT};
+    let links = ports.outlets.len().max(ports.inlets.len());
+    if links > LINKS_LIMIT {
+        return Err(format!("{links} links to one peer, at most {LINKS_LIMIT} are possible"));
+    }
+    for (link, inlet) in ports.inlets.iter().enumerate() {
+        let depth = inlet.depth();
+        if depth == 0 || depth > DEPTH_LIMIT {
+            return Err(format!("link {link} has {depth} slots, 1 to {DEPTH_LIMIT} are possible"));
+        }
+        check_slots(link, inlet.as_ref(), ports.memory.as_ref())?;
+    }
+    Ok(())
+}
+
+fn check_slots(link: usize, inlet: &dyn Inlet, memory: &dyn Memory) -> Result<(), String> {
+    let end = |number| inlet.slot(number).checked_add(u64::from(inlet.slot_bytes()));
+    let inside = |number| end(number).is_some_and(|end| end <= memory.bytes());
+    match (1..=u64::from(inlet.depth())).find(|number| !inside(*number)) {
+        None => Ok(()),
+        Some(number) => Err(format!(
+            "slot {number} of link {link}, at {}, lies outside of memory of {} bytes",
+            inlet.slot(number),
+            memory.bytes()
+        )),
+    }
+}
+
+/// What the outlets of a rank must know of the peer that said `theirs`.
+pub(crate) fn far_inlets(theirs: &Hello) -> impl Iterator<Item = FarInlet> {
+    theirs
+        .inlets
+        .iter()
+        .map(|inlet| FarInlet { slot_bytes: inlet.slot_bytes, slots: inlet.slots.clone() })
+}
+
+/// Sends `message` to the peer.
+pub(crate) fn tell(
+    group: &Group,
+    peer: msccl_collective::Rank,
+    tag: u64,
+    message: &impl Serialize,
+) -> Result<(), crate::Error> {
+    let bytes = serde_json::to_vec(message);
+    let bytes = bytes.map_err(|error| crate::Error::system("cannot write a message", error))?;
+    Ok(group.send(peer, tag, &bytes)?)
+}
+
+/// The peer's next message, if it has come; the text says why none will, or what is wrong with it.
+pub(crate) fn hear<T: for<'a> Deserialize<'a>>(
+    group: &Group,
+    peer: msccl_collective::Rank,
+    tag: u64,
+) -> Result<Option<T>, Unheard> {
+    let bytes = group.try_receive(peer, tag).map_err(|error| Unheard::Gone(error.to_string()))?;
+    let read = |bytes: Vec<u8>| serde_json::from_slice(&bytes);
+    bytes.map(read).transpose().map_err(|error| Unheard::Odd(error.to_string()))
+}
+
+/// Why a message cannot be had.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Unheard {
+    Gone(String),
+    Odd(String),
+}

@@ -1,0 +1,322 @@
+//! How rails to a peer come about, without ever waiting.
+//!
+//! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's what it
+//! must know. If both have devices for RDMA, they connect one rail for each pair of devices, the first with the first, and
+//! tell each other whether that succeeded; if it did on both, these are the rails. Otherwise the rails are TCP
+//! connections, which the higher rank makes to the lower one.
+
+mod hello;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{ErrorKind, Group};
+
+use crate::port::Ports;
+use crate::rail::Rail;
+use crate::rdma;
+use crate::session::Session;
+use crate::tag::RAILS_LIMIT;
+use crate::tcp::{Dial, Dialled, Knock, Preface, TcpRail};
+pub(crate) use hello::{Hello, InletFacts, RdmaOffer, TcpOffer, VERSION, check_ports, tell};
+use hello::{Unheard, Verdict, check, far_inlets, hear};
+
+/// What the messages of the group are tagged with.
+pub(crate) const HELLO_TAG: u64 = u64::from_le_bytes(*b"prxhello");
+const VERDICT_TAG: u64 = u64::from_le_bytes(*b"prxverdt");
+
+/// What connecting needs of the proxy.
+#[derive(Clone, Copy)]
+pub(crate) struct Means<'a> {
+    pub(crate) group: &'a Group,
+    pub(crate) silence: Duration,
+    pub(crate) timeout: Duration,
+}
+
+/// A connection that is being made.
+pub(crate) struct Making {
+    me: Rank,
+    pub(crate) peer: Rank,
+    ports: Ports,
+    ours: Hello,
+    offers: Vec<rdma::Half>,
+    /// Since when both want it.
+    since: Option<Instant>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The peer has not said what it wants.
+    Unheard,
+    /// Rails over RDMA are connected here, unless the text says why not; the peer has not said so yet.
+    Judging { theirs: Hello, rails: Result<Vec<Box<dyn Rail>>, String> },
+    /// Sockets are being connected.
+    Sockets {
+        theirs: Hello,
+        dials: BTreeMap<u32, Dial>,
+        done: BTreeMap<u32, TcpStream>,
+        why: String,
+    },
+}
+
+/// What became of a connection that is being made.
+pub(crate) enum Made {
+    /// Nothing yet; whether something moved.
+    NotYet(Making, bool),
+    /// Everything.
+    Done { session: Session, why: String },
+}
+
+/// Why there is no connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unmade {
+    pub(crate) kind: ErrorKind,
+    pub(crate) doing: String,
+    pub(crate) why: String,
+}
+
+impl Unmade {
+    fn new(kind: ErrorKind, doing: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { kind, doing: doing.into(), why: why.into() }
+    }
+}
+
+impl From<Unheard> for Unmade {
+    fn from(unheard: Unheard) -> Self {
+        let doing = "while the two agreed on a connection";
+        match unheard {
+            Unheard::Gone(why) => Self::new(ErrorKind::RankLost, doing, why),
+            Unheard::Odd(why) => Self::new(ErrorKind::Mismatch, doing, why),
+        }
+    }
+}
+
+impl Making {
+    /// `ours` was sent to the peer, and `offers` are the ends that it lists.
+    pub(crate) fn new(
+        me: Rank,
+        peer: Rank,
+        ports: Ports,
+        ours: Hello,
+        offers: Vec<rdma::Half>,
+    ) -> Self {
+        Self { me, peer, ports, ours, offers, since: None, stage: Stage::Unheard }
+    }
+
+    /// Whether messages wait for the connection.
+    pub(crate) fn is_wanted(&mut self) -> bool {
+        self.ports.outlets.iter_mut().any(|outlet| outlet.posted() > 0)
+    }
+
+    /// Goes on as far as that is possible at once.
+    pub(crate) fn go_on(mut self, means: Means<'_>) -> Result<Made, Unmade> {
+        if self.since.is_some_and(|since| since.elapsed() > means.timeout) {
+            return Err(self.too_late(means.timeout));
+        }
+        match std::mem::replace(&mut self.stage, Stage::Unheard) {
+            Stage::Unheard => self.listen(means),
+            Stage::Judging { theirs, rails } => self.judge(means, theirs, rails),
+            Stage::Sockets { theirs, dials, done, why } => self.dial_on(theirs, dials, done, why),
+        }
+    }
+
+    fn too_late(&self, timeout: Duration) -> Unmade {
+        let doing = match &self.stage {
+            Stage::Unheard => "while the peer was to say how it can be reached".to_owned(),
+            Stage::Judging { .. } => "while the peer was to connect over RDMA".to_owned(),
+            Stage::Sockets { theirs, .. } if self.dials() => {
+                format!("while connecting to {}", theirs.tcp.address)
+            }
+            Stage::Sockets { .. } => {
+                format!("while the peer was to connect to {}", self.ours.tcp.address)
+            }
+        };
+        let why = format!(
+            "not within {} s; is a firewall in the way, or the wrong network interface chosen?",
+            timeout.as_secs()
+        );
+        Unmade::new(ErrorKind::TimedOut, doing, why)
+    }
+
+    fn listen(mut self, means: Means<'_>) -> Result<Made, Unmade> {
+        let Some(theirs) = hear::<Hello>(means.group, self.peer, HELLO_TAG)? else {
+            return Ok(Made::NotYet(self, false));
+        };
+        self.since = Some(Instant::now());
+        let checked = check(&self.ours, &theirs);
+        checked.map_err(|why| Unmade::new(ErrorKind::Mismatch, "the two ends do not fit", why))?;
+        match (&self.ours.rdma, &theirs.rdma) {
+            (Ok(_), Ok(_)) => self.connect_rdma(means, theirs),
+            (Err(why), _) => {
+                let why = why.clone();
+                self.start_sockets(means, theirs, why)
+            }
+            (_, Err(why)) => {
+                let why = format!("the peer: {why}");
+                self.start_sockets(means, theirs, why)
+            }
+        }
+    }
+
+    fn connect_rdma(mut self, means: Means<'_>, theirs: Hello) -> Result<Made, Unmade> {
+        let offers = theirs.rdma.as_deref().unwrap_or_default();
+        let pairs = std::mem::take(&mut self.offers).into_iter().zip(offers);
+        let rails: Result<Vec<_>, _> =
+            pairs.map(|(half, offer)| half.connect(&offer.address, &offer.device)).collect();
+        let rdma = rails.as_ref().map(|_| ()).map_err(Clone::clone);
+        self.tell(means, &Verdict { rdma })?;
+        self.stage = Stage::Judging { theirs, rails };
+        Ok(Made::NotYet(self, true))
+    }
+
+    fn tell(&self, means: Means<'_>, verdict: &Verdict) -> Result<(), Unmade> {
+        tell(means.group, self.peer, VERDICT_TAG, verdict).map_err(|error| {
+            Unmade::new(error.kind(), "while the two agreed on a connection", error.to_string())
+        })
+    }
+
+    fn judge(
+        mut self,
+        means: Means<'_>,
+        theirs: Hello,
+        rails: Result<Vec<Box<dyn Rail>>, String>,
+    ) -> Result<Made, Unmade> {
+        let Some(verdict) = hear::<Verdict>(means.group, self.peer, VERDICT_TAG)? else {
+            self.stage = Stage::Judging { theirs, rails };
+            return Ok(Made::NotYet(self, false));
+        };
+        match (rails, verdict.rdma) {
+            (Ok(rails), Ok(())) => {
+                let why = "RDMA on both hosts".to_owned();
+                Ok(self.done(&theirs, rails, why))
+            }
+            (Err(why), _) => self.start_sockets(means, theirs, why),
+            (_, Err(why)) => self.start_sockets(means, theirs, format!("the peer: {why}")),
+        }
+    }
+
+    /// Whether this rank connects and the peer accepts.
+    fn dials(&self) -> bool {
+        self.me > self.peer
+    }
+
+    fn start_sockets(
+        mut self,
+        means: Means<'_>,
+        theirs: Hello,
+        why: String,
+    ) -> Result<Made, Unmade> {
+        if !self.ports.memory.is_host() {
+            let doing = "the slots lie in memory of a device, which only RDMA reaches";
+            return Err(Unmade::new(ErrorKind::System, doing, why));
+        }
+        let mut dials = BTreeMap::new();
+        if self.dials() {
+            for rail in 0..sockets(&self.ours, &theirs) {
+                let preface = Preface { token: theirs.tcp.token, from: means.group.rank(), rail };
+                let address = theirs.tcp.address;
+                let dial = Dial::start(address, &preface, self.ours.tcp.token, means.silence);
+                dials.insert(rail, dial.map_err(|error| no_way(&theirs, error))?);
+            }
+        }
+        self.stage = Stage::Sockets { theirs, dials, done: BTreeMap::new(), why };
+        Ok(Made::NotYet(self, true))
+    }
+
+    fn dial_on(
+        mut self,
+        theirs: Hello,
+        dials: BTreeMap<u32, Dial>,
+        mut done: BTreeMap<u32, TcpStream>,
+        why: String,
+    ) -> Result<Made, Unmade> {
+        let mut waiting = BTreeMap::new();
+        for (rail, dial) in dials {
+            match dial.go_on().map_err(|error| no_way(&theirs, error))? {
+                Dialled::Waiting(dial) => drop(waiting.insert(rail, dial)),
+                Dialled::Done(stream) => drop(done.insert(rail, stream)),
+            }
+        }
+        if done.len() < sockets(&self.ours, &theirs) as usize {
+            self.stage = Stage::Sockets { theirs, dials: waiting, done, why };
+            return Ok(Made::NotYet(self, false));
+        }
+        let memory = &self.ports.memory;
+        let rails = done.into_iter().map(|(rail, stream)| {
+            let story = story(rail, &stream);
+            Box::new(TcpRail::new(stream, Arc::clone(memory), story)) as Box<dyn Rail>
+        });
+        let rails = rails.collect();
+        Ok(self.done(&theirs, rails, why))
+    }
+
+    fn done(self, theirs: &Hello, rails: Vec<Box<dyn Rail>>, why: String) -> Made {
+        let Ports { memory: _, outlets, inlets } = self.ports;
+        let outlets = outlets.into_iter().zip(far_inlets(theirs)).collect();
+        Made::Done { session: Session::new(rails, outlets, inlets), why }
+    }
+
+    /// Takes a connection that the peer has made; gives it back if it is not waited for now.
+    pub(crate) fn welcome(&mut self, knock: Knock) -> Option<Knock> {
+        let dials = self.dials();
+        let Stage::Sockets { theirs, done, .. } = &mut self.stage else { return Some(knock) };
+        if dials || knock.rail >= sockets(&self.ours, theirs) || done.contains_key(&knock.rail) {
+            return Some(knock);
+        }
+        let Knock { mut stream, from: _, rail } = knock;
+        // Sixteen bytes always fit into a new connection; one that ended in the meantime breaks as a rail.
+        let _ = stream.write_all(&theirs.tcp.token.to_le_bytes());
+        done.insert(rail, stream);
+        None
+    }
+
+    /// What to poll, and whether to wait until it is writable.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        let dials = match &self.stage {
+            Stage::Sockets { dials, .. } => Some(dials),
+            _ => None,
+        };
+        let dials = dials.into_iter().flat_map(BTreeMap::values);
+        dials.map(|dial| (dial.descriptor(), dial.wants_to_write()))
+    }
+
+    /// What is being waited for, for people.
+    pub(crate) fn story(&self) -> String {
+        match &self.stage {
+            Stage::Unheard => "has not asked for links yet".to_owned(),
+            Stage::Judging { .. } => "is connecting over RDMA".to_owned(),
+            Stage::Sockets { theirs, done, .. } => {
+                let sockets = sockets(&self.ours, theirs);
+                let way = if self.dials() { "to" } else { "from" };
+                format!(
+                    "{} of {sockets} connections {way} {} stand",
+                    done.len(),
+                    theirs.tcp.address.ip()
+                )
+            }
+        }
+    }
+}
+
+/// How many connections the two make.
+fn sockets(ours: &Hello, theirs: &Hello) -> u32 {
+    ours.tcp.sockets.min(theirs.tcp.sockets).clamp(1, RAILS_LIMIT as u32)
+}
+
+fn no_way(theirs: &Hello, error: std::io::Error) -> Unmade {
+    let doing = format!("while connecting to {}", theirs.tcp.address);
+    Unmade::new(ErrorKind::Network, doing, error.to_string())
+}
+
+/// `10.0.0.1:4000 → 10.0.0.2:5000`, with the number of the rail if it is not the only one.
+fn story(rail: u32, stream: &TcpStream) -> String {
+    let end = |address: std::io::Result<std::net::SocketAddr>| {
+        address.map_or_else(|_| "?".to_owned(), |address| address.to_string())
+    };
+    format!("TCP {rail} {} → {}", end(stream.local_addr()), end(stream.peer_addr()))
+}

@@ -1,0 +1,85 @@
+//! What happens between hosts, for whoever prints.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use msccl_collective::Rank;
+
+/// Hears what happens. Called by a proxy's thread, so it must not wait.
+pub trait Log: Send + Sync {
+    /// Something happened.
+    fn event(&self, event: &Event);
+}
+
+impl Log for () {
+    fn event(&self, _: &Event) {}
+}
+
+/// Something worth a line in a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Which devices there are for RDMA, or why there are none.
+    Devices {
+        /// In words.
+        story: String,
+    },
+    /// Links to a peer go over these rails.
+    Connected {
+        /// The peer.
+        peer: Rank,
+        /// The rails.
+        rails: Vec<String>,
+        /// Why these.
+        why: String,
+    },
+    /// A rail broke; others carry on.
+    RailLost {
+        /// The peer.
+        peer: Rank,
+        /// The rail.
+        rail: String,
+        /// What happened to it.
+        why: String,
+        /// How many rails to that peer are left.
+        left: usize,
+    },
+    /// A connection that does not speak the protocol, or belongs to another group, was closed.
+    StrayConnection {
+        /// From where, if that is known.
+        from: Option<SocketAddr>,
+        /// What was wrong with it.
+        why: String,
+    },
+    /// Something failed that does no harm to the callers.
+    Trouble(String),
+}
+
+impl Event {
+    /// Whether this deserves the attention of someone who asked for warnings only.
+    pub fn is_warning(&self) -> bool {
+        match self {
+            Self::RailLost { .. } | Self::Trouble(_) => true,
+            Self::Devices { .. } | Self::Connected { .. } | Self::StrayConnection { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Devices { story } => write!(f, "RDMA: {story}"),
+            Self::Connected { peer, rails, why } => {
+                write!(f, "links to r{} go over {} ({why})", peer.0, rails.join(", "))
+            }
+            Self::RailLost { peer, rail, why, left } => {
+                let plural = if *left == 1 { "rail carries" } else { "rails carry" };
+                write!(f, "r{}: {rail} broke: {why}; {left} {plural} on", peer.0)
+            }
+            Self::StrayConnection { from, why } => {
+                let from = from.map_or_else(String::new, |from| format!(" from {from}"));
+                write!(f, "a stray connection{from} was closed: {why}")
+            }
+            Self::Trouble(text) => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A proxy as its owner sees it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, Doorbell, Group};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::config::Config;
+use crate::connect::{
+    HELLO_TAG, Hello, InletFacts, Making, RdmaOffer, TcpOffer, VERSION, check_ports, tell,
+};
+use crate::error::{Error, Failure};
+use crate::log::Event;
+use crate::port::{Memory, Ports};
+use crate::pump::Pump;
+use crate::rdma::{Devices, Half};
+use crate::tag::RAILS_LIMIT;
+use crate::tcp::Listener;
+
+/// How long [`Proxy::waits`] waits for the proxy's thread.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// Carries the links of one rank to ranks on other hosts, with a thread of its own.
+///
+/// Dropping it posts what lies in outlets, for at most [`Config::drain_timeout`], takes leave of the peers, and ends the thread, the
+/// rails and the registrations. After an abort it ends at once. Peers of a proxy that has left in order see no failure;
+/// what they post to it stays where it is.
+pub struct Proxy {
+    shared: Arc<Shared>,
+    group: Arc<Group>,
+    config: Config,
+    address: SocketAddr,
+    token: u128,
+    /// None for the reason that the text says.
+    devices: Result<Devices, String>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the owner and the thread share.
+pub(crate) struct Shared {
+    /// None once the thread has ended.
+    inbox: Mutex<Option<Vec<Command>>>,
+    failures: Mutex<Vec<Failure>>,
+    pub(crate) doorbell: Arc<Doorbell>,
+    pub(crate) abort: Abort,
+}
+
+/// What the owner wants.
+pub(crate) enum Command {
+    Connect(Making),
+    Tell(SyncSender<Vec<Wait>>),
+    End,
+}
+
+/// What a proxy does for the links to one peer, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wait {
+    /// The peer.
+    pub peer: Rank,
+    /// The rails that carry messages; none before they stand.
+    pub rails: Vec<String>,
+    /// What is under way or waited for, link by link; nothing if all is quiet.
+    pub links: Vec<String>,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { peer, rails, links } = self;
+        write!(
+            f,
+            "r{} over {}",
+            peer.0,
+            if rails.is_empty() { "no rail".to_owned() } else { rails.join(", ") }
+        )?;
+        let links =
+            if links.is_empty() { "nothing is under way".to_owned() } else { links.join("; ") };
+        write!(f, ": {links}")
+    }
+}
+
+impl Proxy {
+    /// Starts to serve the links of this rank of `group`. `abort` ends it early, when raised.
+    pub fn start(group: Arc<Group>, config: Config, abort: Abort) -> Result<Self, Error> {
+        let token = random()?;
+        let here = listening_address(&group, &config)?;
+        let listener = Listener::open(here, token, config.silence_timeout);
+        let listener = listener
+            .map_err(|error| Error::system(format_args!("cannot listen on {here}"), error))?;
+        let address = listener.address();
+        let address = address.map_err(|error| Error::system("a socket has no address", error))?;
+        let shared = Arc::new(Shared {
+            inbox: Mutex::new(Some(Vec::new())),
+            failures: Mutex::new(Vec::new()),
+            doorbell: Arc::new(Doorbell::new()?),
+            abort,
+        });
+        let devices = Devices::find(&config.rdma);
+        let story = devices.as_ref().map_or_else(Clone::clone, Devices::story);
+        config.log.event(&Event::Devices { story });
+        let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener);
+        let thread = thread::Builder::new().name("msccl-proxy".to_owned());
+        let thread = thread.spawn(move || pump.run());
+        let thread =
+            thread.map_err(|error| Error::system("cannot start the proxy's thread", error))?;
+        Ok(Self { shared, group, config, address, token, devices, thread: Some(thread) })
+    }
+
+    /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once; messages wait in outlets until the
+    /// connection stands. What goes wrong later is a [`Failure`].
+    pub fn connect(&self, peer: Rank, ports: Ports) -> Result<(), Error> {
+        let me = self.group.rank();
+        if peer == me || self.group.peer(peer).is_none() {
+            let ranks = self.group.ranks();
+            let text = format!("r{} cannot connect with r{} in a group of {ranks}", me.0, peer.0);
+            return Err(Error::invalid(text));
+        }
+        check_ports(&ports).map_err(|why| {
+            Error::invalid(format!("links between r{} and r{}: {why}", me.0, peer.0))
+        })?;
+        let halves = self.halves(&ports.memory);
+        let offer = |half: &Half| RdmaOffer {
+            device: half.device().to_owned(),
+            address: half.address().to_vec(),
+        };
+        let hello = Hello {
+            version: VERSION,
+            outlets: ports.outlets.len(),
+            inlets: ports.inlets.iter().map(|inlet| InletFacts::of(inlet.as_ref())).collect(),
+            tcp: TcpOffer {
+                address: self.address,
+                token: self.token,
+                sockets: self.config.sockets_per_peer,
+            },
+            rdma: halves
+                .as_ref()
+                .map(|halves| halves.iter().map(offer).collect())
+                .map_err(Clone::clone),
+        };
+        tell(&self.group, peer, HELLO_TAG, &hello)?;
+        let making = Making::new(me, peer, ports, hello, halves.unwrap_or_default());
+        self.shared.command(Command::Connect(making));
+        Ok(())
+    }
+
+    /// Ends of rails to a new peer, on all devices; the text says why there are none.
+    fn halves(&self, memory: &Arc<dyn Memory>) -> Result<Vec<Half>, String> {
+        let (mut halves, troubles) = self.devices.as_ref().map_err(Clone::clone)?.halves(memory)?;
+        for why in troubles {
+            self.config.log.event(&Event::Trouble(format!("a device is not used: {why}")));
+        }
+        halves.truncate(RAILS_LIMIT);
+        Ok(halves)
+    }
+
+    /// What ends of rings ring when something changes; see [`crate::rings::pair`].
+    pub fn doorbell(&self) -> Arc<Doorbell> {
+        self.shared.doorbell.clone()
+    }
+
+    /// The first failure, if there is one. Never waits.
+    pub fn failure(&self) -> Option<Failure> {
+        lock(&self.shared.failures).first().cloned()
+    }
+
+    /// All failures so far, at most one for each peer. Never waits.
+    pub fn failures(&self) -> Vec<Failure> {
+        lock(&self.shared.failures).clone()
+    }
+
+    /// What is under way to and from every peer, and what is waited for. Nothing after an abort.
+    pub fn waits(&self) -> Vec<Wait> {
+        let (sender, answer) = mpsc::sync_channel(1);
+        self.shared.command(Command::Tell(sender));
+        // The thread has ended, or is held up by the system.
+        answer.recv_timeout(ANSWER).unwrap_or_default()
+    }
+}
+
+impl Shared {
+    fn command(&self, command: Command) {
+        if let Some(inbox) = lock(&self.inbox).as_mut() {
+            inbox.push(command);
+        }
+        self.doorbell.ring();
+    }
+
+    pub(crate) fn take_commands(&self) -> Vec<Command> {
+        lock(&self.inbox).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The thread ends; nobody needs to wait for its answers.
+    pub(crate) fn end(&self) {
+        *lock(&self.inbox) = None;
+    }
+
+    pub(crate) fn fail(&self, failure: Failure) {
+        lock(&self.failures).push(failure);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.command(Command::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been reported by the panic hook; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Proxy({:?}, at {}, doorbell {:?})",
+            self.group,
+            self.address,
+            self.shared.doorbell.as_fd()
+        )
+    }
+}
+
+/// Where to listen, with a port that the system chooses.
+fn listening_address(group: &Group, config: &Config) -> Result<SocketAddr, Error> {
+    if let Some(choice) = &config.interface {
+        return Ok(choice.address()?);
+    }
+    let own = group.peer(group.rank());
+    let own =
+        own.ok_or_else(|| Error::invalid(format!("r{} is not in its own group", group.rank().0)))?;
+    let mut address = own.address;
+    address.set_port(0);
+    Ok(address)
+}
+
+fn random() -> Result<u128, Error> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes, GetRandomFlags::empty())
+        .map_err(|error| Error::system("cannot get random numbers", error))?;
+    Ok(u128::from_le_bytes(bytes))
+}
+
+/// What a panicking holder left behind is still whole: every change is one push or one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,120 @@
+//! Ports over [`fabric::Rings`](msccl_fabric::Rings): links to another host for executors that are threads of this one.
+//!
+//! The executor puts messages into rings, and takes them from rings, as it does with ranks of its own host; the
+//! proxy holds the other ends.
+
+use std::sync::Arc;
+
+use msccl_fabric::{Doorbell, Receiver, RingShape, Rings, Sender};
+
+use crate::error::Error;
+use crate::port::{Inlet, Memory, Outlet, Piece, Ports};
+
+/// Both ends of the rings to and from one peer.
+pub struct Pair {
+    /// The memory of all of them; [`Rings::stop`] ends the waits of executors at them.
+    pub rings: Rings,
+    /// Where the executor puts messages for the peer, by link.
+    pub senders: Vec<Sender>,
+    /// Where the executor takes messages of the peer, by link.
+    pub receivers: Vec<Receiver>,
+    /// What goes to [`crate::Proxy::connect`].
+    pub ports: Ports,
+}
+
+/// Makes rings for links of these shapes, one to the peer and one from it for each. `doorbell` is that of the proxy
+/// ([`crate::Proxy::doorbell`]), which then may sleep while nothing happens.
+pub fn pair(shapes: &[RingShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Error> {
+    for shape in shapes {
+        if u32::try_from(shape.slot_bytes).is_err() {
+            return Err(Error::invalid(format!(
+                "a slot of {} bytes is too long",
+                shape.slot_bytes
+            )));
+        }
+    }
+    let rings = Rings::create(&[shapes, shapes].concat())?;
+    let links = shapes.len();
+    let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+    let (mut outlets, mut inlets): (Vec<Box<dyn Outlet>>, Vec<Box<dyn Inlet>>) =
+        (Vec::new(), Vec::new());
+    for link in 0..links {
+        let (mut sender, mut receiver) = (rings.sender(link)?, rings.receiver(links + link)?);
+        sender.attach(doorbell.clone());
+        receiver.attach(doorbell.clone());
+        senders.push(sender);
+        receivers.push(receiver);
+        outlets.push(Box::new(RingOutlet(rings.receiver(link)?)));
+        inlets.push(Box::new(RingInlet(rings.sender(links + link)?)));
+    }
+    let memory: Arc<dyn Memory> = Arc::new(RingMemory(rings.clone()));
+    Ok(Pair { rings, senders, receivers, ports: Ports { memory, outlets, inlets } })
+}
+
+/// The memory of rings.
+struct RingMemory(Rings);
+
+impl Memory for RingMemory {
+    fn address(&self) -> *mut u8 {
+        self.0.memory().as_ptr()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.memory().len() as u64
+    }
+}
+
+/// A ring into which the executor sends.
+struct RingOutlet(Receiver);
+
+impl Outlet for RingOutlet {
+    fn posted(&mut self) -> u64 {
+        self.0.committed()
+    }
+
+    fn message(&self, number: u64) -> Piece {
+        // Slots are shorter than 4 GiB, as `pair` has checked. An empty piece stands for a message that there is not.
+        let (offset, bytes) = self.0.locate(number).unwrap_or_default();
+        Piece { offset: offset as u64, bytes: bytes as u32 }
+    }
+
+    fn release(&mut self, number: u64) {
+        self.0.release_through(number);
+    }
+
+    fn rings(&self) -> bool {
+        true
+    }
+}
+
+/// A ring from which the executor receives.
+struct RingInlet(Sender);
+
+impl Inlet for RingInlet {
+    fn depth(&self) -> u32 {
+        self.0.shape().depth
+    }
+
+    fn slot_bytes(&self) -> u32 {
+        // As `pair` has checked.
+        self.0.shape().slot_bytes as u32
+    }
+
+    fn taken(&mut self) -> u64 {
+        self.0.released()
+    }
+
+    fn slot(&self, number: u64) -> u64 {
+        self.0.slot_offset(number) as u64
+    }
+
+    fn commit(&mut self, number: u64, bytes: u32) {
+        let next = self.0.sent() + 1;
+        let committed = number == next && self.0.commit_next(bytes as usize);
+        debug_assert!(committed, "the session commits in order and within what was granted");
+    }
+
+    fn rings(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,124 @@
+//! The near end of a link from the peer: what has arrived, in which order, and what the peer was told.
+
+use std::collections::VecDeque;
+
+use crate::port::Inlet;
+use crate::tag::{Tag, whole};
+
+/// A link from the peer.
+pub(crate) struct Incoming {
+    link: u16,
+    inlet: Box<dyn Inlet>,
+    depth: u32,
+    slot_bytes: u32,
+    /// Messages up to which all have arrived; they are committed.
+    arrived: u64,
+    /// The bytes of messages after `arrived`, the first of which is missing, that have arrived on a faster rail.
+    ahead: VecDeque<Option<u32>>,
+    /// What the peer was last told about taken messages.
+    told_taken: u64,
+    /// What the peer was last told about arrived messages.
+    told_arrived: u64,
+    /// What the peer was told may have been lost with a rail.
+    repeat: bool,
+}
+
+impl Incoming {
+    pub(crate) fn new(link: u16, inlet: Box<dyn Inlet>) -> Self {
+        let (depth, slot_bytes) = (inlet.depth(), inlet.slot_bytes());
+        let (arrived, told_taken, told_arrived) = (0, 0, 0);
+        let (ahead, repeat) = (VecDeque::new(), false);
+        Self { link, inlet, depth, slot_bytes, arrived, ahead, told_taken, told_arrived, repeat }
+    }
+
+    /// Message `number`, cut to 16 bits, has arrived. Commits what is complete in order.
+    pub(crate) fn arrive(&mut self, number: u16, bytes: u32) -> Result<(), String> {
+        let number = whole(number, self.arrived);
+        let Self { link, arrived, depth, slot_bytes, .. } = *self;
+        // What the peer was told is what it may count on; the executor may have taken more by now.
+        if number <= arrived || number > self.told_taken + u64::from(depth) {
+            return Err(format!(
+                "message {number} of link {link} has arrived, of which {arrived} had and {} were granted",
+                self.told_taken + u64::from(depth)
+            ));
+        }
+        if bytes > slot_bytes {
+            return Err(format!(
+                "message {number} of link {link} has {bytes} bytes in a slot of {slot_bytes}"
+            ));
+        }
+        let index = (number - arrived - 1) as usize;
+        if self.ahead.len() <= index {
+            self.ahead.resize(index + 1, None);
+        }
+        if self.ahead[index].replace(bytes).is_some() {
+            return Err(format!("message {number} of link {link} has arrived twice"));
+        }
+        while let Some(Some(bytes)) = self.ahead.front().copied() {
+            self.ahead.pop_front();
+            self.arrived += 1;
+            self.inlet.commit(self.arrived, bytes);
+        }
+        Ok(())
+    }
+
+    /// What the peer should be told: at once if much has changed, otherwise only if `idle`. `acknowledge` says
+    /// whether it must hear of messages that have arrived and were not taken.
+    pub(crate) fn news(&mut self, acknowledge: bool, idle: bool) -> Option<Tag> {
+        let (link, taken) = (self.link, self.inlet.taken());
+        let much =
+            |change: u64| change > 0 && (idle || change >= u64::from(self.depth).div_ceil(4));
+        if much(taken - self.told_taken) || (self.repeat && taken > 0) {
+            return Some(Tag::Taken { link, number: taken as u16 });
+        }
+        let unsaid = self.arrived - self.told_arrived.max(taken).min(self.arrived);
+        (acknowledge && much(unsaid)).then_some(Tag::Arrived { link, number: self.arrived as u16 })
+    }
+
+    /// The peer will be told this, which [`Incoming::news`] has given.
+    pub(crate) fn told(&mut self, news: Tag) {
+        match news {
+            Tag::Taken { number, .. } => {
+                self.told_taken = whole(number, self.told_taken);
+                self.repeat = false;
+            }
+            _ => self.told_arrived = self.arrived,
+        }
+    }
+
+    /// What the peer was told may be lost.
+    pub(crate) fn forget_told(&mut self) {
+        (self.repeat, self.told_arrived) = (true, 0);
+    }
+
+    /// Appends what has arrived, exactly.
+    pub(crate) fn report(&self, report: &mut Vec<Tag>) {
+        let link = self.link;
+        report.push(Tag::Arrived { link, number: self.arrived as u16 });
+        for (number, ahead) in (self.arrived + 1..).zip(&self.ahead) {
+            if ahead.is_some() {
+                report.push(Tag::Ahead { link, number: number as u16 });
+            }
+        }
+    }
+
+    pub(crate) fn rings(&self) -> bool {
+        self.inlet.rings()
+    }
+
+    /// What is missing, for people; nothing if nothing is.
+    pub(crate) fn story(&mut self) -> Option<String> {
+        let Self { link, arrived, .. } = *self;
+        let ahead = self.ahead.iter().flatten().count();
+        if ahead > 0 {
+            let next = arrived + 1;
+            return Some(format!(
+                "message {next} on link {link} is missing, {ahead} after it have arrived"
+            ));
+        }
+        let waiting = arrived - self.inlet.taken();
+        (waiting == u64::from(self.depth)).then(|| {
+            format!("all {waiting} slots of link {link} from the peer are full; message {arrived} was the last")
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! The near end of a link to the peer: what was posted, on which rail, and what the peer says about it.
+
+use std::collections::VecDeque;
+
+use crate::port::Outlet;
+use crate::rail::Write;
+use crate::tag::{Tag, whole};
+
+/// The far end of a link: what this rank must know of the peer's inlet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FarInlet {
+    /// Bytes of the longest message.
+    pub(crate) slot_bytes: u32,
+    /// Where each slot lies in the peer's memory; as many as the ring is deep.
+    pub(crate) slots: Vec<u64>,
+}
+
+/// A link to the peer.
+pub(crate) struct Outgoing {
+    link: u16,
+    outlet: Box<dyn Outlet>,
+    far: FarInlet,
+    /// Messages given to rails so far.
+    posted: u64,
+    /// Messages that the peer's executor has taken: `depth` more may be posted.
+    taken: u64,
+    /// Messages up to which all have arrived, as far as the peer has said so.
+    arrived: u64,
+    /// Messages whose slots the outlet has back.
+    released: u64,
+    /// One for each message after `released`, up to `posted`.
+    flight: VecDeque<Flight>,
+    /// Whether a message may have to be sent again on another rail.
+    may_repeat: bool,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Flight {
+    /// On which rail; none if it was lost and waits to be posted again.
+    rail: Option<usize>,
+    /// Whether that rail needs its bytes no more.
+    sent: bool,
+}
+
+impl Outgoing {
+    pub(crate) fn new(link: u16, outlet: Box<dyn Outlet>, far: FarInlet, may_repeat: bool) -> Self {
+        let (posted, taken, arrived, released) = (0, 0, 0, 0);
+        let flight = VecDeque::new();
+        Self { link, outlet, far, posted, taken, arrived, released, flight, may_repeat }
+    }
+
+    /// The number of the next message that can be posted: it lies in the outlet and the peer has room for it.
+    pub(crate) fn next(&mut self) -> Option<u64> {
+        let room = self.posted - self.taken < self.far.slots.len() as u64;
+        (room && self.outlet.posted() > self.posted).then_some(self.posted + 1)
+    }
+
+    /// How to post message `number`; the text says what is wrong with it.
+    pub(crate) fn write(&self, number: u64) -> Result<Write, String> {
+        let piece = self.outlet.message(number);
+        if piece.bytes > self.far.slot_bytes {
+            let Self { link, far, .. } = self;
+            return Err(format!(
+                "message {number} of link {link} has {} bytes, at most {} fit into a slot of the peer",
+                piece.bytes, far.slot_bytes
+            ));
+        }
+        let turn = ((number - 1) % self.far.slots.len() as u64) as usize;
+        let tag = Tag::Message { link: self.link, number: number as u16 }.encode();
+        Ok(Write { from: piece.offset, to: self.far.slots[turn], bytes: piece.bytes, tag })
+    }
+
+    /// Message `number` was posted on `rail`, for the first time or again.
+    pub(crate) fn on_its_way(&mut self, number: u64, rail: usize) {
+        let flight = Flight { rail: Some(rail), sent: false };
+        if number == self.posted + 1 {
+            self.posted = number;
+            self.flight.push_back(flight);
+        } else if let Some(earlier) = self.flight_of(number) {
+            *earlier = flight;
+        }
+    }
+
+    fn flight_of(&mut self, number: u64) -> Option<&mut Flight> {
+        let index = number.checked_sub(self.released + 1)?;
+        self.flight.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// The rail needs the bytes of message `number` no more.
+    pub(crate) fn sent(&mut self, number: u64) {
+        if let Some(flight) = self.flight_of(number) {
+            flight.sent = true;
+        }
+        self.release();
+    }
+
+    /// The peer says that its executor has taken all messages up to `number`.
+    pub(crate) fn peer_took(&mut self, number: u16) -> Result<(), String> {
+        let number = whole(number, self.taken);
+        self.check(number, "took")?;
+        self.taken = number;
+        self.arrived = self.arrived.max(number);
+        self.release();
+        Ok(())
+    }
+
+    /// The peer says that all messages up to `number` have arrived.
+    pub(crate) fn peer_has(&mut self, number: u16) -> Result<(), String> {
+        let number = whole(number, self.taken);
+        self.check(number, "has")?;
+        self.arrived = self.arrived.max(number);
+        self.release();
+        Ok(())
+    }
+
+    fn check(&self, number: u64, verb: &str) -> Result<(), String> {
+        let Self { link, posted, .. } = self;
+        match number <= *posted {
+            true => Ok(()),
+            false => Err(format!(
+                "the peer says that it {verb} message {number} of link {link}, of which {posted} were posted"
+            )),
+        }
+    }
+
+    /// The whole number of a message that the peer says has arrived ahead of others.
+    pub(crate) fn ahead(&self, number: u16) -> u64 {
+        whole(number, self.taken)
+    }
+
+    /// The peer has closed the rails for which `closed` says so, and has of what was posted on them only what
+    /// `ahead` lists beyond what has arrived in order. Answers the messages that are lost.
+    pub(crate) fn settle(
+        &mut self,
+        closed: impl Fn(usize) -> bool,
+        ahead: impl Fn(u64) -> bool,
+    ) -> Vec<u64> {
+        let mut lost = Vec::new();
+        for (number, flight) in (self.released + 1..).zip(&mut self.flight) {
+            if !flight.rail.is_some_and(&closed) {
+                continue;
+            }
+            if number <= self.arrived || ahead(number) {
+                // A closed rail reads nothing.
+                flight.sent = true;
+            } else {
+                *flight = Flight { rail: None, sent: false };
+                lost.push(number);
+            }
+        }
+        self.release();
+        lost
+    }
+
+    /// Gives back the slots of messages that no rail needs, now or later.
+    fn release(&mut self) {
+        let before = self.released;
+        while self.flight.front().is_some_and(|flight| flight.sent)
+            && (!self.may_repeat || self.released < self.arrived)
+        {
+            self.flight.pop_front();
+            self.released += 1;
+        }
+        if self.released > before {
+            self.outlet.release(self.released);
+        }
+    }
+
+    /// Whether all that lay in the outlet has gone out, and arrived as far as rails tell.
+    pub(crate) fn is_drained(&mut self) -> bool {
+        self.flight.is_empty() && self.outlet.posted() == self.posted
+    }
+
+    pub(crate) fn rings(&self) -> bool {
+        self.outlet.rings()
+    }
+
+    /// What is under way, for people; nothing if nothing is.
+    pub(crate) fn story(&mut self, rails: &dyn Fn(usize) -> String) -> Option<String> {
+        let waiting = self.outlet.posted() - self.posted;
+        let Self { link, posted, taken, .. } = *self;
+        if let Some((number, flight)) =
+            (self.released + 1..).zip(&self.flight).find(|(number, _)| *number > taken)
+        {
+            let way = match flight.rail {
+                Some(rail) => format!("is on its way over {}", rails(rail)),
+                None => "was lost with a rail and waits to be sent again".to_owned(),
+            };
+            let more = posted - number;
+            let more = if more > 0 { format!(" with {more} behind it") } else { String::new() };
+            let queue = if waiting > 0 { format!("; {waiting} more wait") } else { String::new() };
+            return Some(format!(
+                "message {number} on link {link} {way}{more}; the peer has taken {taken}{queue}"
+            ));
+        }
+        let number = posted + 1;
+        (waiting > 0).then(|| {
+            let depth = self.far.slots.len() as u64;
+            let why = match posted - taken < depth {
+                true => "no rail has room".to_owned(),
+                false => format!("the peer has taken {taken} and has no more slots"),
+            };
+            format!("message {number} on link {link} waits with {} behind it: {why}", waiting - 1)
+        })
+    }
+}

@@ -1,0 +1,10 @@
+//! Rails over TCP.
+
+mod listener;
+mod rail;
+mod region;
+mod socket;
+
+pub(crate) use listener::{Knock, Listener, Preface};
+pub(crate) use rail::TcpRail;
+pub(crate) use socket::{Dial, Dialled};

@@ -1,0 +1,231 @@
+//! A TCP connection as a rail.
+//!
+//! A write is a header of 16 bytes (`to`, `bytes`, `tag`, little-endian) and its bytes. Posts are gathered and go out
+//! together with the next [`Rail::poll`]; bytes that come in are read straight into memory, apart from those of short
+//! messages, which come together with headers. A write that does not lie inside the memory breaks the rail before a byte of
+//! it is written.
+//!
+//! `Happened::Sent` means that the kernel has the bytes. They may never arrive, if the connection breaks.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use super::region::Region;
+use crate::port::Memory;
+use crate::rail::{Broken, Happened, Posted, Rail, Wake, Write};
+
+const HEADER_BYTES: usize = 16;
+
+/// Posts that wait for the kernel at most.
+const POSTS: usize = 128;
+
+/// Posts that one system call takes at most.
+const POSTS_AT_ONCE: usize = 32;
+
+/// Bytes that are read beside those of the message at hand; longer messages are not copied.
+const STAGE_BYTES: usize = 4096;
+
+/// Bytes that one call of `poll` reads or writes at most, so that no peer keeps others waiting.
+const TURN_BYTES: usize = 4 << 20;
+
+/// A connection to a peer.
+pub(crate) struct TcpRail {
+    stream: TcpStream,
+    story: String,
+    memory: Region,
+    posts: VecDeque<Write>,
+    /// Bytes of the first post, its header included, that the kernel has.
+    written: usize,
+    stage: Box<[u8; STAGE_BYTES]>,
+    /// What is in the stage and was not looked at.
+    staged: (usize, usize),
+    /// The write whose bytes are coming in, and how many of them have.
+    coming: Option<(Write, usize)>,
+    broken: Option<String>,
+}
+
+impl TcpRail {
+    /// `stream` must not block.
+    pub(crate) fn new(stream: TcpStream, memory: Arc<dyn Memory>, story: String) -> Self {
+        let (posts, stage) = (VecDeque::new(), Box::new([0; STAGE_BYTES]));
+        let memory = Region::new(memory);
+        let (written, staged, coming, broken) = (0, (0, 0), None, None);
+        Self { stream, story, memory, posts, written, stage, staged, coming, broken }
+    }
+
+    /// Hands posts to the kernel.
+    fn write(&mut self, happened: &mut Vec<Happened>) -> Result<(), String> {
+        let mut left = TURN_BYTES;
+        while !self.posts.is_empty() && left > 0 {
+            let Some(written) = self.write_once()? else { return Ok(()) };
+            left = left.saturating_sub(written);
+            self.written += written;
+            while let Some(post) = self.posts.front()
+                && self.written >= HEADER_BYTES + post.bytes as usize
+            {
+                self.written -= HEADER_BYTES + post.bytes as usize;
+                self.posts.pop_front();
+                happened.push(Happened::Sent);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes the kernel has taken; `None` if it has no room.
+    fn write_once(&mut self) -> Result<Option<usize>, String> {
+        let headers: Vec<_> = self.posts.iter().take(POSTS_AT_ONCE).map(header).collect();
+        let mut slices = Vec::with_capacity(2 * headers.len());
+        for (post, header) in self.posts.iter().zip(&headers) {
+            let bytes = self.memory.outgoing(post.from, post.bytes as usize);
+            let bytes =
+                bytes.ok_or_else(|| outside("a message to be sent", post.from, post.bytes))?;
+            slices.extend([IoSlice::new(header), IoSlice::new(bytes)]);
+        }
+        let mut slices = &mut slices[..];
+        IoSlice::advance_slices(&mut slices, self.written);
+        loop {
+            return match (&self.stream).write_vectored(slices) {
+                Ok(written) => Ok(Some(written)),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => Ok(None),
+                    ErrorKind::Interrupted => continue,
+                    _ => Err(error.to_string()),
+                },
+            };
+        }
+    }
+
+    /// Takes in what has come.
+    fn read(&mut self, happened: &mut Vec<Happened>) -> Result<(), String> {
+        let mut left = TURN_BYTES;
+        while left > 0 {
+            let Some(read) = self.read_once()? else { return Ok(()) };
+            left = left.saturating_sub(read);
+            while self.digest(happened)? {}
+        }
+        Ok(())
+    }
+
+    /// Reads into the message at hand and then the stage, which is empty. `None` if nothing has come.
+    fn read_once(&mut self) -> Result<Option<usize>, String> {
+        let (start, end) = self.staged;
+        self.stage.copy_within(start..end, 0);
+        let kept = end - start;
+        let direct = match &self.coming {
+            Some((write, got)) => self
+                .memory
+                .incoming(write.to + *got as u64, write.bytes as usize - got)
+                .unwrap_or_default(),
+            None => &mut [],
+        };
+        let direct_bytes = direct.len();
+        let mut slices = [IoSliceMut::new(direct), IoSliceMut::new(&mut self.stage[kept..])];
+        self.staged = (0, kept);
+        let read = loop {
+            match (&self.stream).read_vectored(&mut slices) {
+                Ok(0) => return Err("the peer has closed the connection".to_owned()),
+                Ok(read) => break read,
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return Ok(None),
+                    ErrorKind::Interrupted => {}
+                    _ => return Err(error.to_string()),
+                },
+            }
+        };
+        if let Some((_, got)) = &mut self.coming {
+            *got += read.min(direct_bytes);
+        }
+        self.staged.1 += read.saturating_sub(direct_bytes);
+        Ok(Some(read))
+    }
+
+    /// Finishes the message at hand or begins the next one, from what is staged. False if that takes more.
+    fn digest(&mut self, happened: &mut Vec<Happened>) -> Result<bool, String> {
+        let (start, end) = self.staged;
+        let Some((write, got)) = &mut self.coming else {
+            let Some(header) = self.stage[start..end].first_chunk() else { return Ok(false) };
+            let write = from_header(header);
+            if self.memory.incoming(write.to, write.bytes as usize).is_none() {
+                return Err(outside("a message of the peer", write.to, write.bytes));
+            }
+            self.coming = Some((write, 0));
+            self.staged.0 += HEADER_BYTES;
+            return Ok(true);
+        };
+        let missing = write.bytes as usize - *got;
+        let here = missing.min(end - start);
+        if let Some(room) = self.memory.incoming(write.to + *got as u64, here) {
+            room.copy_from_slice(&self.stage[start..start + here]);
+        }
+        *got += here;
+        self.staged.0 += here;
+        if here < missing {
+            return Ok(false);
+        }
+        happened.push(Happened::Arrived { tag: write.tag, bytes: write.bytes });
+        self.coming = None;
+        Ok(true)
+    }
+
+    fn fail<T>(&mut self, why: String) -> Result<T, Broken> {
+        self.broken = Some(why.clone());
+        Err(Broken { why })
+    }
+}
+
+impl Rail for TcpRail {
+    fn story(&self) -> String {
+        self.story.clone()
+    }
+
+    fn post(&mut self, write: &Write) -> Result<Posted, Broken> {
+        if let Some(why) = &self.broken {
+            return Err(Broken { why: why.clone() });
+        }
+        if self.posts.len() >= POSTS {
+            return Ok(Posted::Full);
+        }
+        self.posts.push_back(*write);
+        Ok(Posted::Yes)
+    }
+
+    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken> {
+        if let Some(why) = &self.broken {
+            return Err(Broken { why: why.clone() });
+        }
+        // What has come counts even if nothing can be sent any more.
+        let written = self.write(happened);
+        self.read(happened).and(written).or_else(|why| self.fail(why))
+    }
+
+    fn close(&mut self) {
+        self.broken.get_or_insert_with(|| "it was closed".to_owned());
+        // It may have ended by itself.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    fn wake(&self) -> Option<Wake<'_>> {
+        Some(Wake { descriptor: self.stream.as_fd(), writable: !self.posts.is_empty() })
+    }
+}
+
+fn header(write: &Write) -> [u8; HEADER_BYTES] {
+    let Write { from: _, to, bytes, tag } = *write;
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(&to.to_le_bytes());
+    header[8..12].copy_from_slice(&bytes.to_le_bytes());
+    header[12..].copy_from_slice(&tag.to_le_bytes());
+    header
+}
+
+fn from_header(header: &[u8; HEADER_BYTES]) -> Write {
+    let header = u128::from_le_bytes(*header);
+    Write { from: 0, to: header as u64, bytes: (header >> 64) as u32, tag: (header >> 96) as u32 }
+}
+
+fn outside(what: &str, offset: u64, bytes: u32) -> String {
+    format!("{what}, {bytes} bytes at offset {offset}, lies outside of this rank's memory")
+}
