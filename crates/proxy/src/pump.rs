@@ -5,6 +5,7 @@
 //! at first, every millisecond after a while.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
@@ -71,7 +72,10 @@ impl Pump {
         while !self.is_over() {
             let busy = self.round();
             quiet = if busy { 0 } else { quiet + 1 };
-            if quiet > SPINS {
+            if quiet > 0 && quiet <= SPINS {
+                // Whoever has work for this thread may wait for the processor.
+                thread::yield_now();
+            } else if quiet > SPINS {
                 self.shared.doorbell.lie_down();
                 // What has changed before that did not ring.
                 if self.round() {

@@ -1,0 +1,29 @@
+//! `libmsccl-rdma.so`: links between hosts over RDMA.
+//!
+//! The library speaks verbs and offers one symbol, [`msccl_rdma_api`], whose contract is [`msccl_proxy::rdma::abi`]. It is a library of its own, looked
+//! for at run time, because it needs `libibverbs.so.1` to start and much to be built; everything else does without.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`door`] | the functions in the C ABI |
+//! | [`machine`] | the ports that may be used, and memory that they reach |
+//! | [`rail`] | a connection: posting, polling, failing |
+//! | [`sends`] | which writes have completed, though few report it |
+//! | [`watch`] | what devices report by themselves |
+//! | [`choice`], [`gid`], [`address`], [`cause`] | `NCCL_IB_HCA`; addresses; what the peer must know; why a rail failed |
+//! | [`verbs`] | the objects of verbs, each ended by its owner's end |
+//!
+//! `docs/RDMA.md` is for users.
+
+pub mod address;
+pub mod cause;
+pub mod choice;
+pub mod door;
+pub mod gid;
+pub mod machine;
+pub mod rail;
+pub mod sends;
+pub mod verbs;
+pub mod watch;
+
+pub use door::msccl_rdma_api;

@@ -1,0 +1,501 @@
+//! One end of a reliable connection: what `msccl_proxy`'s `Rail` guarantees, kept by a queue pair.
+//!
+//! * *In order, told when it is there.* Each write carries its tag as immediate data; a queue pair of the type RC
+//!   completes the peer's receive after all bytes of this and earlier writes are in memory.
+//! * *Nothing blocks.* Receives are posted ahead, [`RECEIVES`] of them. A peer that sends more before this side polls is told
+//!   by the device to wait.
+//! * *What has arrived before a failure is reported before it.* The peer may have been told that it has arrived. So once a
+//!   failure is noticed, the receive queue is read up to its first flushed request.
+//! * *The first error is the one that is told.* Requests behind a failed one are only flushed; their status says nothing.
+//! * *After [`Rail::close`] nothing lands.* The queue pair has ended then.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use msccl_proxy::rdma::abi;
+
+use crate::address::{End, mtu_bytes};
+use crate::cause::{self, FLUSHED};
+use crate::gid;
+use crate::machine::{Registration, Settings};
+use crate::sends::Sends;
+use crate::verbs::{Completion, Depth, Pair, Queue, RECEIVES_AT_ONCE, Refused, Route, Target};
+
+/// Writes that may be under way, and one more.
+const SENDS: u32 = 256;
+/// Writes that may arrive before this side polls.
+const RECEIVES: u32 = 512;
+/// Writes up to this size are copied into their requests, which saves the device a read.
+const INLINE_BYTES: u32 = 64;
+
+/// Calls of [`Rail::poll`] between two questions for the time.
+const POLLS_PER_CLOCK: u32 = 64;
+/// How long a failure waits for what has arrived before it.
+const LAST_ARRIVALS: Duration = Duration::from_millis(200);
+
+/// One end of a connection.
+pub struct Rail {
+    /// None after the end of the connection.
+    pair: Option<Pair>,
+    registration: Arc<Registration>,
+    settings: Settings,
+    own: End,
+    own_gid_index: u8,
+    stage: Stage,
+    sends: Sends,
+    /// Receives that the device has.
+    waiting: u32,
+    polls: u32,
+    fatal_count: u64,
+}
+
+enum Stage {
+    /// The peer is not known yet.
+    Made,
+    /// It carries.
+    Carries { peer: End },
+    /// It has failed, and what arrived before that is still read.
+    Failing { peer: End, cause: Cause, since: Instant, flushed: bool },
+    /// It has failed, and this was said or will be.
+    Broken { why: String },
+}
+
+/// Why a rail fails.
+enum Cause {
+    Completion { queue: Queue, completion: Completion },
+    Event { code: u32 },
+    Call { why: String },
+}
+
+impl Cause {
+    /// Whether it tells no more than that something else has happened before.
+    fn is_consequence(&self) -> bool {
+        matches!(self, Self::Completion { completion, .. } if completion.status == FLUSHED)
+    }
+}
+
+impl Rail {
+    /// Makes one end, for this memory, of a connection.
+    ///
+    /// # Errors
+    /// If there is no GID, or the device has no room; in words.
+    pub fn new(settings: &Settings, registration: Arc<Registration>) -> Result<Self, String> {
+        let port = Arc::clone(&registration.port);
+        let tell = |refused: Refused| format!("{}: {refused}", port.story());
+        let adapter = port.watch.adapter();
+        let facts = adapter.port(port.number).map_err(tell)?;
+        let table = adapter.gids(port.number).map_err(tell)?;
+        let gid = gid::choose(&table, facts.ethernet, settings.gid_index)
+            .map_err(|why| format!("{}: {why}", port.story()))?;
+        let depth = Depth { send: SENDS, receive: RECEIVES, inline_bytes: INLINE_BYTES };
+        let mut pair = Pair::new(adapter, depth).map_err(tell)?;
+        pair.prepare(port.number).map_err(tell)?;
+        for _ in 0..RECEIVES / RECEIVES_AT_ONCE {
+            pair.receive(RECEIVES_AT_ONCE).map_err(tell)?;
+        }
+        let own = End {
+            ethernet: facts.ethernet,
+            mtu_code: facts.mtu_code,
+            pair: pair.number(),
+            packet: first_packet(),
+            gid: gid.bytes,
+            lid: facts.lid,
+            port: port.number,
+            key: registration.region.remote_key(),
+            memory: registration.region.address(),
+            memory_bytes: registration.region.bytes(),
+            device: adapter.name().to_owned(),
+        };
+        Ok(Self {
+            pair: Some(pair),
+            registration,
+            settings: settings.clone(),
+            own,
+            own_gid_index: gid.index,
+            stage: Stage::Made,
+            sends: Sends::new(SENDS),
+            waiting: RECEIVES,
+            polls: 0,
+            fatal_count: port.watch.fatal_count(),
+        })
+    }
+
+    /// What the peer must know.
+    pub fn address(&self) -> abi::Address {
+        self.own.encode()
+    }
+
+    /// Connects with the peer's end.
+    ///
+    /// # Errors
+    /// If the two do not match, or the device finds no way; in words.
+    pub fn connect(&mut self, address: &abi::Address) -> Result<(), String> {
+        let peer = End::decode(address)?;
+        let (Stage::Made, Some(pair)) = (&self.stage, &mut self.pair) else {
+            return Err(format!("{} was connected already", self.own.story()));
+        };
+        let route = route(&self.settings, &self.own, self.own_gid_index, &peer)?;
+        pair.accept(&route)
+            .and_then(|()| pair.start(self.own.packet, self.settings.patience))
+            .map_err(|refused| no_way(&self.own, &peer, &refused))?;
+        self.stage = Stage::Carries { peer };
+        Ok(())
+    }
+
+    /// Where it leads, for people.
+    pub fn story(&self) -> String {
+        let own = self.own.story();
+        let Self { registration, .. } = self;
+        let down = registration.port.watch.down_for(registration.port.number);
+        let down = down.map_or_else(String::new, |time| format!(" (down for {time:.1?})"));
+        match &self.stage {
+            Stage::Made => format!("{own}{down}, not connected"),
+            Stage::Carries { peer } | Stage::Failing { peer, .. } => {
+                let packet = mtu_bytes(self.own.mtu_code.min(peer.mtu_code));
+                format!("{own}{down} → {}, {packet}-byte packets", peer.story())
+            }
+            Stage::Broken { why } => why.clone(),
+        }
+    }
+
+    /// Posts a write; false if there is no room.
+    ///
+    /// # Errors
+    /// If the rail is not connected, the write leaves the memory of either side, or the rail has failed; in words.
+    pub fn post(&mut self, write: &abi::Write) -> Result<bool, String> {
+        let (peer, pair) = match (&self.stage, &mut self.pair) {
+            (Stage::Carries { peer }, Some(pair)) => (peer, pair),
+            (Stage::Broken { why }, _) => return Err(why.clone()),
+            (Stage::Failing { cause, .. }, _) => return Err(self.words(cause)),
+            _ => return Err(format!("{}: a post before it is connected", self.own.story())),
+        };
+        let abi::Write { from, to, bytes, tag } = *write;
+        let Some(next) = self.sends.next(bytes) else { return Ok(false) };
+        let limit = self.registration.port.facts.max_message_bytes;
+        let posted = check(write, &self.own, peer, limit).and_then(|()| {
+            let target = match bytes {
+                0 => Target { address: 0, key: 0, tag },
+                _ => Target { address: peer.memory + to, key: peer.key, tag },
+            };
+            pair.write((&self.registration.region, from, bytes), target, next.0, next.1)
+                .map_err(|refused| refused.to_string())
+        });
+        match posted {
+            Ok(()) => {
+                self.sends.posted(next);
+                Ok(true)
+            }
+            Err(why) => {
+                let cause = Cause::Call { why };
+                let words = self.words(&cause);
+                self.begin_to_fail(cause);
+                Err(words)
+            }
+        }
+    }
+
+    /// Moves things on, and fills `happened` from its beginning; answers how many.
+    ///
+    /// # Errors
+    /// If the rail has failed, once all that arrived before was reported; in words.
+    pub fn poll(&mut self, happened: &mut [abi::Happened]) -> Result<usize, String> {
+        match &self.stage {
+            Stage::Made => return Ok(0),
+            Stage::Broken { why } => return Err(why.clone()),
+            Stage::Carries { .. } | Stage::Failing { .. } => {}
+        }
+        self.look_for_events();
+        self.take_completions(Queue::Sent, usize::MAX, |_| {});
+        let sent = self.sends.tell(happened.len());
+        happened[..sent].fill(abi::Happened { kind: 0, tag: 0, bytes: 0, reserved: 0 });
+        let mut count = sent;
+        let room = happened.len() - sent;
+        self.take_completions(Queue::Received, room, |completion| {
+            let Completion { tag, bytes, .. } = completion;
+            happened[count] = abi::Happened { kind: 1, tag, bytes, reserved: 0 };
+            count += 1;
+        });
+        if let Stage::Carries { .. } = self.stage {
+            self.keep_going();
+        } else if count == 0 && (room > 0 || happened.is_empty()) {
+            self.conclude()?;
+        }
+        Ok(count)
+    }
+
+    fn look_for_events(&mut self) {
+        self.polls = self.polls.wrapping_add(1);
+        let watch = &self.registration.port.watch;
+        if self.polls.is_multiple_of(POLLS_PER_CLOCK) {
+            watch.look_if_due();
+        }
+        let count = watch.fatal_count();
+        if count == self.fatal_count {
+            return;
+        }
+        self.fatal_count = count;
+        let code = self.pair.as_ref().and_then(|pair| watch.fatal_of(pair));
+        if let Some(code) = code {
+            self.begin_to_fail(Cause::Event { code });
+        }
+    }
+
+    /// Takes completions of a queue; calls `each` for those that succeeded.
+    fn take_completions(&mut self, queue: Queue, room: usize, mut each: impl FnMut(Completion)) {
+        let Some(pair) = &mut self.pair else { return };
+        let (sends, waiting) = (&mut self.sends, &mut self.waiting);
+        let mut failed = None;
+        let mut flushed = false;
+        let taken = pair.poll(queue, room, |completion| {
+            if queue == Queue::Received {
+                *waiting -= 1;
+            }
+            if completion.status != 0 {
+                flushed = true;
+                let better = failed.is_none_or(|earlier: Completion| earlier.status == FLUSHED);
+                failed = if better { Some(completion) } else { failed };
+                return;
+            }
+            if queue == Queue::Sent {
+                sends.completed(completion.request);
+            }
+            each(completion);
+        });
+        if let Err(refused) = taken {
+            self.begin_to_fail(Cause::Call { why: refused.to_string() });
+        }
+        if let Some(completion) = failed {
+            self.begin_to_fail(Cause::Completion { queue, completion });
+        }
+        if let (Queue::Received, true, Stage::Failing { flushed: seen, .. }) =
+            (queue, flushed, &mut self.stage)
+        {
+            *seen = true;
+        }
+    }
+
+    /// Gives the device receives for those that were used, and a mark if it needs one.
+    fn keep_going(&mut self) {
+        let Some(pair) = &mut self.pair else { return };
+        let mut done = Ok(());
+        if RECEIVES - self.waiting >= RECEIVES_AT_ONCE {
+            done = pair.receive(RECEIVES_AT_ONCE);
+            self.waiting += RECEIVES_AT_ONCE;
+        }
+        if let (Ok(()), Some(number)) = (&done, self.sends.mark()) {
+            done = pair.mark(number);
+            self.sends.marked();
+        }
+        if let Err(refused) = done {
+            self.begin_to_fail(Cause::Call { why: refused.to_string() });
+        }
+    }
+
+    /// Notes a cause. The first counts, unless it is the consequence of one that is noticed later.
+    fn begin_to_fail(&mut self, cause: Cause) {
+        match &mut self.stage {
+            Stage::Carries { peer } => {
+                let (peer, since) = (peer.clone(), Instant::now());
+                self.stage = Stage::Failing { peer, cause, since, flushed: false };
+                if let Some(pair) = &mut self.pair {
+                    // It may be in its error state already; if it cannot be, the time limit ends the wait for it.
+                    let _ = pair.break_off();
+                }
+            }
+            Stage::Failing { cause: first, .. } if first.is_consequence() => *first = cause,
+            Stage::Made | Stage::Failing { .. } | Stage::Broken { .. } => {}
+        }
+    }
+
+    /// Says that the rail has failed, once nothing can come any more that arrived before.
+    fn conclude(&mut self) -> Result<(), String> {
+        let Stage::Failing { since, flushed, .. } = &self.stage else { return Ok(()) };
+        if !flushed && self.waiting > 0 && since.elapsed() < LAST_ARRIVALS {
+            return Ok(());
+        }
+        // An event may say more than a flushed request does.
+        self.registration.port.watch.look();
+        self.look_for_events();
+        let Stage::Failing { cause, .. } = &self.stage else { return Ok(()) };
+        let why = self.words(cause);
+        self.stage = Stage::Broken { why: why.clone() };
+        Err(why)
+    }
+
+    fn words(&self, cause: &Cause) -> String {
+        let story = self.story();
+        match cause {
+            Cause::Call { why } => format!("{story}: {why}"),
+            Cause::Event { code } => {
+                let (name, meaning) = cause::fatal_event(*code).unwrap_or(("an event", "unknown"));
+                format!("{story}: {name}: {meaning}")
+            }
+            Cause::Completion { queue, completion } => {
+                let Completion { request, status, vendor, .. } = *completion;
+                let what = match queue {
+                    Queue::Sent => {
+                        format!("write {request} ({} under way)", self.sends.under_way())
+                    }
+                    Queue::Received => "a receive".to_owned(),
+                };
+                format!(
+                    "{story}: {what} ended with {} ({status}, vendor {vendor}): {}",
+                    cause::status_name(status),
+                    cause::meaning(*queue, status, self.settings.patience),
+                )
+            }
+        }
+    }
+
+    /// Ends the connection. When this returns, nothing lands any more, and every later call fails.
+    pub fn close(&mut self) {
+        let why = match &self.stage {
+            Stage::Broken { why } => why.clone(),
+            Stage::Failing { cause, .. } => self.words(cause),
+            Stage::Made | Stage::Carries { .. } => {
+                format!("{}: this side has closed it", self.story())
+            }
+        };
+        self.stage = Stage::Broken { why };
+        self.end_pair();
+    }
+
+    fn end_pair(&mut self) {
+        if let Some(mut pair) = self.pair.take() {
+            self.registration.port.watch.forget(&pair);
+            // The end of the queue pair is what counts; a device that refuses this is at its end as well.
+            let _ = pair.break_off();
+        }
+    }
+}
+
+impl Drop for Rail {
+    fn drop(&mut self) {
+        self.end_pair();
+    }
+}
+
+/// The number of a first packet: not guessed by what is left in the network of an earlier connection.
+fn first_packet() -> u32 {
+    (RandomState::new().hash_one(0_u8) & 0xff_ffff) as u32
+}
+
+fn route(settings: &Settings, own: &End, own_gid_index: u8, peer: &End) -> Result<Route, String> {
+    if own.ethernet != peer.ethernet {
+        let layer = |end: &End| if end.ethernet { "Ethernet" } else { "InfiniBand" };
+        return Err(format!(
+            "{} is {}, but {} is {}; let NCCL_IB_HCA name ports of one network on all hosts",
+            own.story(),
+            layer(own),
+            peer.story(),
+            layer(peer),
+        ));
+    }
+    // On InfiniBand, packets need global addresses only between subnets, the first half of a GID.
+    let global = own.ethernet || own.gid[..8] != peer.gid[..8];
+    Ok(Route {
+        port: own.port,
+        pair: peer.pair,
+        packet: peer.packet,
+        mtu_code: own.mtu_code.min(peer.mtu_code),
+        lid: peer.lid,
+        global: global.then_some((peer.gid, own_gid_index)),
+        service_level: settings.service_level,
+        traffic_class: settings.traffic_class,
+    })
+}
+
+fn no_way(own: &End, peer: &End, refused: &Refused) -> String {
+    format!(
+        "{} cannot be connected with {}: {refused}; both ports must be in one network, with addresses of the same \
+         kind (see `ip route get` and NCCL_IB_GID_INDEX)",
+        own.story(),
+        peer.story(),
+    )
+}
+
+/// Whether a write stays within the memory of both sides and a message's limit.
+fn check(write: &abi::Write, own: &End, peer: &End, most: u32) -> Result<(), String> {
+    let abi::Write { from, to, bytes, tag } = *write;
+    let within = |start: u64, end: &End| {
+        start.checked_add(u64::from(bytes)).is_some_and(|last| last <= end.memory_bytes)
+    };
+    if bytes > most {
+        return Err(format!(
+            "a write of {bytes} bytes (tag {tag:#x}); the port sends at most {most}"
+        ));
+    }
+    for (start, end, side) in [(from, own, "this side"), (to, peer, "the peer")] {
+        if bytes > 0 && !within(start, end) {
+            let has = end.memory_bytes;
+            return Err(format!(
+                "a write of {bytes} bytes (tag {tag:#x}) at {start} of {side}'s memory, which has {has} bytes"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end() -> End {
+        End {
+            ethernet: true,
+            mtu_code: 5,
+            pair: 17,
+            packet: 1,
+            gid: [1; 16],
+            lid: 0,
+            port: 1,
+            key: 7,
+            memory: 4096,
+            memory_bytes: 1000,
+            device: "mlx5_0".into(),
+        }
+    }
+
+    fn settings() -> Settings {
+        Settings::new("", [-1, -1, -1, 106, 3]).unwrap()
+    }
+
+    #[test]
+    fn a_write_must_lie_in_both_memories_and_in_a_message() {
+        let write = |from, to, bytes| abi::Write { from, to, bytes, tag: 9 };
+        let found =
+            |write: abi::Write| check(&write, &end(), &end(), 600).err().unwrap_or_default();
+        assert_eq!(found(write(400, 400, 600)), "");
+        assert_eq!(found(write(u64::MAX, u64::MAX, 0)), "", "a signal has no place");
+        assert!(found(write(401, 0, 600)).contains("at 401 of this side's memory"));
+        assert!(found(write(0, 401, 600)).contains("at 401 of the peer's memory"));
+        assert!(found(write(u64::MAX, 0, 1)).contains("this side's"));
+        assert!(
+            found(write(0, 0, 601))
+                .contains("a write of 601 bytes (tag 0x9); the port sends at most 600")
+        );
+    }
+
+    #[test]
+    fn ethernet_always_needs_global_addresses_and_infiniband_between_subnets() {
+        let route = |own: End, peer: End| route(&settings(), &own, 3, &peer).unwrap();
+        let ethernet = route(end(), End { gid: [2; 16], mtu_code: 3, packet: 99, ..end() });
+        assert_eq!(ethernet.global, Some(([2; 16], 3)));
+        assert_eq!((ethernet.mtu_code, ethernet.packet), (3, 99));
+        assert_eq!((ethernet.traffic_class, ethernet.service_level), (106, 3));
+        let infiniband = || End { ethernet: false, lid: 5, ..end() };
+        assert_eq!(route(infiniband(), End { lid: 8, ..infiniband() }).lid, 8);
+        assert_eq!(route(infiniband(), infiniband()).global, None);
+        let elsewhere = End { gid: [2; 16], ..infiniband() };
+        assert_eq!(route(infiniband(), elsewhere).global, Some(([2; 16], 3)));
+    }
+
+    #[test]
+    fn two_kinds_of_network_are_told() {
+        let why =
+            route(&settings(), &end(), 3, &End { ethernet: false, lid: 5, ..end() }).unwrap_err();
+        assert!(why.contains("is Ethernet, but mlx5_0 port 1 (LID 5)"), "{why}");
+        assert!(why.contains("NCCL_IB_HCA"), "{why}");
+    }
+}

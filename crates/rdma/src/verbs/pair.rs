@@ -1,0 +1,450 @@
+//! A door for `unsafe`: a reliable-connected queue pair with its two completion queues.
+
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use ibverbs_sys as ffi;
+
+use super::{Adapter, Mapped, Refused, Region};
+
+/// How many requests a pair holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Depth {
+    /// Writes that have not completed.
+    pub send: u32,
+    /// Receives that wait for a write of the peer.
+    pub receive: u32,
+    /// Bytes of a write that may be copied into its request.
+    pub inline_bytes: u32,
+}
+
+/// Which of the two completion queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Queue {
+    /// Of this side's writes.
+    Sent,
+    /// Of the peer's.
+    Received,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The number that the request was posted with.
+    pub request: u64,
+    /// As verbs number them; 0 is success.
+    pub status: u32,
+    /// The vendor's own number for a failure.
+    pub vendor: u32,
+    /// Of a received write: how many bytes it brought.
+    pub bytes: u32,
+    /// Of a received write: its tag.
+    pub tag: u32,
+}
+
+/// How to reach the peer's queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// This side's port.
+    pub port: u8,
+    /// The peer's queue pair.
+    pub pair: u32,
+    /// The sequence number of its first packet.
+    pub packet: u32,
+    /// Bytes of a packet, as verbs number them.
+    pub mtu_code: u8,
+    /// The peer's InfiniBand address; 0 on Ethernet.
+    pub lid: u16,
+    /// The peer's global address and the index of this side's, if packets carry them.
+    pub global: Option<([u8; 16], u8)>,
+    /// InfiniBand's service level, or the priority.
+    pub service_level: u8,
+    /// The traffic class of packets with global addresses.
+    pub traffic_class: u8,
+}
+
+/// How long to try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// Time before a packet is sent again: 4.096 µs · 2^`timeout`.
+    pub timeout: u8,
+    /// How often; devices may take 7 for "for ever".
+    pub retry_count: u8,
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The peer's address.
+    pub address: u64,
+    /// Its remote key.
+    pub key: u32,
+    /// What it is told.
+    pub tag: u32,
+}
+
+/// Whether a request reports its success. Failure is always reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// A queue pair. When it has ended, nothing of the peer lands any more.
+pub struct Pair {
+    // Fields end in this order, and verbs wants this order.
+    pair: Handle,
+    sent: Completions,
+    received: Completions,
+    adapter: Arc<Adapter>,
+    inline_bytes: u32,
+}
+
+// SAFETY: libibverbs lets any thread use a queue pair.
+unsafe impl Send for Pair {}
+
+struct Handle(NonNull<ffi::ibv_qp>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: it was made, is ended once, before its completion queues; its events are acknowledged when taken.
+        unsafe { ffi::ibv_destroy_qp(self.0.as_ptr()) };
+    }
+}
+
+struct Completions(NonNull<ffi::ibv_cq>);
+
+impl Completions {
+    fn new(adapter: &Adapter, depth: u32) -> Result<Self, Refused> {
+        let depth = i32::try_from(depth).unwrap_or(i32::MAX);
+        // SAFETY: the context is open; neither a channel nor a context of ours is given.
+        let queue = unsafe {
+            ffi::ibv_create_cq(adapter.context(), depth, ptr::null_mut(), ptr::null_mut(), 0)
+        };
+        NonNull::new(queue).map(Self).ok_or_else(|| Refused::by_errno("ibv_create_cq"))
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        // SAFETY: it was made, is ended once, after the queue pair.
+        unsafe { ffi::ibv_destroy_cq(self.0.as_ptr()) };
+    }
+}
+
+impl Pair {
+    /// Makes one; it is of no use before [`Pair::prepare`].
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn new(adapter: &Arc<Adapter>, depth: Depth) -> Result<Self, Refused> {
+        let sent = Completions::new(adapter, depth.send)?;
+        let received = Completions::new(adapter, depth.receive)?;
+        let mut wanted = ffi::ibv_qp_init_attr {
+            send_cq: sent.0.as_ptr(),
+            recv_cq: received.0.as_ptr(),
+            qp_type: ffi::ibv_qp_type::IBV_QPT_RC,
+            cap: ffi::ibv_qp_cap {
+                max_send_wr: depth.send,
+                max_recv_wr: depth.receive,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: depth.inline_bytes,
+            },
+            ..Default::default()
+        };
+        // SAFETY: the domain and both queues are alive, and of one context.
+        let pair = unsafe { ffi::ibv_create_qp(adapter.domain(), &raw mut wanted) };
+        let pair = NonNull::new(pair).ok_or_else(|| Refused::by_errno("ibv_create_qp"))?;
+        Ok(Self {
+            pair: Handle(pair),
+            sent,
+            received,
+            adapter: Arc::clone(adapter),
+            inline_bytes: depth.inline_bytes,
+        })
+    }
+
+    /// Its device.
+    pub fn adapter(&self) -> &Arc<Adapter> {
+        &self.adapter
+    }
+
+    /// Its number, which the peer must know.
+    pub fn number(&self) -> u32 {
+        // SAFETY: it is alive, and its number never changes.
+        unsafe { (*self.pair.0.as_ptr()).qp_num }
+    }
+
+    /// Whether events call one of its completion queues by this place in memory.
+    pub fn owns_completions(&self, place: usize) -> bool {
+        [&self.sent, &self.received].iter().any(|queue| queue.0.as_ptr().addr() == place)
+    }
+
+    /// Lets it take receives, and binds it to a port. Verbs call that state INIT.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn prepare(&mut self, port: u8) -> Result<(), Refused> {
+        use ffi::ibv_qp_attr_mask as has;
+        let wanted = ffi::ibv_qp_attr {
+            qp_state: ffi::ibv_qp_state::IBV_QPS_INIT,
+            port_num: port,
+            qp_access_flags: ffi::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0,
+            ..Default::default()
+        };
+        let given = has::IBV_QP_STATE
+            | has::IBV_QP_PKEY_INDEX
+            | has::IBV_QP_PORT
+            | has::IBV_QP_ACCESS_FLAGS;
+        self.modify("ibv_modify_qp(INIT)", wanted, given)
+    }
+
+    /// Lets it take in what the peer sends. Verbs call that state RTR.
+    ///
+    /// # Errors
+    /// What the driver said: often that there is no way to the address.
+    pub fn accept(&mut self, route: &Route) -> Result<(), Refused> {
+        use ffi::ibv_qp_attr_mask as has;
+        let wanted = ffi::ibv_qp_attr {
+            qp_state: ffi::ibv_qp_state::IBV_QPS_RTR,
+            path_mtu: u32::from(route.mtu_code),
+            dest_qp_num: route.pair,
+            rq_psn: route.packet,
+            max_dest_rd_atomic: 1,
+            min_rnr_timer: NOT_READY_TIMER,
+            ah_attr: way(route),
+            ..Default::default()
+        };
+        let given = has::IBV_QP_STATE
+            | has::IBV_QP_AV
+            | has::IBV_QP_PATH_MTU
+            | has::IBV_QP_DEST_QPN
+            | has::IBV_QP_RQ_PSN
+            | has::IBV_QP_MAX_DEST_RD_ATOMIC
+            | has::IBV_QP_MIN_RNR_TIMER;
+        self.modify("ibv_modify_qp(RTR)", wanted, given)
+    }
+
+    /// Lets it send, beginning with packet number `packet`. Verbs call that state RTS.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn start(&mut self, packet: u32, patience: Patience) -> Result<(), Refused> {
+        use ffi::ibv_qp_attr_mask as has;
+        let wanted = ffi::ibv_qp_attr {
+            qp_state: ffi::ibv_qp_state::IBV_QPS_RTS,
+            sq_psn: packet,
+            timeout: patience.timeout,
+            retry_cnt: patience.retry_count,
+            rnr_retry: NOT_READY_FOR_EVER,
+            max_rd_atomic: 1,
+            ..Default::default()
+        };
+        let given = has::IBV_QP_STATE
+            | has::IBV_QP_SQ_PSN
+            | has::IBV_QP_TIMEOUT
+            | has::IBV_QP_RETRY_CNT
+            | has::IBV_QP_RNR_RETRY
+            | has::IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify("ibv_modify_qp(RTS)", wanted, given)
+    }
+
+    /// Puts it into its error state: all requests are flushed, and nothing is taken in any more.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn break_off(&mut self) -> Result<(), Refused> {
+        let wanted =
+            ffi::ibv_qp_attr { qp_state: ffi::ibv_qp_state::IBV_QPS_ERR, ..Default::default() };
+        self.modify("ibv_modify_qp(ERR)", wanted, ffi::ibv_qp_attr_mask::IBV_QP_STATE)
+    }
+
+    fn modify(
+        &mut self,
+        call: &'static str,
+        mut wanted: ffi::ibv_qp_attr,
+        given: ffi::ibv_qp_attr_mask,
+    ) -> Result<(), Refused> {
+        let given = given.0.cast_signed();
+        // SAFETY: it is alive; `wanted` holds whatever `given` names.
+        let answer = unsafe { ffi::ibv_modify_qp(self.pair.0.as_ptr(), &raw mut wanted, given) };
+        Refused::check(call, answer)
+    }
+
+    /// Posts `count` receives, at most [`RECEIVES_AT_ONCE`]. They have no memory: a write brings its own address.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn receive(&mut self, count: u32) -> Result<(), Refused> {
+        let mut requests = [ffi::ibv_recv_wr::default(); RECEIVES_AT_ONCE as usize];
+        let requests = &mut requests[..count.min(RECEIVES_AT_ONCE) as usize];
+        let mut next = ptr::null_mut();
+        for request in requests.iter_mut().rev() {
+            request.next = next;
+            next = ptr::from_mut(request);
+        }
+        if next.is_null() {
+            return Ok(());
+        }
+        let pair = self.pair.0.as_ptr();
+        let mut refused = ptr::null_mut();
+        // SAFETY: the pair is alive, its context has all operations, and the list of requests is complete;
+        // the driver keeps nothing of it.
+        let answer = unsafe {
+            (*(*pair).context).ops.post_recv.map(|post| post(pair, next, &raw mut refused))
+        };
+        Refused::check("ibv_post_recv", answer.unwrap_or(NO_SUCH_CALL))
+    }
+
+    /// Posts a write of `bytes` bytes from `offset` of `region`, and tells the peer. No bytes are a mere signal.
+    ///
+    /// # Errors
+    /// If the bytes do not lie in the region; or what the driver said.
+    pub fn write(
+        &mut self,
+        (region, offset, bytes): (&Region, u64, u32),
+        to: Target,
+        request: u64,
+        signal: Signal,
+    ) -> Result<(), Refused> {
+        if offset.checked_add(u64::from(bytes)).is_none_or(|end| end > region.bytes()) {
+            return Refused::check("ibv_post_send", OUTSIDE);
+        }
+        let mut piece = ffi::ibv_sge {
+            addr: region.address() + offset,
+            length: bytes,
+            lkey: region.local_key(),
+        };
+        let copied = bytes > 0 && bytes <= self.inline_bytes && region.mapped() == Mapped::Yes;
+        let wanted = ffi::ibv_send_wr {
+            wr_id: request,
+            sg_list: &raw mut piece,
+            num_sge: i32::from(bytes > 0),
+            opcode: ffi::ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
+            send_flags: flags(signal, copied),
+            __bindgen_anon_1: ffi::ibv_send_wr__bindgen_ty_1 { imm_data: to.tag.to_be() },
+            wr: ffi::ibv_send_wr__bindgen_ty_2 {
+                rdma: ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_1 {
+                    remote_addr: to.address,
+                    rkey: to.key,
+                },
+            },
+            ..Default::default()
+        };
+        self.send(wanted)
+    }
+
+    /// Posts a write of nothing of which the peer is not told. It completes after all writes before it.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn mark(&mut self, request: u64) -> Result<(), Refused> {
+        self.send(ffi::ibv_send_wr {
+            wr_id: request,
+            opcode: ffi::ibv_wr_opcode::IBV_WR_RDMA_WRITE,
+            send_flags: flags(Signal::Yes, false),
+            ..Default::default()
+        })
+    }
+
+    fn send(&mut self, mut wanted: ffi::ibv_send_wr) -> Result<(), Refused> {
+        let pair = self.pair.0.as_ptr();
+        let mut refused = ptr::null_mut();
+        // SAFETY: the pair is alive and its context has all operations. The request is complete and lies in a region
+        // that lives: bytes that the driver copies here are mapped (`Region::new`), others the device checks by key.
+        let answer = unsafe {
+            let post = (*(*pair).context).ops.post_send;
+            post.map(|post| post(pair, &raw mut wanted, &raw mut refused))
+        };
+        Refused::check("ibv_post_send", answer.unwrap_or(NO_SUCH_CALL))
+    }
+
+    /// Takes at most `room` completions, at most [`COMPLETIONS_AT_ONCE`], oldest first; answers how many. It does not ask the kernel.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn poll(
+        &mut self,
+        queue: Queue,
+        room: usize,
+        mut each: impl FnMut(Completion),
+    ) -> Result<usize, Refused> {
+        let queue = match queue {
+            Queue::Sent => self.sent.0.as_ptr(),
+            Queue::Received => self.received.0.as_ptr(),
+        };
+        let mut taken = [const { MaybeUninit::<ffi::ibv_wc>::uninit() }; COMPLETIONS_AT_ONCE];
+        let room = i32::try_from(room.min(COMPLETIONS_AT_ONCE)).unwrap_or(0);
+        // SAFETY: the queue is alive and its context has all operations; `taken` has room for `room`.
+        let count = unsafe {
+            let poll = (*(*queue).context).ops.poll_cq;
+            poll.map(|poll| poll(queue, room, taken.as_mut_ptr().cast()))
+        };
+        let count =
+            usize::try_from(count.unwrap_or(-1)).map_err(|_| Refused::by_errno("ibv_poll_cq"))?;
+        for entry in taken.iter().take(count) {
+            // SAFETY: the driver filled the first `count`.
+            each(completion(unsafe { entry.assume_init_ref() }));
+        }
+        Ok(count)
+    }
+}
+
+/// Receives that one call posts.
+pub const RECEIVES_AT_ONCE: u32 = 64;
+
+/// Completions that one call takes.
+pub const COMPLETIONS_AT_ONCE: usize = 16;
+
+/// How long the peer is asked to wait if no receive is posted: 0.64 ms, as verbs number times.
+const NOT_READY_TIMER: u8 = 12;
+
+/// How often to try again if the peer has no receive posted: verbs' number for "for ever". A peer that is
+/// slow is not broken; whether it is, is not this layer's to say.
+const NOT_READY_FOR_EVER: u8 = 7;
+
+const OUTSIDE: i32 = rustix::io::Errno::RANGE.raw_os_error();
+const NO_SUCH_CALL: i32 = rustix::io::Errno::NOSYS.raw_os_error();
+
+fn flags(signal: Signal, copied: bool) -> u32 {
+    let signal = match signal {
+        Signal::Yes => ffi::ibv_send_flags::IBV_SEND_SIGNALED.0,
+        Signal::No => 0,
+    };
+    signal | if copied { ffi::ibv_send_flags::IBV_SEND_INLINE.0 } else { 0 }
+}
+
+fn way(route: &Route) -> ffi::ibv_ah_attr {
+    let mut way = ffi::ibv_ah_attr {
+        dlid: route.lid,
+        sl: route.service_level,
+        port_num: route.port,
+        ..Default::default()
+    };
+    if let Some((peer, own_index)) = route.global {
+        way.is_global = 1;
+        way.grh = ffi::ibv_global_route {
+            dgid: ffi::ibv_gid { raw: peer },
+            flow_label: 0,
+            sgid_index: own_index,
+            hop_limit: u8::MAX,
+            traffic_class: route.traffic_class,
+        };
+    }
+    way
+}
+
+fn completion(entry: &ffi::ibv_wc) -> Completion {
+    let (status, vendor) = entry.error().unwrap_or((0, 0));
+    Completion {
+        request: entry.wr_id(),
+        status,
+        vendor,
+        bytes: u32::try_from(entry.len()).unwrap_or(u32::MAX),
+        tag: u32::from_be(entry.imm_data),
+    }
+}
