@@ -208,6 +208,7 @@ impl Bench<'_> {
                 near.contains(&trial.choice) || present.as_ref() == Some(&trial.choice)
             };
             points[at].trials.retain(wanted);
+            prefer(&mut points[at], &near);
             self.glance(&mut points[at], budget.part_of(between.len() - number));
         }
     }
@@ -224,7 +225,6 @@ impl Bench<'_> {
             let method = self.method(GLANCE_US, expected_us, checks);
             let Some(us) = self.time(point, index, method) else { continue };
             point.trials[index].glance_us = Some(us);
-            point.trials[index].checked = checks > 0;
             best_us = Some(best_us.map_or(us, |best: f64| best.min(us)));
         }
         point.trials.retain(|trial| trial.glance_us.is_some() || trial.fault.is_some());
@@ -264,7 +264,6 @@ impl Bench<'_> {
         let method = self.method(ROUND_US, expected_us, checks);
         if let Some(us) = self.time(point, index, method) {
             point.trials[index].rounds_us.push(us);
-            point.trials[index].checked = true;
         }
     }
 
@@ -275,7 +274,7 @@ impl Bench<'_> {
         let Some(rival) = self.teams.get_mut(1).filter(|rival| !rival.is_out()) else { return };
         let outcome = rival.measure(point.case, point.placement, method, &mut self.hearing);
         match verdict(&outcome) {
-            Verdict::Time(us) => point.rival_us.push(us),
+            Verdict::Time { us, is_right: _ } => point.rival_us.push(us),
             Verdict::Out => {}
             Verdict::Wrong(why) | Verdict::Refused(why) => {
                 let text = format!("{}, {}: {why}", rival.report.name, call(point));
@@ -292,7 +291,10 @@ impl Bench<'_> {
         let why = match self.faults.get(&choice) {
             Some(why) => why.clone(),
             None => match self.attempt(point, &choice, method)? {
-                Verdict::Time(us) => return Some(us),
+                Verdict::Time { us, is_right } => {
+                    point.trials[index].checked |= is_right;
+                    return Some(us);
+                }
                 Verdict::Wrong(why) => self.disqualify(point, choice, &why),
                 Verdict::Refused(why) => {
                     let ours = self.teams.first_mut()?;
@@ -362,7 +364,11 @@ impl Bench<'_> {
 /// What became of a measurement.
 enum Verdict {
     /// It took that many µs, and nothing was found to be wrong.
-    Time(f64),
+    Time {
+        us: f64,
+        /// Whether results were compared.
+        is_right: bool,
+    },
     /// It is not as it should be, but the library goes on.
     Wrong(String),
     /// It was refused, or failed; the communicator may have failed with it.
@@ -376,7 +382,9 @@ fn verdict(outcome: &Outcome) -> Verdict {
         Outcome::Out => Verdict::Out,
         Outcome::Refused(why) => Verdict::Refused(why.clone()),
         Outcome::Measured(measurement) => match measurement.wrong() {
-            None | Some(0) => Verdict::Time(measurement.time_us(Average::Mean)),
+            wrong @ (None | Some(0)) => {
+                Verdict::Time { us: measurement.time_us(Average::Mean), is_right: wrong.is_some() }
+            }
             Some(wrong) => Verdict::Wrong(wrong_in_words(wrong, measurement)),
         },
     }
@@ -420,8 +428,8 @@ mod tests {
             let sample = Sample { time_us: 3.0, wrong, ..Sample::default() };
             verdict(&Outcome::Measured(Measurement { samples: vec![sample] }))
         };
-        assert!(matches!(outcome(None), Verdict::Time(3.0)));
-        assert!(matches!(outcome(Some(0)), Verdict::Time(3.0)));
+        assert!(matches!(outcome(None), Verdict::Time { us: 3.0, is_right: false }));
+        assert!(matches!(outcome(Some(0)), Verdict::Time { us: 3.0, is_right: true }));
         assert!(
             matches!(outcome(Some(2)), Verdict::Wrong(why) if why.starts_with("2 elements are"))
         );

@@ -145,5 +145,7 @@ fn what_makes_no_sense_exits_with_2() {
         "no/such.tuning: it cannot be read",
     );
     check_refusal(&["tune", "--from", "Cargo.toml"], 2, "Cargo.toml: expected measurements");
+    let in_place = ["tune", "alltoall", "--placement", "in", "--device", "host"];
+    check_refusal(&in_place, 2, "alltoall is not tuned in place");
     check_refusal(&["tune", "allreduce", "--floor", "6"], 2, "such as 6,450");
 }
