@@ -29,7 +29,7 @@ fn what_is_measured_becomes_a_table_that_decides() {
         ["site.tuning", "all.json", "all.svg"].map(|name| file(&format!("tune/{name}"), ""));
     let files = ["-o", arg(&table), "--data", arg(&data), "--svg", arg(&svg), "--floor", "1,10"];
     let rival = format!("other={}", arg(&ours));
-    let more = ["-e", "64K", "--time", "30", "--against", &rival];
+    let more = ["-e", "64K", "--time", "4", "--against", &rival];
     let ran = tune(arg(&ours), &[], &[&files[..], &more].concat());
     assert_eq!(ran.code, 0, "{ran}");
     for text in
@@ -45,11 +45,11 @@ fn what_is_measured_becomes_a_table_that_decides() {
     for point in measured["points"].as_array().unwrap() {
         assert!(!point["rival_us"].as_array().unwrap().is_empty(), "{point}");
     }
-    // At the smallest size everything is tried.
+    // At the smallest size everything is tried while there is time, and every algorithm first of all.
     let tried = measured["points"][0]["trials"].as_array().unwrap();
     let is = |choice: &str| tried.iter().any(|trial| trial["choice"] == choice);
     assert!(
-        is("Simple 2 512 allreduce/two_shot") && is("Simple 1 512 allreduce/ring"),
+        is("Simple 1 512 allreduce/two_shot") && is("Simple 1 512 allreduce/ring"),
         "{tried:?}"
     );
     assert!(read(&svg).contains("class=\"chosen\""));
