@@ -11,9 +11,9 @@
 //! Half of the time is for glances. When the time of a size is over, the next one begins; one round is always
 //! made, so that very little time is exceeded.
 //!
-//! Results are compared in full before a way counts at a size: at a glance for calls of up to [`CHECKED_BYTES`],
-//! in the first round otherwise. A way that gives a wrong result, fails, or over which the library hangs or dies is out; the
-//! library goes on with a new communicator, or new workers.
+//! Results are compared in full before a way counts at a size: at a glance for calls of up to
+//! [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails, or over which
+//! the library hangs or dies is out; the library goes on with a new communicator, or new workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -31,8 +31,8 @@ impl Selector {
     }
 
     /// What would serve `request` were nothing pinned, and then every other way to serve it, each once: all
-    /// algorithms at hand, all protocols that the engine speaks, instances as powers of two and as many as fit. Algorithms
-    /// alternate, so that whoever has no time for all has seen every one.
+    /// algorithms at hand, all protocols that the engine speaks, instances as powers of two and as many as
+    /// fit. Algorithms alternate, so that whoever has no time for all has seen every one.
     pub fn choices(&self, request: &Request) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
