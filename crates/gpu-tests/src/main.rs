@@ -10,7 +10,6 @@
 mod arena;
 mod args;
 mod case;
-mod diary;
 mod dice;
 mod examples;
 mod machine;

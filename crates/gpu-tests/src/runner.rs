@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use msccl_runtime::Settings;
+use msccl_runtime::{Diary, Event, Settings};
 
 use crate::case::Case;
-use crate::diary::Diary;
 use crate::machine::Machine;
 use crate::tally::Tally;
 use crate::world::World;
@@ -73,11 +72,20 @@ impl<'a> Runner<'a> {
         self.world.as_mut()
     }
 
+    /// Whether something whose name contains `name` has served a call.
+    fn tells_of(&self, name: &str) -> bool {
+        let serves = |event: &Event| match event {
+            Event::Serves { by, .. } => by.contains(name).then_some(()),
+            _ => None,
+        };
+        !self.diary.collect(serves).is_empty()
+    }
+
     /// Fails unless something whose name contains `name` has served a call.
     pub fn check_served_by(&self, name: &str, tally: &mut Tally) {
         tally.check(
             || self.name.clone(),
-            || match self.diary.tells_of(name) {
+            || match self.tells_of(name) {
                 true => Ok(()),
                 false => Err(format!("the log tells of no call that {name} served").into()),
             },

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_gpu::Stream;
-use msccl_runtime::{Batch, Call, Communicator, ErrorKind, PlaceOfRank, Settings, submit};
+use msccl_runtime::{Batch, Call, Communicator, Diary, ErrorKind, PlaceOfRank, Settings, submit};
 
 use crate::Trouble;
 use crate::arena::Arena;
 use crate::case::Case;
-use crate::diary::Diary;
 use crate::machine::Machine;
 use crate::oracle::Oracle;
 use crate::trial::Trial;

@@ -49,6 +49,6 @@ mod tests {
         check("<a b=\"c\" d='&amp;'>", "&lt;a b=&quot;c&quot; d=&apos;&amp;amp;&apos;&gt;");
         check("]]>", "]]&gt;");
         check("a\tb\r\n", "a&#9;b&#13;&#10;");
-        check("\x1b[31m\0\u{fffe}\u{ffff}\u{10ffff}", "�[31m����\u{10ffff}");
+        check("\x1b[31m\0\u{fffe}\u{ffff}\u{10ffff}", "�[31m���\u{10ffff}");
     }
 }

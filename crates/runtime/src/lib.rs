@@ -12,6 +12,7 @@ mod call;
 mod communicator;
 mod cpu;
 mod cuda;
+mod diary;
 mod engine;
 mod error;
 pub mod host;
@@ -26,6 +27,7 @@ mod wiring;
 
 pub use call::{Blocks, Call, Combine, Operation, Scalar};
 pub use communicator::{Batch, Communicator, Direct, submit};
+pub use diary::Diary;
 pub use error::{Error, ErrorKind};
 pub use select::{
     Alternative, Basis, Choice, Question, Row, Service, Tuning, TuningError, Way, explain,

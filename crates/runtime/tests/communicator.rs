@@ -4,7 +4,7 @@
 
 mod world;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use msccl_collective::{DataType, Rank, Reduction};
 use msccl_fabric::UniqueId;
 use msccl_registry::File;
 use msccl_runtime::{
-    Batch, Combine, Communicator, Error, ErrorKind, Event, Log, Operation, Scalar, Settings,
-    Tuning, Wish, submit,
+    Batch, Combine, Communicator, Diary, Error, ErrorKind, Operation, Scalar, Settings, Tuning,
+    Wish, submit,
 };
 
 use world::{all_reduce, call, check_on, run, sum, world};
@@ -220,29 +220,19 @@ fn ranks_with_different_tables_do_not_start() {
 
 #[test]
 fn a_table_decides_what_serves() {
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(Diary::default());
     let tuning = tuning("allreduce any 3 ..64 Simple 2 64 allreduce/two_shot");
     let settings = Settings { tuning, log: kept.clone(), ..Settings::default() };
     world(3, &settings, |communicator| {
         assert_eq!(all_reduce(&communicator, 16).unwrap(), [6; 16]);
         assert_eq!(all_reduce(&communicator, 17).unwrap(), [6; 17]);
     });
-    let events: Vec<_> = kept.0.lock().unwrap().iter().map(ToString::to_string).collect();
+    let events: Vec<_> = kept.collect(|event| Some(event.to_string()));
     let said = |call: &str, by: &str| {
         events.iter().filter(|event| event.contains(call) && event.contains(by)).count()
     };
     assert_eq!(said("allreduce of 16", "served by allreduce/two_shot"), 3, "{events:#?}");
     assert_eq!(said("allreduce of 17", "served by allreduce/ring"), 3, "{events:#?}");
-}
-
-/// Keeps what was logged.
-#[derive(Default)]
-struct Kept(Mutex<Vec<Event>>);
-
-impl Log for Kept {
-    fn event(&self, event: &Event) {
-        self.0.lock().unwrap().push(event.clone());
-    }
 }
 
 #[test]
@@ -254,7 +244,7 @@ fn loaded_algorithms_come_first_where_they_serve() {
         name: name.to_owned(),
         content: Ok(text.as_bytes().to_vec()),
     };
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(Diary::default());
     let settings = Settings {
         files: vec![file("broken.msccl", "algorithm"), file("mine.msccl", text)],
         log: kept.clone(),
@@ -264,7 +254,7 @@ fn loaded_algorithms_come_first_where_they_serve() {
         assert_eq!(all_reduce(&communicator, 16).unwrap(), [6; 16]);
         assert_eq!(all_reduce(&communicator, 17).unwrap(), [6; 17]);
     });
-    let events: Vec<_> = kept.0.lock().unwrap().iter().map(ToString::to_string).collect();
+    let events: Vec<_> = kept.collect(|event| Some(event.to_string()));
     let said = |what: &[&str]| {
         events.iter().filter(|event| what.iter().all(|word| event.contains(word))).count()
     };

@@ -1,7 +1,7 @@
 //! Who is tried where, who enters the rounds, and who stays.
 //!
-//! *Anchors* are the sizes at which everything is tried: the smallest, each that is [`ANCHOR_FACTOR`] times the last one,
-//! and the largest.
+//! *Anchors* are the sizes at which everything is tried: the smallest, each that is [`ANCHOR_FACTOR`] times
+//! the last one, and the largest.
 
 use super::data::Point;
 

@@ -11,9 +11,9 @@
 //! Half of the time is for glances. When the time of a size is over, the next one begins; one round is always
 //! made, so that very little time is exceeded.
 //!
-//! Results are compared in full before a way counts at a size: at a glance for calls of up to [`CHECKED_BYTES`],
-//! in the first round otherwise. A way that gives a wrong result, fails, or over which the library hangs or dies is out; the
-//! library goes on with a new communicator, or new workers.
+//! Results are compared in full before a way counts at a size: at a glance for calls of up to
+//! [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails, or over which
+//! the library hangs or dies is out; the library goes on with a new communicator, or new workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -212,6 +212,7 @@ impl Bench<'_> {
                 near.contains(&trial.choice) || present.as_ref() == Some(&trial.choice)
             };
             points[at].trials.retain(wanted);
+            prefer(&mut points[at], &near);
             self.glance(&mut points[at], budget.part_of(between.len() - number));
         }
     }
@@ -228,7 +229,6 @@ impl Bench<'_> {
             let method = self.method(GLANCE_US, expected_us, checks);
             let Some(us) = self.time(point, index, method) else { continue };
             point.trials[index].glance_us = Some(us);
-            point.trials[index].checked = checks > 0;
             best_us = Some(best_us.map_or(us, |best: f64| best.min(us)));
         }
         point.trials.retain(|trial| trial.glance_us.is_some() || trial.fault.is_some());
@@ -268,7 +268,6 @@ impl Bench<'_> {
         let method = self.method(ROUND_US, expected_us, checks);
         if let Some(us) = self.time(point, index, method) {
             point.trials[index].rounds_us.push(us);
-            point.trials[index].checked = true;
         }
     }
 
@@ -279,7 +278,7 @@ impl Bench<'_> {
         let Some(rival) = self.teams.get_mut(1).filter(|rival| !rival.is_out()) else { return };
         let outcome = rival.measure(point.case, point.placement, method, &mut self.hearing);
         match verdict(&outcome) {
-            Verdict::Time(us) => point.rival_us.push(us),
+            Verdict::Time { us, is_right: _ } => point.rival_us.push(us),
             Verdict::Out => {}
             Verdict::Wrong(why) | Verdict::Refused(why) => {
                 let text = format!("{}, {}: {why}", rival.report.name, call(point));
@@ -296,7 +295,10 @@ impl Bench<'_> {
         let why = match self.faults.get(&choice) {
             Some(why) => why.clone(),
             None => match self.attempt(point, &choice, method)? {
-                Verdict::Time(us) => return Some(us),
+                Verdict::Time { us, is_right } => {
+                    point.trials[index].checked |= is_right;
+                    return Some(us);
+                }
                 Verdict::Wrong(why) => self.disqualify(point, choice, &why),
                 Verdict::Refused(why) => {
                     let ours = self.teams.first_mut()?;
@@ -366,7 +368,11 @@ impl Bench<'_> {
 /// What became of a measurement.
 enum Verdict {
     /// It took that many µs, and nothing was found to be wrong.
-    Time(f64),
+    Time {
+        us: f64,
+        /// Whether results were compared.
+        is_right: bool,
+    },
     /// It is not as it should be, but the library goes on.
     Wrong(String),
     /// It was refused, or failed; the communicator may have failed with it.
@@ -380,7 +386,9 @@ fn verdict(outcome: &Outcome) -> Verdict {
         Outcome::Out => Verdict::Out,
         Outcome::Refused(why) => Verdict::Refused(why.clone()),
         Outcome::Measured(measurement) => match measurement.wrong() {
-            None | Some(0) => Verdict::Time(measurement.time_us(Average::Mean)),
+            wrong @ (None | Some(0)) => {
+                Verdict::Time { us: measurement.time_us(Average::Mean), is_right: wrong.is_some() }
+            }
             Some(wrong) => Verdict::Wrong(wrong_in_words(wrong, measurement)),
         },
     }
@@ -424,8 +432,8 @@ mod tests {
             let sample = Sample { time_us: 3.0, wrong, ..Sample::default() };
             verdict(&Outcome::Measured(Measurement { samples: vec![sample] }))
         };
-        assert!(matches!(outcome(None), Verdict::Time(3.0)));
-        assert!(matches!(outcome(Some(0)), Verdict::Time(3.0)));
+        assert!(matches!(outcome(None), Verdict::Time { us: 3.0, is_right: false }));
+        assert!(matches!(outcome(Some(0)), Verdict::Time { us: 3.0, is_right: true }));
         assert!(
             matches!(outcome(Some(2)), Verdict::Wrong(why) if why.starts_with("2 elements are"))
         );

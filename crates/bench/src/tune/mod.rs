@@ -12,8 +12,8 @@
 //! * What was measured is what was named: the library fails rather than serve a call otherwise.
 //! * The same data gives the same table and report.
 //!
-//! Not guaranteed: that nothing else is faster. Ways are tried as the runtime lists them, and most are looked at
-//! only briefly, or not at all at sizes between two at which everything is tried.
+//! Not guaranteed: that nothing else is faster. Ways are tried as the runtime lists them, and most are
+//! looked at only briefly, or not at all at sizes between two at which everything is tried.
 
 mod budget;
 mod data;

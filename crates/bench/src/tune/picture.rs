@@ -1,5 +1,5 @@
-//! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a thin line, what
-//! was chosen a bold one, the other library and the floor stand beside.
+//! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a thin
+//! line, what was chosen a bold one, the other library and the floor stand beside.
 
 use std::fmt::Write;
 

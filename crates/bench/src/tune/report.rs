@@ -19,8 +19,8 @@ const COLUMNS: [&str; 11] = [
     ">us/floor",
 ];
 
-/// The lines: a table for each placement, what is out, and what failed. "Behind" is how much longer than the chosen
-/// one something takes; a ratio of more than 1 in `rival/us` means that ours is faster.
+/// The lines: a table for each placement, what is out, and what failed. "Behind" is how much longer than
+/// the chosen one something takes; a ratio of more than 1 in `rival/us` means that ours is faster.
 pub fn report(data: &Data) -> Vec<String> {
     let mut lines = Vec::new();
     for placement in data.placements() {

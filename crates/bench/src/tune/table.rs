@@ -31,11 +31,15 @@ pub fn table(data: &Data, kept: Option<&Tuning>, name: &str) -> Tuning {
     Tuning::of(name, &data.machine, rows)
 }
 
-/// The lines above a table, as remarks: where it comes from, what is out.
-pub fn remarks(data: &Data) -> String {
+/// The lines above a table, as remarks: where it comes from, and the rows of `kept`, and what is out.
+pub fn remarks(data: &Data, kept: Option<&Tuning>) -> String {
     let Data { machine, date, command, graph, .. } = data;
     let calls = if *graph { "calls launched as graphs" } else { "calls made one by one" };
     let mut text = format!("# Measured on {date} with {calls}, on {machine}:\n#   {command}\n");
+    if let Some(kept) = kept {
+        let (name, machine) = (kept.name(), kept.machine());
+        text += &format!("# Rows for other calls are those of {name}, made for {machine}.\n");
+    }
     for (choice, why) in data.faults() {
         text += &format!("# Out: {choice}: {why}\n");
     }
@@ -118,7 +122,7 @@ mod tests {
         let kept = kept.map(|rows| format!("msccl-tuning 1\nmachine old\n{rows}\n"));
         let kept = kept.map(|text| Tuning::parse("kept", text.as_bytes()).unwrap());
         let table = table(data, kept.as_ref(), "new");
-        let text = remarks(data) + &table.to_string();
+        let text = remarks(data, kept.as_ref()) + &table.to_string();
         let read = Tuning::parse("new", text.as_bytes()).unwrap();
         assert_eq!(read.to_string(), table.to_string());
         let lines = text.lines().filter(|line| !line.starts_with('#')).skip(2);
@@ -185,7 +189,11 @@ mod tests {
         let mut data = data();
         data.points[0].trials[0].fault = Some("wrong\nallreduce any".to_owned());
         data.failures = vec!["nccl is out".to_owned()];
-        let text = remarks(&data);
+        let kept = Tuning::of("old.tuning", "an old machine", Vec::new());
+        let text = remarks(&data, Some(&kept));
+        assert!(text.contains(
+            "\n# Rows for other calls are those of old.tuning, made for an old machine.\n"
+        ));
         assert!(
             text.contains("# Out: LL 4 512 a: wrong\n# allreduce any\n# Not whole: nccl is out")
         );

@@ -29,7 +29,7 @@ fn what_is_measured_becomes_a_table_that_decides() {
         ["site.tuning", "all.json", "all.svg"].map(|name| file(&format!("tune/{name}"), ""));
     let files = ["-o", arg(&table), "--data", arg(&data), "--svg", arg(&svg), "--floor", "1,10"];
     let rival = format!("other={}", arg(&ours));
-    let more = ["-e", "64K", "--time", "1", "--against", &rival];
+    let more = ["-e", "64K", "--time", "4", "--against", &rival];
     let ran = tune(arg(&ours), &[], &[&files[..], &more].concat());
     assert_eq!(ran.code, 0, "{ran}");
     for text in
@@ -43,13 +43,15 @@ fn what_is_measured_becomes_a_table_that_decides() {
     let measured: Value = serde_json::from_str(&read(&data)).unwrap();
     assert_eq!(measured["points"].as_array().unwrap().len(), 2 * 3);
     for point in measured["points"].as_array().unwrap() {
-        let trials = point["trials"].as_array().unwrap();
-        assert!(
-            trials.iter().any(|trial| trial["choice"] == "Simple 2 512 allreduce/two_shot"),
-            "{point}"
-        );
         assert!(!point["rival_us"].as_array().unwrap().is_empty(), "{point}");
     }
+    // At the smallest size everything is tried while there is time, and every algorithm first of all.
+    let tried = measured["points"][0]["trials"].as_array().unwrap();
+    let is = |choice: &str| tried.iter().any(|trial| trial["choice"] == choice);
+    assert!(
+        is("Simple 1 512 allreduce/two_shot") && is("Simple 1 512 allreduce/ring"),
+        "{tried:?}"
+    );
     assert!(read(&svg).contains("class=\"chosen\""));
     // Every size is decided by a row of the table, in the way that the row says.
     for size in ["1K", "8K", "64K"] {
@@ -106,7 +108,7 @@ fn what_breaks_the_library_does_not_harm_the_others() {
     assert_eq!(ran.code, 1, "{ran}");
     assert!(ran.stderr.contains("Simple 1 512 broken is out: "), "{ran}");
     assert!(ran.stderr.contains("Simple 1 512 dying is out: "), "{ran}");
-    assert!(ran.stderr.contains("msccl is out: r0: its process ended"), "{ran}");
+    assert!(ran.stderr.contains(": its process ended"), "{ran}");
     assert_eq!(ran.stderr.matches(" is out: ").count(), 3, "{ran}");
     assert_eq!(rows(&read(&table)), ["allreduce in 2 ..8KiB Simple 1 512 good"]);
 }
@@ -143,5 +145,7 @@ fn what_makes_no_sense_exits_with_2() {
         "no/such.tuning: it cannot be read",
     );
     check_refusal(&["tune", "--from", "Cargo.toml"], 2, "Cargo.toml: expected measurements");
+    let in_place = ["tune", "alltoall", "--placement", "in", "--device", "host"];
+    check_refusal(&in_place, 2, "alltoall is not tuned in place");
     check_refusal(&["tune", "allreduce", "--floor", "6"], 2, "such as 6,450");
 }

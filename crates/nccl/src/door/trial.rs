@@ -17,12 +17,14 @@ door! {
     /// Every way to serve such calls, one a line as in the last four columns of a tuning table, first
     /// what does serve them.
     fn mscclCommChoices | pmscclCommChoices(
-        comm: CommHandle, collective: *const c_char, in_place: c_int, data_type: c_int, operator: c_int,
-        root: c_int, count: usize, text: Out<u8>, capacity: usize
+        comm: CommHandle, collective: *const c_char, in_place: c_int, data_type: c_int,
+        operator: c_int, root: c_int, count: usize, text: Out<u8>, capacity: usize
     ) {
-        let communicator = handles::find(comm, CHOICES)?.ready().map_err(|fault| fault.during(CHOICES))?;
-        let root = u32::try_from(root).ok().filter(|root| *root < communicator.ranks());
-        let root = root.ok_or_else(|| Fault::argument(format!("{CHOICES} : there is no such root")))?;
+        let found = handles::find(comm, CHOICES)?;
+        let communicator = found.ready().map_err(|fault| fault.during(CHOICES))?;
+        let rank = u32::try_from(root).ok().filter(|rank| *rank < communicator.ranks());
+        let root = rank
+            .ok_or_else(|| Fault::argument(format!("{CHOICES} : there is no root {root}")))?;
         let data_type = constant::data_type(data_type)
             .ok_or_else(|| Fault::argument(format!("{CHOICES} : invalid type {data_type}")))?;
         let reduction = constant::reduction(operator).unwrap_or(Reduction::Sum);
@@ -34,7 +36,8 @@ door! {
 
     /// Serves every collective from now on by `choice`, such a line, or fails; null ends that.
     fn mscclCommPin | pmscclCommPin(comm: CommHandle, choice: *const c_char) {
-        let communicator = handles::find(comm, PIN)?.ready().map_err(|fault| fault.during(PIN))?;
+        let found = handles::find(comm, PIN)?;
+        let communicator = found.ready().map_err(|fault| fault.during(PIN))?;
         let choice = pointer::text(choice).map(|text| text.parse::<Choice>()).transpose();
         communicator.pin(choice.map_err(|why| Fault::argument(format!("{PIN} : {why}")))?);
         Ok(())

@@ -31,7 +31,8 @@ impl Selector {
     }
 
     /// What would serve `request` were nothing pinned, and then every other way to serve it, each once: all
-    /// algorithms at hand, all protocols that the engine speaks, instances as powers of two and as many as fit.
+    /// algorithms at hand, all protocols that the engine speaks, instances as powers of two and as many as
+    /// fit. Algorithms alternate, so that whoever has no time for all has seen every one.
     pub fn choices(&self, request: &Request) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
@@ -41,8 +42,9 @@ impl Selector {
         known.pinned = pinned;
         let mut choices: Vec<Choice> = first.into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
-        for entry in self.loaded(request).chain(built_in.iter()) {
-            for way in self.ways() {
+        let at_hand: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
+        for way in self.ways() {
+            for entry in &at_hand {
                 let none = Wish::default();
                 let decision = self.try_with(&mut known, entry, &way, &terms, &none);
                 let choice = decision.ok().map(|decision| decision.choice());

@@ -71,7 +71,7 @@ fn write_table(
     if table.rows().is_empty() {
         return Ok(false);
     }
-    let text = format!("{}{table}", tune::remarks(data));
+    let text = format!("{}{table}", tune::remarks(data, kept));
     Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
     match &args.output {
         Some(path) => write(path, &text)?,

@@ -6,7 +6,7 @@ use msccl_bench::{Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep
 use msccl_collective::Placement as Serves;
 use msccl_environment::{DeviceWish, Preferences, Reader};
 
-use crate::args::{DeviceName, TuneArgs};
+use crate::args::{DeviceName, PlacementName, TuneArgs};
 use crate::command::bench::plan as bench;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -32,7 +32,7 @@ pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Resul
     let run = run(args, collective, machine, ranks)?;
     Ok(tune::Plan {
         run,
-        placements: placements(args, collective),
+        placements: placements(args, collective, output)?,
         time: args.time,
         graph,
         machine: words,
@@ -74,15 +74,31 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
     })
 }
 
-/// Of a collective with a root only the root knows whether it is in place, so that tables do not tell.
-fn placements(args: &TuneArgs, collective: Workload) -> Vec<Placement> {
-    let wished = args.placement.map(|name| name.placement());
-    match wished {
-        _ if collective.has_root() => vec![Placement::OutOfPlace],
-        Some(Serves::InPlace) => vec![Placement::InPlace],
-        Some(Serves::OutOfPlace) => vec![Placement::OutOfPlace],
-        Some(Serves::Both) | None => Placement::BOTH.into(),
+/// What can be measured of what is wished. Of a collective with a root only the root knows whether it is in
+/// place, so that tables do not tell; and what is not compared is not tuned.
+fn placements(
+    args: &TuneArgs,
+    collective: Workload,
+    output: &mut Output,
+) -> Result<Vec<Placement>> {
+    if collective.has_root() {
+        return Ok(vec![Placement::OutOfPlace]);
     }
+    let wished = args.placement.map(PlacementName::placement);
+    if collective.is_checked_in_place() {
+        return Ok(match wished {
+            Some(Serves::InPlace) => vec![Placement::InPlace],
+            Some(Serves::OutOfPlace) => vec![Placement::OutOfPlace],
+            Some(Serves::Both) | None => Placement::BOTH.into(),
+        });
+    }
+    let text = format!("{collective} is not tuned in place, where results are not compared");
+    match wished {
+        Some(Serves::InPlace) => return Err(Failure::new(text)),
+        Some(Serves::OutOfPlace) => {}
+        Some(Serves::Both) | None => output.warn(text),
+    }
+    Ok(vec![Placement::OutOfPlace])
 }
 
 /// Where buffers lie if it is not said: where the library would put ranks.
@@ -118,7 +134,9 @@ fn today() -> String {
 
 /// Year, month and day that many days after 1970-01-01.
 fn date_of(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
 
-use super::Diary;
 use crate::board::tests::{SUM, call, settings};
 use crate::call::{Call, Operation};
 use crate::communicator::{Batch, Communicator, submit};
+use crate::diary::Diary;
 use crate::error::{Error, ErrorKind};
 use crate::settings::Settings;
 

@@ -18,10 +18,11 @@ use crate::board::Board;
 use crate::board::mirror::Mirror;
 use crate::board::tests::{call, run};
 use crate::call::{Call, Operation};
+use crate::diary::Diary;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::settings::{Event, Log};
+use crate::settings::Event;
 
 /// An engine that finishes and waits when it is told so.
 #[derive(Default)]
@@ -108,31 +109,6 @@ impl Engine for FakeEngine {
     }
 }
 
-/// Remembers what happened.
-#[derive(Default, Debug)]
-struct Diary(Mutex<Vec<Event>>);
-
-impl Log for Diary {
-    fn event(&self, event: &Event) {
-        self.0.lock().unwrap().push(event.clone());
-    }
-}
-
-impl Diary {
-    fn stories(&self) -> Vec<String> {
-        let story = |event: &Event| match event {
-            Event::Story(text) => Some(text.clone()),
-            _ => None,
-        };
-        self.0.lock().unwrap().iter().filter_map(story).collect()
-    }
-
-    fn failures(&self) -> usize {
-        let events = self.0.lock().unwrap();
-        events.iter().filter(|event| matches!(event, Event::Failed(_))).count()
-    }
-}
-
 /// One rank of a communicator whose engine is a fake.
 struct Member {
     group: Arc<Group>,
@@ -145,6 +121,12 @@ struct Member {
 }
 
 impl Member {
+    /// How many failures were told.
+    fn failures(&self) -> usize {
+        let failed = |event: &Event| matches!(event, Event::Failed(_)).then_some(());
+        self.diary.collect(failed).len()
+    }
+
     /// This rank of `group`.
     fn new(group: Group) -> Self {
         let board = Arc::new(Board::join(&group, Arc::new(Nodes::of(&group)), false).unwrap());

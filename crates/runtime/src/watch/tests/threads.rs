@@ -50,7 +50,7 @@ fn calls_that_get_on_are_left_alone() {
         drop(watch);
         assert!(since.elapsed() < Duration::from_millis(200), "{:?}", since.elapsed());
         assert_eq!((member.failure.get(), member.engine.is_aborted()), (None, false));
-        assert_eq!((member.diary.stories().len(), member.diary.failures()), (0, 0));
+        assert_eq!((member.diary.stories().len(), member.failures()), (0, 0));
         assert_eq!(member.board.state(member.me()), State::Closed);
     });
 }
@@ -175,7 +175,7 @@ fn an_abort_under_way_is_told_and_reaches_the_others() {
         let expected = "r1 aborted: ncclCommAbort; call 1, allgather of 1024 f32 cannot finish";
         assert_eq!(error.to_string(), expected);
         assert!(since.elapsed() >= Duration::from_millis(900), "{:?}", since.elapsed());
-        assert_eq!(member.diary.failures(), 1);
+        assert_eq!(member.failures(), 1);
     }));
     insta::assert_snapshot!(story, @"
     who waits for whom among the 3 ranks of [id], told by r1: this rank gives up (ncclCommAbort)
@@ -316,7 +316,7 @@ fn the_first_failure_counts() {
         watch.fail(error("second"));
         watch.abort("third");
         assert_eq!(member.failure.get(), Some(&error("first")));
-        assert_eq!((member.diary.failures(), member.board.reason(Rank(0)).as_str()), (1, "first"));
+        assert_eq!((member.failures(), member.board.reason(Rank(0)).as_str()), (1, "first"));
         assert!(member.engine.is_aborted());
     });
 }

@@ -8,7 +8,6 @@
 //! The time of a call is that of the rank that took longest, from when all begin to make it. It holds what
 //! the host needs to launch it, and the first call on new terms, which binds the plan, is not timed.
 
-mod diary;
 mod fault;
 mod memory;
 mod places;
@@ -24,7 +23,7 @@ use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
 use msccl_registry::{Entry, Fingerprint};
 use msccl_runtime::host::Trial;
-use msccl_runtime::{Settings, Wish, reference};
+use msccl_runtime::{Diary, Event, Settings, Wish, reference};
 use msccl_verify::Verified;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,7 +31,6 @@ use serde::de::DeserializeOwned;
 use super::measure::{Effort, Machine, Run};
 use crate::failure::{Failure, Result};
 use crate::launch;
-use diary::Diary;
 use fault::{Tried, all_or_first};
 use memory::Layout;
 pub use places::Places;
@@ -104,7 +102,11 @@ impl Ranks {
 
     /// Where the first rank runs, for people.
     pub fn place(&self) -> String {
-        self.diary.place()
+        let places = self.diary.collect(|event| match event {
+            Event::Ready { rank: Rank(0), place, .. } => Some(place.clone()),
+            _ => None,
+        });
+        places.into_iter().next().unwrap_or_default()
     }
 
     /// What was told of calls that did not get on.

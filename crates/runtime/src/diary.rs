@@ -1,11 +1,11 @@
-//! What communicators say while they run.
+//! A log that remembers: for tools that tell afterwards what happened, and for tests.
 
 use std::sync::{Mutex, PoisonError};
 
-use msccl_runtime::{Event, Log};
+use crate::settings::{Event, Log};
 
-/// Remembers events.
-#[derive(Default)]
+/// Remembers events, in the order in which they happened.
+#[derive(Default, Debug)]
 pub struct Diary(Mutex<Vec<Event>>);
 
 impl Log for Diary {
@@ -21,12 +21,11 @@ impl Diary {
         events.iter().filter_map(choose).collect()
     }
 
-    /// Whether something whose name contains `name` has served a call.
-    pub fn tells_of(&self, name: &str) -> bool {
-        let serves = |event: &Event| match event {
-            Event::Serves { by, .. } => by.contains(name).then_some(()),
+    /// Who waited for whom, where calls did not get on.
+    pub fn stories(&self) -> Vec<String> {
+        self.collect(|event| match event {
+            Event::Story(story) => Some(story.clone()),
             _ => None,
-        };
-        !self.collect(serves).is_empty()
+        })
     }
 }
