@@ -196,6 +196,14 @@ pub enum Basis {
     Fallback,
 }
 
+impl Basis {
+    /// Whether they are the same but for a guessed time.
+    pub fn is_like(&self, other: &Basis) -> bool {
+        let guesses = |of: &Basis| matches!(of, Basis::Guess { .. });
+        self == other || guesses(self) && guesses(other)
+    }
+}
+
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
