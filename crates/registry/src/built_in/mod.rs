@@ -32,6 +32,8 @@ struct Program {
     name: &'static str,
     text: &'static str,
     growth: Growth,
+    /// The placement for which it is there, if another program is better in the other.
+    placement: Placement,
 }
 
 /// What of a program grows so fast that there is a bound.
@@ -52,10 +54,14 @@ macro_rules! program {
         program!($name, Unbounded)
     };
     ($name:literal, $growth:ident) => {
+        program!($name, $growth, Both)
+    };
+    ($name:literal, $growth:ident, $placement:ident) => {
         Program {
             name: $name,
             text: include_str!(concat!("../../../../dsl-examples/", $name, ".msccl")),
             growth: Growth::$growth,
+            placement: Placement::$placement,
         }
     };
 }
@@ -100,9 +106,9 @@ const REDUCE_SCATTER_OF_NODES: &[Program] = &[
 ];
 const ALL_TO_ALL_OF_NODES: &[Program] = &[
     program!("alltoall/rail_first"),
-    program!("alltoall/rail_first_in_place"),
+    program!("alltoall/rail_first_in_place", Unbounded, InPlace),
     program!("alltoall/allpairs", Pairs),
-    program!("alltoall/in_place", Pairs),
+    program!("alltoall/in_place", Pairs, InPlace),
     program!("alltoall/bruck", Square),
 ];
 const BROADCAST_OF_NODES: &[Program] = &[
@@ -172,8 +178,11 @@ pub fn left_out(shape: Shape, wanted: Wanted) -> Vec<LeftOut> {
 /// does not serve the placement or is [left out](left_out) is not among them; tests show that one always
 /// is.
 pub fn built_ins(shape: Shape, wanted: Wanted, placement: Placement) -> Vec<Entry> {
-    let programs = programs(wanted, shape).iter();
-    let proved = programs.filter(|of| of.growth.excess(shape).is_none()).filter_map(|program| {
+    let programs = programs(wanted, shape).iter().filter(|program| {
+        let placed = [placement, Placement::Both].contains(&program.placement);
+        placed && program.growth.excess(shape).is_none()
+    });
+    let proved = programs.filter_map(|program| {
         let verified = prove(program, shape, wanted, placement)?;
         Some(Entry {
             name: program.name.to_owned(),

@@ -48,7 +48,7 @@ fn small_calls_take_few_steps_and_large_ones_few_bytes() {
     check(
         Wanted::AllReduce,
         (32, 8),
-        &[(1024, "allreduce/multinode_allpairs"), (256 * MIB, halving)],
+        &[(1024, "allreduce/multinode_allpairs"), (256 * MIB, hierarchical)],
     );
     check(Wanted::AllReduce, (128, 8), &[(1024, doubling), (16 * MIB, halving)]);
     check(

@@ -8,6 +8,9 @@ use super::Selector;
 use super::request::Request;
 use super::tuning::{Basis, Machine, Tuning, Way};
 
+/// Guesses that differ by less than one part in so many are as good as equal.
+const ALIKE: u64 = 16;
+
 /// An algorithm, how to run it, and why it stands where it does.
 pub(super) struct Preference<'a> {
     pub entry: &'a Entry,
@@ -34,30 +37,27 @@ impl Selector {
         self.unrestricted(request).chain(first).chain(rest)
     }
 
-    /// All built-in algorithms, those first with which the call would cost least.
+    /// All built-in algorithms, those first with which the call would cost least. Among those that differ by
+    /// less than a guess can tell, the one that is best for large messages comes first.
     fn any<'a>(
         &self,
         built_in: &'a [Entry],
         guesses: &[u64],
         request: &Request,
     ) -> Vec<Preference<'a>> {
-        let guesses = guesses.iter().map(Some).chain(std::iter::repeat(None));
-        let any = built_in.iter().zip(guesses).map(|(entry, guess)| match guess {
-            Some(&ns) => {
-                let way = Way::between_nodes(self.machine, entry, request);
-                Preference { entry, way, basis: Basis::Guess { ns } }
-            }
-            None => {
-                let way = Way::fallback(self.machine);
-                Preference { entry, way, basis: Basis::Fallback }
-            }
+        let Some(&least) = guesses.iter().min() else {
+            let way = Way::fallback(self.machine);
+            let any = built_in.iter();
+            return any.map(|entry| Preference { entry, way, basis: Basis::Fallback }).collect();
+        };
+        let alike = least.saturating_add(least / ALIKE);
+        let mut ordered: Vec<_> = built_in.iter().zip(guesses.iter().copied()).collect();
+        ordered.sort_by_key(|&(_, ns)| ns.max(alike));
+        let guessed = ordered.into_iter().map(|(entry, ns)| {
+            let way = Way::between_nodes(self.machine, entry, request);
+            Preference { entry, way, basis: Basis::Guess { ns } }
         });
-        let mut any: Vec<_> = any.collect();
-        any.sort_by_key(|of| match of.basis {
-            Basis::Guess { ns } => ns,
-            Basis::Loaded | Basis::Row { .. } | Basis::Fallback => 0,
-        });
-        any
+        guessed.collect()
     }
 
     /// The tables, that of the user first. Nobody measured hosts.

@@ -29,19 +29,19 @@ pub struct Choice {
     pub algorithm: String,
     /// Whether it was loaded.
     pub loaded: bool,
-    /// Why it is preferred.
+    /// Why it is preferred, in a call of the smallest of the sizes.
     pub basis: Basis,
     /// How, in a call of the smallest of the sizes.
     pub service: Service,
 }
 
 impl Choice {
-    /// Whether they are the same but for rounds, which change with every size.
+    /// Whether they are the same but for rounds and guessed times, which change with every size.
     fn is_like(&self, other: &Choice) -> bool {
         let Choice { algorithm, loaded: _, basis, service } = other;
         let rounds = self.service.rounds;
         let service = Service { rounds, ..*service };
-        self.algorithm == *algorithm && self.basis == *basis && self.service == service
+        self.algorithm == *algorithm && self.basis.is_like(basis) && self.service == service
     }
 }
 

@@ -126,7 +126,12 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
     for Decision { collective, from, to, choice } in decisions {
         let (algorithm, basis, how) = match choice {
             Some(Choice { algorithm, loaded, basis, service }) => {
-                (title(algorithm, *loaded), basis.to_string(), service.to_string())
+                let basis = match basis {
+                    // The time is that of the smallest size.
+                    Basis::Guess { .. } => "a guess".to_owned(),
+                    Basis::Loaded | Basis::Row { .. } | Basis::Fallback => basis.to_string(),
+                };
+                (title(algorithm, *loaded), basis, service.to_string())
             }
             None => ("nothing".to_owned(), String::new(), String::new()),
         };

@@ -251,6 +251,12 @@ impl Basis {
             Basis::Fallback => Some("no table has a row for such calls".to_owned()),
         }
     }
+
+    /// Whether they are the same but for a guessed time.
+    pub fn is_like(&self, other: &Basis) -> bool {
+        let guesses = |of: &Basis| matches!(of, Basis::Guess { .. });
+        self == other || guesses(self) && guesses(other)
+    }
 }
 
 impl fmt::Display for Basis {
