@@ -1,5 +1,6 @@
 //! A proxy as its owner sees it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -40,6 +41,8 @@ pub struct Proxy {
     token: u128,
     /// None for the reason that the text says.
     devices: Result<Devices, String>,
+    /// Those that were connected.
+    peers: Mutex<BTreeSet<Rank>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -109,7 +112,8 @@ impl Proxy {
         let thread = thread.spawn(move || pump.run());
         let thread =
             thread.map_err(|error| Error::system("cannot start the proxy's thread", error))?;
-        Ok(Self { shared, group, config, address, token, devices, thread: Some(thread) })
+        let peers = Mutex::new(BTreeSet::new());
+        Ok(Self { shared, group, config, address, token, devices, peers, thread: Some(thread) })
     }
 
     /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once; messages wait in outlets until the
@@ -124,6 +128,9 @@ impl Proxy {
         check_ports(&ports).map_err(|why| {
             Error::invalid(format!("links between r{} and r{}: {why}", me.0, peer.0))
         })?;
+        if !lock(&self.peers).insert(peer) {
+            return Err(Error::invalid(format!("r{} is connected with r{} already", me.0, peer.0)));
+        }
         let halves = self.halves(&ports.memory);
         let offer = |half: &Half| RdmaOffer {
             device: half.device().to_owned(),
