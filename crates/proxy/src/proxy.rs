@@ -91,6 +91,17 @@ impl fmt::Display for Wait {
 impl Proxy {
     /// Starts to serve the links of this rank of `group`. `abort` ends it early, when raised.
     pub fn start(group: Arc<Group>, config: Config, abort: Abort) -> Result<Self, Error> {
+        let devices = Devices::find(&config.rdma);
+        Self::start_with(devices, group, config, abort)
+    }
+
+    /// As [`Proxy::start`], with these devices, if there are any.
+    pub(crate) fn start_with(
+        devices: Result<Devices, String>,
+        group: Arc<Group>,
+        config: Config,
+        abort: Abort,
+    ) -> Result<Self, Error> {
         let token = random()?;
         let here = listening_address(&group, &config)?;
         let listener = Listener::open(here, token, config.silence_timeout);
@@ -104,7 +115,6 @@ impl Proxy {
             doorbell: Arc::new(Doorbell::new()?),
             abort,
         });
-        let devices = Devices::find(&config.rdma);
         let story = devices.as_ref().map_or_else(Clone::clone, Devices::story);
         config.log.event(&Event::Devices { story });
         let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener);
