@@ -57,7 +57,7 @@ pub(crate) struct Shared {
 
 /// What the owner wants.
 pub(crate) enum Command {
-    Connect(Making),
+    Connect(Box<Making>),
     Tell(SyncSender<Vec<Wait>>),
     End,
 }
@@ -162,7 +162,7 @@ impl Proxy {
         };
         tell(&self.group, peer, HELLO_TAG, &hello)?;
         let making = Making::new(me, peer, ports, hello, halves.unwrap_or_default());
-        self.shared.command(Command::Connect(making));
+        self.shared.command(Command::Connect(Box::new(making)));
         Ok(())
     }
 

@@ -111,7 +111,7 @@ impl Pump {
         let busy = !commands.is_empty();
         for command in commands {
             match command {
-                Command::Connect(making) => self.makings.push(making),
+                Command::Connect(making) => self.makings.push(*making),
                 Command::Tell(answer) => {
                     // Whoever asked may have lost patience.
                     let _ = answer.send(self.story());
@@ -127,7 +127,7 @@ impl Pump {
 
     fn make(&mut self) -> bool {
         let mut busy = self.welcome();
-        for making in std::mem::take(&mut self.makings) {
+        for mut making in std::mem::take(&mut self.makings) {
             let peer = making.peer;
             let means = Means {
                 group: &self.group,
@@ -135,7 +135,7 @@ impl Pump {
                 timeout: self.config.connect_timeout,
             };
             match making.go_on(means) {
-                Ok(Made::NotYet(making, moved)) => {
+                Ok(Made::NotYet(moved)) => {
                     busy |= moved;
                     self.makings.push(making);
                 }
