@@ -68,10 +68,10 @@ impl Pump {
     }
 
     pub(crate) fn run(mut self) {
-        let mut quiet = 0;
+        let mut quiet: u32 = 0;
         while !self.is_over() {
             let busy = self.round();
-            quiet = if busy { 0 } else { quiet + 1 };
+            quiet = if busy { 0 } else { quiet.saturating_add(1) };
             if quiet > 0 && quiet <= SPINS {
                 // Whoever has work for this thread may wait for the processor.
                 thread::yield_now();
