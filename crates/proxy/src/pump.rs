@@ -145,7 +145,11 @@ impl Pump {
                     self.lines.push(Line { peer, session });
                     busy = true;
                 }
-                Err(Unmade { kind, doing, why }) => self.fail(peer, kind, doing, why),
+                Err(unmade) => {
+                    making.refuse(&self.group, &unmade);
+                    let Unmade { kind, doing, why } = unmade;
+                    self.fail(peer, kind, doing, why);
+                }
             }
         }
         busy
