@@ -4,12 +4,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are loud")]
 
+mod cable;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+use cable::Cable;
 
 /// How long a program may take before it counts as hanging.
 const LONGEST: Duration = Duration::from_secs(180);
@@ -162,6 +166,32 @@ fn communicators_from_communicators_across_hosts() {
     run("hosts", &["4", "2"], &[("PER_HOST", "2")]);
     run("hosts", &["5", "3"], &[("PER_HOST", "3")]);
     run("hosts", &["8", "1"], &[("PER_HOST", "1")]);
+}
+
+/// Hosts that only a network joins, as far as that can be had on one: two network namespaces and a cable.
+#[test]
+fn ranks_in_network_namespaces() {
+    let Some(program) = compile("processes") else { return };
+    let cable = match Cable::new() {
+        Ok(cable) => cable,
+        Err(why) => return eprintln!("SKIPPED: no network namespaces here: {why}"),
+    };
+    let child = |host: usize| {
+        let mut command = cable.command(host, "timeout");
+        command.arg(LONGEST.as_secs().to_string()).arg(&program);
+        command.args(["4", "2", if host == 0 { "0" } else { "2" }, "0"]);
+        command.env("LD_LIBRARY_PATH", folder()).env("MSCCL_DEVICE", "host");
+        command.env("NCCL_COMM_ID", format!("{}:4712", Cable::ADDRESSES[0]));
+        command.env("NCCL_DEBUG", "INFO").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for child in [0, 1].map(child) {
+        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+        let (log, errors) = (text(&stdout), text(&stderr));
+        assert!(status.success(), "{log}\n{errors}");
+        assert!(log.contains("2 nodes: r0, r1 on ") && log.contains(", r2, r3 on "), "{log}");
+        assert!(log.contains(Cable::ADDRESSES[0]) && log.contains(Cable::ADDRESSES[1]), "{log}");
+    }
 }
 
 /// Rank 1 shares its host with rank 0, whose other peer is elsewhere; or every rank has a host of its own, and

@@ -167,5 +167,5 @@ fn a_story_is_told_across_hosts() {
     let children = spawn_on("asked", 4, |rank| Some(format!("host{}", rank % 2)));
     let results: Vec<_> = children.into_iter().map(result).collect();
     assert_eq!([&results[0], &results[2], &results[3]], ["[]"; 3]);
-    insta::assert_snapshot!(results[1], @"");
+    insta::assert_snapshot!(results[1], @r#"["who waits for whom among the 4 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1-r3: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)\n  => r1-r3 hold up r0: each has not entered call 1 (it has made no call)"]"#);
 }
