@@ -8,6 +8,7 @@ mod cable;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -174,7 +175,11 @@ fn ranks_in_network_namespaces() {
     let Some(program) = compile("processes") else { return };
     let cable = match Cable::new() {
         Ok(cable) => cable,
-        Err(why) => return eprintln!("SKIPPED: no network namespaces here: {why}"),
+        // Written past the test harness, which keeps back what tests print.
+        Err(why) => {
+            let said = format!("SKIPPED: no network namespaces here: {why}\n");
+            return std::io::stderr().write_all(said.as_bytes()).unwrap();
+        }
     };
     let child = |host: usize| {
         let mut command = cable.command(host, "timeout");

@@ -32,6 +32,8 @@ use reporter::Reporter;
 const PERIOD: Duration = Duration::from_millis(10);
 /// How often while somebody waits for what it would see.
 const URGENT_PERIOD: Duration = Duration::from_micros(200);
+/// How long a leader goes on looking often, once ranks that compare arguments have made a call.
+const STIR: Duration = Duration::from_millis(50);
 /// How long a story takes at most, from its request on.
 const STORY: Duration = Duration::from_secs(2);
 /// Marks messages between leaders.
@@ -88,6 +90,8 @@ struct Rounds {
     departed_seen: Instant,
     /// The latest request, and when it was first seen.
     request: (u64, Instant),
+    /// Until when calls that are compared are to be expected.
+    stirred_until: Instant,
 }
 
 impl Rounds {
@@ -95,8 +99,17 @@ impl Rounds {
         let me = board.me();
         let leaders = board.nodes().leaders().filter(|leader| *leader != me).collect();
         let reporter = Reporter::new(board.nodes().around(me));
-        let (departed, now) = (BTreeSet::new(), Instant::now());
-        Self { group, board, leaders, reporter, departed, departed_seen: now, request: (0, now) }
+        let now = Instant::now();
+        Self {
+            group,
+            board,
+            leaders,
+            reporter,
+            departed: BTreeSet::new(),
+            departed_seen: now,
+            request: (0, now),
+            stirred_until: now,
+        }
     }
 
     fn run(mut self, ends: &AtomicBool) {
@@ -135,6 +148,9 @@ impl Rounds {
         if news.is_empty() {
             return;
         }
+        if self.reporter.compares(&self.board) {
+            self.stirred_until = Instant::now() + STIR;
+        }
         let bytes = news::encode(&news);
         for leader in &self.leaders {
             // Whoever is gone needs no news; that it is, everyone knows from the group.
@@ -157,7 +173,8 @@ impl Rounds {
     fn period(&self) -> Duration {
         let me = self.board.me();
         let agreeing = |rank: &Rank| self.board.agreeing(*rank) != 0;
-        match self.story_is_told() || self.board.nodes().around(me).iter().any(agreeing) {
+        let agrees = self.board.nodes().around(me).iter().any(agreeing);
+        match agrees || self.story_is_told() || self.stirred_until > Instant::now() {
             true => URGENT_PERIOD,
             false => PERIOD,
         }
