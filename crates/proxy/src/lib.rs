@@ -50,6 +50,6 @@ mod tcp;
 pub use config::{Config, RdmaConfig};
 pub use error::{Error, Failure};
 pub use log::{Event, Log};
-pub use port::{Inlet, Memory, Outlet, Piece, Ports};
+pub use port::{DmaBuf, Inlet, Memory, Outlet, Piece, Ports};
 pub use proxy::{Proxy, Wait};
 pub use rail::{Broken, Happened, Posted, Rail, Wake, Write};

@@ -1,5 +1,6 @@
 //! Where links enter and leave the memory of a rank.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Memory in which the ports to one peer lie; rails register all of it with their devices.
@@ -12,6 +13,26 @@ pub trait Memory: Send + Sync {
 
     /// How long it is.
     fn bytes(&self) -> u64;
+
+    /// The dma-buf by which devices reach it; memory of a GPU has one. Such memory that has none is registered by its
+    /// address, which not every driver allows.
+    fn dmabuf(&self) -> Option<DmaBuf<'_>> {
+        None
+    }
+
+    /// Whether processors of the host read and write it. If not, it can be served over RDMA only.
+    fn is_host(&self) -> bool {
+        true
+    }
+}
+
+/// Memory as the kernel hands it to devices.
+#[derive(Clone, Copy, Debug)]
+pub struct DmaBuf<'a> {
+    /// The buffer.
+    pub descriptor: BorrowedFd<'a>,
+    /// Where the memory begins in it.
+    pub offset: u64,
 }
 
 /// Where links to one peer enter and leave this rank. The peer's inlets are the other ends of these outlets, in this

@@ -13,10 +13,15 @@ use msccl_fabric::{Abort, Doorbell, Group};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::config::Config;
-use crate::connect::{HELLO_TAG, Hello, InletFacts, Making, TcpOffer, VERSION, check_ports, tell};
+use crate::connect::{
+    HELLO_TAG, Hello, InletFacts, Making, RdmaOffer, TcpOffer, VERSION, check_ports, tell,
+};
 use crate::error::{Error, Failure};
-use crate::port::Ports;
+use crate::log::Event;
+use crate::port::{Memory, Ports};
 use crate::pump::Pump;
+use crate::rdma::{Devices, Half};
+use crate::tag::RAILS_LIMIT;
 use crate::tcp::Listener;
 
 /// How long [`Proxy::waits`] waits for the proxy's thread.
@@ -33,6 +38,8 @@ pub struct Proxy {
     config: Config,
     address: SocketAddr,
     token: u128,
+    /// None for the reason that the text says.
+    devices: Result<Devices, String>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -94,12 +101,15 @@ impl Proxy {
             doorbell: Arc::new(Doorbell::new()?),
             abort,
         });
+        let devices = Devices::find(&config.rdma);
+        let story = devices.as_ref().map_or_else(Clone::clone, Devices::story);
+        config.log.event(&Event::Devices { story });
         let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener);
         let thread = thread::Builder::new().name("msccl-proxy".to_owned());
         let thread = thread.spawn(move || pump.run());
         let thread =
             thread.map_err(|error| Error::system("cannot start the proxy's thread", error))?;
-        Ok(Self { shared, group, config, address, token, thread: Some(thread) })
+        Ok(Self { shared, group, config, address, token, devices, thread: Some(thread) })
     }
 
     /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once; messages wait in outlets until the
@@ -114,6 +124,11 @@ impl Proxy {
         check_ports(&ports).map_err(|why| {
             Error::invalid(format!("links between r{} and r{}: {why}", me.0, peer.0))
         })?;
+        let halves = self.halves(&ports.memory);
+        let offer = |half: &Half| RdmaOffer {
+            device: half.device().to_owned(),
+            address: half.address().to_vec(),
+        };
         let hello = Hello {
             version: VERSION,
             outlets: ports.outlets.len(),
@@ -123,12 +138,25 @@ impl Proxy {
                 token: self.token,
                 sockets: self.config.sockets_per_peer,
             },
-            rdma: Err("RDMA is not there".to_owned()),
+            rdma: halves
+                .as_ref()
+                .map(|halves| halves.iter().map(offer).collect())
+                .map_err(Clone::clone),
         };
         tell(&self.group, peer, HELLO_TAG, &hello)?;
-        let making = Making::new(me, peer, ports, hello, Vec::new());
+        let making = Making::new(me, peer, ports, hello, halves.unwrap_or_default());
         self.shared.command(Command::Connect(making));
         Ok(())
+    }
+
+    /// Ends of rails to a new peer, on all devices; the text says why there are none.
+    fn halves(&self, memory: &Arc<dyn Memory>) -> Result<Vec<Half>, String> {
+        let (mut halves, troubles) = self.devices.as_ref().map_err(Clone::clone)?.halves(memory)?;
+        for why in troubles {
+            self.config.log.event(&Event::Trouble(format!("a device is not used: {why}")));
+        }
+        halves.truncate(RAILS_LIMIT);
+        Ok(halves)
     }
 
     /// What ends of rings ring when something changes; see [`crate::rings::pair`].

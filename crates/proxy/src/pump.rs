@@ -43,6 +43,8 @@ pub(crate) struct Pump {
     /// Connections of peers that are not expected yet.
     knocks: Vec<(Instant, Knock)>,
     lines: Vec<Line>,
+    /// Peers to which nothing goes any more, and why.
+    gone: Vec<(Rank, String)>,
     /// Until when the last messages may take.
     deadline: Option<Instant>,
 }
@@ -60,8 +62,8 @@ impl Pump {
         config: Config,
         listener: Listener,
     ) -> Self {
-        let (makings, knocks, lines) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shared, group, config, listener, makings, knocks, lines, deadline: None }
+        let (makings, knocks, lines, gone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { shared, group, config, listener, makings, knocks, lines, gone, deadline: None }
     }
 
     pub(crate) fn run(mut self) {
@@ -168,10 +170,11 @@ impl Pump {
         busy
     }
 
-    fn fail(&self, peer: Rank, kind: ErrorKind, rail: String, why: String) {
+    fn fail(&mut self, peer: Rank, kind: ErrorKind, rail: String, why: String) {
         let host = self.group.peer(peer).map(|peer| peer.host_name.clone()).unwrap_or_default();
-        self.shared.fail(Failure { peer, host, kind, rail, why });
-        // Whoever waits in a ring of this process is told by the owner.
+        let failure = Failure { peer, host, kind, rail, why };
+        self.gone.push((peer, failure.to_string()));
+        self.shared.fail(failure);
     }
 
     fn advance(&mut self) -> bool {
@@ -195,7 +198,9 @@ impl Pump {
                     true
                 }
                 Err(ended) => {
-                    if !leaving && !line.session.peer_has_left() {
+                    if line.session.peer_has_left() {
+                        self.gone.push((line.peer, "has left in order".to_owned()));
+                    } else if !leaving {
                         self.fail(line.peer, ErrorKind::Network, ended.rail, ended.why);
                     }
                     false
@@ -217,6 +222,11 @@ impl Pump {
             peer: line.peer,
             rails: line.session.rails(),
             links: line.session.story(),
+        }));
+        waits.extend(self.gone.iter().map(|(peer, how)| Wait {
+            peer: *peer,
+            rails: Vec::new(),
+            links: vec![how.clone()],
         }));
         waits.sort_by_key(|wait| wait.peer);
         waits

@@ -23,7 +23,7 @@ use crate::rdma;
 use crate::session::Session;
 use crate::tag::RAILS_LIMIT;
 use crate::tcp::{Dial, Dialled, Knock, Preface, TcpRail};
-pub(crate) use hello::{Hello, InletFacts, TcpOffer, VERSION, check_ports, tell};
+pub(crate) use hello::{Hello, InletFacts, RdmaOffer, TcpOffer, VERSION, check_ports, tell};
 use hello::{Unheard, Verdict, check, far_inlets, hear};
 
 /// What the messages of the group are tagged with.
@@ -211,6 +211,10 @@ impl Making {
         theirs: Hello,
         why: String,
     ) -> Result<Made, Unmade> {
+        if !self.ports.memory.is_host() {
+            let doing = "the slots lie in memory of a device, which only RDMA reaches";
+            return Err(Unmade::new(ErrorKind::System, doing, why));
+        }
         let mut dials = BTreeMap::new();
         if self.dials() {
             for rail in 0..sockets(&self.ours, &theirs) {

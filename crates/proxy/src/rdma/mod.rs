@@ -3,18 +3,203 @@
 //! `libmsccl-rdma.so` (crate `rdma`, which is outside of the workspace) speaks verbs. It offers one
 //! symbol, [`abi::ENTRY`], which gives the functions of [`abi::Api`]. Without it, or where there is no libibverbs or no
 //! device, everything else works.
+//!
+//! **Where it is looked for.** At [`RdmaConfig::library`] if that is set, and nowhere else then. Otherwise beside the library
+//! or executable that holds this code, then beside the executable, then wherever the system's loader looks.
+//!
+//! **Memory.** A device reaches the memory of ports by its dma-buf, if it has one ([`Memory::dmabuf`]); if the device or the
+//! driver does not offer that, by its address. A registration is shared by all rails of a device that use the same
+//! memory, and ends with the last of them.
 
 pub mod abi;
+mod calls;
+mod library;
+#[cfg(test)]
+mod tests;
 
-use crate::rail::Rail;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::config::RdmaConfig;
+use crate::port::Memory;
+use crate::rail::{Broken, Happened, Posted, Rail, Write};
+use calls::{Context, Device, End, Refusal, Registration};
+
+/// The devices of this host that may be used.
+pub(crate) struct Devices {
+    context: Arc<Context>,
+    devices: Vec<Device>,
+    registrations: Mutex<Vec<Known>>,
+}
+
+/// Memory that a device reaches already.
+struct Known {
+    device: u32,
+    memory: Weak<dyn Memory>,
+    registration: Weak<Registration>,
+}
+
+impl Devices {
+    /// Finds the library and its devices; the text says why there are none.
+    pub(crate) fn find(config: &RdmaConfig) -> Result<Self, String> {
+        match config.enabled {
+            true => Self::open(library::load(config.library.as_deref())?, config),
+            false => Err("RDMA is switched off".to_owned()),
+        }
+    }
+
+    fn open(api: &'static abi::Api, config: &RdmaConfig) -> Result<Self, String> {
+        let context = Arc::new(Context::open(api, config)?);
+        let devices = context.devices();
+        match devices.is_empty() {
+            true => Err("no device for RDMA".to_owned()),
+            false => Ok(Self { context, devices, registrations: Mutex::new(Vec::new()) }),
+        }
+    }
+
+    /// `mlx5_0:1 (InfiniBand, 400 Gbit/s), …`
+    pub(crate) fn story(&self) -> String {
+        let devices: Vec<_> = self.devices.iter().map(Device::story).collect();
+        devices.join(", ")
+    }
+
+    /// One end of a rail on each device that can reach `memory`, and why others cannot. The text says why none can.
+    pub(crate) fn halves(
+        &self,
+        memory: &Arc<dyn Memory>,
+    ) -> Result<(Vec<Half>, Vec<String>), String> {
+        let (mut halves, mut troubles) = (Vec::new(), Vec::new());
+        for (index, device) in self.devices.iter().enumerate() {
+            match self.half(index as u32, device, memory) {
+                Ok(half) => halves.push(half),
+                Err(why) => troubles.push(format!("{}: {why}", device.name)),
+            }
+        }
+        if halves.is_empty() { Err(troubles.join("; ")) } else { Ok((halves, troubles)) }
+    }
+
+    fn half(&self, index: u32, device: &Device, memory: &Arc<dyn Memory>) -> Result<Half, String> {
+        let registration = self.registration(index, memory)?;
+        let (end, address) = registration.end()?;
+        Ok(Half { device: device.name.clone(), address, end })
+    }
+
+    fn registration(
+        &self,
+        device: u32,
+        memory: &Arc<dyn Memory>,
+    ) -> Result<Arc<Registration>, String> {
+        let mut known = self.registrations.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|known| known.registration.strong_count() > 0);
+        let same = known.iter().find(|known| {
+            known.device == device && Weak::ptr_eq(&known.memory, &Arc::downgrade(memory))
+        });
+        if let Some(registration) = same.and_then(|known| known.registration.upgrade()) {
+            return Ok(registration);
+        }
+        let registration = Arc::new(self.register(device, memory)?);
+        let (memory, weak) = (Arc::downgrade(memory), Arc::downgrade(&registration));
+        known.push(Known { device, memory, registration: weak });
+        Ok(registration)
+    }
+
+    fn register(&self, device: u32, memory: &Arc<dyn Memory>) -> Result<Registration, String> {
+        if memory.dmabuf().is_none() {
+            return self.context.register(device, memory).map_err(Refusal::text);
+        }
+        match self.context.register_dmabuf(device, memory) {
+            Ok(registration) => Ok(registration),
+            Err(Refusal::Failed(why)) => Err(why),
+            Err(Refusal::Unsupported(why)) => self
+                .context
+                .register(device, memory)
+                .map_err(|other| format!("dma-buf: {why}; by address: {}", other.text())),
+        }
+    }
+}
+
+impl Device {
+    fn story(&self) -> String {
+        let Self { name, port, gbit_per_s, ethernet } = self;
+        let layer = if *ethernet { "RoCE" } else { "InfiniBand" };
+        match gbit_per_s {
+            0 => format!("{name}:{port} ({layer})"),
+            _ => format!("{name}:{port} ({layer}, {gbit_per_s} Gbit/s)"),
+        }
+    }
+}
 
 /// One end of a rail that waits for the peer's address.
 pub(crate) struct Half {
-    nothing: std::convert::Infallible,
+    device: String,
+    address: abi::Address,
+    end: End,
 }
 
 impl Half {
-    pub(crate) fn connect(self, _address: &[u8], _device: &str) -> Result<Box<dyn Rail>, String> {
-        match self.nothing {}
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// What the peer must know.
+    pub(crate) fn address(&self) -> &[u8] {
+        &self.address.bytes
+    }
+
+    /// Connects with the end on the peer's device `device`, which is known by `address`.
+    pub(crate) fn connect(mut self, address: &[u8], device: &str) -> Result<Box<dyn Rail>, String> {
+        let bytes = address.try_into();
+        let bytes = bytes
+            .map_err(|_| format!("an address of {} bytes, 128 were expected", address.len()))?;
+        let connected = self.end.connect(&abi::Address { bytes });
+        connected.map_err(|why| format!("{} → {device}: {why}", self.device))?;
+        let story = self.end.story();
+        let story = match story.is_empty() {
+            true => format!("{} → {device}", self.device),
+            false => story,
+        };
+        Ok(Box::new(RdmaRail { end: self.end, story, broken: None }))
+    }
+}
+
+/// A queue pair as a rail.
+struct RdmaRail {
+    end: End,
+    story: String,
+    broken: Option<String>,
+}
+
+impl RdmaRail {
+    fn check(&self) -> Result<(), Broken> {
+        self.broken.clone().map_or(Ok(()), |why| Err(Broken { why }))
+    }
+
+    fn note<T>(&mut self, result: Result<T, String>) -> Result<T, Broken> {
+        result.map_err(|why| {
+            self.broken = Some(why.clone());
+            Broken { why }
+        })
+    }
+}
+
+impl Rail for RdmaRail {
+    fn story(&self) -> String {
+        self.story.clone()
+    }
+
+    fn post(&mut self, write: &Write) -> Result<Posted, Broken> {
+        self.check()?;
+        let posted = self.end.post(write);
+        self.note(posted)
+    }
+
+    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken> {
+        self.check()?;
+        let polled = self.end.poll(happened);
+        self.note(polled)
+    }
+
+    fn close(&mut self) {
+        self.broken.get_or_insert_with(|| "it was closed".to_owned());
+        self.end.fail();
     }
 }

@@ -92,12 +92,12 @@ impl Incoming {
     }
 
     /// Appends what has arrived, exactly.
-    pub(crate) fn report(&self, report: &mut VecDeque<Tag>) {
+    pub(crate) fn report(&self, report: &mut Vec<Tag>) {
         let link = self.link;
-        report.push_back(Tag::Arrived { link, number: self.arrived as u16 });
+        report.push(Tag::Arrived { link, number: self.arrived as u16 });
         for (number, ahead) in (self.arrived + 1..).zip(&self.ahead) {
             if ahead.is_some() {
-                report.push_back(Tag::Ahead { link, number: number as u16 });
+                report.push(Tag::Ahead { link, number: number as u16 });
             }
         }
     }

@@ -13,22 +13,26 @@
 //!
 //! # When one of several rails breaks
 //!
-//! Whoever notices it **closes** the rail and sends a *report* on its lead: which rails it has closed, and for each link
-//! exactly which messages have arrived. Whoever reads a report closes the same rails, and so sends a report of its own;
-//! then it posts again, on other rails, those messages that it had posted on a closed rail and that the report
-//! does not list. If a rail breaks during a report, the next report lists both.
+//! Whoever notices it **closes** the rail and sends a *report* on every rail that it has open, before anything else goes there:
+//! which rails it has closed, and for each link exactly which messages have arrived. Whoever reads the first words of a
+//! report closes the same rails, and so reports as well. Whoever has read all of a report that names rails which
+//! no earlier one did posts again, on open rails, those messages that it had posted on a closed rail and that the
+//! report does not list. Other copies of the report are passed over.
 //!
-//! *Nothing is lost.* A message that was posted on a rail which both have closed is either listed or posted again. One
-//! that was posted on another rail arrives, or that rail breaks too.
+//! *Both agree.* As long as one rail is open on both sides, reports go over it. A rail that only one side has closed
+//! is named by a report of that side.
+//!
+//! *Nothing is lost.* A message that was posted on a rail which the peer has closed is either listed by the peer's report
+//! or posted again. One that was posted on another rail arrives, or that rail is closed too.
 //!
 //! *Nothing is delivered twice.* What a report of closed rails does not list can never arrive on these rails, since
-//! they were closed before the report was made; so one copy at most of a message arrives. A message that has arrived stays
-//! arrived, so later reports list it as well. And it may be posted again into the same slot: it was not committed, so the
-//! executor has not looked at the slot, and no later message was granted it.
+//! they were closed before the report was made; so one copy at most of a message arrives. And it may be posted
+//! again into the same slot: it was not committed, so the executor has not looked at the slot, and no later message was
+//! granted it.
 //!
-//! *Credits are never stale.* They are counts, and travel on one rail in order. The first thing that a new lead
-//! carries is the report that closes the former lead at the peer, so nothing old comes behind what is new;
-//! then all credits are told anew.
+//! *Counts are never stale.* Credits travel on the lead, in order. Whatever the peer posts after a report comes behind that
+//! report on its rail, so the first copy that is complete here is no older than anything that was heard before. A new lead
+//! carries the report that closes the former one before its first credit, which tells all counts anew.
 //!
 //! # Bounds
 //!
@@ -61,12 +65,10 @@ pub(crate) struct Session {
     incoming: Vec<Incoming>,
     /// Which link and which rail come next.
     turn: (usize, usize),
-    /// Reports and farewells that must go out on the lead, in order and before all else.
-    signals: VecDeque<Tag>,
     /// Messages that wait to be posted again.
     lost: VecDeque<(usize, u64)>,
-    /// The report that is coming in.
-    report: Option<Report>,
+    /// Rails, as bits, that the peer's reports have closed and settled.
+    settled: u16,
     /// Rails that broke since they were last asked for.
     broken: Vec<(String, String)>,
     parting: Parting,
@@ -80,12 +82,18 @@ struct Way {
     open: bool,
     /// Posts that were not reported as sent: the message, if it is one.
     posts: VecDeque<Option<(usize, u64)>>,
+    /// Reports and farewells that must go out here, in order and before all else.
+    signals: VecDeque<Tag>,
+    /// The report that is coming in here.
+    report: Option<Report>,
 }
 
-/// What the peer has told so far of what has arrived.
+/// What the peer has told so far of what has arrived, with numbers as they came.
+#[derive(Default)]
 struct Report {
     closed: u16,
-    ahead: HashSet<(usize, u64)>,
+    arrived: Vec<(u16, u16)>,
+    ahead: Vec<(u16, u16)>,
 }
 
 /// How far the two are in leaving one another.
@@ -122,9 +130,8 @@ impl Session {
             outgoing,
             incoming,
             turn: (0, 0),
-            signals: VecDeque::new(),
             lost: VecDeque::new(),
-            report: None,
+            settled: 0,
             broken: Vec::new(),
             parting: Parting::default(),
             happened: Vec::new(),
@@ -134,14 +141,14 @@ impl Session {
     /// Moves everything on; whether anything happened.
     pub(crate) fn advance(&mut self) -> Result<bool, Ended> {
         let mut busy = self.poll()?;
+        busy |= self.flush()?;
         if self.parting.heard {
             // The peer wants nothing any more but to be understood.
-            return Ok(self.flush()? || busy);
+            return Ok(busy);
         }
         if !self.parting.said {
             busy |= self.post_messages()?;
         }
-        busy |= self.flush()?;
         Ok(self.tell_news(!busy)? || busy)
     }
 
@@ -156,8 +163,7 @@ impl Session {
             busy |= !happened.is_empty();
             let mut outcome = Ok(());
             for what in happened.drain(..) {
-                // A report among these may have closed this very rail.
-                if outcome.is_ok() && self.ways[index].open {
+                if outcome.is_ok() {
                     outcome = self.take_note(index, what);
                 }
             }
@@ -179,41 +185,43 @@ impl Session {
                 }
                 Ok(())
             }
-            Happened::Arrived { tag, bytes } => match self.hear(Tag::decode(tag), bytes) {
-                Ok(Some(closed)) => self.close_as_told(closed),
-                Ok(None) => Ok(()),
-                Err(why) => Err(Ended { rail: self.ways[index].story.clone(), why }),
-            },
+            Happened::Arrived { tag, bytes } => {
+                let heard = self.hear(index, Tag::decode(tag), bytes);
+                let story = || self.ways[index].story.clone();
+                match heard.map_err(|why| Ended { rail: story(), why })? {
+                    Some(closed) => self.close_as_told(closed),
+                    None => Ok(()),
+                }
+            }
         }
     }
 
-    /// The peer's word. Answers the rails that it has closed; the text says what is wrong with it.
-    fn hear(&mut self, tag: Tag, bytes: u32) -> Result<Option<u16>, String> {
+    /// The peer's word on rail `index`. Answers the rails that it has closed; the text says what is wrong with it.
+    fn hear(&mut self, index: usize, tag: Tag, bytes: u32) -> Result<Option<u16>, String> {
         match tag {
             Tag::Message { link, number } => {
-                self.incoming
-                    .get_mut(usize::from(link))
-                    .ok_or_else(|| no_link(link))?
-                    .arrive(number, bytes)?;
+                let incoming = self.incoming.get_mut(usize::from(link));
+                incoming.ok_or_else(|| no_link(link))?.arrive(number, bytes)?;
             }
             Tag::Taken { link, number } => self.outgoing(link)?.peer_took(number)?,
-            Tag::Arrived { link, number } => self.outgoing(link)?.peer_has(number)?,
-            Tag::Ahead { link, number } => {
-                let number = self.outgoing(link)?.ahead(number);
-                let report = self.report.as_mut().ok_or("a report has no beginning")?;
-                report.ahead.insert((usize::from(link), number));
-            }
+            Tag::Arrived { link, number } => match &mut self.ways[index].report {
+                Some(report) => report.arrived.push((link, number)),
+                None => self.outgoing(link)?.peer_has(number)?,
+            },
+            Tag::Ahead { link, number } => self.reported(index)?.ahead.push((link, number)),
             Tag::Closed { rails } => {
-                self.report = Some(Report { closed: rails, ahead: HashSet::new() });
+                let report = Report { closed: rails, ..Report::default() };
+                self.ways[index].report = Some(report);
                 return Ok(Some(rails));
             }
             Tag::Reported => {
-                let report = self.report.take().ok_or("a report has no beginning")?;
-                self.settle(&report);
+                let report = std::mem::take(self.reported(index)?);
+                self.ways[index].report = None;
+                self.settle(&report)?;
             }
             Tag::Farewell => {
                 self.parting.heard = true;
-                self.signals.push_back(Tag::Understood);
+                self.signal_on_lead(Tag::Understood);
             }
             Tag::Understood => self.parting.understood = true,
         }
@@ -222,6 +230,10 @@ impl Session {
 
     fn outgoing(&mut self, link: u16) -> Result<&mut Outgoing, String> {
         self.outgoing.get_mut(usize::from(link)).ok_or_else(|| no_link(link))
+    }
+
+    fn reported(&mut self, index: usize) -> Result<&mut Report, String> {
+        self.ways[index].report.as_mut().ok_or_else(|| "a report has no beginning".to_owned())
     }
 
     fn close_as_told(&mut self, closed: u16) -> Result<(), Ended> {
@@ -233,35 +245,47 @@ impl Session {
         Ok(())
     }
 
-    fn settle(&mut self, report: &Report) {
+    /// Posts again what a report says was lost, unless it is a copy of one that was heard.
+    fn settle(&mut self, report: &Report) -> Result<(), String> {
+        let Report { closed, arrived, ahead } = report;
+        if closed & !self.settled == 0 {
+            return Ok(());
+        }
+        self.settled |= closed;
+        for &(link, number) in arrived {
+            self.outgoing(link)?.peer_has(number)?;
+        }
+        let mut listed = HashSet::new();
+        for &(link, number) in ahead {
+            listed.insert((usize::from(link), self.outgoing(link)?.ahead(number)));
+        }
         for (link, outgoing) in self.outgoing.iter_mut().enumerate() {
-            let closed = |rail: usize| report.closed & (1 << rail) != 0;
-            let ahead = |number| report.ahead.contains(&(link, number));
-            let lost = outgoing.settle(closed, ahead);
+            let closed = |rail: usize| closed & (1 << rail) != 0;
+            let lost = outgoing.settle(closed, |number| listed.contains(&(link, number)));
             self.lost.extend(lost.into_iter().map(|number| (link, number)));
         }
+        Ok(())
     }
 
     /// Gives a rail up, and reports if another is left.
     fn close(&mut self, index: usize, why: &str) -> Result<(), Ended> {
-        let lead = self.lead();
+        let was_lead = self.lead() == Some(index);
         let way = &mut self.ways[index];
         way.open = false;
         way.rail.close();
         way.posts.clear();
+        way.signals.clear();
         let rail = way.story.clone();
         self.broken.push((rail.clone(), why.to_owned()));
         if self.lead().is_none() {
             return Err(Ended { rail, why: why.to_owned() });
         }
-        if lead == Some(index) {
-            self.signals.clear();
-            self.incoming.iter_mut().for_each(Incoming::forget_told);
-        }
         self.report_closed();
-        if lead == Some(index) {
-            self.signals.extend(self.parting.heard.then_some(Tag::Understood));
-            self.signals.extend(self.parting.said.then_some(Tag::Farewell));
+        if was_lead {
+            self.incoming.iter_mut().for_each(Incoming::forget_told);
+            let Parting { said, heard, understood: _ } = self.parting;
+            heard.then(|| self.signal_on_lead(Tag::Understood));
+            said.then(|| self.signal_on_lead(Tag::Farewell));
         }
         Ok(())
     }
@@ -269,11 +293,18 @@ impl Session {
     fn report_closed(&mut self) {
         let closed = self.ways.iter().enumerate().filter(|(_, way)| !way.open);
         let rails = closed.fold(0, |rails, (index, _)| rails | (1 << index));
-        self.signals.push_back(Tag::Closed { rails });
-        for incoming in &self.incoming {
-            incoming.report(&mut self.signals);
+        let mut report = vec![Tag::Closed { rails }];
+        self.incoming.iter().for_each(|incoming| incoming.report(&mut report));
+        report.push(Tag::Reported);
+        for way in self.ways.iter_mut().filter(|way| way.open) {
+            way.signals.extend(&report);
         }
-        self.signals.push_back(Tag::Reported);
+    }
+
+    fn signal_on_lead(&mut self, tag: Tag) {
+        if let Some(lead) = self.lead() {
+            self.ways[lead].signals.push_back(tag);
+        }
     }
 
     /// The rail for everything but messages.
@@ -281,11 +312,10 @@ impl Session {
         self.ways.iter().position(|way| way.open)
     }
 
-    /// Posts on the lead a write that is no message. False if there is no room.
-    fn signal(&mut self, tag: Tag) -> Result<bool, Ended> {
-        let Some(lead) = self.lead() else { return Ok(false) };
+    /// Posts a write that is no message. False if there is no room.
+    fn signal(&mut self, index: usize, tag: Tag) -> Result<bool, Ended> {
         let write = Write { from: 0, to: 0, bytes: 0, tag: tag.encode() };
-        Ok(self.post(lead, &write, None)? == Posted::Yes)
+        Ok(self.post(index, &write, None)? == Posted::Yes)
     }
 
     fn post(
@@ -305,33 +335,29 @@ impl Session {
         }
     }
 
+    /// Sends what must go out before all else.
     fn flush(&mut self) -> Result<bool, Ended> {
         let mut busy = false;
-        while let Some(tag) = self.signals.front().copied() {
-            let closed_before = self.broken.len();
-            if !self.signal(tag)? {
-                // A lead that broke has left other signals.
-                if self.broken.len() > closed_before {
-                    continue;
+        for index in 0..self.ways.len() {
+            while let Some(tag) = self.ways[index].signals.front().copied() {
+                if !self.signal(index, tag)? {
+                    break;
                 }
-                break;
+                self.ways[index].signals.pop_front();
+                busy = true;
             }
-            self.signals.pop_front();
-            busy = true;
         }
         Ok(busy)
     }
 
     fn tell_news(&mut self, idle: bool) -> Result<bool, Ended> {
         let mut busy = false;
+        let several = self.ways.len() > 1;
         for link in 0..self.incoming.len() {
-            // What a report says must not be overtaken.
-            if !self.signals.is_empty() {
-                break;
-            }
-            let several = self.ways.len() > 1;
             while let Some(news) = self.incoming[link].news(several, idle) {
-                if !self.signal(news)? {
+                let lead = self.lead().filter(|lead| self.ways[*lead].signals.is_empty());
+                let Some(lead) = lead else { return Ok(busy) };
+                if !self.signal(lead, news)? {
                     return Ok(busy);
                 }
                 self.incoming[link].told(news);
@@ -375,7 +401,9 @@ impl Session {
         let write = write.map_err(|why| Ended { rail: "before any rail".to_owned(), why })?;
         let (first, rails) = (self.turn.1, self.ways.len());
         for index in (0..rails).map(|step| (first + step) % rails) {
-            if self.ways[index].open
+            let way = &self.ways[index];
+            if way.open
+                && way.signals.is_empty()
                 && self.post(index, &write, Some((link, number)))? == Posted::Yes
             {
                 self.outgoing[link].on_its_way(number, index);
@@ -390,7 +418,7 @@ impl Session {
     pub(crate) fn say_farewell(&mut self) {
         if !self.parting.said {
             self.parting.said = true;
-            self.signals.push_back(Tag::Farewell);
+            self.signal_on_lead(Tag::Farewell);
         }
     }
 
@@ -401,7 +429,8 @@ impl Session {
 
     /// Whether the rails can be closed without harm to the peer.
     pub(crate) fn has_parted(&self) -> bool {
-        self.parting.said && self.parting.understood && self.signals.is_empty()
+        let silent = |way: &Way| !way.open || (way.signals.is_empty() && way.posts.is_empty());
+        self.parting.said && self.parting.understood && self.ways.iter().all(silent)
     }
 
     /// Whether the peer has left in order.
@@ -450,10 +479,14 @@ impl Drop for Session {
 
 impl Way {
     fn new(rail: Box<dyn Rail>) -> Self {
-        Self { story: rail.story(), rail, open: true, posts: VecDeque::new() }
+        let (story, posts, signals) = (rail.story(), VecDeque::new(), VecDeque::new());
+        Self { story, rail, open: true, posts, signals, report: None }
     }
 }
 
 fn no_link(link: u16) -> String {
     format!("the peer speaks of link {link}, which there is not")
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,9 @@ fn several_sockets_share_the_messages() {
         let proxy = Proxy::start(group.clone(), config, Abort::new()).unwrap();
         let mut ends = connect_all(&proxy, &group, &SHAPES);
         talk(group.rank(), &mut ends, 0, 1000);
+        group.barrier().unwrap();
         assert_eq!(proxy.waits()[0].rails.len(), 3, "the smaller number counts");
+        group.barrier().unwrap();
         proxy.failure()
     });
     assert_eq!(failures, [None, None]);

@@ -120,3 +120,14 @@ pub fn talk(me: Rank, ends: &mut [Ends], from: u64, to: u64) {
         }
     });
 }
+
+/// Waits until `look` finds something.
+pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..3000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it does not come");
+}

@@ -1,0 +1,322 @@
+//! Calls into the library for verbs: a door with `unsafe`. Handles are values here, which end what they stand for, in the right
+//! order.
+
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::abi;
+use crate::config::RdmaConfig;
+use crate::port::Memory;
+use crate::rail::{Happened, Posted, Write};
+
+/// Bytes for the library's words.
+const TEXT_BYTES: usize = 512;
+
+/// Events that one call fetches.
+const EVENTS: usize = 64;
+
+/// A failure in the library's words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    Failed(String),
+    Unsupported(String),
+}
+
+impl Refusal {
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Failed(why) | Self::Unsupported(why) => why,
+        }
+    }
+}
+
+/// A port of a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Device {
+    pub(super) name: String,
+    pub(super) port: u32,
+    pub(super) gbit_per_s: u32,
+    pub(super) ethernet: bool,
+}
+
+/// All devices; closed when nothing of it is left.
+pub(super) struct Context {
+    api: &'static abi::Api,
+    pointer: NonNull<abi::Context>,
+    /// Held during every call: one at a time.
+    turn: Mutex<()>,
+}
+
+/// Memory that a device may reach.
+pub(super) struct Registration {
+    context: Arc<Context>,
+    pointer: NonNull<abi::Registration>,
+    /// Stays mapped as long as the device may reach it.
+    _memory: Arc<dyn Memory>,
+}
+
+/// One end of a connection.
+pub(super) struct End {
+    api: &'static abi::Api,
+    pointer: NonNull<abi::Rail>,
+    _registration: Arc<Registration>,
+}
+
+// SAFETY: handles may be used from any thread, and every call through this one is made while `turn` is held.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+// SAFETY: handles may be used from any thread; calls with this one are those of `Context`, which are made one at a time, and
+// the last one, of whoever drops it.
+unsafe impl Send for Registration {}
+// SAFETY: as above.
+unsafe impl Sync for Registration {}
+// SAFETY: handles may be used from any thread; the value has one owner, whose methods take it mutably.
+unsafe impl Send for End {}
+
+impl Context {
+    pub(super) fn open(api: &'static abi::Api, config: &RdmaConfig) -> Result<Self, String> {
+        let number =
+            |value: Option<u32>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(-1);
+        let hca = config.hca.as_deref().unwrap_or_default();
+        let wishes = abi::Config {
+            hca: if hca.is_empty() { ptr::null() } else { hca.as_ptr() },
+            hca_bytes: hca.len() as u64,
+            gid_index: number(config.gid_index),
+            timeout: number(config.timeout),
+            retry_count: number(config.retry_count),
+            traffic_class: number(config.traffic_class),
+            service_level: number(config.service_level),
+        };
+        let mut pointer = ptr::null_mut();
+        let opened = Words::of(|text| {
+            // SAFETY: all pointers are to values that live during the call.
+            unsafe { (api.open)(&wishes, &mut pointer, text) }
+        });
+        let pointer = opened.and_then(|()| handle(pointer)).map_err(Refusal::text)?;
+        Ok(Self { api, pointer, turn: Mutex::new(()) })
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn devices(&self) -> Vec<Device> {
+        let _turn = self.turn();
+        let nothing = abi::Device {
+            name: [0; 64],
+            pci_path: [0; 256],
+            port: 0,
+            mtu_bytes: 0,
+            gbit_per_s: 0,
+            ethernet: 0,
+        };
+        let mut devices = vec![nothing; 64];
+        // SAFETY: the handle is alive, and there is room for as many devices as are said.
+        let count = unsafe {
+            (self.api.devices)(self.pointer.as_ptr(), devices.as_mut_ptr(), devices.len() as u32)
+        };
+        devices.truncate(count as usize);
+        devices.iter().map(device).collect()
+    }
+
+    /// Lets device number `device` reach all of `memory`.
+    pub(super) fn register(
+        self: &Arc<Self>,
+        device: u32,
+        memory: &Arc<dyn Memory>,
+    ) -> Result<Registration, Refusal> {
+        let _turn = self.turn();
+        let mut pointer = ptr::null_mut();
+        let (context, bytes) = (self.pointer.as_ptr(), memory.bytes());
+        Words::of(|text| {
+            // SAFETY: the handle is alive; the memory is mapped, and stays so as long as the registration lives.
+            unsafe {
+                let address = memory.address().cast();
+                (self.api.register)(context, device, address, bytes, &mut pointer, text)
+            }
+        })?;
+        self.registration(pointer, memory)
+    }
+
+    /// As [`Context::register`], by the dma-buf of `memory`. Unsupported if it has none.
+    pub(super) fn register_dmabuf(
+        self: &Arc<Self>,
+        device: u32,
+        memory: &Arc<dyn Memory>,
+    ) -> Result<Registration, Refusal> {
+        let none = || Refusal::Unsupported("the memory has no dma-buf".to_owned());
+        let dmabuf = memory.dmabuf().ok_or_else(none)?;
+        let _turn = self.turn();
+        let mut pointer = ptr::null_mut();
+        let (context, bytes) = (self.pointer.as_ptr(), memory.bytes());
+        let (descriptor, offset) = (dmabuf.descriptor.as_raw_fd(), dmabuf.offset);
+        let address = memory.address() as u64;
+        Words::of(|text| {
+            // SAFETY: the handle is alive, and the descriptor is borrowed from the memory.
+            unsafe {
+                (self.api.register_dmabuf)(
+                    context,
+                    device,
+                    descriptor,
+                    offset,
+                    bytes,
+                    address,
+                    &mut pointer,
+                    text,
+                )
+            }
+        })?;
+        self.registration(pointer, memory)
+    }
+
+    fn registration(
+        self: &Arc<Self>,
+        pointer: *mut abi::Registration,
+        memory: &Arc<dyn Memory>,
+    ) -> Result<Registration, Refusal> {
+        let pointer = handle(pointer)?;
+        Ok(Registration { context: self.clone(), pointer, _memory: memory.clone() })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: the last holder drops it; registrations, and by them rails, hold it.
+        unsafe { (self.api.close)(self.pointer.as_ptr()) }
+    }
+}
+
+impl Registration {
+    /// One end of a connection for this memory, and what the peer must know of it.
+    pub(super) fn end(self: &Arc<Self>) -> Result<(End, abi::Address), String> {
+        let _turn = self.context.turn();
+        let api = self.context.api;
+        let (mut pointer, mut address) = (ptr::null_mut(), abi::Address { bytes: [0; 128] });
+        let (context, registration) = (self.context.pointer.as_ptr(), self.pointer.as_ptr());
+        let made = Words::of(|text| {
+            // SAFETY: both handles are alive, and the others are places for answers.
+            unsafe { (api.rail)(context, registration, &mut pointer, &mut address, text) }
+        });
+        let pointer = made.and_then(|()| handle(pointer)).map_err(Refusal::text)?;
+        Ok((End { api, pointer, _registration: self.clone() }, address))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: the last holder drops it; rails hold it.
+        unsafe { (self.context.api.deregister)(self.pointer.as_ptr()) }
+    }
+}
+
+impl End {
+    /// Connects with the peer's end.
+    pub(super) fn connect(&mut self, address: &abi::Address) -> Result<(), String> {
+        // SAFETY: the handle is alive, and the address lives during the call.
+        Words::of(|text| unsafe { (self.api.connect)(self.pointer.as_ptr(), address, text) })
+            .map_err(Refusal::text)
+    }
+
+    pub(super) fn story(&self) -> String {
+        Words::told(|text| {
+            // SAFETY: the handle is alive. The value is not shared between threads (it is not `Sync`).
+            unsafe { (self.api.story)(self.pointer.as_ptr(), text) }
+        })
+    }
+
+    pub(super) fn post(&mut self, write: &Write) -> Result<Posted, String> {
+        let Write { from, to, bytes, tag } = *write;
+        let write = abi::Write { from, to, bytes, tag };
+        let mut full = false;
+        let posted = Words::of(|text| {
+            // SAFETY: the handle is alive, and the write lives during the call; its bytes lie in the registration, where the
+            // library checks it, and belong to the proxy until it is reported as sent.
+            let status = unsafe { (self.api.post)(self.pointer.as_ptr(), &write, text) };
+            full = status == abi::FULL;
+            if full { abi::OK } else { status }
+        });
+        posted.map_err(Refusal::text)?;
+        Ok(if full { Posted::Full } else { Posted::Yes })
+    }
+
+    pub(super) fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), String> {
+        let nothing = abi::Happened { kind: 0, tag: 0, bytes: 0, reserved: 0 };
+        let mut events = [nothing; EVENTS];
+        loop {
+            let mut count = 0;
+            let polled = Words::of(|text| {
+                // SAFETY: the handle is alive, and there is room for as many events as are said.
+                let answer = unsafe {
+                    let events = events.as_mut_ptr();
+                    (self.api.poll)(self.pointer.as_ptr(), events, EVENTS as u32, text)
+                };
+                count = usize::try_from(answer).unwrap_or(0).min(EVENTS);
+                answer.min(abi::OK)
+            });
+            for event in &events[..count] {
+                happened.push(match event.kind {
+                    0 => Happened::Sent,
+                    1 => Happened::Arrived { tag: event.tag, bytes: event.bytes },
+                    other => return Err(format!("the library reports an event of kind {other}")),
+                });
+            }
+            polled.map_err(Refusal::text)?;
+            if count < EVENTS {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self) {
+        // SAFETY: the handle is alive.
+        unsafe { (self.api.fail)(self.pointer.as_ptr()) }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // SAFETY: the only owner drops it.
+        unsafe { (self.api.end)(self.pointer.as_ptr()) }
+    }
+}
+
+/// Room for the library's words.
+struct Words([u8; TEXT_BYTES]);
+
+impl Words {
+    /// Makes a call that gives a status and, if it failed, words.
+    fn of(call: impl FnOnce(*mut abi::Text) -> abi::Status) -> Result<(), Refusal> {
+        let mut status = abi::OK;
+        let why = Self::told(|text| status = call(text));
+        let why = if why.is_empty() { "no reason was given".to_owned() } else { why };
+        match status {
+            abi::OK => Ok(()),
+            abi::UNSUPPORTED => Err(Refusal::Unsupported(why)),
+            abi::FAILED => Err(Refusal::Failed(why)),
+            other => Err(Refusal::Failed(format!("{why} (status {other})"))),
+        }
+    }
+
+    /// What a call says.
+    fn told(call: impl FnOnce(*mut abi::Text)) -> String {
+        let mut room = Self([0; TEXT_BYTES]);
+        let mut text = abi::Text { bytes: room.0.as_mut_ptr(), room: TEXT_BYTES as u64, used: 0 };
+        call(&mut text);
+        let used = usize::try_from(text.used).unwrap_or(TEXT_BYTES).min(TEXT_BYTES);
+        String::from_utf8_lossy(&room.0[..used]).trim().to_owned()
+    }
+}
+
+/// A handle that a successful call has filled in.
+fn handle<T>(pointer: *mut T) -> Result<NonNull<T>, Refusal> {
+    NonNull::new(pointer).ok_or_else(|| Refusal::Failed("the library gives no handle".to_owned()))
+}
+
+fn device(device: &abi::Device) -> Device {
+    let abi::Device { name, pci_path: _, port, mtu_bytes: _, gbit_per_s, ethernet } = device;
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name).into_owned();
+    Device { name, port: *port, gbit_per_s: *gbit_per_s, ethernet: *ethernet != 0 }
+}

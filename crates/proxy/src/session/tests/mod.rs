@@ -1,0 +1,206 @@
+//! Two sessions and a network that does its worst: whatever happens in whatever order, every message arrives once, whole
+//! and in order, as long as one rail stands.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod network;
+
+use std::sync::{Arc, Mutex};
+
+use network::{End, Memories, Ring, STEPS, Side, Wire};
+use proptest::prelude::*;
+
+use super::{Ended, FarInlet, Session};
+use crate::port::{Inlet, Outlet};
+use crate::rail::Rail;
+
+const SLOT_BYTES: usize = 24;
+
+/// What a test chooses.
+#[derive(Clone, Debug)]
+struct World {
+    rails: usize,
+    links: usize,
+    depth: u64,
+    room: usize,
+    sent_means_arrived: bool,
+    messages: u64,
+    /// A rail that takes long for every step, in this direction.
+    slow: (usize, Side),
+}
+
+/// Two ranks and what is between them.
+struct Pair {
+    world: World,
+    wires: Vec<Arc<Mutex<Wire>>>,
+    sessions: [Option<Session>; 2],
+    ended: [Option<Ended>; 2],
+    /// Rings by side and link.
+    outlets: [Vec<Ring>; 2],
+    inlets: [Vec<Ring>; 2],
+}
+
+impl Pair {
+    fn new(world: &World) -> Self {
+        let ring_bytes = world.depth as usize * SLOT_BYTES;
+        let memories: Memories =
+            [(); 2].map(|()| Arc::new(Mutex::new(vec![0; 2 * world.links * ring_bytes])));
+        let rings = |side: Side, half: usize| -> Vec<Ring> {
+            let start = |link| (half * world.links + link) * ring_bytes;
+            let ring = |link| Ring::new(&memories[side], start(link), world.depth, SLOT_BYTES);
+            (0..world.links).map(ring).collect()
+        };
+        let (outlets, inlets) =
+            ([0, 1].map(|side| rings(side, 0)), [0, 1].map(|side| rings(side, 1)));
+        let wire = |_| Wire::new(memories.clone(), world.room, world.sent_means_arrived);
+        let wires: Vec<_> = (0..world.rails).map(|rail| Arc::new(Mutex::new(wire(rail)))).collect();
+        let sessions = [0, 1].map(|side| {
+            Some(session(side, &wires, &outlets[side], &inlets[side], &inlets[1 - side]))
+        });
+        Self { world: world.clone(), wires, sessions, ended: [None, None], outlets, inlets }
+    }
+
+    /// Does what `choice` stands for.
+    fn act(&mut self, choice: u32) {
+        let mut rest = choice as usize;
+        let mut pick = |choices: usize| {
+            let picked = rest % choices;
+            rest /= choices;
+            picked
+        };
+        let (what, side) = (pick(8), pick(2));
+        match what {
+            0 | 1 => self.advance(side),
+            2 | 3 => drop(self.put(side, pick(self.world.links))),
+            4 => drop(self.take(side, pick(self.world.links))),
+            _ => {
+                let (rail, step) = (pick(self.world.rails), STEPS[pick(4)]);
+                if (rail, side) != self.world.slow || pick(24) == 0 {
+                    self.wires[rail].lock().unwrap().step(side, step);
+                }
+            }
+        }
+    }
+
+    fn advance(&mut self, side: Side) {
+        if let Some(session) = &mut self.sessions[side]
+            && let Err(ended) = session.advance()
+        {
+            self.ended[side] = Some(ended);
+            self.sessions[side] = None;
+        }
+    }
+
+    fn put(&mut self, side: Side, link: usize) -> bool {
+        let ring = &self.outlets[side][link];
+        let number = ring.put_so_far() + 1;
+        number <= self.world.messages && ring.put(&sample(side, link, number))
+    }
+
+    fn take(&mut self, side: Side, link: usize) -> bool {
+        let ring = &self.inlets[side][link];
+        let number = ring.taken() + 1;
+        let Some(message) = ring.take() else { return false };
+        assert_eq!(message, sample(1 - side, link, number), "message {number} of link {link}");
+        true
+    }
+
+    /// One side notices that a rail has failed; the other may later, or is told.
+    fn fail(&mut self, rail: usize, side: Side) {
+        self.wires[rail].lock().unwrap().failed[side] = true;
+    }
+
+    /// Everybody goes on, in turn, until all messages have arrived.
+    fn finish(&mut self) {
+        for _ in 0..200 * (1 + self.world.messages) {
+            if self.is_complete() {
+                return;
+            }
+            for side in [0, 1] {
+                self.advance(side);
+                for link in 0..self.world.links {
+                    self.put(side, link);
+                    self.take(side, link);
+                }
+                for wire in &self.wires {
+                    for step in STEPS {
+                        wire.lock().unwrap().step(side, step);
+                    }
+                }
+            }
+        }
+        let stories = self.sessions.each_mut().map(|session| session.as_mut().map(Session::story));
+        panic!("nothing moves: {stories:#?}, ended {:?}", self.ended);
+    }
+
+    fn is_complete(&self) -> bool {
+        let all = self.inlets.iter().flatten();
+        all.into_iter().all(|ring| ring.taken() == self.world.messages)
+    }
+}
+
+fn session(
+    side: Side,
+    wires: &[Arc<Mutex<Wire>>],
+    outlets: &[Ring],
+    inlets: &[Ring],
+    far: &[Ring],
+) -> Session {
+    let end = |(rail, wire): (usize, &Arc<Mutex<Wire>>)| {
+        let name = format!("rail {rail}");
+        Box::new(End { wire: wire.clone(), side, name }) as Box<dyn Rail>
+    };
+    let far_inlet = |ring: &Ring| FarInlet {
+        slot_bytes: ring.slot_bytes as u32,
+        slots: (1..=ring.depth).map(|number| ring.slot(number)).collect(),
+    };
+    let outlets = outlets.iter().zip(far);
+    let outlets =
+        outlets.map(|(ring, far)| (Box::new(ring.clone()) as Box<dyn Outlet>, far_inlet(far)));
+    let inlets = inlets.iter().map(|ring| Box::new(ring.clone()) as Box<dyn Inlet>);
+    Session::new(wires.iter().enumerate().map(end).collect(), outlets.collect(), inlets.collect())
+}
+
+fn sample(from: Side, link: usize, number: u64) -> Vec<u8> {
+    let seed = number as usize * 31 + link * 7 + from * 3;
+    (0..seed % (SLOT_BYTES + 1)).map(|i| (seed * 5 + i) as u8).collect()
+}
+
+fn worlds() -> impl Strategy<Value = World> {
+    let sizes = (1..=3_usize, 1..=4_usize, 1..=3_u64, 1..=6_usize);
+    let slow = (0..3_usize, 0..2_usize);
+    (sizes, any::<bool>(), 1..=25_u64, slow).prop_map(
+        |(sizes, sent_means_arrived, messages, slow)| {
+            let (rails, links, depth, room) = sizes;
+            World { rails, links, depth, room, sent_means_arrived, messages, slow }
+        },
+    )
+}
+
+/// Rails other than one, the survivor, fail on one side or both at these moments.
+fn failures() -> impl Strategy<Value = (usize, Vec<(usize, usize, Side)>)> {
+    (0..3_usize, prop::collection::vec((0..1500_usize, 0..3_usize, 0..2_usize), 0..6))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn every_message_arrives_once_as_long_as_a_rail_stands(
+        world in worlds(),
+        choices in prop::collection::vec(any::<u32>(), 0..1500),
+        (survivor, failures) in failures(),
+    ) {
+        let mut pair = Pair::new(&world);
+        for (moment, choice) in choices.into_iter().enumerate() {
+            for (_, rail, side) in failures.iter().filter(|(at, _, _)| *at == moment) {
+                if *rail < world.rails && *rail != survivor % world.rails {
+                    pair.fail(*rail, *side);
+                }
+            }
+            pair.act(choice);
+        }
+        pair.finish();
+        prop_assert_eq!(pair.ended, [None, None]);
+    }
+}

@@ -1,0 +1,220 @@
+//! How links end: in order, by death, by abort, and again and again.
+
+use std::io::Write;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, ErrorKind, RingShape};
+use msccl_proxy::{Config, Proxy};
+
+use crate::world::{Diary, SHAPES, config, connect, connect_all, run, sample, talk, wait_for};
+
+#[test]
+fn what_was_put_arrives_although_the_sender_leaves_at_once() {
+    let failures = run(2, |group| {
+        let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
+        let mut ends = connect_all(&proxy, &group, &SHAPES);
+        let Rank(me) = group.rank();
+        if me == 0 {
+            // Sends what fits and leaves, perhaps before the connection stands.
+            for (link, sender) in ends[0].senders.iter_mut().enumerate() {
+                let message = sample(Rank(0), link, 0, sender.shape().slot_bytes);
+                let mut slot = sender.try_reserve().unwrap();
+                slot.bytes()[..message.len()].copy_from_slice(&message);
+                slot.commit(message.len());
+            }
+            drop(proxy);
+            return None;
+        }
+        for (link, receiver) in ends[0].receivers.iter_mut().enumerate() {
+            let message = receiver.peek(&Abort::new(), crate::world::PATIENCE).unwrap();
+            assert!(message.bytes() == sample(Rank(0), link, 0, SHAPES[link].slot_bytes));
+            message.release();
+        }
+        thread::sleep(Duration::from_millis(50));
+        proxy.failure()
+    });
+    assert_eq!(failures, [None, None]);
+}
+
+#[test]
+fn whoever_leaves_in_order_is_no_failure() {
+    let outcomes = run(3, |group| {
+        let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
+        let mut ends = connect_all(&proxy, &group, &SHAPES);
+        talk(group.rank(), &mut ends, 0, 50);
+        group.barrier().unwrap();
+        if group.rank() == Rank(2) {
+            let since = Instant::now();
+            drop(proxy);
+            group.barrier().unwrap();
+            return (None, since.elapsed());
+        }
+        group.barrier().unwrap();
+        let others: Vec<_> = ends.iter_mut().filter(|ends| ends.peer != Rank(2)).collect();
+        assert_eq!(others.len(), 1);
+        let mut rest: Vec<_> = ends.into_iter().filter(|ends| ends.peer != Rank(2)).collect();
+        talk(group.rank(), &mut rest, 50, 100);
+        (proxy.failure(), Duration::ZERO)
+    });
+    for (failure, took) in outcomes {
+        assert_eq!(failure, None);
+        assert!(took < Duration::from_secs(2), "leaving took {took:?}");
+    }
+}
+
+#[test]
+fn ends_that_do_not_fit_are_told_apart() {
+    let failures = run(2, |group| {
+        let Rank(me) = group.rank();
+        let shapes = [RingShape { depth: 4 + me, slot_bytes: 64 }];
+        let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
+        let _ends = connect_all(&proxy, &group, &shapes);
+        let failure = wait_for(|| proxy.failure());
+        group.barrier().unwrap();
+        failure
+    });
+    assert_eq!(failures[0].kind, ErrorKind::Mismatch);
+    let text = failures[0].to_string();
+    let expected = "link 0 has 4 slots of 64 bytes on this rank, 5 of 64 on the peer";
+    assert!(text.contains("r1 on host") && text.contains(expected), "{text}");
+    assert_eq!(failures[1].peer, Rank(0));
+}
+
+#[test]
+fn an_abort_ends_the_thread_without_waiting() {
+    run(2, |group| {
+        let abort = Abort::new();
+        let proxy = Proxy::start(group.clone(), config(), abort.clone()).unwrap();
+        let mut ends = connect_all(&proxy, &group, &SHAPES);
+        talk(group.rank(), &mut ends, 0, 10);
+        group.barrier().unwrap();
+        // Full rings would keep an orderly end waiting.
+        while let Some(slot) = ends[0].senders[0].try_reserve() {
+            slot.commit(1);
+        }
+        abort.raise("enough");
+        let since = Instant::now();
+        wait_for(|| proxy.waits().is_empty().then_some(()));
+        drop(proxy);
+        assert!(since.elapsed() < Duration::from_secs(2));
+    });
+}
+
+#[test]
+fn an_abort_on_one_rank_is_a_failure_on_the_other() {
+    let failures = run(2, |group| {
+        let abort = Abort::new();
+        let proxy = Proxy::start(group.clone(), config(), abort.clone()).unwrap();
+        let mut ends = connect_all(&proxy, &group, &SHAPES);
+        talk(group.rank(), &mut ends, 0, 10);
+        group.barrier().unwrap();
+        if group.rank() == Rank(0) {
+            abort.raise("enough");
+            group.barrier().unwrap();
+            return None;
+        }
+        let failure = wait_for(|| proxy.failure());
+        group.barrier().unwrap();
+        Some(failure)
+    });
+    let failure = failures[1].as_ref().unwrap();
+    assert_eq!((failure.peer, failure.kind), (Rank(0), ErrorKind::Network));
+    assert!(failure.rail.starts_with("TCP 0 "), "{failure}");
+}
+
+#[test]
+fn a_hang_is_told() {
+    run(2, |group| {
+        let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
+        if group.rank() == Rank(1) {
+            group.barrier().unwrap();
+            let mut ends = connect_all(&proxy, &group, &SHAPES[..1]);
+            talk(Rank(1), &mut ends, 0, 2);
+            group.barrier().unwrap();
+            return;
+        }
+        let mut ends = connect_all(&proxy, &group, &SHAPES[..1]);
+        assert_eq!(proxy.waits()[0].to_string(), "r1 over no rail: has not asked for links yet");
+        group.barrier().unwrap();
+        talk(Rank(0), &mut ends, 0, 2);
+        for _ in 0..8 {
+            let slot = ends[0].senders[0].reserve(&Abort::new(), crate::world::PATIENCE).unwrap();
+            slot.commit(1);
+        }
+        let story = wait_for(|| {
+            let story = proxy.waits()[0].links.join("; ");
+            story.contains("waits with").then_some(story)
+        });
+        let expected = "message 7 on link 0 waits with 3 behind it: the peer has taken 2 and has no \
+                        more slots";
+        assert_eq!(story, expected);
+        group.barrier().unwrap();
+    });
+}
+
+#[test]
+fn strangers_change_nothing() {
+    let diary = Arc::new(Diary::default());
+    run(2, |group| {
+        let config = Config { log: diary.clone(), ..config() };
+        let proxy = Proxy::start(group.clone(), config, Abort::new()).unwrap();
+        let address = format!("{proxy:?}");
+        let address = address.split("at ").nth(1).unwrap().split(", doorbell").next().unwrap();
+        let address = address.to_socket_addrs().unwrap().next().unwrap();
+        let mut strangers: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for stranger in &mut strangers[..3] {
+            stranger.write_all(&[7; 100]).unwrap();
+        }
+        let mut ends = connect_all(&proxy, &group, &SHAPES);
+        talk(group.rank(), &mut ends, 0, 20);
+        group.barrier().unwrap();
+        assert_eq!(proxy.failure(), None);
+    });
+    let lines = diary.lines();
+    assert!(lines.iter().any(|line| line.contains("it speaks something else")), "{lines:#?}");
+}
+
+/// Descriptors of this process, and its threads.
+fn held() -> (usize, usize) {
+    let count = |folder| std::fs::read_dir(folder).unwrap().count();
+    (count("/proc/self/fd"), count("/proc/self/task"))
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    // A process of its own, since other tests open things at the same time.
+    crate::processes::alone("endings::a_hundred_lives_leave_nothing");
+}
+
+#[test]
+#[ignore = "run in a process of its own by `nothing_is_left_behind`"]
+fn a_hundred_lives_leave_nothing() {
+    let first = AtomicBool::new(true);
+    run(2, |group| {
+        let mut before = (0, 0);
+        for life in 0..100 {
+            let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
+            let mut ends = vec![connect(&proxy, Rank(1 - group.rank().0), &SHAPES[..2])];
+            talk(group.rank(), &mut ends, 0, 3);
+            drop(proxy);
+            drop(ends);
+            group.barrier().unwrap();
+            if life == 0 && first.swap(false, Ordering::AcqRel) {
+                // Threads vanish a moment after they were joined.
+                thread::sleep(Duration::from_millis(100));
+                before = held();
+            }
+            group.barrier().unwrap();
+        }
+        if before != (0, 0) {
+            thread::sleep(Duration::from_millis(100));
+            assert_eq!(held(), before, "descriptors and threads");
+        }
+        group.barrier().unwrap();
+    });
+}
