@@ -82,8 +82,8 @@ variables! {
         "Which host a rank counts as living on. Ranks with different texts share no memory, wherever \
          they run; ranks with the same must be able to."
     NET "NCCL_NET" "`IB` or `Socket`" "RDMA where both ends have it, TCP elsewhere"
-        "By what links to other hosts go: `Socket` leaves RDMA alone. `IB` is the default: links that \
-         cannot use RDMA fall back to TCP and say why."
+        "By what links to other hosts go. `Socket` leaves RDMA alone; with `IB` links that cannot use RDMA \
+         fail, and say why."
     IB_DISABLE "NCCL_IB_DISABLE" "0 or 1" "0"
         "Leaves RDMA alone: links to other hosts go over TCP."
     IB_HCA "NCCL_IB_HCA" "names or prefixes, `:port` after them; `=` in front for names, `^` excludes"

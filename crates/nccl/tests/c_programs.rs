@@ -167,6 +167,7 @@ fn communicators_from_communicators_across_hosts() {
     run("hosts", &["4", "2"], &[("PER_HOST", "2")]);
     run("hosts", &["5", "3"], &[("PER_HOST", "3")]);
     run("hosts", &["8", "1"], &[("PER_HOST", "1")]);
+    run("hosts", &["6", "2", "fault"], &[("PER_HOST", "2")]);
 }
 
 /// Hosts that only a network joins, as far as that can be had on one: two network namespaces and a cable.
@@ -220,6 +221,19 @@ fn faults_across_hosts() {
         let Some(log) = run("faults", &["signalled"], &[hosts, warn]) else { return };
         assert!(log.contains("r0: in call 2, allreduce of 10 i32 sum"), "{log}");
     }
+}
+
+#[test]
+fn hosts_that_must_use_rdma_and_cannot() {
+    let environment = [
+        ("PER_HOST", "1"),
+        ("NCCL_NET", "IB"),
+        ("MSCCL_RDMA_LIBRARY", "/no/such/library.so"),
+        ("NCCL_DEBUG", "WARN"),
+    ];
+    let Some(log) = run("faults", &["unreachable"], &environment) else { return };
+    let said = "on host host1 have failed: only RDMA is allowed on this host: ";
+    assert!(log.contains(said) && log.contains("/no/such/library.so"), "{log}");
 }
 
 #[test]

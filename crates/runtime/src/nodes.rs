@@ -1,9 +1,10 @@
 //! Which ranks live together.
 //!
 //! Ranks that can share memory, those of one host and one network namespace, form a *node*. Nodes are numbered
-//! by their lowest ranks, and the lowest rank of a node is its *leader*: it speaks for the node where one voice
-//! is enough. All ranks of a group find the same nodes.
+//! by their lowest ranks, and the lowest rank of a node is its *leader*: it makes what the node shares. All ranks of a
+//! group find the same nodes.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use msccl_collective::Rank;
@@ -68,14 +69,20 @@ impl Nodes {
         self.around(one).contains(&other)
     }
 
-    /// Who speaks for the node of `rank`.
+    /// Who leads the node of `rank`.
     pub fn leader(&self, rank: Rank) -> Rank {
         self.around(rank).first().copied().unwrap_or(rank)
     }
 
-    /// Who speaks for each node.
+    /// Who leads each node.
     pub fn leaders(&self) -> impl Iterator<Item = Rank> {
         self.members.iter().filter_map(|members| members.first().copied())
+    }
+
+    /// Who speaks for each node of which not all are `departed`: the lowest rank that is there.
+    pub fn voices(&self, departed: &BTreeSet<Rank>) -> Vec<Rank> {
+        let present = |rank: &&Rank| !departed.contains(rank);
+        self.members.iter().filter_map(|members| members.iter().find(present).copied()).collect()
     }
 
     /// What the communicator looks like to an algorithm. Where nodes differ in size, or the ranks of a node do not
@@ -83,7 +90,8 @@ impl Nodes {
     pub fn shape(&self) -> Shape {
         let (ranks, nodes) = (self.of.len(), self.count().max(1));
         let per_node = ranks / nodes;
-        let in_runs = self.of.iter().enumerate().all(|(rank, node)| *node == rank / per_node.max(1));
+        let in_runs =
+            self.of.iter().enumerate().all(|(rank, node)| *node == rank / per_node.max(1));
         let regular = nodes * per_node == ranks && in_runs;
         Shape { ranks: ranks as u32, per_node: if regular { per_node as u32 } else { 1 } }
     }
@@ -132,6 +140,8 @@ mod tests {
         let nodes = Nodes::new(vec![0, 1, 0, 1, 2]);
         assert_eq!(nodes.leaders().collect::<Vec<_>>(), [Rank(0), Rank(1), Rank(4)]);
         assert_eq!(nodes.leader(Rank(3)), Rank(1));
+        let departed = [Rank(0), Rank(4)].into_iter().collect();
+        assert_eq!(nodes.voices(&departed), [Rank(2), Rank(1)]);
         assert_eq!(nodes.around(Rank(2)), [Rank(0), Rank(2)]);
         assert!(nodes.together(Rank(1), Rank(3)) && !nodes.together(Rank(0), Rank(1)));
     }

@@ -12,8 +12,8 @@ use msccl_collective::{DataType, Rank, Reduction};
 use msccl_fabric::UniqueId;
 use msccl_registry::File;
 use msccl_runtime::{
-    Batch, Combine, Communicator, Error, ErrorKind, Event, Log, Operation, Scalar, Settings, Tuning,
-    Wish, submit,
+    Batch, Combine, Communicator, Error, ErrorKind, Event, Log, Operation, Scalar, Settings,
+    Tuning, Wish, submit,
 };
 
 use world::{all_reduce, call, check_on, run, sum, world};

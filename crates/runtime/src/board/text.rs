@@ -81,7 +81,11 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_cut_between_characters() {
         let board = Board::alone(Rank(0), 1);
-        board.write_text(Rank(0), Text::Reason, &format!("x{}", "ä".repeat(Text::Reason.capacity())));
+        board.write_text(
+            Rank(0),
+            Text::Reason,
+            &format!("x{}", "ä".repeat(Text::Reason.capacity())),
+        );
         let text = board.read_text(Rank(0), Text::Reason).unwrap();
         assert_eq!(text.len(), Text::Reason.capacity() - 1);
         assert!(text.ends_with('ä'));

@@ -28,9 +28,9 @@ const REGISTRIES_KEPT: usize = 8;
 /// watched, at last the connections.
 pub(crate) struct Inner {
     pub watch: Watch,
-    /// Only held: it tells other nodes what became of this one to the end.
-    pub _mirror: Option<Mirror>,
     pub engine: Arc<dyn Engine>,
+    /// Only held: it tells other nodes to the end what became of this one.
+    pub _mirror: Option<Mirror>,
     pub board: Arc<Board>,
     pub group: Arc<Group>,
     pub selector: Selector,

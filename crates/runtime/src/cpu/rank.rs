@@ -254,7 +254,8 @@ impl Engine for Rank {
 /// Where a rank runs, and how its wires are realised.
 fn place(shape: WireShape, nodes: &Nodes) -> String {
     let WireShape { wires, depth, slot_bytes } = shape;
-    let wires = format!("{wires} wires of {depth} × {slot_bytes} bytes from each rank to each other");
+    let wires =
+        format!("{wires} wires of {depth} × {slot_bytes} bytes from each rank to each other");
     match nodes.count() {
         0 | 1 => format!("host threads ({wires}, in shared memory)"),
         nodes => format!(

@@ -107,13 +107,7 @@ fn kinds(ranks: u32) -> Vec<Kind> {
 }
 
 /// Every collective with `count` elements a block gives what it promises on these hosts, in and out of place.
-pub fn check_on(
-    ranks: u32,
-    host: &Hosts,
-    data_type: DataType,
-    reduction: Reduction,
-    count: usize,
-) {
+pub fn check_on(ranks: u32, host: &Hosts, data_type: DataType, reduction: Reduction, count: usize) {
     let cases: Vec<_> = kinds(ranks)
         .into_iter()
         .map(|kind| {
@@ -164,4 +158,3 @@ fn compare(expected: &[reference::Promised], rank: Rank, size: usize, output: &[
         assert!(found == &*part.bytes, "{rank} {place}: wrong from element {}", part.start);
     }
 }
-

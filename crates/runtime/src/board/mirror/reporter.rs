@@ -73,7 +73,7 @@ impl Told {
     fn look(&mut self, board: &Board, most: u64, news: &mut Vec<News>) {
         let value = |field: Field| board.word(field.of(self.rank)).load(Ordering::Acquire);
         let [state, answered] = [Field::State, Field::Answered].map(value);
-        let others = [Field::Issued, Field::Claim, Field::Agreeing].map(|of| (of, value(of)));
+        let others = [Field::Issued, Field::Claim].map(|of| (of, value(of)));
         // A text or a record comes before the word that tells of it.
         for ring in [Ring::Collectives, Ring::Transfers] {
             self.look_at_records(board, ring, most, news);

@@ -25,7 +25,6 @@ fn idle(number: u64) -> Sight {
         state,
         reason,
         departed: None,
-        cut_off: None,
         answer,
         collectives: number,
         last,
@@ -269,23 +268,4 @@ fn what_differs_comes_first() {
       => make the same call on all ranks
     ");
     assert_snapshot!(scene.conclusion(), @"call 1 differs: r0, r1: allreduce of 1024 f32 sum; r2: allreduce of 512 f32 sum; make the same call on all ranks");
-}
-
-#[test]
-fn a_node_that_is_cut_off() {
-    let departed = Some("has died: its connection ended".to_owned());
-    let story = told([
-        waiting(41, &[2]),
-        Sight { departed, ..silent(idle(40)) },
-        Sight { cut_off: Some(Rank(1)), ..silent(idle(40)) },
-    ]);
-    assert_snapshot!(story, @"
-    who waits for whom
-      r0: in call 41, allgather of 1024 f32
-      r1: has died: its connection ended, last issued call 40, allgather of 1024 f32
-      r2: cannot be asked, last issued call 40, allgather of 1024 f32
-      r0 tb0 s17 waits for message 41 from r2 on ch0; r2 cannot be asked: r1, which spoke for its node, is gone (its last call was #40, allgather of 1024 f32)
-      => r2 holds up r0: it cannot be asked: r1, which spoke for its node, is gone (its last call was #40, allgather of 1024 f32)
-      => r1 has died: its connection ended (its last call was #40, allgather of 1024 f32)
-    ");
 }

@@ -118,9 +118,9 @@ fn the_death_of_a_rank_fails_all_others() {
     }
 }
 
-/// Rank 2, which spoke for its host, is killed: all learn of it, those behind it too.
+/// Rank 2, which spoke for its host, is killed: rank 3 takes over, and all learn of everything.
 #[test]
-fn the_death_of_a_leader_fails_all_others() {
+fn the_death_of_a_voice_fails_all_others() {
     let mut children = spawn_on("victim", 4, |rank| Some(format!("host{}", rank / 2)));
     let mut killed = children.remove(2);
     await_line(&mut killed, "ready");
@@ -130,7 +130,8 @@ fn the_death_of_a_leader_fails_all_others() {
     let results: Vec<_> = children.into_iter().map(result).collect();
     let end = "call 1, allgather of 1024 f32 cannot finish";
     let cause = format!("r2 (pid {pid} on host1) has died: its connection ended; {end}");
-    let expected = [&format!("r1 failed: {cause}"), &cause, &cause];
+    let by_r1 = format!("r1 failed: {cause}");
+    let expected = [&by_r1, &cause, &by_r1];
     for (result, expected) in results.iter().zip(expected) {
         let (millis, text) = result.split_once(' ').unwrap();
         assert_eq!(text, *expected);
