@@ -5,6 +5,7 @@
 //! at first, every millisecond after a while.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
@@ -71,7 +72,10 @@ impl Pump {
         while !self.is_over() {
             let busy = self.round();
             quiet = if busy { 0 } else { quiet + 1 };
-            if quiet > SPINS {
+            if quiet > 0 && quiet <= SPINS {
+                // Whoever has work for this thread may wait for the processor.
+                thread::yield_now();
+            } else if quiet > SPINS {
                 self.shared.doorbell.lie_down();
                 // What has changed before that did not ring.
                 if self.round() {
@@ -107,7 +111,7 @@ impl Pump {
         let busy = !commands.is_empty();
         for command in commands {
             match command {
-                Command::Connect(making) => self.makings.push(making),
+                Command::Connect(making) => self.makings.push(*making),
                 Command::Tell(answer) => {
                     // Whoever asked may have lost patience.
                     let _ = answer.send(self.story());
@@ -123,7 +127,7 @@ impl Pump {
 
     fn make(&mut self) -> bool {
         let mut busy = self.welcome();
-        for making in std::mem::take(&mut self.makings) {
+        for mut making in std::mem::take(&mut self.makings) {
             let peer = making.peer;
             let means = Means {
                 group: &self.group,
@@ -132,7 +136,7 @@ impl Pump {
                 rdma_required: self.config.rdma.required,
             };
             match making.go_on(means) {
-                Ok(Made::NotYet(making, moved)) => {
+                Ok(Made::NotYet(moved)) => {
                     busy |= moved;
                     self.makings.push(making);
                 }
