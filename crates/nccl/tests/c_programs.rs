@@ -140,13 +140,15 @@ fn ranks_that_meet_at_a_fixed_address() {
     run("processes", &["3", "1"], &[("NCCL_COMM_ID", &free.to_string())]);
 }
 
-/// Hosts that are processes of this one, which NCCL_HOSTID keeps apart: two of two, four of one, three and one.
+/// Hosts that are processes of this one, which NCCL_HOSTID keeps apart: two of two, four of one, one of three
+/// and one of one, two of four.
 #[test]
 fn ranks_on_several_hosts() {
     let log = [("PER_HOST", "2"), ("NCCL_DEBUG", "INFO")];
     run("processes", &["4", "1"], &[("PER_HOST", "2")]);
     run("processes", &["4", "1"], &[("PER_HOST", "1")]);
     run("processes", &["4", "1"], &[("PER_HOST", "3")]);
+    run("processes", &["8", "4"], &[("PER_HOST", "4")]);
     let Some(log) = run("processes", &["4", "2"], &log) else { return };
     for line in [
         "2 nodes: r0, r1 on host0, r2, r3 on host1",

@@ -59,6 +59,11 @@ impl Nodes {
         self.members.len()
     }
 
+    /// How many ranks the largest one has.
+    pub fn largest(&self) -> u32 {
+        self.members.iter().map(Vec::len).max().unwrap_or(0) as u32
+    }
+
     /// The ranks that live with `rank`, itself among them, ascending.
     pub fn around(&self, rank: Rank) -> &[Rank] {
         self.of.get(rank.index()).map_or(&[], |node| &self.members[*node])

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank, Reduction};
-use msccl_registry::{Registry, Wanted};
+use msccl_registry::{Registry, Shape, Wanted};
 
 use super::{Alternative, Machine, Request, Selector, Tuning};
 use crate::cpu;
@@ -36,10 +36,10 @@ pub fn explain(
     tuning: Option<&Tuning>,
 ) -> Vec<Alternative> {
     let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
-    let ranks = registry.shape().ranks;
+    let Shape { ranks, per_node } = registry.shape();
     let (machine, capacity) = match on_gpus {
         true => (Machine::Gpus, cuda::nominal_capacity(ranks)),
-        false => (Machine::Host, cpu::capacity(ranks)),
+        false => (Machine::Host, cpu::capacity(ranks, per_node)),
     };
     let (registry, wish, tuning) = (registry.clone(), wish.clone(), tuning.cloned());
     let selector = Selector::new(registry, Rank(0), capacity, machine, wish, tuning);
@@ -48,7 +48,7 @@ pub fn explain(
 
 #[cfg(test)]
 mod tests {
-    use msccl_registry::{File, Shape};
+    use msccl_registry::File;
 
     use super::*;
 

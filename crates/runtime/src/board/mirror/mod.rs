@@ -22,7 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::Group;
+use msccl_fabric::{self as fabric, Group};
 
 use super::Board;
 use crate::error::{Error, ErrorKind};
@@ -91,6 +91,8 @@ struct Rounds {
     reporter: Reporter,
     /// The ranks that had departed at the last look around, and when that was.
     departed: (BTreeSet<Rank>, Instant),
+    /// Ranks that cannot be reached, of which the group need not know.
+    lost: BTreeSet<Rank>,
     /// The voices of all nodes, as of then.
     voices: Vec<Rank>,
     /// The latest request, and when it was first seen.
@@ -105,9 +107,17 @@ impl Rounds {
         let elsewhere = board.ranks().filter(|rank| !board.nodes().together(me, *rank)).collect();
         let reporter = Reporter::new(board.nodes().around(me));
         let voices = board.nodes().leaders().collect();
-        let departed = (BTreeSet::new(), now);
-        let (request, stirred_until) = ((0, now), now);
-        Self { group, board, elsewhere, reporter, departed, voices, request, stirred_until }
+        Self {
+            group,
+            board,
+            elsewhere,
+            reporter,
+            departed: (BTreeSet::new(), now),
+            lost: BTreeSet::new(),
+            voices,
+            request: (0, now),
+            stirred_until: now,
+        }
     }
 
     fn run(mut self, ends: &AtomicBool) {
@@ -141,7 +151,7 @@ impl Rounds {
             return;
         }
         let departed: BTreeSet<_> = self.group.departed().into_iter().map(|of| of.rank).collect();
-        let voices = self.board.nodes().voices(&departed);
+        let voices = self.board.nodes().voices(&departed.union(&self.lost).copied().collect());
         if voices != self.voices {
             // Whoever speaks or hears now may not know what was said to others.
             self.reporter = Reporter::new(self.board.nodes().around(self.board.me()));
@@ -167,7 +177,11 @@ impl Rounds {
         let bytes = news::encode(&news);
         for voice in self.voices.iter().filter(|voice| **voice != self.board.me()) {
             // If it is gone, its successor is told everything.
-            let _ = self.group.send(*voice, TAG, &bytes);
+            if let Err(error) = self.group.send(*voice, TAG, &bytes)
+                && error.kind() == fabric::ErrorKind::RankLost
+            {
+                self.lost.insert(*voice);
+            }
         }
     }
 
