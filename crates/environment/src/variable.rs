@@ -87,17 +87,17 @@ variables! {
          `/etc/nccl.conf`."
     SOCKET_IFNAME "NCCL_SOCKET_IFNAME" "names or prefixes; `=` in front for names, `^` excludes"
         "by NCCL's rules"
-        "Which network interfaces ranks may find one another by."
+        "Which network interfaces ranks may find one another by; links to other hosts over TCP go by the same."
     SOCKET_FAMILY "NCCL_SOCKET_FAMILY" "`AF_INET` or `AF_INET6`" "either"
-        "Which addresses ranks may find one another by."
+        "Which addresses ranks may find one another by, and links over TCP go by."
     COMM_ID "NCCL_COMM_ID" "`host:port` or `[IPv6]:port`" "chosen by `ncclGetUniqueId`"
         "Where rank 0 listens, so that ids need no transport."
     HOSTID "NCCL_HOSTID" "any text" "this host's name and the kernel's name for its run"
         "Which host a rank counts as living on. Ranks with different texts share no memory, wherever \
          they run; ranks with the same must be able to."
     NET "NCCL_NET" "`IB` or `Socket`" "RDMA where both ends have it, TCP elsewhere"
-        "By what links to other hosts go: `Socket` leaves RDMA alone. `IB` is the default: links that \
-         cannot use RDMA fall back to TCP and say why."
+        "By what links to other hosts go. `Socket` leaves RDMA alone; with `IB` links that cannot use RDMA \
+         fail, and say why."
     IB_DISABLE "NCCL_IB_DISABLE" "0 or 1" "0"
         "Leaves RDMA alone: links to other hosts go over TCP."
     IB_HCA "NCCL_IB_HCA" "names or prefixes, `:port` after them; `=` in front for names, `^` excludes"

@@ -58,6 +58,7 @@ fn rdma(reader: &mut Reader<'_>) -> RdmaConfig {
     let disabled = reader.flag(&variable::IB_DISABLE).unwrap_or(false);
     RdmaConfig {
         enabled: !disabled && net != Some(Net::Sockets),
+        required: net == Some(Net::Rdma),
         library: reader.text(&variable::RDMA_LIBRARY).map(PathBuf::from),
         hca: reader.text(&variable::IB_HCA),
         gid_index: number(reader, &variable::IB_GID_INDEX),
@@ -122,6 +123,7 @@ mod tests {
         assert_eq!(fabric.host.as_deref(), Some("rack 3"));
         let expected = RdmaConfig {
             enabled: true,
+            required: true,
             library: Some("/opt/libmsccl-rdma.so".into()),
             hca: Some("=mlx5_0:1,mlx5_1".to_owned()),
             gid_index: Some(3),
@@ -136,7 +138,8 @@ mod tests {
     #[test]
     fn sockets_alone() {
         for values in [("NCCL_NET", "Socket"), ("NCCL_IB_DISABLE", "1")] {
-            assert!(!check(&[values], 0).proxy().rdma.enabled);
+            let rdma = check(&[values], 0).proxy().rdma;
+            assert!(!rdma.enabled && !rdma.required);
         }
     }
 

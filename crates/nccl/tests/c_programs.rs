@@ -4,12 +4,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are loud")]
 
+mod cable;
+
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+use cable::Cable;
 
 /// How long a program may take before it counts as hanging.
 const LONGEST: Duration = Duration::from_secs(180);
@@ -140,13 +145,15 @@ fn ranks_that_meet_at_a_fixed_address() {
     run("processes", &["3", "1"], &[("NCCL_COMM_ID", &free.to_string())]);
 }
 
-/// Hosts that are processes of this one, which NCCL_HOSTID keeps apart: two of two, four of one, three and one.
+/// Hosts that are processes of this one, which NCCL_HOSTID keeps apart: two of two, four of one, one of three
+/// and one of one, two of four.
 #[test]
 fn ranks_on_several_hosts() {
     let log = [("PER_HOST", "2"), ("NCCL_DEBUG", "INFO")];
     run("processes", &["4", "1"], &[("PER_HOST", "2")]);
     run("processes", &["4", "1"], &[("PER_HOST", "1")]);
     run("processes", &["4", "1"], &[("PER_HOST", "3")]);
+    run("processes", &["8", "4"], &[("PER_HOST", "4")]);
     let Some(log) = run("processes", &["4", "2"], &log) else { return };
     for line in [
         "2 nodes: r0, r1 on host0, r2, r3 on host1",
@@ -167,6 +174,37 @@ fn communicators_from_communicators_across_hosts() {
     run("hosts", &["4", "2"], &[("PER_HOST", "2")]);
     run("hosts", &["5", "3"], &[("PER_HOST", "3")]);
     run("hosts", &["8", "1"], &[("PER_HOST", "1")]);
+    run("hosts", &["6", "2", "fault"], &[("PER_HOST", "2")]);
+}
+
+/// Hosts that only a network joins, as far as that can be had on one: two network namespaces and a cable.
+#[test]
+fn ranks_in_network_namespaces() {
+    let Some(program) = compile("processes") else { return };
+    let cable = match Cable::new() {
+        Ok(cable) => cable,
+        // Written past the test harness, which keeps back what tests print.
+        Err(why) => {
+            let said = format!("SKIPPED: no network namespaces here: {why}\n");
+            return std::io::stderr().write_all(said.as_bytes()).unwrap();
+        }
+    };
+    let child = |host: usize| {
+        let mut command = cable.command(host, "timeout");
+        command.arg(LONGEST.as_secs().to_string()).arg(&program);
+        command.args(["4", "2", if host == 0 { "0" } else { "2" }, "0"]);
+        command.env("LD_LIBRARY_PATH", folder()).env("MSCCL_DEVICE", "host");
+        command.env("NCCL_COMM_ID", format!("{}:4712", Cable::ADDRESSES[0]));
+        command.env("NCCL_DEBUG", "INFO").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for child in [0, 1].map(child) {
+        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+        let (log, errors) = (text(&stdout), text(&stderr));
+        assert!(status.success(), "{log}\n{errors}");
+        assert!(log.contains("2 nodes: r0, r1 on ") && log.contains(", r2, r3 on "), "{log}");
+        assert!(log.contains(Cable::ADDRESSES[0]) && log.contains(Cable::ADDRESSES[1]), "{log}");
+    }
 }
 
 /// Rank 1 shares its host with rank 0, whose other peer is elsewhere; or every rank has a host of its own, and
@@ -190,6 +228,19 @@ fn faults_across_hosts() {
         let Some(log) = run("faults", &["signalled"], &[hosts, warn]) else { return };
         assert!(log.contains("r0: in call 2, allreduce of 10 i32 sum"), "{log}");
     }
+}
+
+#[test]
+fn hosts_that_must_use_rdma_and_cannot() {
+    let environment = [
+        ("PER_HOST", "1"),
+        ("NCCL_NET", "IB"),
+        ("MSCCL_RDMA_LIBRARY", "/no/such/library.so"),
+        ("NCCL_DEBUG", "WARN"),
+    ];
+    let Some(log) = run("faults", &["unreachable"], &environment) else { return };
+    let said = "on host host1 have failed: only RDMA is allowed on this host: ";
+    assert!(log.contains(said) && log.contains("/no/such/library.so"), "{log}");
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct Config {
 pub struct RdmaConfig {
     /// Whether to look for the library and for devices at all.
     pub enabled: bool,
+    /// Whether links that cannot use RDMA fail, rather than go over TCP.
+    pub required: bool,
     /// The library, if it does not lie where it is looked for ([`crate::rdma`] says where).
     pub library: Option<PathBuf>,
     /// `NCCL_IB_HCA`, as it stands: which devices and ports may be used.
@@ -70,6 +72,7 @@ impl Default for RdmaConfig {
     fn default() -> Self {
         Self {
             enabled: true,
+            required: false,
             library: None,
             hca: None,
             gid_index: None,

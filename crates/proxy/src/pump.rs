@@ -133,6 +133,7 @@ impl Pump {
                 group: &self.group,
                 silence: self.config.silence_timeout,
                 timeout: self.config.connect_timeout,
+                rdma_required: self.config.rdma.required,
             };
             match making.go_on(means) {
                 Ok(Made::NotYet(moved)) => {

@@ -32,7 +32,8 @@ pub use load::{File, Refused};
 pub struct Shape {
     /// Ranks.
     pub ranks: u32,
-    /// Ranks on one node; divides `ranks`.
+    /// Ranks on one node; divides `ranks`. Ranks are numbered node by node; where they lie otherwise, or nodes differ
+    /// in size, this is 1: then every rank counts as a node of its own.
     pub per_node: u32,
 }
 

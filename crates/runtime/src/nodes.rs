@@ -1,9 +1,10 @@
 //! Which ranks live together.
 //!
 //! Ranks that can share memory, those of one host and one network namespace, form a *node*. Nodes are numbered
-//! by their lowest ranks, and the lowest rank of a node is its *leader*: it speaks for the node where one voice
-//! is enough. All ranks of a group find the same nodes.
+//! by their lowest ranks, and the lowest rank of a node is its *leader*: it makes what the node shares. All ranks of a
+//! group find the same nodes.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use msccl_collective::Rank;
@@ -58,6 +59,11 @@ impl Nodes {
         self.members.len()
     }
 
+    /// How many ranks the largest one has.
+    pub fn largest(&self) -> u32 {
+        self.members.iter().map(Vec::len).max().unwrap_or(0) as u32
+    }
+
     /// The ranks that live with `rank`, itself among them, ascending.
     pub fn around(&self, rank: Rank) -> &[Rank] {
         self.of.get(rank.index()).map_or(&[], |node| &self.members[*node])
@@ -68,14 +74,20 @@ impl Nodes {
         self.around(one).contains(&other)
     }
 
-    /// Who speaks for the node of `rank`.
+    /// Who leads the node of `rank`.
     pub fn leader(&self, rank: Rank) -> Rank {
         self.around(rank).first().copied().unwrap_or(rank)
     }
 
-    /// Who speaks for each node.
+    /// Who leads each node.
     pub fn leaders(&self) -> impl Iterator<Item = Rank> {
         self.members.iter().filter_map(|members| members.first().copied())
+    }
+
+    /// Who speaks for each node of which not all are `departed`: the lowest rank that is there.
+    pub fn voices(&self, departed: &BTreeSet<Rank>) -> Vec<Rank> {
+        let present = |rank: &&Rank| !departed.contains(rank);
+        self.members.iter().filter_map(|members| members.iter().find(present).copied()).collect()
     }
 
     /// What the communicator looks like to an algorithm. Where nodes differ in size, or the ranks of a node do not
@@ -133,6 +145,8 @@ mod tests {
         let nodes = Nodes::new(vec![0, 1, 0, 1, 2]);
         assert_eq!(nodes.leaders().collect::<Vec<_>>(), [Rank(0), Rank(1), Rank(4)]);
         assert_eq!(nodes.leader(Rank(3)), Rank(1));
+        let departed = [Rank(0), Rank(4)].into_iter().collect();
+        assert_eq!(nodes.voices(&departed), [Rank(2), Rank(1)]);
         assert_eq!(nodes.around(Rank(2)), [Rank(0), Rank(2)]);
         assert!(nodes.together(Rank(1), Rank(3)) && !nodes.together(Rank(0), Rank(1)));
     }

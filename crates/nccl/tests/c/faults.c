@@ -74,6 +74,12 @@ static void aborted(int rank) {
   }
 }
 
+/* No rank can reach another one. */
+static void unreachable(int rank) {
+  (void)rank;
+  fail_and_end(ncclRemoteError, "have failed");
+}
+
 /* Rank 1 asks for another count. MSCCL_CHECK is set. */
 static void mismatched(int rank) {
   OK(all_reduce(10));
@@ -100,8 +106,8 @@ static void signalled(int rank) {
 static const struct {
   const char* name;
   void (*body)(int rank);
-} modes[] = {{"killed", killed},         {"absent", absent},       {"aborted", aborted},
-             {"mismatched", mismatched}, {"signalled", signalled}};
+} modes[] = {{"killed", killed},           {"absent", absent},         {"aborted", aborted},
+             {"unreachable", unreachable}, {"mismatched", mismatched}, {"signalled", signalled}};
 
 static void be_rank(const char* mode, int rank, ncclUniqueId id) {
   OK(ncclCommInitRank(&comm, ranks, id, rank));

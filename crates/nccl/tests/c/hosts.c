@@ -1,5 +1,5 @@
 /* Communicators across hosts and what is made from them. Every process pretends to be a host (PER_HOST), and
- * its ranks are threads. */
+ * its ranks are threads. A third argument asks for what follows a fault. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +58,22 @@ static void shrink(struct rank* self) {
   OK(ncclCommDestroy(child));
 }
 
+/* Rank 2 leaves its peers in a call that it never makes; they shrink it away. */
+static void shrink_after_a_fault(struct rank* self) {
+  int excluded[] = {2};
+  ncclComm_t child = NULL;
+  if (self->rank == 2) {
+    OK(ncclCommAbort(self->comm));
+    return;
+  }
+  int value = 1;
+  CHECK(ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, self->comm, NULL) != ncclSuccess);
+  OK(ncclCommShrink(self->comm, excluded, 1, &child, NULL, NCCL_SHRINK_ABORT));
+  CHECK(sum_of(child, 1) == self->ranks - 1);
+  OK(ncclCommDestroy(child));
+  OK(ncclCommDestroy(self->comm));
+}
+
 static void derive(struct rank* self) {
   CHECK(sum_of(self->comm, 1) == self->ranks);
   exchange(self);
@@ -76,7 +92,7 @@ int main(int count, char** arguments) {
       int own = ranks - first < per_process ? ranks - first : per_process;
       pretend_host(first);
       CHECK(read(pipes[0], &id, sizeof id) == (ssize_t)sizeof id);
-      on_some_ranks(first, own, ranks, id, derive);
+      on_some_ranks(first, own, ranks, id, count > 3 ? shrink_after_a_fault : derive);
       exit(0);
     }
   }

@@ -38,6 +38,7 @@ pub(crate) struct Means<'a> {
     pub(crate) group: &'a Group,
     pub(crate) silence: Duration,
     pub(crate) timeout: Duration,
+    pub(crate) rdma_required: bool,
 }
 
 /// A connection that is being made.
@@ -227,6 +228,10 @@ impl Making {
     ) -> Result<Made, Unmade> {
         if !self.ports.memory.is_host() {
             let doing = "the slots lie in memory of a device, which only RDMA reaches";
+            return Err(Unmade::new(ErrorKind::System, doing, why));
+        }
+        if means.rdma_required {
+            let doing = "only RDMA is allowed on this host";
             return Err(Unmade::new(ErrorKind::System, doing, why));
         }
         let mut dials = BTreeMap::new();

@@ -202,6 +202,12 @@ impl Board {
         (oldest..=last).rev().map_while(move |number| self.read_record(rank, ring, number))
     }
 
+    /// The number of the record that lies where record `number` would.
+    fn guard(&self, rank: Rank, ring: Ring, number: u64) -> u64 {
+        let [guard, ..] = ring.record(rank, number);
+        self.word(guard).load(Ordering::Acquire)
+    }
+
     fn read_contents(&self, rank: Rank, ring: Ring, number: u64) -> Option<[u64; 4]> {
         let [guard, contents @ ..] = ring.record(rank, number).map(|offset| self.word(offset));
         if number == 0 || guard.load(Ordering::Acquire) != number {

@@ -31,9 +31,9 @@ const WARM_RANKS_MAX: u32 = 64;
 /// watched, at last the connections.
 pub(crate) struct Inner {
     pub watch: Watch,
-    /// Only held: it tells other nodes what became of this one to the end.
-    pub _mirror: Option<Mirror>,
     pub engine: Arc<dyn Engine>,
+    /// Only held: it tells other nodes to the end what became of this one.
+    pub _mirror: Option<Mirror>,
     pub board: Arc<Board>,
     pub group: Arc<Group>,
     pub selector: Selector,
@@ -297,4 +297,26 @@ fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
     kept.insert(0, entry);
     kept.truncate(REGISTRIES_KEPT);
     registry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::tests::run_on;
+
+    #[test]
+    fn ranks_on_gpus_of_several_hosts_are_refused_on_all() {
+        let refused = |group: Group| refuse_far_gpus(&group, &Nodes::of(&group));
+        let host = |rank| Some(format!("host{}", rank / 2));
+        for error in run_on(3, host, refused) {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+            let text = error.to_string();
+            assert!(
+                text.contains("these live on 2 nodes: r0, r1 on host0, r2 on host1;"),
+                "{text}"
+            );
+        }
+        assert_eq!(run_on(2, |_| None, refused), [Ok(()), Ok(())]);
+    }
 }

@@ -70,7 +70,7 @@ impl Rank {
         abort: &Abort,
     ) -> Result<Self, Error> {
         let (me, own) = (group.rank(), Abort::new());
-        let capacity = shape::capacity(group.ranks());
+        let capacity = shape::capacity(group.ranks(), nodes.largest());
         let join = || {
             let far = match nodes.count() {
                 0 | 1 => None,

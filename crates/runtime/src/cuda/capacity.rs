@@ -133,13 +133,13 @@ impl Common {
         })
     }
 
-    /// What ranks have in common that have an H200 each: 132 multiprocessors with two blocks of the largest
+    /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node: 132 multiprocessors with two blocks of the largest
     /// size under Simple, and with one under the other protocols.
-    pub fn nominal(ranks: u32) -> Self {
+    pub fn nominal(ranks: u32, near: u32) -> Self {
         let part = PART_OF_BLOCKS as u32;
         let threads = [2, 1, 1].map(|each| each * 132 * 512 / part);
         let blocks = 132 * BLOCKS_EACH / part;
-        let (near, nodes, budget_bytes) = (ranks, false, BUDGET_BYTES);
+        let (nodes, budget_bytes) = (near < ranks, BUDGET_BYTES);
         Self { near, nodes, budget_bytes, blocks, threads, sharing: 1 }
     }
 
@@ -193,7 +193,7 @@ mod tests {
     fn wires_stay_within_the_budget() {
         for ranks in [1, 2, 3, 8, 16, 64] {
             for budget_bytes in [16 << 20, 64 << 20, BUDGET_BYTES] {
-                let common = Common { budget_bytes, ..Common::nominal(ranks) };
+                let common = Common { budget_bytes, ..Common::nominal(ranks, ranks) };
                 for place in [Place::Device, Place::Host] {
                     let capacity = common.wires(place);
                     let bytes = Layout::new(&vec![true; ranks as usize], capacity).bytes();

@@ -182,9 +182,9 @@ impl Rank {
     }
 }
 
-/// What ranks on GPUs can hold that have an H200 each.
-pub(crate) fn nominal_capacity(ranks: u32) -> Capacity {
-    capacity::for_collectives(Common::nominal(ranks).wires(Place::Device))
+/// What `ranks` ranks on GPUs can hold that have an H200 each, `per_node` of them on a node.
+pub(crate) fn nominal_capacity(ranks: u32, per_node: u32) -> Capacity {
+    capacity::for_collectives(Common::nominal(ranks, per_node).wires(Place::Device))
 }
 
 /// Everything that messages travel in.

@@ -38,9 +38,8 @@ pub fn explain(
     let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
     let Shape { ranks, per_node } = registry.shape();
     let (machine, capacity) = match on_gpus {
-        // Wires between nodes take none of the memory that those within a node share.
-        true => (Machine::Gpus, cuda::nominal_capacity(per_node)),
-        false => (Machine::Host, cpu::capacity(ranks)),
+        true => (Machine::Gpus, cuda::nominal_capacity(ranks, per_node)),
+        false => (Machine::Host, cpu::capacity(ranks, per_node)),
     };
     let (registry, wish, tuning) = (registry.clone(), wish.clone(), tuning.cloned());
     let selector = Selector::new(registry, Rank(0), capacity, machine, wish, tuning);

@@ -274,7 +274,7 @@ mod tests {
     ) -> Vec<String> {
         let ranks = registry.shape().ranks;
         // Few thread blocks, so that instances are cut down.
-        let capacity = Capacity { threads: [24 * 512; 3], ..cuda::nominal_capacity(ranks) };
+        let capacity = Capacity { threads: [24 * 512; 3], ..cuda::nominal_capacity(ranks, ranks) };
         let decide = |rank: Rank| {
             let (machine, wish) = (Machine::Gpus, Wish::default());
             let selector = Selector::new(registry.clone(), rank, capacity, machine, wish, None);
@@ -292,7 +292,7 @@ mod tests {
     fn thread_blocks_are_smaller_rather_than_too_many() {
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 }, &[]));
         // As left to each of eight ranks on one GPU.
-        let capacity = Capacity { threads: [8 * 512; 3], ..cuda::nominal_capacity(8) };
+        let capacity = Capacity { threads: [8 * 512; 3], ..cuda::nominal_capacity(8, 8) };
         let wish = Wish { protocol: Some(msccl_collective::Protocol::Ll), ..Wish::default() };
         let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, None);
         let (wanted, data_type) = (Wanted::AllToAll, DataType::F32);

@@ -9,7 +9,7 @@ use crate::{cpu, cuda};
 fn selector(shape: Shape, machine: Machine, wish: Wish, rows: Option<&str>) -> Selector {
     let registry = Arc::new(Registry::new(shape, &[]));
     let capacity = match machine {
-        Machine::Gpus => cuda::nominal_capacity(shape.ranks),
+        Machine::Gpus => cuda::nominal_capacity(shape.ranks, shape.per_node),
         Machine::Host => cpu::capacity(shape.ranks),
     };
     let table = |rows| format!("msccl-tuning 1\nmachine ours\n{rows}\n");

@@ -6,9 +6,7 @@
 //! * died, left or gave up before it issued a collective that was issued here; or
 //! * aborted or failed, [`GRACE`] ago; or
 //! * died, and thread blocks here have waited for it in vain for [`VAIN`]; or
-//! * left, and thread blocks here have waited for it in vain for [`GRACE`]; or
-//! * died, and thread blocks here have waited for [`GRACE`] for a rank on another node of which nothing is
-//!   heard any more, because the dead one spoke for that node or for this one.
+//! * left, and thread blocks here have waited for it in vain for [`GRACE`].
 //!
 //! Who waits for others than the rank in trouble goes on until one of these fails.
 //!
@@ -107,23 +105,10 @@ fn is_fatal(
         waited_for && progress.is_stuck(since, time)
     };
     match trouble {
-        Trouble::Died(_) => {
-            never_comes
-                || in_vain(VAIN)
-                || (was_needed_to_hear(board, rank, progress) && progress.is_stuck(since, GRACE))
-        }
+        Trouble::Died(_) => never_comes || in_vain(VAIN),
         Trouble::GaveUp(..) => since.elapsed() >= GRACE,
         Trouble::Left => (never_comes && since.elapsed() >= GRACE) || in_vain(GRACE),
     }
-}
-
-/// Whether `rank` was the leader by which this rank hears of the ranks for which it waits.
-fn was_needed_to_hear(board: &Board, rank: Rank, progress: &Progress) -> bool {
-    let nodes = board.nodes();
-    let is_far = |peer: &Rank| !nodes.together(board.me(), *peer);
-    let mut far = progress.waits.iter().filter_map(|waiting| waiting.peer).filter(is_far);
-    let mine = nodes.leader(board.me()) == rank;
-    far.any(|peer| mine || nodes.leader(peer) == rank)
 }
 
 fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress) -> Error {

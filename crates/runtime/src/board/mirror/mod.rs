@@ -1,16 +1,16 @@
 //! What ranks on other nodes have posted, kept up on this node's board.
 //!
-//! Every node's leader runs a thread that looks at the parts of its node, sends what has changed to the leaders
-//! of the other nodes, and writes down what these send. Only what changed travels; an idle communicator
-//! sends nothing, and a busy one the last few records of each rank, unless ranks compare arguments or a
-//! story is asked for, when all records go, and at once.
+//! Every node has a *voice*: the lowest of its ranks that has not departed. It looks at the parts of its node, sends
+//! what has changed to the voices of the other nodes, and writes down what these send. Only what changed
+//! travels; an idle communicator sends nothing, and a busy one the last few records of each rank, unless
+//! ranks compare arguments or a story is asked for, when all records go, and soon. When a voice departs, the next
+//! rank of its node takes over, and all voices tell everything once more: what was under way is not lost.
 //!
 //! **What readers must bear.** What stands on a board of a rank elsewhere was true [`PERIOD`] and a moment of the
-//! network ago. It may lack old records. Whoever sees a rank there as running may know from its group that it
-//! has departed: then [`Board::is_complete`] says whether all that it posted is here, and until then
-//! nothing may be concluded from what is not here. A node whose leader has departed is *cut off*: its other
-//! ranks can work on, but what they post is not heard of elsewhere, and they do not hear of the other
-//! nodes.
+//! network ago, or some tenths of a second while a voice changes. It may lack old records. Whoever sees a rank there as
+//! running may know from its group that it has departed: then [`Board::is_complete`] says whether all that it
+//! posted is here, and until then nothing may be concluded from what is not here. Of a node that has departed as
+//! a whole that is never known.
 
 mod news;
 mod reporter;
@@ -22,36 +22,41 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::Group;
+use msccl_fabric::{self as fabric, Group};
 
 use super::Board;
 use crate::error::{Error, ErrorKind};
 use reporter::Reporter;
 
-/// How often a leader looks at its node.
+/// How often a voice looks at its node.
 const PERIOD: Duration = Duration::from_millis(10);
 /// How often while somebody waits for what it would see.
 const URGENT_PERIOD: Duration = Duration::from_micros(200);
+/// How often another rank looks whether it has become one.
+const SLOW_PERIOD: Duration = Duration::from_millis(100);
+/// How long a voice goes on looking often, once ranks that compare arguments have made a call.
+const STIR: Duration = Duration::from_millis(50);
 /// How long a story takes at most, from its request on.
 const STORY: Duration = Duration::from_secs(2);
-/// Marks messages between leaders.
+/// Marks messages between voices.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0mirror");
 
-/// The thread of a leader. Dropping it sends what has changed last, and ends the thread.
+/// The thread by which a rank is or becomes the voice of its node. Dropping it sends what has changed last, and ends
+/// the thread.
 pub(crate) struct Mirror {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Mirror {
-    /// Starts to keep up the boards of all nodes of `group`, where this rank is one of several leaders.
+    /// Starts to keep up the boards of all nodes of `group`, if there are several.
     ///
     /// # Errors
     ///
     /// There can be no thread.
     pub fn start(group: &Arc<Group>, board: &Arc<Board>) -> Result<Option<Self>, Error> {
-        let (me, nodes) = (board.me(), board.nodes());
-        if nodes.count() < 2 || nodes.leader(me) != me {
+        let me = board.me();
+        if board.nodes().count() < 2 {
             return Ok(None);
         }
         let ends = Arc::new(AtomicBool::new(false));
@@ -70,6 +75,7 @@ impl Drop for Mirror {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             // A panic of the thread has been reported by the panic hook; there is nothing to add.
             let _ = thread.join();
         }
@@ -80,70 +86,107 @@ impl Drop for Mirror {
 struct Rounds {
     group: Arc<Group>,
     board: Arc<Board>,
-    /// The other nodes' leaders.
-    leaders: Vec<Rank>,
+    /// The ranks of other nodes.
+    elsewhere: Vec<Rank>,
     reporter: Reporter,
-    /// The ranks of this node that have departed, as of the last slow look.
-    departed: BTreeSet<Rank>,
-    departed_seen: Instant,
+    /// The ranks that had departed at the last look around, and when that was.
+    departed: (BTreeSet<Rank>, Instant),
+    /// Ranks that cannot be reached, of which the group need not know.
+    lost: BTreeSet<Rank>,
+    /// The voices of all nodes, as of then.
+    voices: Vec<Rank>,
     /// The latest request, and when it was first seen.
     request: (u64, Instant),
+    /// Until when calls that are compared are to be expected.
+    stirred_until: Instant,
 }
 
 impl Rounds {
     fn new(group: Arc<Group>, board: Arc<Board>) -> Self {
-        let me = board.me();
-        let leaders = board.nodes().leaders().filter(|leader| *leader != me).collect();
+        let (me, now) = (board.me(), Instant::now());
+        let elsewhere = board.ranks().filter(|rank| !board.nodes().together(me, *rank)).collect();
         let reporter = Reporter::new(board.nodes().around(me));
-        let (departed, now) = (BTreeSet::new(), Instant::now());
-        Self { group, board, leaders, reporter, departed, departed_seen: now, request: (0, now) }
+        let voices = board.nodes().leaders().collect();
+        Self {
+            group,
+            board,
+            elsewhere,
+            reporter,
+            departed: (BTreeSet::new(), now),
+            lost: BTreeSet::new(),
+            voices,
+            request: (0, now),
+            stirred_until: now,
+        }
     }
 
     fn run(mut self, ends: &AtomicBool) {
         let mut next = Instant::now();
         loop {
             let last = ends.load(Ordering::Acquire);
-            let now = Instant::now();
-            if last || now >= next {
-                self.report();
-                next = now + self.period();
+            let is_voice = self.voices.contains(&self.board.me());
+            if last || Instant::now() >= next {
+                self.look_around();
+                if is_voice {
+                    self.report();
+                }
+                next = Instant::now() + self.period(is_voice);
             }
             if last {
                 return;
             }
             let pause = next.saturating_duration_since(Instant::now());
-            if let Some((from, bytes)) = self.group.receive_any(&self.leaders, TAG, pause) {
+            if !is_voice {
+                thread::park_timeout(pause);
+            } else if let Some((from, bytes)) = self.group.receive_any(&self.elsewhere, TAG, pause)
+            {
                 self.hear(from, &bytes);
-                // Whoever is told something may wait for an answer.
-                next = next.min(Instant::now() + self.period());
             }
         }
     }
 
+    /// Finds out who speaks for the nodes.
+    fn look_around(&mut self) {
+        if self.departed.1.elapsed() < PERIOD {
+            return;
+        }
+        let departed: BTreeSet<_> = self.group.departed().into_iter().map(|of| of.rank).collect();
+        let voices = self.board.nodes().voices(&departed.union(&self.lost).copied().collect());
+        if voices != self.voices {
+            // Whoever speaks or hears now may not know what was said to others.
+            self.reporter = Reporter::new(self.board.nodes().around(self.board.me()));
+            self.voices = voices;
+        }
+        self.departed = (departed, Instant::now());
+    }
+
     /// Tells the other nodes what has changed on this one.
     fn report(&mut self) {
-        if self.departed_seen.elapsed() >= PERIOD {
-            self.departed = self.group.departed().into_iter().map(|of| of.rank).collect();
-            self.departed_seen = Instant::now();
-        }
         let request = self.board.request();
         if request > self.request.0 {
             self.request = (request, Instant::now());
             self.reporter.repeat_records();
         }
-        let news = self.reporter.look(&self.board, &self.departed, self.story_is_told());
+        let news = self.reporter.look(&self.board, &self.departed.0, self.story_is_told());
         if news.is_empty() {
             return;
         }
+        if self.reporter.compares(&self.board) {
+            self.stirred_until = Instant::now() + STIR;
+        }
         let bytes = news::encode(&news);
-        for leader in &self.leaders {
-            // Whoever is gone needs no news; that it is, everyone knows from the group.
-            let _ = self.group.send(*leader, TAG, &bytes);
+        for voice in self.voices.iter().filter(|voice| **voice != self.board.me()) {
+            // If it is gone, its successor is told everything.
+            if let Err(error) = self.group.send(*voice, TAG, &bytes)
+                && error.kind() == fabric::ErrorKind::RankLost
+            {
+                self.lost.insert(*voice);
+            }
         }
     }
 
     fn hear(&mut self, from: Rank, bytes: &[u8]) {
-        // What cannot be read comes from no leader of this version, and says nothing.
+        // What cannot be read comes from no voice of this version, and says nothing.
         let Some(news) = news::decode(bytes) else { return };
         for item in &news {
             item.write_down(&self.board, from);
@@ -154,12 +197,15 @@ impl Rounds {
         self.request.0 > 0 && self.request.1.elapsed() < STORY
     }
 
-    fn period(&self) -> Duration {
+    fn period(&self, is_voice: bool) -> Duration {
         let me = self.board.me();
         let agreeing = |rank: &Rank| self.board.agreeing(*rank) != 0;
-        match self.story_is_told() || self.board.nodes().around(me).iter().any(agreeing) {
-            true => URGENT_PERIOD,
-            false => PERIOD,
+        let agrees = || self.board.nodes().around(me).iter().any(agreeing);
+        match is_voice {
+            false => SLOW_PERIOD,
+            true if self.story_is_told() || self.stirred_until > Instant::now() => URGENT_PERIOD,
+            true if agrees() => URGENT_PERIOD,
+            true => PERIOD,
         }
     }
 }

@@ -23,7 +23,8 @@ pub(super) enum News {
 }
 
 impl News {
-    /// Puts it on `board`, if `from`, a leader, can know it.
+    /// Puts it on `board`, if `from` lives where it happened, unless what stands there is newer: words only grow, and
+    /// the words of two voices of a node may come in any order.
     pub fn write_down(&self, board: &Board, from: Rank) {
         let of_sender = |rank: Rank| {
             board.nodes().together(from, rank) && !board.nodes().together(board.me(), rank)
@@ -32,9 +33,11 @@ impl News {
             News::Request(request) => board.hear_of_request(*request),
             News::Teller(word) => board.hear_of_teller(*word),
             News::Word { rank, field, value } if of_sender(*rank) => {
-                board.word(field.of(*rank)).store(*value, Ordering::Release);
+                board.word(field.of(*rank)).fetch_max(*value, Ordering::AcqRel);
             }
-            News::Record { rank, ring, number, contents } if of_sender(*rank) => {
+            News::Record { rank, ring, number, contents }
+                if of_sender(*rank) && board.guard(*rank, *ring, *number) < *number =>
+            {
                 board.write_record(*rank, *ring, *number, *contents);
             }
             News::Text { rank, text, content } if of_sender(*rank) => {

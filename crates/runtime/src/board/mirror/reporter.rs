@@ -40,13 +40,17 @@ impl Reporter {
         }
     }
 
+    /// Whether somebody on this node compares arguments.
+    pub fn compares(&self, board: &Board) -> bool {
+        let compares = |told: &Told| board.word(Field::Compares.of(told.rank));
+        self.ranks.iter().any(|told| compares(told).load(Ordering::Acquire) != 0)
+    }
+
     /// What has changed on `board`, with all records if `all` or somebody compares arguments. Of the ranks in
     /// `departed`, which post no more, it is said that this was all.
     pub fn look(&mut self, board: &Board, departed: &BTreeSet<Rank>, all: bool) -> Vec<News> {
         let mut news = Vec::new();
-        let compares = |told: &Told| board.word(Field::Compares.of(told.rank));
-        let compares = |told: &Told| compares(told).load(Ordering::Acquire) != 0;
-        let most = if all || self.ranks.iter().any(compares) { u64::MAX } else { FEW };
+        let most = if all || self.compares(board) { u64::MAX } else { FEW };
         for told in &mut self.ranks {
             told.look(board, most, &mut news);
             if departed.contains(&told.rank) {
@@ -69,7 +73,7 @@ impl Told {
     fn look(&mut self, board: &Board, most: u64, news: &mut Vec<News>) {
         let value = |field: Field| board.word(field.of(self.rank)).load(Ordering::Acquire);
         let [state, answered] = [Field::State, Field::Answered].map(value);
-        let others = [Field::Issued, Field::Claim, Field::Agreeing].map(|of| (of, value(of)));
+        let others = [Field::Issued, Field::Claim].map(|of| (of, value(of)));
         // A text or a record comes before the word that tells of it.
         for ring in [Ring::Collectives, Ring::Transfers] {
             self.look_at_records(board, ring, most, news);

@@ -181,7 +181,7 @@ fn the_shipped_table_decides_as_it_was_measured() {
     use crate::settings::Wish;
 
     let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
-    let (capacity, machine) = (crate::cuda::nominal_capacity(4), Machine::Gpus);
+    let (capacity, machine) = (crate::cuda::nominal_capacity(4, 4), Machine::Gpus);
     let selector = Selector::new(registry, Rank(0), capacity, machine, Wish::default(), None);
     let expected = include_str!("decisions_of_four.txt");
     let mut checked = 0;

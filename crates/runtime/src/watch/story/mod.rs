@@ -41,8 +41,6 @@ pub(super) struct Sight {
     pub reason: String,
     /// What the network tells of its end, such as `has died: its connection ended`.
     pub departed: Option<String>,
-    /// The leader by which nothing of it is heard any more, if it lives on a node that is cut off.
-    pub cut_off: Option<Rank>,
     /// What it says itself.
     pub answer: Option<Answer>,
     /// The number of its last collective.
@@ -91,7 +89,6 @@ impl Sight {
         process: String,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
-        let cut_off = cut_off(board, rank, departed);
         let departed = departed.get(&rank).cloned();
         let answer = board.answer_of(rank, request).and_then(|text| Answer::from_text(&text));
         let finished = answer.as_ref().map(|answer| answer.finished);
@@ -102,7 +99,7 @@ impl Sight {
             State::Aborted | State::Failed | State::Closed => board.reason(rank),
         };
         let (collectives, last) = (board.collectives(rank), board.last(rank));
-        Self { process, state, reason, departed, cut_off, answer, collectives, last, current }
+        Self { process, state, reason, departed, answer, collectives, last, current }
     }
 
     fn waits(&self) -> impl Iterator<Item = &Wait> {
@@ -117,17 +114,13 @@ impl Sight {
     /// What has befallen it as seen by someone who waits for it in call `number`, or in a
     /// point-to-point call.
     fn predicament(&self, number: Option<u64>) -> Predicament<'_> {
-        let Self { process, state, reason, departed, cut_off, answer, collectives, last, current } =
-            self;
+        let Self { process, state, reason, departed, answer, collectives, last, current } = self;
         let last = last.as_ref();
         let answer = match (state, departed, answer) {
             (State::Aborted | State::Failed, ..) => return Predicament::Ended(*state, reason),
             (State::Closed, ..) => return Predicament::Left { last },
             (State::Running, Some(story), _) => return Predicament::Departed { story, last },
-            (State::Running, None, None) => match *cut_off {
-                Some(leader) => return Predicament::CutOff { leader, last },
-                None => return Predicament::Silent { process, last },
-            },
+            (State::Running, None, None) => return Predicament::Silent { process, last },
             (State::Running, None, Some(answer)) => answer,
         };
         let at = current.as_ref().filter(|current| current.number() != number);
@@ -141,15 +134,6 @@ impl Sight {
     }
 }
 
-/// The departed leader that stood between this rank and `rank`, if both live on different nodes.
-fn cut_off(board: &Board, rank: Rank, departed: &BTreeMap<Rank, String>) -> Option<Rank> {
-    let (me, nodes) = (board.me(), board.nodes());
-    if nodes.together(me, rank) {
-        return None;
-    }
-    [rank, me].map(|of| nodes.leader(of)).into_iter().find(|leader| departed.contains_key(leader))
-}
-
 /// Why a rank that others wait for does not help them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Predicament<'a> {
@@ -161,8 +145,6 @@ enum Predicament<'a> {
     Left { last: Option<&'a Posted> },
     /// It gave no answer.
     Silent { process: &'a str, last: Option<&'a Posted> },
-    /// It cannot be asked, because the rank that spoke for one of the nodes is gone.
-    CutOff { leader: Rank, last: Option<&'a Posted> },
     /// It has not entered the call.
     Absent { last: Option<&'a Posted> },
     /// It waits itself; in another call, if that is known.
@@ -184,10 +166,6 @@ impl Predicament<'_> {
             Predicament::Silent { process, last } => {
                 let last = Last(*last);
                 format!("did not answer ({process}): its process is stopped or gone ({last})")
-            }
-            Predicament::CutOff { leader, last } => {
-                let last = Last(*last);
-                format!("cannot be asked: {leader}, which spoke for its node, is gone ({last})")
             }
             Predicament::Absent { last } => {
                 format!("has not entered {collective} ({})", Last(*last))

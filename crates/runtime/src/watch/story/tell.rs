@@ -92,17 +92,7 @@ impl Scene {
 impl Sight {
     /// Where it is, in a few words.
     fn place(&self) -> String {
-        let Self {
-            process,
-            state,
-            reason,
-            departed,
-            cut_off,
-            answer,
-            collectives: _,
-            last,
-            current,
-        } = self;
+        let Self { process, state, reason, departed, answer, collectives: _, last, current } = self;
         let at = match (current, last) {
             (Some(current), Some(last)) if current.sequence < last.sequence => {
                 let more = last.sequence - current.sequence;
@@ -118,7 +108,6 @@ impl Sight {
             (State::Aborted | State::Failed, ..) => format!("{} ({reason}), {at}", state.name()),
             (State::Closed, ..) => format!("left, {at}"),
             (State::Running, Some(story), _) => format!("{story}, {at}"),
-            (State::Running, None, None) if cut_off.is_some() => format!("cannot be asked, {at}"),
             (State::Running, None, None) => format!("did not answer ({process}), {at}"),
             (State::Running, None, Some(_)) => at,
         }

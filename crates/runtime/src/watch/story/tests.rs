@@ -25,7 +25,6 @@ fn idle(number: u64) -> Sight {
         state,
         reason,
         departed: None,
-        cut_off: None,
         answer,
         collectives: number,
         last,
