@@ -168,7 +168,7 @@ impl Rail {
             (Stage::Carries { peer }, Some(pair)) => (peer, pair),
             (Stage::Broken { why }, _) => return Err(why.clone()),
             (Stage::Failing { cause, .. }, _) => return Err(self.words(cause)),
-            _ => return Err(format!("{}: a post before it is connected", self.own.story())),
+            _ => return Err(format!("a post before it is connected; {}", self.own.story())),
         };
         let abi::Write { from, to, bytes, tag } = *write;
         let Some(next) = self.sends.next(bytes) else { return Ok(false) };
@@ -323,29 +323,28 @@ impl Rail {
         Err(why)
     }
 
+    /// What happened, what it means, and where: whoever cuts the text loses what can be had elsewhere.
     fn words(&self, cause: &Cause) -> String {
-        let story = self.story();
-        match cause {
-            Cause::Call { why } => format!("{story}: {why}"),
+        let what = match cause {
+            Cause::Call { why } => why.clone(),
             Cause::Event { code } => {
                 let (name, meaning) = cause::fatal_event(*code).unwrap_or(("an event", "unknown"));
-                format!("{story}: {name}: {meaning}")
+                format!("{name}: {meaning}")
             }
-            Cause::Completion { queue, completion } => {
-                let Completion { request, status, vendor, .. } = *completion;
-                let what = match queue {
-                    Queue::Sent => {
-                        format!("write {request} ({} under way)", self.sends.under_way())
-                    }
-                    Queue::Received => "a receive".to_owned(),
-                };
-                format!(
-                    "{story}: {what} ended with {} ({status}, vendor {vendor}): {}",
-                    cause::status_name(status),
-                    cause::meaning(*queue, status, self.settings.patience),
-                )
-            }
-        }
+            Cause::Completion { queue, completion } => self.words_of_completion(*queue, completion),
+        };
+        format!("{what}; {}", self.story())
+    }
+
+    fn words_of_completion(&self, queue: Queue, completion: &Completion) -> String {
+        let Completion { request, status, vendor, .. } = *completion;
+        let what = match queue {
+            Queue::Sent => format!("write {request} ({} under way)", self.sends.under_way()),
+            Queue::Received => "a receive".to_owned(),
+        };
+        let name = cause::status_name(status);
+        let meaning = cause::meaning(queue, status, self.settings.patience);
+        format!("{what} ended with {name} ({status}, vendor {vendor}): {meaning}")
     }
 
     /// Ends the connection. When this returns, nothing lands any more, and every later call fails.
@@ -354,7 +353,7 @@ impl Rail {
             Stage::Broken { why } => why.clone(),
             Stage::Failing { cause, .. } => self.words(cause),
             Stage::Made | Stage::Carries { .. } => {
-                format!("{}: this side has closed it", self.story())
+                format!("this side has closed it; {}", self.story())
             }
         };
         self.stage = Stage::Broken { why };
