@@ -2,8 +2,8 @@
 //!
 //! * *In order, told when it is there.* Each write carries its tag as immediate data; a queue pair of the type RC
 //!   completes the peer's receive after all bytes of this and earlier writes are in memory.
-//! * *Nothing blocks.* Receives are posted ahead, [`RECEIVES`] of them. A peer that sends more before this side polls is told
-//!   by the device to wait.
+//! * *Nothing blocks.* Receives are posted ahead, hundreds of them. A peer that sends more before this side polls is
+//!   told by the device to wait.
 //! * *What has arrived before a failure is reported before it.* The peer may have been told that it has arrived. So once a
 //!   failure is noticed, the receive queue is read up to its first flushed request.
 //! * *The first error is the one that is told.* Requests behind a failed one are only flushed; their status says nothing.

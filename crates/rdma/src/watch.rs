@@ -1,7 +1,8 @@
 //! What a device has reported by itself: ports that went down, queue pairs that it gave up.
 //!
-//! Taking events asks the kernel, so whoever polls a rail looks only every [`EVERY`], for all rails of the device.
-//! A port that goes down is remembered and told with the failure that may follow; alone it breaks no rail, since links come back.
+//! Taking events asks the kernel, so whoever polls a rail looks only every few milliseconds, for all rails of the
+//! device. A port that goes down is remembered and told with the failure that may follow; alone it breaks no
+//! rail, since links come back.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -99,7 +99,7 @@ pub struct Pair {
     pair: Handle,
     sent: Completions,
     received: Completions,
-    adapter: Arc<Adapter>,
+    _adapter: Arc<Adapter>,
     inline_bytes: u32,
 }
 
@@ -163,14 +163,9 @@ impl Pair {
             pair: Handle(pair),
             sent,
             received,
-            adapter: Arc::clone(adapter),
+            _adapter: Arc::clone(adapter),
             inline_bytes: depth.inline_bytes,
         })
-    }
-
-    /// Its device.
-    pub fn adapter(&self) -> &Arc<Adapter> {
-        &self.adapter
     }
 
     /// Its number, which the peer must know.
@@ -363,7 +358,8 @@ impl Pair {
         Refused::check("ibv_post_send", answer.unwrap_or(NO_SUCH_CALL))
     }
 
-    /// Takes at most `room` completions, at most [`COMPLETIONS_AT_ONCE`], oldest first; answers how many. It does not ask the kernel.
+    /// Takes at most `room` completions, at most [`COMPLETIONS_AT_ONCE`], oldest first; answers how many. It
+    /// does not ask the kernel.
     ///
     /// # Errors
     /// What the driver said.
