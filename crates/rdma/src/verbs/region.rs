@@ -55,6 +55,14 @@ impl Region {
         Ok(Self { memory, _adapter: Arc::clone(adapter), address, bytes, mapped: Mapped::Yes })
     }
 
+    /// Registers memory that stays mapped for ever.
+    #[cfg(test)]
+    pub fn of_leaked(adapter: &Arc<Adapter>, bytes: usize) -> Result<Self, Refused> {
+        let memory = vec![0_u8; bytes].leak();
+        // SAFETY: it is never given back.
+        unsafe { Self::new(adapter, memory.as_mut_ptr().cast(), bytes as u64) }
+    }
+
     /// Registers `bytes` bytes from `offset` on of the dma-buf `descriptor`, known to peers by `address`.
     ///
     /// # Errors
