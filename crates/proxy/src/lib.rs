@@ -33,6 +33,9 @@
 //! A link is still a bounded queue with one writer and one reader, only longer, and what was proved of
 //! the algorithm holds.
 
+#[cfg(test)]
+extern crate self as msccl_proxy;
+
 mod config;
 mod connect;
 mod error;

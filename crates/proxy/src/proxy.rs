@@ -1,5 +1,6 @@
 //! A proxy as its owner sees it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -40,6 +41,8 @@ pub struct Proxy {
     token: u128,
     /// None for the reason that the text says.
     devices: Result<Devices, String>,
+    /// Those that were connected.
+    peers: Mutex<BTreeSet<Rank>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,7 +57,7 @@ pub(crate) struct Shared {
 
 /// What the owner wants.
 pub(crate) enum Command {
-    Connect(Making),
+    Connect(Box<Making>),
     Tell(SyncSender<Vec<Wait>>),
     End,
 }
@@ -88,6 +91,17 @@ impl fmt::Display for Wait {
 impl Proxy {
     /// Starts to serve the links of this rank of `group`. `abort` ends it early, when raised.
     pub fn start(group: Arc<Group>, config: Config, abort: Abort) -> Result<Self, Error> {
+        let devices = Devices::find(&config.rdma);
+        Self::start_with(devices, group, config, abort)
+    }
+
+    /// As [`Proxy::start`], with these devices, if there are any.
+    pub(crate) fn start_with(
+        devices: Result<Devices, String>,
+        group: Arc<Group>,
+        config: Config,
+        abort: Abort,
+    ) -> Result<Self, Error> {
         let token = random()?;
         let here = listening_address(&group, &config)?;
         let listener = Listener::open(here, token, config.silence_timeout);
@@ -101,7 +115,6 @@ impl Proxy {
             doorbell: Arc::new(Doorbell::new()?),
             abort,
         });
-        let devices = Devices::find(&config.rdma);
         let story = devices.as_ref().map_or_else(Clone::clone, Devices::story);
         config.log.event(&Event::Devices { story });
         let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener);
@@ -109,11 +122,12 @@ impl Proxy {
         let thread = thread.spawn(move || pump.run());
         let thread =
             thread.map_err(|error| Error::system("cannot start the proxy's thread", error))?;
-        Ok(Self { shared, group, config, address, token, devices, thread: Some(thread) })
+        let peers = Mutex::new(BTreeSet::new());
+        Ok(Self { shared, group, config, address, token, devices, peers, thread: Some(thread) })
     }
 
-    /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once; messages wait in outlets until the
-    /// connection stands. What goes wrong later is a [`Failure`].
+    /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once, apart from
+    /// registering memory and from the group's own connection to that peer; messages wait in outlets until the links stand. What goes wrong later is a [`Failure`].
     pub fn connect(&self, peer: Rank, ports: Ports) -> Result<(), Error> {
         let me = self.group.rank();
         if peer == me || self.group.peer(peer).is_none() {
@@ -124,6 +138,9 @@ impl Proxy {
         check_ports(&ports).map_err(|why| {
             Error::invalid(format!("links between r{} and r{}: {why}", me.0, peer.0))
         })?;
+        if !lock(&self.peers).insert(peer) {
+            return Err(Error::invalid(format!("r{} is connected with r{} already", me.0, peer.0)));
+        }
         let halves = self.halves(&ports.memory);
         let offer = |half: &Half| RdmaOffer {
             device: half.device().to_owned(),
@@ -145,7 +162,7 @@ impl Proxy {
         };
         tell(&self.group, peer, HELLO_TAG, &hello)?;
         let making = Making::new(me, peer, ports, hello, halves.unwrap_or_default());
-        self.shared.command(Command::Connect(making));
+        self.shared.command(Command::Connect(Box::new(making)));
         Ok(())
     }
 

@@ -68,10 +68,10 @@ impl Pump {
     }
 
     pub(crate) fn run(mut self) {
-        let mut quiet = 0;
+        let mut quiet: u32 = 0;
         while !self.is_over() {
             let busy = self.round();
-            quiet = if busy { 0 } else { quiet + 1 };
+            quiet = if busy { 0 } else { quiet.saturating_add(1) };
             if quiet > 0 && quiet <= SPINS {
                 // Whoever has work for this thread may wait for the processor.
                 thread::yield_now();
@@ -111,7 +111,7 @@ impl Pump {
         let busy = !commands.is_empty();
         for command in commands {
             match command {
-                Command::Connect(making) => self.makings.push(making),
+                Command::Connect(making) => self.makings.push(*making),
                 Command::Tell(answer) => {
                     // Whoever asked may have lost patience.
                     let _ = answer.send(self.story());
@@ -127,7 +127,7 @@ impl Pump {
 
     fn make(&mut self) -> bool {
         let mut busy = self.welcome();
-        for making in std::mem::take(&mut self.makings) {
+        for mut making in std::mem::take(&mut self.makings) {
             let peer = making.peer;
             let means = Means {
                 group: &self.group,
@@ -135,7 +135,7 @@ impl Pump {
                 timeout: self.config.connect_timeout,
             };
             match making.go_on(means) {
-                Ok(Made::NotYet(making, moved)) => {
+                Ok(Made::NotYet(moved)) => {
                     busy |= moved;
                     self.makings.push(making);
                 }
@@ -145,7 +145,11 @@ impl Pump {
                     self.lines.push(Line { peer, session });
                     busy = true;
                 }
-                Err(Unmade { kind, doing, why }) => self.fail(peer, kind, doing, why),
+                Err(unmade) => {
+                    making.refuse(&self.group, &unmade);
+                    let Unmade { kind, doing, why } = unmade;
+                    self.fail(peer, kind, doing, why);
+                }
             }
         }
         busy

@@ -36,8 +36,8 @@ pub fn pair(shapes: &[RingShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Erro
     let rings = Rings::create(&[shapes, shapes].concat())?;
     let links = shapes.len();
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
-    let (mut outlets, mut inlets): (Vec<Box<dyn Outlet>>, Vec<Box<dyn Inlet>>) =
-        (Vec::new(), Vec::new());
+    let mut outlets: Vec<Box<dyn Outlet>> = Vec::new();
+    let mut inlets: Vec<Box<dyn Inlet>> = Vec::new();
     for link in 0..links {
         let (mut sender, mut receiver) = (rings.sender(link)?, rings.receiver(links + link)?);
         sender.attach(doorbell.clone());

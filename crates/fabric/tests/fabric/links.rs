@@ -1,10 +1,12 @@
 //! Rings between threads; `processes` has them between processes.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use msccl_fabric::{Abort, ErrorKind, Receiver, RingShape, Rings, Sender, SharedMemory};
+use msccl_fabric::{Abort, Doorbell, ErrorKind, Receiver, RingShape, Rings, Sender, SharedMemory};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const SHAPE: RingShape = RingShape { depth: 4, slot_bytes: 100 };
 
@@ -164,4 +166,71 @@ fn impossible_shapes_and_foreign_memory_are_refused() {
     check(64, &[(0, magic), (8, 1 << 40)], "it lists too many");
     check(256, &[(0, magic), (8, 1)], "a ring has an impossible shape");
     check(256, &[(0, magic), (8, 1), (136, 1), (144, 8)], "its size is not what its rings take");
+}
+
+/// The byte at `offset` of the memory of `rings`, by way of the words that it consists of.
+fn byte_at(rings: &Rings, offset: usize) -> u8 {
+    let word = rings.memory().word(offset / 8 * 8).unwrap();
+    word.load(std::sync::atomic::Ordering::Acquire).to_le_bytes()[offset % 8]
+}
+
+#[test]
+fn a_carrier_reads_and_fills_ahead() {
+    let rings = Rings::create(&[SHAPE, SHAPE]).unwrap();
+    let (mut sender, mut carried) = (rings.sender(0).unwrap(), rings.receiver(0).unwrap());
+    send_samples(&mut sender, 3);
+    assert_eq!((carried.committed(), carried.locate(0), carried.locate(4)), (3, None, None));
+    let (offset, bytes) = carried.locate(3).unwrap();
+    assert_eq!(bytes, sample(2, 100).len());
+    assert_eq!(byte_at(&rings, offset), sample(2, 100)[0]);
+    carried.release_through(2);
+    assert_eq!(
+        (carried.taken(), carried.locate(2), carried.locate(3)),
+        (2, None, Some((offset, bytes)))
+    );
+    carried.release_through(1);
+    carried.release_through(99);
+    assert_eq!((carried.taken(), sender.released()), (3, 3));
+
+    let (mut carrier, mut receiver) = (rings.sender(1).unwrap(), rings.receiver(1).unwrap());
+    let places: Vec<_> = (1..=5).map(|number| carrier.slot_offset(number)).collect();
+    assert_eq!(places[0], places[4]);
+    let word = rings.memory().word(places[0]).unwrap();
+    word.store(u64::from_le_bytes(*b"carried!"), std::sync::atomic::Ordering::Relaxed);
+    assert!(carrier.commit_next(8));
+    assert_eq!(receiver.try_peek().unwrap().bytes(), b"carried!");
+    let more: Vec<_> = (0..4).map(|_| carrier.commit_next(0)).collect();
+    assert_eq!(more, [true, true, true, false]);
+}
+
+#[test]
+fn a_doorbell_wakes_whoever_sleeps_for_many_rings() {
+    let rings = Rings::create(&[SHAPE, SHAPE]).unwrap();
+    let doorbell = Arc::new(Doorbell::new().unwrap());
+    let mut ends: Vec<_> =
+        (0..2).map(|ring| (rings.sender(ring).unwrap(), rings.receiver(ring).unwrap())).collect();
+    for (sender, _) in &mut ends {
+        sender.attach(doorbell.clone());
+    }
+    let (senders, receivers): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+    thread::scope(|scope| {
+        let (doorbell, mut receivers) = (&doorbell, receivers);
+        scope.spawn(move || {
+            while receivers.iter().any(|receiver| receiver.taken() < 2000) {
+                doorbell.lie_down();
+                if receivers.iter().all(|receiver| receiver.committed() == receiver.taken()) {
+                    let mut bell = [PollFd::new(doorbell, PollFlags::IN)];
+                    let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
+                    assert_eq!(poll(&mut bell, Some(&patience)), Ok(1), "a change was missed");
+                }
+                doorbell.get_up();
+                for receiver in &mut receivers {
+                    receiver.release_through(receiver.committed());
+                }
+            }
+        });
+        for mut sender in senders {
+            scope.spawn(move || send_samples(&mut sender, 2000));
+        }
+    });
 }

@@ -58,6 +58,29 @@ fn peers_know_one_another() {
 }
 
 #[test]
+fn whoever_does_not_wait_learns_whether_a_message_has_come() {
+    run(2, &settings(), |group| {
+        let peer = Rank(1 - group.rank().0);
+        assert_eq!(group.try_receive(peer, 3).unwrap(), None);
+        group.barrier().unwrap();
+        group.send(peer, 3, b"last words").unwrap();
+        let heard = (0..2000).find_map(|_| {
+            thread::sleep(Duration::from_millis(5));
+            group.try_receive(peer, 3).unwrap()
+        });
+        assert_eq!(heard.unwrap(), b"last words");
+        if peer == Rank(0) {
+            return;
+        }
+        let gone = (0..2000).find_map(|_| {
+            thread::sleep(Duration::from_millis(5));
+            group.try_receive(peer, 3).err()
+        });
+        check(Err::<(), _>(gone.unwrap()), ErrorKind::RankLost, &[1], "has left the group");
+    });
+}
+
+#[test]
 fn messages_keep_their_order_per_tag() {
     run(5, &settings(), |group| {
         let peers = || (0..5).map(Rank);

@@ -3,12 +3,13 @@
 //! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's what it
 //! must know. If both have devices for RDMA, they connect one rail for each pair of devices, the first with the first, and
 //! tell each other whether that succeeded; if it did on both, these are the rails. Otherwise the rails are TCP
-//! connections, which the higher rank makes to the lower one.
+//! connections, which the higher rank makes to the lower one. Whoever gives up says so and why.
 
 mod hello;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::mem;
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use hello::{Unheard, Verdict, check, far_inlets, hear};
 /// What the messages of the group are tagged with.
 pub(crate) const HELLO_TAG: u64 = u64::from_le_bytes(*b"prxhello");
 const VERDICT_TAG: u64 = u64::from_le_bytes(*b"prxverdt");
+const REFUSAL_TAG: u64 = u64::from_le_bytes(*b"prxrefus");
 
 /// What connecting needs of the proxy.
 #[derive(Clone, Copy)]
@@ -67,7 +69,7 @@ enum Stage {
 /// What became of a connection that is being made.
 pub(crate) enum Made {
     /// Nothing yet; whether something moved.
-    NotYet(Making, bool),
+    NotYet(bool),
     /// Everything.
     Done { session: Session, why: String },
 }
@@ -113,16 +115,28 @@ impl Making {
         self.ports.outlets.iter_mut().any(|outlet| outlet.posted() > 0)
     }
 
-    /// Goes on as far as that is possible at once.
-    pub(crate) fn go_on(mut self, means: Means<'_>) -> Result<Made, Unmade> {
+    /// Goes on as far as that is possible at once; of no use any more when it is done or has failed.
+    pub(crate) fn go_on(&mut self, means: Means<'_>) -> Result<Made, Unmade> {
+        // The peer's hello comes before that, and may tell why in this rank's own words.
+        let heard = !matches!(self.stage, Stage::Unheard);
+        if heard && let Some(why) = hear::<String>(means.group, self.peer, REFUSAL_TAG)? {
+            return Err(Unmade::new(ErrorKind::Network, "the peer has given up", why));
+        }
         if self.since.is_some_and(|since| since.elapsed() > means.timeout) {
             return Err(self.too_late(means.timeout));
         }
-        match std::mem::replace(&mut self.stage, Stage::Unheard) {
+        match mem::replace(&mut self.stage, Stage::Unheard) {
             Stage::Unheard => self.listen(means),
             Stage::Judging { theirs, rails } => self.judge(means, theirs, rails),
             Stage::Sockets { theirs, dials, done, why } => self.dial_on(theirs, dials, done, why),
         }
+    }
+
+    /// Lets the peer know that there will be no links, so that it need not wait.
+    pub(crate) fn refuse(&self, group: &Group, unmade: &Unmade) {
+        let Unmade { kind: _, doing, why } = unmade;
+        // A peer that has departed needs no word.
+        let _ = tell(group, self.peer, REFUSAL_TAG, &format!("{doing}: {why}"));
     }
 
     fn too_late(&self, timeout: Duration) -> Unmade {
@@ -143,9 +157,9 @@ impl Making {
         Unmade::new(ErrorKind::TimedOut, doing, why)
     }
 
-    fn listen(mut self, means: Means<'_>) -> Result<Made, Unmade> {
+    fn listen(&mut self, means: Means<'_>) -> Result<Made, Unmade> {
         let Some(theirs) = hear::<Hello>(means.group, self.peer, HELLO_TAG)? else {
-            return Ok(Made::NotYet(self, false));
+            return Ok(Made::NotYet(false));
         };
         self.since = Some(Instant::now());
         let checked = check(&self.ours, &theirs);
@@ -163,15 +177,15 @@ impl Making {
         }
     }
 
-    fn connect_rdma(mut self, means: Means<'_>, theirs: Hello) -> Result<Made, Unmade> {
+    fn connect_rdma(&mut self, means: Means<'_>, theirs: Hello) -> Result<Made, Unmade> {
         let offers = theirs.rdma.as_deref().unwrap_or_default();
-        let pairs = std::mem::take(&mut self.offers).into_iter().zip(offers);
+        let pairs = mem::take(&mut self.offers).into_iter().zip(offers);
         let rails: Result<Vec<_>, _> =
             pairs.map(|(half, offer)| half.connect(&offer.address, &offer.device)).collect();
         let rdma = rails.as_ref().map(|_| ()).map_err(Clone::clone);
         self.tell(means, &Verdict { rdma })?;
         self.stage = Stage::Judging { theirs, rails };
-        Ok(Made::NotYet(self, true))
+        Ok(Made::NotYet(true))
     }
 
     fn tell(&self, means: Means<'_>, verdict: &Verdict) -> Result<(), Unmade> {
@@ -181,14 +195,14 @@ impl Making {
     }
 
     fn judge(
-        mut self,
+        &mut self,
         means: Means<'_>,
         theirs: Hello,
         rails: Result<Vec<Box<dyn Rail>>, String>,
     ) -> Result<Made, Unmade> {
         let Some(verdict) = hear::<Verdict>(means.group, self.peer, VERDICT_TAG)? else {
             self.stage = Stage::Judging { theirs, rails };
-            return Ok(Made::NotYet(self, false));
+            return Ok(Made::NotYet(false));
         };
         match (rails, verdict.rdma) {
             (Ok(rails), Ok(())) => {
@@ -206,7 +220,7 @@ impl Making {
     }
 
     fn start_sockets(
-        mut self,
+        &mut self,
         means: Means<'_>,
         theirs: Hello,
         why: String,
@@ -225,11 +239,11 @@ impl Making {
             }
         }
         self.stage = Stage::Sockets { theirs, dials, done: BTreeMap::new(), why };
-        Ok(Made::NotYet(self, true))
+        Ok(Made::NotYet(true))
     }
 
     fn dial_on(
-        mut self,
+        &mut self,
         theirs: Hello,
         dials: BTreeMap<u32, Dial>,
         mut done: BTreeMap<u32, TcpStream>,
@@ -244,7 +258,7 @@ impl Making {
         }
         if done.len() < sockets(&self.ours, &theirs) as usize {
             self.stage = Stage::Sockets { theirs, dials: waiting, done, why };
-            return Ok(Made::NotYet(self, false));
+            return Ok(Made::NotYet(false));
         }
         let memory = &self.ports.memory;
         let rails = done.into_iter().map(|(rail, stream)| {
@@ -255,10 +269,10 @@ impl Making {
         Ok(self.done(&theirs, rails, why))
     }
 
-    fn done(self, theirs: &Hello, rails: Vec<Box<dyn Rail>>, why: String) -> Made {
-        let Ports { memory: _, outlets, inlets } = self.ports;
-        let outlets = outlets.into_iter().zip(far_inlets(theirs)).collect();
-        Made::Done { session: Session::new(rails, outlets, inlets), why }
+    fn done(&mut self, theirs: &Hello, rails: Vec<Box<dyn Rail>>, why: String) -> Made {
+        let Ports { memory: _, outlets, inlets } = &mut self.ports;
+        let outlets = mem::take(outlets).into_iter().zip(far_inlets(theirs)).collect();
+        Made::Done { session: Session::new(rails, outlets, mem::take(inlets)), why }
     }
 
     /// Takes a connection that the peer has made; gives it back if it is not waited for now.

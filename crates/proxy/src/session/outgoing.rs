@@ -180,28 +180,38 @@ impl Outgoing {
     pub(crate) fn story(&mut self, rails: &dyn Fn(usize) -> String) -> Option<String> {
         let waiting = self.outlet.posted() - self.posted;
         let Self { link, posted, taken, .. } = *self;
-        if let Some((number, flight)) =
-            (self.released + 1..).zip(&self.flight).find(|(number, _)| *number > taken)
-        {
-            let way = match flight.rail {
-                Some(rail) => format!("is on its way over {}", rails(rail)),
-                None => "was lost with a rail and waits to be sent again".to_owned(),
-            };
-            let more = posted - number;
-            let more = if more > 0 { format!(" with {more} behind it") } else { String::new() };
-            let queue = if waiting > 0 { format!("; {waiting} more wait") } else { String::new() };
-            return Some(format!(
-                "message {number} on link {link} {way}{more}; the peer has taken {taken}{queue}"
-            ));
+        let queue = match (waiting, self.next().is_some()) {
+            (0, _) => String::new(),
+            (_, true) => format!("{waiting} more wait for room on a rail"),
+            (_, false) => format!("{waiting} more wait for slots"),
+        };
+        if posted == taken {
+            return (waiting > 0).then(|| format!("after message {posted} on link {link} {queue}"));
         }
-        let number = posted + 1;
-        (waiting > 0).then(|| {
-            let depth = self.far.slots.len() as u64;
-            let why = match posted - taken < depth {
-                true => "no rail has room".to_owned(),
-                false => format!("the peer has taken {taken} and has no more slots"),
-            };
-            format!("message {number} on link {link} waits with {} behind it: {why}", waiting - 1)
-        })
+        let number = taken + 1;
+        let way = self.whereabouts(number, rails);
+        let behind = match posted - number {
+            0 => String::new(),
+            behind => format!(" with {behind} behind it"),
+        };
+        let queue = if queue.is_empty() { queue } else { format!("; {queue}") };
+        Some(format!(
+            "message {number} on link {link} {way}{behind}; the peer has taken {taken}{queue}"
+        ))
+    }
+
+    /// Where message `number` is, which was posted and not taken.
+    fn whereabouts(&mut self, number: u64, rails: &dyn Fn(usize) -> String) -> String {
+        let arrived = number <= self.arrived;
+        match self.flight_of(number) {
+            _ if arrived => "has arrived".to_owned(),
+            Some(Flight { rail: Some(rail), sent: _ }) => {
+                format!("is on its way over {}", rails(*rail))
+            }
+            Some(Flight { rail: None, sent: _ }) => {
+                "was lost with a rail and waits to be posted again".to_owned()
+            }
+            None => "was sent".to_owned(),
+        }
     }
 }

@@ -4,6 +4,8 @@ mod listener;
 mod rail;
 mod region;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use listener::{Knock, Listener, Preface};
 pub(crate) use rail::TcpRail;

@@ -148,10 +148,10 @@ fn a_hang_is_told() {
         }
         let story = wait_for(|| {
             let story = proxy.waits()[0].links.join("; ");
-            story.contains("waits with").then_some(story)
+            story.ends_with("4 more wait for slots").then_some(story)
         });
-        let expected = "message 7 on link 0 waits with 3 behind it: the peer has taken 2 and has no \
-                        more slots";
+        let expected = "message 3 on link 0 was sent with 3 behind it; the peer has taken 2; 4 more \
+                        wait for slots";
         assert_eq!(story, expected);
         group.barrier().unwrap();
     });

@@ -204,3 +204,47 @@ proptest! {
         prop_assert_eq!(pair.ended, [None, None]);
     }
 }
+
+#[test]
+fn the_last_rail_takes_the_session_with_it() {
+    let slow = (9, 0);
+    let (sent_means_arrived, messages) = (true, 10);
+    let world = World { rails: 2, links: 1, depth: 2, room: 2, sent_means_arrived, messages, slow };
+    let mut pair = Pair::new(&world);
+    pair.put(0, 0);
+    pair.advance(0);
+    pair.fail(0, 0);
+    pair.advance(0);
+    assert_eq!(pair.ended, [None, None]);
+    pair.fail(1, 0);
+    pair.advance(0);
+    let ended = Ended { rail: "rail 1".to_owned(), why: "it failed".to_owned() };
+    assert_eq!(pair.ended, [Some(ended), None]);
+}
+
+#[test]
+fn stories_say_what_is_under_way() {
+    let slow = (9, 0);
+    let (sent_means_arrived, messages) = (true, 10);
+    let world = World { rails: 1, links: 1, depth: 2, room: 9, sent_means_arrived, messages, slow };
+    let mut pair = Pair::new(&world);
+    let story = |pair: &mut Pair, side: Side| pair.sessions[side].as_mut().unwrap().story();
+    assert!(story(&mut pair, 0).is_empty());
+    pair.put(0, 0);
+    pair.put(0, 0);
+    pair.advance(0);
+    let expected =
+        "message 1 on link 0 is on its way over rail 0 with 1 behind it; the peer has taken 0";
+    assert_eq!(story(&mut pair, 0), [expected]);
+    for step in [STEPS[0], STEPS[2], STEPS[3], STEPS[0], STEPS[2], STEPS[3]] {
+        assert!(pair.wires[0].lock().unwrap().step(0, step));
+    }
+    pair.advance(1);
+    pair.advance(0);
+    pair.put(0, 0);
+    pair.advance(0);
+    let expected = "message 1 on link 0 was sent with 1 behind it; the peer has taken 0; 1 more wait for slots";
+    assert_eq!(story(&mut pair, 0), [expected]);
+    let expected = "all 2 slots of link 0 from the peer are full; message 2 was the last";
+    assert_eq!(story(&mut pair, 1), [expected]);
+}

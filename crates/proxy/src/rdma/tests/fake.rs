@@ -1,20 +1,20 @@
 //! The loader and the wrapping of a library, with one made up for the purpose: a door with `unsafe`, since what it stands in
-//! for is C. Each test has a world of its own, named by the address of a registration's context.
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! for is C. `NCCL_IB_HCA` names the world of each test and chooses how the library behaves in it.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use super::abi::{self, Api, Status};
-use super::{Devices, Half, library};
+use rustix::fs::{Mode, OFlags};
+
 use crate::config::RdmaConfig;
 use crate::port::{DmaBuf, Memory};
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
+use crate::rdma::abi::{self, Api, Status};
+use crate::rdma::{Devices, Half, library};
 
-/// What a context of the library that is made up knows; `NCCL_IB_HCA` chooses how it behaves.
+/// What a context of the library that is made up knows.
 #[derive(Default)]
 struct World {
     wish: String,
@@ -292,7 +292,6 @@ static API: Api = Api {
 /// Eight bytes, with a dma-buf (in truth any file) or without.
 struct Plain(Box<[u64; 1]>, Option<OwnedFd>);
 
-// The pointer leads to a box that the value owns.
 impl Memory for Plain {
     fn address(&self) -> *mut u8 {
         self.0.as_ptr().cast_mut().cast()
@@ -312,8 +311,8 @@ fn host_memory() -> Arc<dyn Memory> {
 }
 
 fn gpu_memory() -> Arc<dyn Memory> {
-    let file = std::fs::File::open("/dev/null").unwrap();
-    Arc::new(Plain(Box::new([0]), Some(file.into())))
+    let file = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).unwrap();
+    Arc::new(Plain(Box::new([0]), Some(file)))
 }
 
 fn opened(wish: &str) -> Devices {

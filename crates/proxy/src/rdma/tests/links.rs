@@ -1,0 +1,157 @@
+//! Links over queue pairs: which rails are chosen, and what happens when a device breaks.
+
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../../../tests/proxy/world.rs"]
+mod world;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use msccl_collective::Rank;
+use msccl_fabric::{Abort, ErrorKind, Group};
+
+use super::loopback::{self, API, REFUSES};
+use crate::config::{Config, RdmaConfig};
+use crate::port::Memory;
+use crate::proxy::Proxy;
+use crate::rdma::Devices;
+use crate::rings;
+use world::{Diary, Ends, SHAPES, run, talk};
+
+/// Starts a proxy whose devices are those of the library in this process.
+fn start(group: &Arc<Group>, hca: &str, log: &Arc<Diary>) -> Proxy {
+    let rdma = RdmaConfig { hca: Some(hca.to_owned()), ..RdmaConfig::default() };
+    let devices = Devices::open(&API, &rdma);
+    let config = Config { rdma, log: log.clone(), ..Config::default() };
+    Proxy::start_with(devices, group.clone(), config, Abort::new()).unwrap()
+}
+
+/// Where the memory of links to one peer begins, besides the ends.
+fn connect(proxy: &Proxy, peer: Rank) -> (Vec<Ends>, usize) {
+    let pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
+    let base = pair.ports.memory.address() as usize;
+    proxy.connect(peer, pair.ports).unwrap();
+    (vec![Ends { peer, senders: pair.senders, receivers: pair.receivers }], base)
+}
+
+/// Two ranks, of which each starts a proxy by `start`, talk; answers what the log says of connections.
+fn choice(start: impl Fn(&Arc<Group>, &Arc<Diary>) -> Proxy + Sync) -> Vec<String> {
+    let diary = Arc::new(Diary::default());
+    run(2, |group| {
+        let proxy = start(&group, &diary);
+        let (mut ends, _) = connect(&proxy, Rank(1 - group.rank().0));
+        talk(group.rank(), &mut ends, 0, 100);
+        group.barrier().unwrap();
+        assert_eq!(proxy.failure(), None);
+    });
+    let lines = diary.lines().into_iter().filter(|line| line.starts_with("links to "));
+    let mut lines: Vec<_> = lines.collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn rails_are_pairs_of_devices_if_both_have_some() {
+    let lines = choice(|group, log| start(group, "", log));
+    let rails = "loop0:1 → loop0:1, loop1:1 → loop1:1 (RDMA on both hosts)";
+    assert_eq!(lines, [0, 1].map(|peer| format!("links to r{peer} go over {rails}")));
+}
+
+#[test]
+fn without_devices_on_one_side_links_go_over_tcp() {
+    let lines = choice(|group, log| match group.rank() {
+        Rank(0) => start(group, "", log),
+        _ => {
+            let config = Config { log: log.clone(), ..world::config() };
+            Proxy::start(group.clone(), config, Abort::new()).unwrap()
+        }
+    });
+    assert!(
+        lines[0].starts_with("links to r0 go over TCP 0 ")
+            && lines[0].ends_with("(RDMA is switched off)"),
+        "{lines:?}"
+    );
+    assert!(lines[1].ends_with("(the peer: RDMA is switched off)"), "{lines:?}");
+}
+
+#[test]
+fn where_connecting_fails_links_go_over_tcp() {
+    let lines =
+        choice(|group, log| start(group, if group.rank() == Rank(1) { REFUSES } else { "" }, log));
+    let why = "loop0 → loop0: no path to that GID";
+    assert!(
+        lines[0].starts_with("links to r0 go over TCP 0 ")
+            && lines[0].ends_with(&format!("({why})")),
+        "{lines:?}"
+    );
+    assert!(lines[1].ends_with(&format!("(the peer: {why})")), "{lines:?}");
+}
+
+#[test]
+fn a_device_that_breaks_loses_nothing_and_the_last_one_fails() {
+    let diary = Arc::new(Diary::default());
+    let failures = run(2, |group| {
+        let proxy = start(&group, "", &diary);
+        let me = group.rank();
+        let (mut ends, base) = connect(&proxy, Rank(1 - me.0));
+        talk(me, &mut ends, 0, 20);
+        group.barrier().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| talk(me, &mut ends, 20, 3000));
+            if me == Rank(0) {
+                thread::sleep(Duration::from_millis(15));
+                assert_eq!(loopback::break_device(0, &[base]), 1);
+            }
+        });
+        group.barrier().unwrap();
+        assert_eq!(proxy.failure(), None);
+        assert_eq!(proxy.waits()[0].rails, ["loop1:1 → loop1:1"]);
+        group.barrier().unwrap();
+        assert_eq!(loopback::break_device(1, &[base]), 1);
+        let failure = world::wait_for(|| proxy.failure());
+        group.barrier().unwrap();
+        failure
+    });
+    for (failure, peer) in failures.iter().zip([1, 0]) {
+        assert_eq!((failure.peer, failure.rail.as_str()), (Rank(peer), "loop1:1 → loop1:1"));
+        assert_eq!(failure.why, "retries exceeded (status 12)");
+    }
+}
+
+/// Memory that only devices reach.
+struct Far(Arc<dyn Memory>);
+
+impl Memory for Far {
+    fn address(&self) -> *mut u8 {
+        self.0.address()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn is_host(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn memory_of_a_device_is_not_served_over_tcp_and_both_learn_it() {
+    let failures = run(2, |group| {
+        let proxy = Proxy::start(group.clone(), world::config(), Abort::new()).unwrap();
+        let mut pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
+        if group.rank() == Rank(0) {
+            pair.ports.memory = Arc::new(Far(pair.ports.memory));
+        }
+        proxy.connect(Rank(1 - group.rank().0), pair.ports).unwrap();
+        let failure = world::wait_for(|| proxy.failure());
+        group.barrier().unwrap();
+        failure
+    });
+    let why = "the slots lie in memory of a device, which only RDMA reaches";
+    assert_eq!((failures[0].kind, failures[0].rail.as_str()), (ErrorKind::System, why));
+    assert_eq!(failures[0].why, "RDMA is switched off");
+    assert_eq!(failures[1].rail, "the peer has given up");
+    assert_eq!(failures[1].why, format!("{why}: RDMA is switched off"));
+}

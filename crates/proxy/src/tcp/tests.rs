@@ -1,0 +1,174 @@
+//! TCP rails between two ends in one thread.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use msccl_fabric::SharedMemory;
+use proptest::prelude::*;
+
+use super::TcpRail;
+use crate::port::Memory;
+use crate::rail::{Broken, Happened, Posted, Rail, Write};
+
+const BYTES: usize = 1 << 20;
+
+struct Shared(SharedMemory);
+
+impl Memory for Shared {
+    fn address(&self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(SharedMemory::create(BYTES).unwrap()))
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        self.0.word(8 * index).unwrap().load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn set_word(&self, index: usize, value: u64) {
+        self.0.word(8 * index).unwrap().store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let other = listener.accept().unwrap().0;
+    for stream in [&one, &other] {
+        stream.set_nonblocking(true).unwrap();
+        stream.set_nodelay(true).unwrap();
+    }
+    (one, other)
+}
+
+fn rail(stream: TcpStream, memory: &Arc<Shared>) -> TcpRail {
+    TcpRail::new(stream, memory.clone(), "rail".to_owned())
+}
+
+/// Polls until something has happened or the rail is broken.
+fn await_news(rail: &mut TcpRail) -> (Vec<Happened>, Option<Broken>) {
+    let mut happened = Vec::new();
+    for _ in 0..5000 {
+        let broken = rail.poll(&mut happened).err();
+        if broken.is_some() || !happened.is_empty() {
+            return (happened, broken);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("nothing happens");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Writes of any length arrive in order and in place, in both directions at once.
+    #[test]
+    fn writes_arrive_in_order_and_in_place(
+        writes in prop::collection::vec((0..BYTES as u64 / 8, 0..30_000_u64, prop::bool::ANY), 1..60),
+    ) {
+        let (near, far) = (Shared::new(), Shared::new());
+        (0..BYTES / 8).for_each(|index| near.set_word(index, index as u64 * 3 + 1));
+        let (one, other) = connection();
+        let (mut one, mut other) = (rail(one, &near), rail(other, &far));
+        let writes: Vec<_> = writes.into_iter().enumerate().map(|(tag, (start, words, empty))| {
+            let words = if empty { 0 } else { words.min(BYTES as u64 / 8 - start) };
+            Write { from: 8 * start, to: 8 * start, bytes: 8 * words as u32, tag: tag as u32 }
+        }).collect();
+        let (mut waiting, mut sent, mut arrived) = (writes.iter(), 0, 0);
+        let mut next = waiting.next();
+        while arrived < writes.len() || sent < writes.len() {
+            while let Some(write) = next && one.post(write) == Ok(Posted::Yes) {
+                next = waiting.next();
+            }
+            let mut happened = Vec::new();
+            one.poll(&mut happened).unwrap();
+            prop_assert!(happened.iter().all(|what| *what == Happened::Sent));
+            sent += happened.len();
+            happened.clear();
+            other.poll(&mut happened).unwrap();
+            for what in happened {
+                let Write { tag, bytes, to, .. } = writes[arrived];
+                prop_assert_eq!(what, Happened::Arrived { tag, bytes });
+                for index in (to..to + u64::from(bytes)).step_by(8).map(|place| place / 8) {
+                    prop_assert_eq!(far.word(index as usize), index * 3 + 1);
+                }
+                arrived += 1;
+            }
+        }
+    }
+}
+
+/// The header of a write, as it goes over the wire.
+fn header(to: u64, bytes: u32, tag: u32) -> Vec<u8> {
+    let numbers = [bytes.to_le_bytes(), tag.to_le_bytes()].concat();
+    [to.to_le_bytes().to_vec(), numbers].concat()
+}
+
+#[test]
+fn what_comes_byte_by_byte_arrives() {
+    let memory = Shared::new();
+    let (mut peer, near) = connection();
+    let mut near = rail(near, &memory);
+    let bytes = [header(16, 8, 7), 42_u64.to_le_bytes().to_vec(), header(0, 0, 8)].concat();
+    let mut happened = Vec::new();
+    for byte in bytes {
+        peer.write_all(&[byte]).unwrap();
+        thread::sleep(Duration::from_millis(1));
+        near.poll(&mut happened).unwrap();
+    }
+    let expected = [Happened::Arrived { tag: 7, bytes: 8 }, Happened::Arrived { tag: 8, bytes: 0 }];
+    assert_eq!(happened, expected);
+    assert_eq!(memory.word(2), 42);
+}
+
+#[test]
+fn a_write_that_lies_outside_breaks_the_rail() {
+    for (to, bytes) in [(BYTES as u64 - 7, 8), (u64::MAX - 3, 8), (0, u32::MAX), (u64::MAX, 0)] {
+        let memory = Shared::new();
+        let (mut peer, near) = connection();
+        let mut near = rail(near, &memory);
+        peer.write_all(&[header(8, 8, 1), vec![1; 8], header(to, bytes, 2), vec![9; 64]].concat())
+            .unwrap();
+        let (happened, broken) = await_news(&mut near);
+        assert_eq!(happened, [Happened::Arrived { tag: 1, bytes: 8 }]);
+        let why = broken.or_else(|| await_news(&mut near).1).unwrap().why;
+        let expected = format!("a message of the peer, {bytes} bytes at offset {to}, lies outside");
+        assert!(why.starts_with(&expected), "{why}");
+        assert!((0..BYTES / 8).all(|index| index == 1 || memory.word(index) == 0));
+        assert!(near.post(&Write { from: 0, to: 0, bytes: 0, tag: 0 }).is_err());
+    }
+}
+
+#[test]
+fn what_came_before_the_end_counts() {
+    let (mut peer, near) = connection();
+    let mut near = rail(near, &Shared::new());
+    peer.write_all(&header(0, 0, 5)).unwrap();
+    drop(peer);
+    thread::sleep(Duration::from_millis(20));
+    let (happened, broken) = await_news(&mut near);
+    assert_eq!(happened, [Happened::Arrived { tag: 5, bytes: 0 }]);
+    assert_eq!(broken.unwrap().why, "the peer has closed the connection");
+}
+
+#[test]
+fn a_closed_rail_is_silent() {
+    let (one, other) = connection();
+    let (mut one, mut other) = (rail(one, &Shared::new()), rail(other, &Shared::new()));
+    one.close();
+    assert!(one.poll(&mut Vec::new()).is_err());
+    assert!(await_news(&mut other).1.is_some());
+}
