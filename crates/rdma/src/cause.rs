@@ -73,8 +73,9 @@ fn gave_up(patience: Patience) -> String {
     let Patience { timeout, retry_count } = patience;
     format!(
         "the peer does not answer: its process has ended, its host or port is down, or the network \
-         between drops packets (on RoCE, look for missing flow control). The device tried {} times, at least {:.1?} each \
-         (NCCL_IB_RETRY_CNT={retry_count}, NCCL_IB_TIMEOUT={timeout}); raise NCCL_IB_TIMEOUT if the network recovers by itself",
+         drops packets (on RoCE: is flow control set up?); {} tries of at least {:.1?} \
+         (NCCL_IB_RETRY_CNT={retry_count}, NCCL_IB_TIMEOUT={timeout}; raise the latter if the network \
+         recovers by itself)",
         u32::from(retry_count) + 1,
         try_time(timeout),
     )
@@ -143,13 +144,9 @@ mod tests {
     #[test]
     fn giving_up_names_what_to_set() {
         let text = meaning(Queue::Sent, 12, PATIENCE);
-        for part in [
-            "NCCL_IB_TIMEOUT=20",
-            "NCCL_IB_RETRY_CNT=7",
-            "8 times",
-            "4.3s each",
-            "process has ended",
-        ] {
+        for part in
+            ["NCCL_IB_TIMEOUT=20", "NCCL_IB_RETRY_CNT=7", "8 tries", "4.3s", "process has ended"]
+        {
             assert!(text.contains(part), "`{part}` in: {text}");
         }
     }

@@ -5,25 +5,25 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`door`] | the functions in the C ABI |
-//! | [`machine`] | the ports that may be used, and memory that they reach |
-//! | [`rail`] | a connection: posting, polling, failing |
-//! | [`sends`] | which writes have completed, though few report it |
-//! | [`watch`] | what devices report by themselves |
-//! | [`choice`], [`gid`], [`address`], [`cause`] | `NCCL_IB_HCA`; addresses; what the peer must know; why a rail failed |
-//! | [`verbs`] | the objects of verbs, each ended by its owner's end |
+//! | `door` | the functions in the C ABI |
+//! | `machine` | the ports that may be used, and memory that they reach |
+//! | `rail` | a connection: posting, polling, failing |
+//! | `sends` | which writes have completed, though few report it |
+//! | `watch` | what devices report by themselves |
+//! | `choice`, `gid`, `address`, `cause` | `NCCL_IB_HCA`; addresses; what the peer must know; why a rail failed |
+//! | `verbs` | the objects of verbs, each ended by its owner's end |
 //!
 //! `docs/RDMA.md` is for users.
 
-pub mod address;
-pub mod cause;
-pub mod choice;
-pub mod door;
-pub mod gid;
-pub mod machine;
-pub mod rail;
-pub mod sends;
-pub mod verbs;
-pub mod watch;
+mod address;
+mod cause;
+mod choice;
+mod door;
+mod gid;
+mod machine;
+mod rail;
+mod sends;
+mod verbs;
+mod watch;
 
 pub use door::msccl_rdma_api;

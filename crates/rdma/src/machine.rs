@@ -89,11 +89,11 @@ impl Machine {
     /// If there is none; the text says of each why not.
     pub fn open(settings: Settings) -> Result<Self, String> {
         let mut search =
-            Search { choice: &settings.choice, ports: Vec::new(), left_out: Vec::new() };
+            Search { choice: &settings.choice, ports: Vec::new(), left_out: LeftOut::default() };
         find(|device| search.look_at(&device)).map_err(|refused| no_rdma(&refused))?;
         let Search { choice: _, mut ports, left_out } = search;
         if ports.is_empty() {
-            return Err(none_usable(&settings.choice, &left_out));
+            return Err(none_usable(&settings.choice, left_out));
         }
         let place = |port: &Arc<Port>| (port.watch.adapter().name().to_owned(), port.number);
         ports.sort_by_key(place);
@@ -151,14 +151,23 @@ fn gbit_per_s(rate: &str) -> u32 {
 struct Search<'a> {
     choice: &'a Choice,
     ports: Vec<Arc<Port>>,
-    left_out: Vec<String>,
+    left_out: LeftOut,
+}
+
+/// What cannot be used.
+#[derive(Default)]
+struct LeftOut {
+    /// By the user's wish.
+    unwanted: Vec<String>,
+    /// For another reason, which follows.
+    unfit: Vec<String>,
 }
 
 impl Search<'_> {
     fn look_at(&mut self, device: &Found<'_>) {
         let name = device.name();
         if !device.speaks_infiniband() {
-            self.left_out.push(format!("{name} is neither InfiniBand nor RoCE"));
+            self.left_out.unfit.push(format!("{name} is neither InfiniBand nor RoCE"));
             return;
         }
         let opened = device.open().and_then(|adapter| {
@@ -168,7 +177,9 @@ impl Search<'_> {
         });
         match opened {
             Ok((adapter, count)) => self.look_at_ports(adapter, count),
-            Err(refused) => self.left_out.push(format!("{name} cannot be opened ({refused})")),
+            Err(refused) => {
+                self.left_out.unfit.push(format!("{name} cannot be opened ({refused})"))
+            }
         }
     }
 
@@ -178,7 +189,7 @@ impl Search<'_> {
         let name = adapter.name();
         for number in 1..=count {
             if !self.choice.allows(name, number) {
-                self.left_out.push(format!("NCCL_IB_HCA leaves out {name} port {number}"));
+                self.left_out.unwanted.push(format!("{name} port {number}"));
                 continue;
             }
             match adapter.port(number) {
@@ -186,10 +197,12 @@ impl Search<'_> {
                     self.ports.push(Arc::new(Port { watch: Arc::clone(&watch), number, facts }));
                 }
                 Ok(facts) => {
-                    self.left_out.push(format!("{name} port {number} is {}", facts.state));
+                    self.left_out.unfit.push(format!("{name} port {number} is {}", facts.state));
                 }
                 Err(refused) => {
-                    self.left_out.push(format!("{name} port {number} cannot be asked ({refused})"));
+                    self.left_out
+                        .unfit
+                        .push(format!("{name} port {number} cannot be asked ({refused})"));
                 }
             }
         }
@@ -204,13 +217,16 @@ fn no_rdma(refused: &Refused) -> String {
     }
 }
 
-fn none_usable(choice: &Choice, left_out: &[String]) -> String {
-    if left_out.is_empty() {
-        return "this machine has no RDMA device".into();
+fn none_usable(choice: &Choice, left_out: LeftOut) -> String {
+    let LeftOut { unwanted, unfit: mut reasons } = left_out;
+    if !unwanted.is_empty() {
+        let (written, unwanted) = (choice.written(), unwanted.join(", "));
+        reasons.push(format!("NCCL_IB_HCA is `{written}`, which leaves out {unwanted}"));
     }
-    let written = choice.written();
-    let set = if written.is_empty() { String::new() } else { format!(" (NCCL_IB_HCA={written})") };
-    format!("no RDMA port can be used{set}: {}", left_out.join("; "))
+    match reasons.is_empty() {
+        true => "this machine has no RDMA device".into(),
+        false => format!("no RDMA port can be used: {}", reasons.join("; ")),
+    }
 }
 
 #[cfg(test)]
@@ -261,10 +277,13 @@ mod tests {
     #[test]
     fn no_port_says_why_of_each() {
         let choice = Choice::read("=mlx5_9").unwrap();
-        let why = none_usable(&choice, &["rxe0 port 1 is down".into(), "siw0 is neither".into()]);
+        assert_eq!(none_usable(&choice, LeftOut::default()), "this machine has no RDMA device");
+        let unwanted = vec!["rxe0 port 1".into(), "rxe1 port 1".into()];
+        let unfit = vec!["mlx5_9 port 1 is down".into()];
         assert_eq!(
-            why,
-            "no RDMA port can be used (NCCL_IB_HCA==mlx5_9): rxe0 port 1 is down; siw0 is neither"
+            none_usable(&choice, LeftOut { unwanted, unfit }),
+            "no RDMA port can be used: mlx5_9 port 1 is down; NCCL_IB_HCA is `=mlx5_9`, which \
+             leaves out rxe0 port 1, rxe1 port 1"
         );
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! * *In order, told when it is there.* Each write carries its tag as immediate data; a queue pair of the type RC
 //!   completes the peer's receive after all bytes of this and earlier writes are in memory.
-//! * *Nothing blocks.* Receives are posted ahead, [`RECEIVES`] of them. A peer that sends more before this side polls is told
-//!   by the device to wait.
+//! * *Nothing blocks.* Receives are posted ahead, hundreds of them. A peer that sends more before this side polls is
+//!   told by the device to wait.
 //! * *What has arrived before a failure is reported before it.* The peer may have been told that it has arrived. So once a
 //!   failure is noticed, the receive queue is read up to its first flushed request.
 //! * *The first error is the one that is told.* Requests behind a failed one are only flushed; their status says nothing.
@@ -20,7 +20,9 @@ use crate::cause::{self, FLUSHED};
 use crate::gid;
 use crate::machine::{Registration, Settings};
 use crate::sends::Sends;
-use crate::verbs::{Completion, Depth, Pair, Queue, RECEIVES_AT_ONCE, Refused, Route, Target};
+use crate::verbs::{
+    Callsign, Completion, Depth, Pair, Queue, RECEIVES_AT_ONCE, Refused, Route, Target,
+};
 
 /// Writes that may be under way, and one more.
 const SENDS: u32 = 256;
@@ -48,6 +50,7 @@ pub struct Rail {
     waiting: u32,
     polls: u32,
     fatal_count: u64,
+    callsign: Callsign,
 }
 
 enum Stage {
@@ -108,6 +111,7 @@ impl Rail {
             device: adapter.name().to_owned(),
         };
         Ok(Self {
+            callsign: pair.callsign(),
             pair: Some(pair),
             registration,
             settings: settings.clone(),
@@ -168,7 +172,7 @@ impl Rail {
             (Stage::Carries { peer }, Some(pair)) => (peer, pair),
             (Stage::Broken { why }, _) => return Err(why.clone()),
             (Stage::Failing { cause, .. }, _) => return Err(self.words(cause)),
-            _ => return Err(format!("{}: a post before it is connected", self.own.story())),
+            _ => return Err(format!("a post before it is connected; {}", self.own.story())),
         };
         let abi::Write { from, to, bytes, tag } = *write;
         let Some(next) = self.sends.next(bytes) else { return Ok(false) };
@@ -235,8 +239,7 @@ impl Rail {
             return;
         }
         self.fatal_count = count;
-        let code = self.pair.as_ref().and_then(|pair| watch.fatal_of(pair));
-        if let Some(code) = code {
+        if let Some(code) = watch.fatal_of(&self.callsign) {
             self.begin_to_fail(Cause::Event { code });
         }
     }
@@ -314,7 +317,8 @@ impl Rail {
         if !flushed && self.waiting > 0 && since.elapsed() < LAST_ARRIVALS {
             return Ok(());
         }
-        // An event may say more than a flushed request does.
+        // The other queue or an event may say more than a flushed request does.
+        self.take_completions(Queue::Sent, usize::MAX, |_| {});
         self.registration.port.watch.look();
         self.look_for_events();
         let Stage::Failing { cause, .. } = &self.stage else { return Ok(()) };
@@ -323,29 +327,28 @@ impl Rail {
         Err(why)
     }
 
+    /// What happened, what it means, and where: whoever cuts the text loses what can be had elsewhere.
     fn words(&self, cause: &Cause) -> String {
-        let story = self.story();
-        match cause {
-            Cause::Call { why } => format!("{story}: {why}"),
+        let what = match cause {
+            Cause::Call { why } => why.clone(),
             Cause::Event { code } => {
                 let (name, meaning) = cause::fatal_event(*code).unwrap_or(("an event", "unknown"));
-                format!("{story}: {name}: {meaning}")
+                format!("{name}: {meaning}")
             }
-            Cause::Completion { queue, completion } => {
-                let Completion { request, status, vendor, .. } = *completion;
-                let what = match queue {
-                    Queue::Sent => {
-                        format!("write {request} ({} under way)", self.sends.under_way())
-                    }
-                    Queue::Received => "a receive".to_owned(),
-                };
-                format!(
-                    "{story}: {what} ended with {} ({status}, vendor {vendor}): {}",
-                    cause::status_name(status),
-                    cause::meaning(*queue, status, self.settings.patience),
-                )
-            }
-        }
+            Cause::Completion { queue, completion } => self.words_of_completion(*queue, completion),
+        };
+        format!("{what}; {}", self.story())
+    }
+
+    fn words_of_completion(&self, queue: Queue, completion: &Completion) -> String {
+        let Completion { request, status, vendor, .. } = *completion;
+        let what = match queue {
+            Queue::Sent => format!("write {request} ({} under way)", self.sends.under_way()),
+            Queue::Received => "a receive".to_owned(),
+        };
+        let name = cause::status_name(status);
+        let meaning = cause::meaning(queue, status, self.settings.patience);
+        format!("{what} ended with {name} ({status}, vendor {vendor}): {meaning}")
     }
 
     /// Ends the connection. When this returns, nothing lands any more, and every later call fails.
@@ -354,7 +357,7 @@ impl Rail {
             Stage::Broken { why } => why.clone(),
             Stage::Failing { cause, .. } => self.words(cause),
             Stage::Made | Stage::Carries { .. } => {
-                format!("{}: this side has closed it", self.story())
+                format!("this side has closed it; {}", self.story())
             }
         };
         self.stage = Stage::Broken { why };
@@ -363,9 +366,10 @@ impl Rail {
 
     fn end_pair(&mut self) {
         if let Some(mut pair) = self.pair.take() {
-            self.registration.port.watch.forget(&pair);
             // The end of the queue pair is what counts; a device that refuses this is at its end as well.
             let _ = pair.break_off();
+            drop(pair);
+            self.registration.port.watch.forget(&self.callsign);
         }
     }
 }
@@ -438,64 +442,4 @@ fn check(write: &abi::Write, own: &End, peer: &End, most: u32) -> Result<(), Str
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn end() -> End {
-        End {
-            ethernet: true,
-            mtu_code: 5,
-            pair: 17,
-            packet: 1,
-            gid: [1; 16],
-            lid: 0,
-            port: 1,
-            key: 7,
-            memory: 4096,
-            memory_bytes: 1000,
-            device: "mlx5_0".into(),
-        }
-    }
-
-    fn settings() -> Settings {
-        Settings::new("", [-1, -1, -1, 106, 3]).unwrap()
-    }
-
-    #[test]
-    fn a_write_must_lie_in_both_memories_and_in_a_message() {
-        let write = |from, to, bytes| abi::Write { from, to, bytes, tag: 9 };
-        let found =
-            |write: abi::Write| check(&write, &end(), &end(), 600).err().unwrap_or_default();
-        assert_eq!(found(write(400, 400, 600)), "");
-        assert_eq!(found(write(u64::MAX, u64::MAX, 0)), "", "a signal has no place");
-        assert!(found(write(401, 0, 600)).contains("at 401 of this side's memory"));
-        assert!(found(write(0, 401, 600)).contains("at 401 of the peer's memory"));
-        assert!(found(write(u64::MAX, 0, 1)).contains("this side's"));
-        assert!(
-            found(write(0, 0, 601))
-                .contains("a write of 601 bytes (tag 0x9); the port sends at most 600")
-        );
-    }
-
-    #[test]
-    fn ethernet_always_needs_global_addresses_and_infiniband_between_subnets() {
-        let route = |own: End, peer: End| route(&settings(), &own, 3, &peer).unwrap();
-        let ethernet = route(end(), End { gid: [2; 16], mtu_code: 3, packet: 99, ..end() });
-        assert_eq!(ethernet.global, Some(([2; 16], 3)));
-        assert_eq!((ethernet.mtu_code, ethernet.packet), (3, 99));
-        assert_eq!((ethernet.traffic_class, ethernet.service_level), (106, 3));
-        let infiniband = || End { ethernet: false, lid: 5, ..end() };
-        assert_eq!(route(infiniband(), End { lid: 8, ..infiniband() }).lid, 8);
-        assert_eq!(route(infiniband(), infiniband()).global, None);
-        let elsewhere = End { gid: [2; 16], ..infiniband() };
-        assert_eq!(route(infiniband(), elsewhere).global, Some(([2; 16], 3)));
-    }
-
-    #[test]
-    fn two_kinds_of_network_are_told() {
-        let why =
-            route(&settings(), &end(), 3, &End { ethernet: false, lid: 5, ..end() }).unwrap_err();
-        assert!(why.contains("is Ethernet, but mlx5_0 port 1 (LID 5)"), "{why}");
-        assert!(why.contains("NCCL_IB_HCA"), "{why}");
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! What a device has reported by itself: ports that went down, queue pairs that it gave up.
 //!
-//! Taking events asks the kernel, so whoever polls a rail looks only every [`EVERY`], for all rails of the device.
-//! A port that goes down is remembered and told with the failure that may follow; alone it breaks no rail, since links come back.
+//! Taking events asks the kernel, so whoever polls a rail looks only every few milliseconds, for all rails of the
+//! device. A port that goes down is remembered and told with the failure that may follow; alone it breaks no
+//! rail, since links come back.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::cause::fatal_event;
-use crate::verbs::{Adapter, Event, EventOf, Pair};
+use crate::verbs::{Adapter, Callsign, Event, EventOf};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_millis(5);
@@ -67,8 +68,10 @@ impl Watch {
 
     /// Takes all events that there are.
     pub fn look(&self) {
+        // Held from before an event is taken until it is noted, so that none is noted after `forget`.
+        let mut reported = self.reported();
         while let Some(event) = self.adapter.next_event() {
-            self.reported().take_in(event);
+            reported.take_in(event);
             if fatal_event(event.code).is_some() {
                 self.fatal.fetch_add(1, Ordering::Release);
             }
@@ -81,16 +84,11 @@ impl Watch {
     }
 
     /// The event that ends this queue pair, if there was one.
-    pub fn fatal_of(&self, pair: &Pair) -> Option<u32> {
+    pub fn fatal_of(&self, callsign: &Callsign) -> Option<u32> {
         let reported = self.reported();
-        let of_queue =
-            || reported.completions.iter().find(|(place, _)| pair.owns_completions(**place));
-        reported
-            .pairs
-            .get(&pair.number())
-            .copied()
-            .or(reported.device)
-            .or_else(|| of_queue().map(|(_, code)| *code))
+        let of_queues = || callsign.completions.iter().find_map(|at| reported.completions.get(at));
+        let code = reported.pairs.get(&callsign.pair).or_else(of_queues);
+        code.copied().or(reported.device)
     }
 
     /// Since when a port has been down, if it is.
@@ -98,11 +96,13 @@ impl Watch {
         self.reported().down.get(&port).map(Instant::elapsed)
     }
 
-    /// A queue pair is about to end: its number may come again.
-    pub fn forget(&self, pair: &Pair) {
+    /// A queue pair has ended: another may get its callsign.
+    pub fn forget(&self, callsign: &Callsign) {
         let mut reported = self.reported();
-        reported.pairs.remove(&pair.number());
-        reported.completions.retain(|place, _| !pair.owns_completions(*place));
+        reported.pairs.remove(&callsign.pair);
+        for place in &callsign.completions {
+            reported.completions.remove(place);
+        }
     }
 
     fn reported(&self) -> MutexGuard<'_, Reported> {

@@ -28,6 +28,9 @@ impl Drop for Undo {
     }
 }
 
+/// A hasty device gives up after 0.5 s; a host may be busy with other things.
+const IN_TIME: Duration = Duration::from_secs(20);
+
 fn expect(why: &str, parts: &[&str]) {
     for part in parts {
         assert!(why.contains(part), "`{part}` is not in: {why}");
@@ -37,7 +40,7 @@ fn expect(why: &str, parts: &[&str]) {
 
 /// Both ends, but each takes the other's address only after `forge` has changed it.
 fn forged(bytes: usize, forge: impl FnOnce(&mut abi::Address)) -> (Rail, Rail) {
-    let context = Context::open(&Setting::default()).unwrap();
+    let context = Context::open(&Setting::hasty()).unwrap();
     let (mut near, near_address) = context.register(0, bytes).unwrap().rail().unwrap();
     let (mut far, mut far_address) = context.register(1, bytes).unwrap().rail().unwrap();
     forge(&mut far_address);
@@ -153,7 +156,7 @@ fn a_killed_peer_is_noticed() {
     let folder = std::env::temp_dir().join(format!("msccl-rdma-test-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (own, theirs) = (folder.join("own"), folder.join("theirs"));
-    let context = Context::open(&Setting::default()).unwrap();
+    let context = Context::open(&Setting::hasty()).unwrap();
     let (mut rail, address) = context.register(0, 4096).unwrap().rail().unwrap();
     std::fs::write(&own, address.bytes).unwrap();
     let mut peer = Command::new(std::env::current_exe().unwrap())
@@ -178,16 +181,14 @@ fn a_killed_peer_is_noticed() {
     assert!(rail.post(0, 0, 8, 42).unwrap());
     let why = rail.failure();
     expect(&why, &["RETRY_EXC_ERR (12", "its process has ended", "NCCL_IB_TIMEOUT=14", "write 2 "]);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
 fn a_wire_that_is_pulled_for_two_seconds_is_survived() {
     let Some(_rig) = rig(2) else { return };
-    // Seven tries of 1.07 s.
-    let setting = Setting { timeout: 18, ..Setting::default() };
-    let (mut near, mut far) = pair(&setting, 0, 1, 100_000);
+    let (mut near, mut far) = pair(&Setting::default(), 0, 1, 100_000);
     let sent = pattern(3, 100_000);
     near.memory.write(0, &sent);
     change("wire down 0");
@@ -218,13 +219,13 @@ fn a_wire_that_is_pulled_for_two_seconds_is_survived() {
 fn a_wire_that_stays_pulled_breaks_the_rail_in_time() {
     let Some(_rig) = rig(2) else { return };
     for pulled in ["0", "1"] {
-        let (mut near, mut far) = pair(&Setting::default(), 0, 1, 4096);
+        let (mut near, mut far) = pair(&Setting::hasty(), 0, 1, 4096);
         change(&format!("wire down {pulled}"));
         let _undo = Undo(if pulled == "0" { "wire up 0" } else { "wire up 1" });
         let begun = Instant::now();
         assert!(near.post(0, 0, 4096, 1).unwrap());
         let why = near.failure();
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
         expect(
             &why,
             &["rxe0 port 1 (10.8.0.1)", "→ rxe1 port 1 (10.8.0.2)", "queue pair", "_ERR ("],
@@ -246,6 +247,7 @@ fn losses_and_delays_change_nothing_but_time() {
     change("wire shape 0 1 2");
     let _undo = (Undo("wire shape 0 0 0"), Undo("wire shape 1 0 0"));
     change("wire shape 1 1 2");
+    // A lost last packet is noticed only by the time that has passed: 0.13 s.
     let setting = Setting { timeout: 15, ..Setting::default() };
     let (mut near, mut far) = pair(&setting, 0, 1, 64 * 10_000);
     for round in 0..4 {
@@ -266,7 +268,7 @@ fn nothing_lands_after_a_rail_was_given_up() {
     let Some(_rig) = rig(2) else { return };
     for round in 0..5_u64 {
         const BYTES: usize = 1 << 20;
-        let (mut near, mut far) = pair(&Setting::default(), 0, 1, BYTES);
+        let (mut near, mut far) = pair(&Setting::hasty(), 0, 1, BYTES);
         near.memory.write(0, &pattern(1, BYTES));
         for tag in 0..40 {
             assert!(near.post(0, 0, BYTES, tag).unwrap());
@@ -288,7 +290,7 @@ fn nothing_lands_after_a_rail_was_given_up() {
 #[test]
 fn what_has_arrived_is_reported_before_the_failure() {
     let Some(_rig) = rig(2) else { return };
-    let (mut near, mut far) = pair(&Setting::default(), 0, 1, 4096);
+    let (mut near, mut far) = pair(&Setting::hasty(), 0, 1, 4096);
     (0..100).for_each(|tag| assert!(near.post(0, 0, 1000, tag).unwrap()));
     near.until(|all| all.len() == 100).unwrap();
     near.fail();

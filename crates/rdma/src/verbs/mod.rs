@@ -13,7 +13,9 @@ use std::io;
 
 pub use adapter::{Adapter, Found, PortFacts, find};
 pub use events::{Event, EventOf};
-pub use pair::{Completion, Depth, Pair, Patience, Queue, RECEIVES_AT_ONCE, Route, Signal, Target};
+pub use pair::{
+    Callsign, Completion, Depth, Pair, Patience, Queue, RECEIVES_AT_ONCE, Route, Signal, Target,
+};
 pub use region::{Mapped, Region};
 
 /// A call of libibverbs that was refused.

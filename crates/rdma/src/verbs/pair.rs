@@ -93,13 +93,22 @@ pub enum Signal {
     No,
 }
 
+/// How events call a queue pair. When the pair has ended, another may be called so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Callsign {
+    /// Its number.
+    pub pair: u32,
+    /// The places of its completion queues in memory.
+    pub completions: [usize; 2],
+}
+
 /// A queue pair. When it has ended, nothing of the peer lands any more.
 pub struct Pair {
     // Fields end in this order, and verbs wants this order.
     pair: Handle,
     sent: Completions,
     received: Completions,
-    adapter: Arc<Adapter>,
+    _adapter: Arc<Adapter>,
     inline_bytes: u32,
 }
 
@@ -163,14 +172,9 @@ impl Pair {
             pair: Handle(pair),
             sent,
             received,
-            adapter: Arc::clone(adapter),
+            _adapter: Arc::clone(adapter),
             inline_bytes: depth.inline_bytes,
         })
-    }
-
-    /// Its device.
-    pub fn adapter(&self) -> &Arc<Adapter> {
-        &self.adapter
     }
 
     /// Its number, which the peer must know.
@@ -179,9 +183,10 @@ impl Pair {
         unsafe { (*self.pair.0.as_ptr()).qp_num }
     }
 
-    /// Whether events call one of its completion queues by this place in memory.
-    pub fn owns_completions(&self, place: usize) -> bool {
-        [&self.sent, &self.received].iter().any(|queue| queue.0.as_ptr().addr() == place)
+    /// How events call it and its completion queues.
+    pub fn callsign(&self) -> Callsign {
+        let completions = [&self.sent, &self.received].map(|queue| queue.0.as_ptr().addr());
+        Callsign { pair: self.number(), completions }
     }
 
     /// Lets it take receives, and binds it to a port. Verbs call that state INIT.
@@ -363,7 +368,8 @@ impl Pair {
         Refused::check("ibv_post_send", answer.unwrap_or(NO_SUCH_CALL))
     }
 
-    /// Takes at most `room` completions, at most [`COMPLETIONS_AT_ONCE`], oldest first; answers how many. It does not ask the kernel.
+    /// Takes at most `room` completions, at most [`COMPLETIONS_AT_ONCE`], oldest first; answers how many. It
+    /// does not ask the kernel.
     ///
     /// # Errors
     /// What the driver said.

@@ -11,7 +11,7 @@ use super::{Adapter, Refused};
 /// Memory that a device may read and peers may write to.
 pub struct Region {
     memory: NonNull<ffi::ibv_mr>,
-    adapter: Arc<Adapter>,
+    _adapter: Arc<Adapter>,
     address: u64,
     bytes: u64,
     mapped: Mapped,
@@ -52,7 +52,15 @@ impl Region {
         let memory = unsafe { ffi::ibv_reg_mr(adapter.domain(), address, length, ACCESS) };
         let memory = NonNull::new(memory).ok_or_else(|| Refused::by_errno("ibv_reg_mr"))?;
         let address = address.addr() as u64;
-        Ok(Self { memory, adapter: Arc::clone(adapter), address, bytes, mapped: Mapped::Yes })
+        Ok(Self { memory, _adapter: Arc::clone(adapter), address, bytes, mapped: Mapped::Yes })
+    }
+
+    /// Registers memory that stays mapped for ever.
+    #[cfg(test)]
+    pub fn of_leaked(adapter: &Arc<Adapter>, bytes: usize) -> Result<Self, Refused> {
+        let memory = vec![0_u8; bytes].leak();
+        // SAFETY: it is never given back.
+        unsafe { Self::new(adapter, memory.as_mut_ptr().cast(), bytes as u64) }
     }
 
     /// Registers `bytes` bytes from `offset` on of the dma-buf `descriptor`, known to peers by `address`.
@@ -72,12 +80,7 @@ impl Region {
             ffi::ibv_reg_dmabuf_mr(adapter.domain(), offset, length, address, descriptor, ACCESS)
         };
         let memory = NonNull::new(memory).ok_or_else(|| Refused::by_errno("ibv_reg_dmabuf_mr"))?;
-        Ok(Self { memory, adapter: Arc::clone(adapter), address, bytes, mapped: Mapped::No })
-    }
-
-    /// Its device.
-    pub fn adapter(&self) -> &Arc<Adapter> {
-        &self.adapter
+        Ok(Self { memory, _adapter: Arc::clone(adapter), address, bytes, mapped: Mapped::No })
     }
 
     /// Where it begins, as peers must say.
