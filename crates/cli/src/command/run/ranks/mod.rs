@@ -31,7 +31,6 @@ use serde::de::DeserializeOwned;
 
 use super::measure::{Effort, Machine, Run};
 use crate::failure::{Failure, Result};
-use crate::launch;
 use diary::Diary;
 use fault::{Tried, all_or_first};
 use memory::Layout;
@@ -91,8 +90,11 @@ impl Ranks {
             settings.fabric.abort = Abort::new();
             move || Seat::join(id, Rank(rank), ranks, &settings)
         }));
-        let seats = all_or_first(seats).map_err(|fault| cannot(&fault));
-        let seats = launch::agree(company.as_ref(), seats)?;
+        let (seats, joined) = match all_or_first(seats) {
+            Ok(seats) => (seats, Ok(vec![()])),
+            Err(fault) => (Vec::new(), Err(fault)),
+        };
+        of_all(company.as_ref(), joined).map_err(|fault| cannot(&fault))?;
         let entry = Entry {
             name: verified.algorithm().name.clone(),
             loaded: false,
@@ -143,17 +145,7 @@ impl Ranks {
     ) -> std::result::Result<Vec<T>, String> {
         let work = &work;
         let mine = all_or_first(on_threads(self.seats.iter_mut().map(|seat| move || work(seat))));
-        let Some(company) = &self.company else { return mine.map_err(|fault| fault.to_string()) };
-        let (done, fault) = match mine {
-            Ok(done) => (done, None),
-            Err(fault) => (Vec::new(), Some((fault.is_echo(), fault.to_string()))),
-        };
-        let all = company.exchange(&(done, fault)).map_err(|error| error.to_string())?;
-        let (done, faults): (Vec<Vec<T>>, Vec<Option<(bool, String)>>) = all.into_iter().unzip();
-        match faults.into_iter().flatten().min_by_key(|(is_echo, _)| *is_echo) {
-            Some((_, fault)) => Err(fault),
-            None => Ok(done.into_iter().flatten().collect()),
-        }
+        of_all(self.company.as_ref(), mine)
     }
 
     /// Whether something holds on all ranks, where `holds` is whether it does in this process.
@@ -176,6 +168,25 @@ impl Ranks {
 
     fn collective(&self) -> &Collective {
         &self.entry.verified.algorithm().collective
+    }
+}
+
+/// What all processes gave, by rank, where `mine` is what this one gave; or the first fault, in words,
+/// the same on all.
+fn of_all<T: Serialize + DeserializeOwned>(
+    company: Option<&Company>,
+    mine: Tried<Vec<T>>,
+) -> std::result::Result<Vec<T>, String> {
+    let Some(company) = company else { return mine.map_err(|fault| fault.to_string()) };
+    let (done, fault) = match mine {
+        Ok(done) => (done, None),
+        Err(fault) => (Vec::new(), Some((fault.is_echo(), fault.to_string()))),
+    };
+    let all = company.exchange(&(done, fault)).map_err(|error| error.to_string())?;
+    let (done, faults): (Vec<Vec<T>>, Vec<Option<(bool, String)>>) = all.into_iter().unzip();
+    match faults.into_iter().flatten().min_by_key(|(is_echo, _)| *is_echo) {
+        Some((_, fault)) => Err(fault),
+        None => Ok(done.into_iter().flatten().collect()),
     }
 }
 
