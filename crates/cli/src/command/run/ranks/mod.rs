@@ -26,8 +26,8 @@ use msccl_registry::{Entry, Fingerprint};
 use msccl_runtime::host::Trial;
 use msccl_runtime::{Settings, Wish, reference};
 use msccl_verify::Verified;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::measure::{Effort, Machine, Run};
 use crate::failure::{Failure, Result};
@@ -178,16 +178,26 @@ fn of_all<T: Serialize + DeserializeOwned>(
     mine: Tried<Vec<T>>,
 ) -> std::result::Result<Vec<T>, String> {
     let Some(company) = company else { return mine.map_err(|fault| fault.to_string()) };
-    let (done, fault) = match mine {
-        Ok(done) => (done, None),
-        Err(fault) => (Vec::new(), Some((fault.is_echo(), fault.to_string()))),
+    let said = match mine {
+        Ok(done) => Said { done, fault: None },
+        Err(fault) => Said { done: Vec::new(), fault: Some((fault.is_echo(), fault.to_string())) },
     };
-    let all = company.exchange(&(done, fault)).map_err(|error| error.to_string())?;
-    let (done, faults): (Vec<Vec<T>>, Vec<Option<(bool, String)>>) = all.into_iter().unzip();
-    match faults.into_iter().flatten().min_by_key(|(is_echo, _)| *is_echo) {
-        Some((_, fault)) => Err(fault),
-        None => Ok(done.into_iter().flatten().collect()),
+    let (mut all, mut faults) = (Vec::new(), Vec::new());
+    for Said { done, fault } in company.exchange(&said).map_err(|error| error.to_string())? {
+        all.extend(done);
+        faults.extend(fault);
     }
+    match faults.into_iter().min_by_key(|(is_echo, _)| *is_echo) {
+        Some((_, fault)) => Err(fault),
+        None => Ok(all),
+    }
+}
+
+/// What one process tells the others: what it has done, or its fault and whether that is an echo.
+#[derive(Serialize, Deserialize)]
+struct Said<T> {
+    done: Vec<T>,
+    fault: Option<(bool, String)>,
 }
 
 /// Settings of ranks that meet on the loopback, unless they were launched; nobody waits for ever.
