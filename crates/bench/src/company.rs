@@ -13,18 +13,23 @@
 //! Not guaranteed: that ranks find a library's own way from host to host.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Newcomer, Settings, UniqueId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::crew::Alarm;
 use crate::error::Error;
 use crate::protocol::{from_hex, to_hex};
 
 /// The processes of a launch.
 pub struct Company {
-    group: Group,
+    group: Arc<Group>,
+    /// Whether an exchange has failed: from then on whoever is left speaks for itself.
+    broken: AtomicBool,
     settings: Settings,
     local_rank: u32,
 }
@@ -49,7 +54,7 @@ impl Company {
         let local_rank = local_rank.unwrap_or_else(|| place_on_host(&group));
         // Whatever is met later finds a place of its own.
         let settings = Settings { root: None, ..settings.clone() };
-        Ok(Self { group, settings, local_rank })
+        Ok(Self { group: Arc::new(group), broken: AtomicBool::new(false), settings, local_rank })
     }
 
     /// Which rank this is.
@@ -67,9 +72,17 @@ impl Company {
         self.local_rank
     }
 
-    /// Whether this rank speaks for all: rank 0, or anybody once that is gone.
+    /// Whether this rank speaks for all: rank 0, or anybody once that is lost.
     pub fn is_speaker(&self) -> bool {
-        self.rank() == 0 || self.group.departed().iter().any(|gone| gone.rank == Rank(0))
+        // One that only went home before the others did has spoken.
+        let is_first_lost = || self.group.departed().iter().any(|gone| gone.rank == Rank(0));
+        self.rank() == 0 || self.broken.load(Ordering::Relaxed) && is_first_lost()
+    }
+
+    /// Tells, whenever it is asked and without waiting, whether a process of the company has ended.
+    pub(crate) fn alarm(&self) -> Alarm {
+        let group = self.group.clone();
+        Box::new(move || !group.departed().is_empty())
     }
 
     /// What every rank has said, by rank.
@@ -78,7 +91,7 @@ impl Company {
     ///
     /// A rank is lost, or did not come in time.
     pub fn exchange<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<Vec<T>, Error> {
-        let said = self.group.all_gather(&serde_json::to_vec(value)?)?;
+        let said = self.noted(self.group.all_gather(&serde_json::to_vec(value)?))?;
         said.iter().map(|bytes| Ok(serde_json::from_slice(bytes)?)).collect()
     }
 
@@ -88,8 +101,15 @@ impl Company {
     ///
     /// A rank is lost, or did not come in time.
     pub fn follow<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<T, Error> {
-        let said = self.group.broadcast(Rank(0), &serde_json::to_vec(value)?)?;
+        let said = self.noted(self.group.broadcast(Rank(0), &serde_json::to_vec(value)?))?;
         Ok(serde_json::from_slice(&said)?)
+    }
+
+    fn noted<T>(&self, done: Result<T, msccl_fabric::Error>) -> Result<T, Error> {
+        done.map_err(|error| {
+            self.broken.store(true, Ordering::Relaxed);
+            error.into()
+        })
     }
 
     /// The own outcome if it is good on all ranks; otherwise what is wrong, the same text on all.

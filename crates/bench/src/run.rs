@@ -151,7 +151,7 @@ impl<'a> Team<'a> {
         let crew = Crew::start(&self.launch(), &groups);
         let crew = match self.company {
             None => crew,
-            Some(company) => company.agree(crew),
+            Some(company) => company.agree(crew).map(|crew| crew.with_alarm(company.alarm())),
         };
         self.crew = Some(crew.map_err(|error| error.to_string())?);
         let library = self.contestant.path.clone();

@@ -4,6 +4,7 @@ use msccl_collective::Rank;
 
 use crate::error::{Error, ErrorKind};
 use crate::identity::Peer;
+use crate::root::Head;
 use crate::table;
 use crate::unique_id::WIRE_VERSION;
 use crate::wire::{Malformed, Reader, Writer};
@@ -57,17 +58,24 @@ pub(crate) struct Hello {
     pub(crate) ranks: u32,
     /// Random for each call of join, so that a rank that comes again is not taken for two.
     pub(crate) attempt: u64,
+    /// Where the root that judges is, if it is not the one that is talked to.
+    pub(crate) head: Option<Head>,
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) peer: Peer,
 }
 
 impl Hello {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let Self { ranks, attempt, facts, peer } = self;
+        let Self { ranks, attempt, head, facts, peer } = self;
         let mut writer = Writer::default();
         writer.u16(WIRE_VERSION);
         writer.u32(*ranks);
         writer.u64(*attempt);
+        writer.u8(u8::from(head.is_some()));
+        if let Some(Head { address, token }) = *head {
+            writer.address(address);
+            writer.u128(token);
+        }
         writer.u32(facts.len() as u32);
         for (name, value) in facts {
             writer.text(name);
@@ -85,6 +93,10 @@ impl Hello {
         let hello = Self {
             ranks: reader.u32()?,
             attempt: reader.u64()?,
+            head: match reader.u8()? {
+                0 => None,
+                _ => Some(Head { address: reader.address()?, token: reader.u128()? }),
+            },
             facts: reader.list(|reader| Ok((reader.text()?, reader.text()?)))?,
             peer: Peer::read(&mut reader)?,
         };
@@ -173,12 +185,15 @@ mod tests {
         let address = "10.0.0.1:9".parse().unwrap();
         let peer = identity::here(Rank(rank), address, None, b"gpu").unwrap();
         let facts = vec![("version".to_owned(), "1".to_owned())];
-        Hello { ranks, attempt: 7, facts, peer }
+        Hello { ranks, attempt: 7, head: None, facts, peer }
     }
 
     #[test]
     fn hello_and_answers_survive_the_wire() {
         assert_eq!(Hello::from_bytes(&hello(1, 2).to_bytes()), Ok(hello(1, 2)));
+        let head = Some(Head { address: "10.0.0.1:9".parse().unwrap(), token: 3 });
+        let elsewhere = Hello { head, ..hello(1, 2) };
+        assert_eq!(Hello::from_bytes(&elsewhere.to_bytes()), Ok(elsewhere));
         assert!(Hello::from_bytes(&hello(2, 2).to_bytes()).is_err());
         let refusal = Error::mismatch("no").of_ranks([Rank(4), Rank(1)]);
         let peers = vec![hello(0, 2).peer, hello(1, 2).peer];

@@ -18,7 +18,7 @@ use crate::hello::{Answer, Hello, with_preface};
 use crate::identity::{self, Peer};
 use crate::interface;
 use crate::log::Event;
-use crate::root;
+use crate::root::{self, Head};
 use crate::settings::Settings;
 use crate::socket::{self, Failure};
 use crate::switchboard::{Member, Switchboard};
@@ -26,7 +26,7 @@ use crate::unique_id::UniqueId;
 use crate::wire::{Malformed, mark};
 
 /// The longest answer of a root: the identities of all ranks.
-const ANSWER_LIMIT_BYTES: usize = 1 << 30;
+pub(crate) const ANSWER_LIMIT_BYTES: usize = 1 << 30;
 
 /// How much longer a rank waits than the root, whose verdict says more.
 const GRACE: Duration = Duration::from_secs(5);
@@ -46,8 +46,8 @@ pub struct Newcomer {
 }
 
 impl Group {
-    /// Joins the group of `ids` and returns when all ranks have. The first id counts; more may be
-    /// given, as many as a caller has.
+    /// Joins the group of `ids` and returns when all ranks have. Where there are several ids, which all
+    /// ranks must give in the same order, ranks are spread over their roots.
     pub fn join(ids: &[UniqueId], newcomer: &Newcomer, settings: &Settings) -> Result<Self, Error> {
         let started = Instant::now();
         let Newcomer { rank, ranks, .. } = *newcomer;
@@ -55,11 +55,15 @@ impl Group {
             let text = format!("rank {} does not exist among {ranks} ranks", rank.0);
             return Err(Error::invalid(text));
         }
-        let id = ids.first().ok_or_else(|| Error::invalid("there is no unique id to join by"))?;
+        let first =
+            ids.first().ok_or_else(|| Error::invalid("there is no unique id to join by"))?;
+        let id = ids.get(rank.index() % ids.len()).filter(|id| !id.fixed).unwrap_or(first);
+        let head = Head { address: first.address, token: first.token };
+        let head = (id != first).then_some(head);
         if id.fixed && rank == Rank(0) {
             root::start(id.address, id.token, None, settings)?;
         }
-        let arrival = Arrival { id, newcomer, settings };
+        let arrival = Arrival { id, head, newcomer, settings };
         let (world, peers, listener) = arrival.introduce()?;
         let group = enter(newcomer, world, peers, listener, settings)?;
         let took = started.elapsed();
@@ -95,6 +99,7 @@ fn enter(
 /// A rank on its way to the root.
 struct Arrival<'a> {
     id: &'a UniqueId,
+    head: Option<Head>,
     newcomer: &'a Newcomer,
     settings: &'a Settings,
 }
@@ -176,7 +181,7 @@ impl Arrival<'_> {
             .map_err(|error| Error::system("the listening socket has no address", error))?;
         let host = self.settings.host.as_deref();
         let peer = identity::here(*rank, address, host, description)?;
-        Ok(Hello { ranks: *ranks, attempt, facts: facts.clone(), peer })
+        Ok(Hello { ranks: *ranks, attempt, head: self.head, facts: facts.clone(), peer })
     }
 
     fn ask(&self, root: &TcpStream, hello: &Hello, wait: &Patience) -> Result<Answer, Failure> {

@@ -8,6 +8,8 @@
 //! that did not come. Strangers who connect (port scanners, other groups) change nothing. Dropping the
 //! last group of a world ends its thread and closes all its descriptors.
 //!
+//! Thousands of ranks: `docs/SCALE.md` has what each holds and sends, and what was measured.
+//!
 //! Not guaranteed: secrecy and authenticity. Whoever can read the traffic can imitate a rank; the
 //! network between ranks is trusted, as in every library of this kind.
 //!

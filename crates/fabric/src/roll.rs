@@ -1,10 +1,13 @@
 //! The root's roll call, without any network: who came, who is missing, whether they agree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use msccl_collective::Rank;
 
-use crate::error::{self, Error};
+use crate::abort::seconds;
+use crate::error::{self, Error, ErrorKind};
 use crate::hello::Hello;
 use crate::identity::Peer;
 use crate::rank_list::RankList;
@@ -113,6 +116,16 @@ pub(crate) fn nobody_else_came(roll: &Roll, limit: &str) -> Error {
     error::absent(&roll.missing(), roll.expected().unwrap_or(0), "not connected", limit)
 }
 
+/// The root of the first of several ids, at `address`, did not answer those of the others.
+pub(crate) fn first_root_is_silent(address: SocketAddr, limit: Duration) -> Error {
+    let text = format!(
+        "the root of the first unique id at {address} did not answer for {}; it must be reachable from \
+         the processes that made the other ids",
+        seconds(limit)
+    );
+    Error::new(ErrorKind::TimedOut, text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +135,7 @@ mod tests {
         let address = "10.0.0.1:9".parse().unwrap();
         let peer = identity::here(Rank(rank), address, None, b"").unwrap();
         let facts = vec![("version".to_owned(), version.to_owned())];
-        Hello { ranks, attempt: u64::from(rank), facts, peer }
+        Hello { ranks, attempt: u64::from(rank), head: None, facts, peer }
     }
 
     fn roll(hellos: &[(u32, &str)]) -> Roll {

@@ -3,6 +3,10 @@
 //! It serves one group and ends: when all ranks were answered, when those that came can't form a
 //! group, when time is up, or when its maker aborts. Whoever connects without the id's token is closed and forgotten;
 //! whoever says nothing is closed after a while, and keeps nobody waiting.
+//!
+//! Of several ids each has a root, and ranks are spread over them; all but the first are a [`relay`].
+
+mod relay;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,6 +27,8 @@ use crate::roll::{self, Roll};
 use crate::settings::Settings;
 use crate::socket;
 use crate::wire::{Malformed, Writer};
+pub(crate) use relay::Head;
+use relay::Relay;
 
 /// How long a visitor may take to introduce itself.
 const MANNERS: Duration = Duration::from_secs(10);
@@ -54,6 +60,7 @@ pub(crate) fn start(
         join_timeout: settings.join_timeout,
         root_timeout: settings.root_timeout,
         roll: Roll::default(),
+        relay: None,
         visitors: Vec::new(),
         first_came: None,
         next_reminder: Duration::from_secs(10),
@@ -71,24 +78,26 @@ struct Root {
     join_timeout: Duration,
     root_timeout: Duration,
     roll: Roll,
+    /// What this root passes on, if it is not the first.
+    relay: Option<Relay>,
     visitors: Vec<Visitor>,
     first_came: Option<Instant>,
     next_reminder: Duration,
 }
 
-/// A connection, whose rank is known once it has introduced itself.
+/// A connection, whose ranks are known once it has introduced itself: one, or those of a relay.
 struct Visitor {
     stream: TcpStream,
     from: SocketAddr,
     since: Instant,
     inbox: Vec<u8>,
-    rank: Option<Rank>,
+    ranks: Vec<Rank>,
 }
 
 impl Root {
     fn serve(mut self, listener: TcpListener) {
         let started = Instant::now();
-        let outcome = loop {
+        let answer = loop {
             let nobody_came = self.first_came.is_none();
             if nobody_came && (self.abort.is_raised() || started.elapsed() > self.root_timeout) {
                 return;
@@ -96,22 +105,32 @@ impl Root {
             let news = self.wait(&listener);
             let served = self.accept(&listener).and_then(|()| self.listen_to_visitors(&news));
             match served.and_then(|()| self.watch_the_clock()) {
-                Ok(()) if self.roll.is_complete() => break self.roll.table(),
+                Ok(()) if self.roll.is_complete() => break framed(&self.table()),
                 Ok(()) => {}
-                Err(error) => break Err(error),
+                Err(error) => break framed(&Answer::Refusal(error)),
+            }
+            let patience = Patience::new(&self.abort, None);
+            if let Some(answer) = self.relay.as_mut().and_then(|relay| relay.step(&patience)) {
+                break answer;
             }
         };
         // Who comes from now on belongs to another group at this address, or is too late.
         drop(listener);
-        let table = outcome
-            .and_then(|peers| identity::random_u128().map(|world| Answer::Table { world, peers }));
-        self.answer(&table.unwrap_or_else(Answer::Refusal));
+        self.answer(&answer);
+    }
+
+    fn table(&self) -> Answer {
+        let world = identity::random_u128();
+        let table = world.and_then(|world| Ok(Answer::Table { world, peers: self.roll.table()? }));
+        table.unwrap_or_else(Answer::Refusal)
     }
 
     /// Waits for something to happen; which visitors have news, in their order.
     fn wait(&self, listener: &TcpListener) -> Vec<bool> {
         let visitors = self.visitors.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
         let mut all: Vec<_> = visitors.chain([PollFd::new(listener, PollFlags::IN)]).collect();
+        let uplink = self.relay.as_ref().and_then(Relay::stream);
+        all.extend(uplink.map(|stream| PollFd::new(stream, PollFlags::IN)));
         // Interrupted or not, the caller looks at the clock.
         let _ = poll(&mut all, Some(&socket::timespec(TICK)));
         all[..self.visitors.len()].iter().map(socket::has_news).collect()
@@ -122,7 +141,13 @@ impl Root {
             match socket::accept(listener) {
                 Ok(Some((stream, from))) => {
                     let since = Instant::now();
-                    self.visitors.push(Visitor { stream, from, since, inbox: vec![], rank: None });
+                    self.visitors.push(Visitor {
+                        stream,
+                        from,
+                        since,
+                        inbox: vec![],
+                        ranks: vec![],
+                    });
                 }
                 Ok(None) => return Ok(()),
                 Err(error) => {
@@ -138,16 +163,16 @@ impl Root {
     /// Listens to those who have `news`, who came just now, or who have not introduced themselves yet:
     /// of thousands who wait for the last rank, most have nothing to say.
     fn listen_to_visitors(&mut self, news: &[bool]) -> Result<(), Error> {
-        let strangers = self.visitors.iter().filter(|visitor| visitor.rank.is_none()).count();
+        let strangers = self.visitors.iter().filter(|visitor| visitor.ranks.is_empty()).count();
         let mut surplus = strangers.saturating_sub(STRANGERS);
         let mut result = Ok(());
         let news = news.iter().copied().chain(std::iter::repeat(true));
         for (mut visitor, has_news) in std::mem::take(&mut self.visitors).into_iter().zip(news) {
-            if visitor.rank.is_some() && !has_news {
+            if !visitor.ranks.is_empty() && !has_news {
                 self.visitors.push(visitor);
                 continue;
             }
-            if visitor.rank.is_none() && surplus > 0 {
+            if visitor.ranks.is_empty() && surplus > 0 {
                 surplus -= 1;
                 self.close(&visitor, "too many connections wait to introduce themselves");
                 continue;
@@ -168,49 +193,64 @@ impl Root {
         let ended = socket::drain(&visitor.stream, &mut visitor.inbox, 32 << 20)
             .map_err(|error| error.to_string())?;
         let mut arrival = Ok(());
-        if visitor.rank.is_none()
-            && let Some(hello) = self.hello(&visitor.inbox).map_err(|Malformed(why)| why)?
+        while let Some((hello, length)) =
+            self.hello(&visitor.inbox).map_err(|Malformed(why)| why)?
         {
-            visitor.rank = Some(hello.peer.rank);
+            visitor.inbox.drain(..length);
+            visitor.ranks.push(hello.peer.rank);
             if self.first_came.is_none() {
                 self.first_came = Some(Instant::now());
                 descriptors::make_room_for(hello.ranks, &*self.log);
             }
             self.forget_earlier_attempt(&hello);
-            arrival = self.roll.arrive(hello);
+            arrival = arrival.and(self.arrive(hello));
         }
         if ended {
             return Err("it ended".to_owned());
         }
-        match visitor.rank.is_none() && visitor.since.elapsed() > MANNERS {
+        match visitor.ranks.is_empty() && visitor.since.elapsed() > MANNERS {
             true => Err(format!("it said nothing for {}", seconds(MANNERS))),
             false => Ok(arrival),
         }
     }
 
-    fn hello(&self, inbox: &[u8]) -> Result<Option<Hello>, Malformed> {
+    fn hello(&self, inbox: &[u8]) -> Result<Option<(Hello, usize)>, Malformed> {
         let message = first_message(inbox, self.token)?;
-        message.map(|(body, _)| Hello::from_bytes(body)).transpose()
+        message.map(|(body, length)| Ok((Hello::from_bytes(body)?, length))).transpose()
+    }
+
+    /// Notes an arrival, or that it must be told elsewhere.
+    fn arrive(&mut self, hello: Hello) -> Result<(), Error> {
+        match hello.head {
+            None => self.roll.arrive(hello),
+            Some(head) => {
+                self.relay.get_or_insert_with(|| Relay::to(head)).arrive(hello);
+                Ok(())
+            }
+        }
     }
 
     /// A rank that connects again has given its earlier connection up.
     fn forget_earlier_attempt(&mut self, hello: &Hello) {
         if self.roll.attempt_of(hello.peer.rank) == Some(hello.attempt) {
-            self.visitors.retain(|visitor| visitor.rank != Some(hello.peer.rank));
+            for visitor in &mut self.visitors {
+                visitor.ranks.retain(|rank| *rank != hello.peer.rank);
+            }
         }
     }
 
     fn close(&mut self, visitor: &Visitor, why: &str) {
-        match visitor.rank {
-            Some(rank) => {
-                self.roll.leave(rank);
-                let text = format!("rank {} connected to the root and went away: {why}", rank.0);
-                self.log.event(&Event::Trouble(text));
+        for rank in visitor.ranks.iter().copied() {
+            self.roll.leave(rank);
+            if let Some(relay) = &mut self.relay {
+                relay.leave(rank);
             }
-            None => {
-                let why = why.to_owned();
-                self.log.event(&Event::StrayConnection { from: visitor.from, why });
-            }
+            let text = format!("rank {} connected to the root and went away: {why}", rank.0);
+            self.log.event(&Event::Trouble(text));
+        }
+        if visitor.ranks.is_empty() {
+            let why = why.to_owned();
+            self.log.event(&Event::StrayConnection { from: visitor.from, why });
         }
     }
 
@@ -221,6 +261,10 @@ impl Root {
             return Err(Error::new(ErrorKind::RankLost, text));
         }
         let waited = first_came.elapsed();
+        if let Some(relay) = &self.relay {
+            let limit = self.join_timeout.saturating_add(relay::GRACE);
+            return if waited > limit { Err(relay.silence(limit)) } else { Ok(()) };
+        }
         if waited > self.join_timeout && !self.roll.is_complete() {
             return Err(roll::nobody_else_came(&self.roll, &seconds(self.join_timeout)));
         }
@@ -233,17 +277,22 @@ impl Root {
         Ok(())
     }
 
-    fn answer(&self, answer: &Answer) {
-        let body = answer.to_bytes();
-        let mut writer = Writer::default();
-        writer.u32(body.len() as u32);
-        writer.0.extend(body);
+    fn answer(&self, answer: &[u8]) {
         let patience = Patience::new(&Abort::new(), Some(FAREWELL));
-        for visitor in self.visitors.iter().filter(|visitor| visitor.rank.is_some()) {
+        for visitor in self.visitors.iter().filter(|visitor| !visitor.ranks.is_empty()) {
             // Whoever does not hear it notices by itself that the connection ended.
-            if socket::send_all(&visitor.stream, &writer.0, &patience).is_ok() {
+            if socket::send_all(&visitor.stream, answer, &patience).is_ok() {
                 let _: io::Result<()> = visitor.stream.shutdown(std::net::Shutdown::Write);
             }
         }
     }
+}
+
+/// An answer behind its length.
+fn framed(answer: &Answer) -> Vec<u8> {
+    let body = answer.to_bytes();
+    let mut writer = Writer::default();
+    writer.u32(body.len() as u32);
+    writer.0.extend(body);
+    writer.0
 }

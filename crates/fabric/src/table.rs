@@ -60,8 +60,7 @@ pub(crate) fn write(peers: &[Peer], writer: &mut Writer) {
         rows.number(u64::from(*pid));
         rows.u64(*cookie);
         rows.short_address(*address);
-        rows.number(description.len() as u64);
-        rows.0.extend(description);
+        rows.short_bytes(description);
     }
     writer.u32(numbers.len() as u32);
     writer.0.extend(abodes.0);

@@ -45,6 +45,12 @@ impl Writer {
         self.0.extend(value);
     }
 
+    /// Bytes behind a [`Writer::number`] that counts them.
+    pub(crate) fn short_bytes(&mut self, value: &[u8]) {
+        self.number(value.len() as u64);
+        self.0.extend(value);
+    }
+
     pub(crate) fn text(&mut self, value: &str) {
         self.bytes(value.as_bytes());
     }

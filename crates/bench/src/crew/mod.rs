@@ -29,6 +29,9 @@ use process::{Process, Started};
 use round::Round;
 pub(crate) use round::Tally;
 
+/// How often to ask whether there is an alarm.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// How long to listen for what the ended still had to say.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
@@ -63,8 +66,12 @@ enum Heard {
     Answer(u32, Result<Option<Answer>, Error>),
 }
 
+/// Whether something has happened elsewhere that may keep workers from answering.
+pub(crate) type Alarm = Box<dyn Fn() -> bool>;
+
 /// The workers of one library.
 pub(crate) struct Crew {
+    alarm: Alarm,
     processes: Vec<Process>,
     /// In the order of ranks.
     members: Vec<Member>,
@@ -88,7 +95,8 @@ impl Crew {
     pub(crate) fn start(launch: &Launch, groups: &[Vec<u32>]) -> Result<Self, Error> {
         let shared = SharedMemory::create(BARRIER_BYTES)?;
         let (say, heard) = channel();
-        let mut crew = Self { processes: Vec::new(), members: Vec::new(), heard };
+        let alarm: Alarm = Box::new(|| false);
+        let mut crew = Self { alarm, processes: Vec::new(), members: Vec::new(), heard };
         for ranks in groups {
             let Started { process, connections, printed } =
                 Process::start(launch, ranks.len(), shared.as_fd())?;
@@ -104,6 +112,12 @@ impl Crew {
         }
         crew.members.sort_by_key(|member| member.rank);
         Ok(crew)
+    }
+
+    /// The same crew, which waits no longer than for one of its own failures once there is an `alarm`.
+    pub(crate) fn with_alarm(mut self, alarm: Alarm) -> Self {
+        self.alarm = alarm;
+        self
     }
 
     /// Asks every rank and waits for all answers, which come in the order of ranks.
@@ -141,12 +155,16 @@ impl Crew {
         }
         let mut round = Round::new(ranks, timeout);
         while round.is_waiting() {
-            match self.heard.recv_timeout(round.left()) {
+            if (self.alarm)() {
+                round.hurry();
+            }
+            match self.heard.recv_timeout(round.left().min(LOOK)) {
                 Ok(Heard::Line(rank, line)) => listener(rank, &line),
                 Ok(Heard::Answer(rank, Ok(Some(answer)))) => round.take(rank, answer),
                 Ok(Heard::Answer(rank, Ok(None))) => round.lose(rank, self.ending(rank)),
                 Ok(Heard::Answer(rank, Err(error))) => round.lose(rank, error.to_string()),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         let tally = round.tally();

@@ -68,6 +68,11 @@ impl Round {
 
     fn fail(&mut self, rank: u32, text: String) {
         self.failures.push((rank, text));
+        self.hurry();
+    }
+
+    /// Waits no longer than ranks may take that wait for one which does not come.
+    pub(super) fn hurry(&mut self) {
         self.deadline = self.deadline.min(Instant::now() + GRACE);
     }
 

@@ -163,9 +163,7 @@ fn programs_run_on_launched_ranks() {
 fn under(launcher: &str, options: &[&str]) {
     let Some(fake) = fake() else { return };
     if Command::new(launcher).arg("--version").output().is_err() {
-        // Written past the test harness, which keeps back what tests print.
-        let said = format!("SKIPPED: `{launcher}` is not installed\n");
-        return std::io::stderr().write_all(said.as_bytes()).unwrap();
+        return skip(&format!("`{launcher}` is not installed"));
     }
     let mut command = bare(launcher);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -185,4 +183,42 @@ fn open_mpi() {
 #[test]
 fn mpich() {
     under("mpiexec.hydra", &[]);
+}
+
+/// Written past the test harness, which keeps back what tests print.
+fn skip(why: &str) {
+    std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).unwrap();
+}
+
+/// Ranks of two hosts run a ring; nothing where network namespaces are not allowed.
+fn across_hosts() -> Option<Ran> {
+    let ring = file("launch/far.msccl", crate::RING.replace("N = 3", "N = 4"));
+    let mut command = bare("tests/namespaces/run");
+    command.args(["-n", "2", "-r", "2", env!("CARGO_BIN_EXE_msccl"), "run", arg(&ring)]);
+    command.args(["--device", "ranks", "--size", "1K", "--iterations", "2"]);
+    let ran = end(command.spawn().unwrap());
+    if ran.code == 77 {
+        skip(ran.stderr.trim_end());
+        return None;
+    }
+    Some(ran)
+}
+
+/// Either it works, or all ranks say alike why not: by rank 0, and by their exit codes.
+#[test]
+fn ranks_of_two_hosts_agree_whether_they_can() {
+    let Some(ran) = across_hosts() else { return };
+    let ended_with =
+        |code: i32| (0..4).all(|rank| ran.stderr.contains(&format!("rank {rank}: exit {code}")));
+    let works = ran.code == 0 && ended_with(0) && ran.stdout.matches("correct").count() == 1;
+    let refused =
+        ran.code == 2 && ended_with(2) && ran.stderr.matches("several hosts").count() == 1;
+    assert!(works || refused, "{ran}");
+}
+
+#[test]
+#[ignore = "until communicators span hosts"]
+fn ranks_of_two_hosts_work() {
+    let Some(ran) = across_hosts() else { return };
+    assert_eq!(ran.code, 0, "{ran}");
 }

@@ -111,7 +111,7 @@ impl Group {
     /// What [`Call::join`] put together.
     pub(super) fn parts(&self, gathered: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         let mut reader = Reader(gathered);
-        let parts = self.members.iter().map(|_| reader.bytes().map(<[u8]>::to_vec));
+        let parts = self.members.iter().map(|_| reader.short_bytes().map(<[u8]>::to_vec));
         let parts: Result<Vec<_>, _> = parts.collect();
         parts.map_err(|Malformed(why)| Error::network(format!("rank 0 sent nonsense: {why}")))
     }
@@ -238,7 +238,7 @@ impl Call<'_> {
         let mut writer = Writer::default();
         match self.operation {
             Operation::AllGather | Operation::Split => {
-                calls.iter().for_each(|(_, _, bytes)| writer.bytes(bytes));
+                calls.iter().for_each(|(_, _, bytes)| writer.short_bytes(bytes));
             }
             Operation::Broadcast { root } => writer.0.extend(calls[root.index()].2),
             Operation::Barrier => {}

@@ -250,6 +250,58 @@ fn bytes_carry_the_id() {
     drop(other.join().unwrap());
 }
 
+/// Joins by several ids; answers in the order of `newcomers`.
+fn join_by_all(
+    ids: &[UniqueId],
+    settings: &Settings,
+    newcomers: &[Newcomer],
+) -> Vec<Result<Group, Error>> {
+    thread::scope(|scope| {
+        let join = |newcomer| scope.spawn(move || Group::join(ids, newcomer, settings));
+        let threads: Vec<_> = newcomers.iter().map(join).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn several_ids_share_the_work_of_one() {
+    let (settings, diary) = with_diary();
+    let ids: Vec<_> = (0..3).map(|_| UniqueId::create(&settings).unwrap()).collect();
+    let newcomers: Vec<_> = (0..8).map(|rank| newcomer(rank, 8)).collect();
+    let groups = join_by_all(&ids, &settings, &newcomers);
+    let groups: Vec<_> = groups.into_iter().map(Result::unwrap).collect();
+    assert!(groups.windows(2).all(|pair| pair[0].id() == pair[1].id()));
+    // All three roots have served and are gone.
+    let lines = diary.lines();
+    let listening = lines.iter().filter_map(|line| line.strip_prefix("the root listens on "));
+    let addresses: Vec<SocketAddr> = listening
+        .map(|place| place.rsplit_once(' ').map_or(place, |(_, it)| it))
+        .map(|place| {
+            place.parse().unwrap_or_else(|_| place.split_once(':').unwrap().1.parse().unwrap())
+        })
+        .collect();
+    assert_eq!(addresses.len(), 3);
+    assert!(addresses.iter().all(|address| TcpStream::connect(address).is_err()), "{lines:#?}");
+}
+
+#[test]
+fn refusals_reach_the_ranks_of_all_ids() {
+    let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
+    let ids: Vec<_> = (0..2).map(|_| UniqueId::create(&settings).unwrap()).collect();
+    let newcomers = [newcomer(0, 4), newcomer(1, 4), newcomer(3, 4)];
+    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3";
+    all_refused(join_by_all(&ids, &settings, &newcomers), ErrorKind::TimedOut, &[2], text);
+    let ids: Vec<_> = (0..2).map(|_| UniqueId::create(&settings).unwrap()).collect();
+    let odd = Newcomer { facts: vec![("version".to_owned(), "2".to_owned())], ..newcomer(1, 2) };
+    let text = "ranks differ in their version: rank 0: `1`; rank 1: `2`";
+    all_refused(
+        join_by_all(&ids, &settings, &[newcomer(0, 2), odd]),
+        ErrorKind::Mismatch,
+        &[1],
+        text,
+    );
+}
+
 #[test]
 fn loopback_by_name() {
     let mut settings = settings();

@@ -1,12 +1,13 @@
-//! Ranks in network namespaces: two hosts in one.
+//! Ranks in network namespaces: several hosts in one.
 
 use std::env;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Command};
 
 use msccl_fabric::{Settings, UniqueId};
 
-use crate::processes::{command, result};
+use crate::processes::{command, id_to_text, result};
 use crate::world::settings;
 
 const ADDRESSES: [&str; 2] = ["10.231.17.1", "10.231.17.2"];
@@ -56,11 +57,7 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
 fn ranks_of_two_hosts() {
     let cable = match Cable::new() {
         Ok(cable) => cable,
-        // Written past the test harness, which keeps back what tests print.
-        Err(why) => {
-            let said = format!("SKIPPED: no network namespaces here: {why}\n");
-            return std::io::stderr().write_all(said.as_bytes()).unwrap();
-        }
+        Err(why) => return skip(&format!("no network namespaces here: {why}")),
     };
     // A root inside a namespace, which every rank must find by its address.
     let root = format!("{}:4711", ADDRESSES[0]).parse().unwrap();
@@ -70,4 +67,54 @@ fn ranks_of_two_hosts() {
     for child in children {
         assert_eq!(result(child), format!("{a} {b} {a} {b}"));
     }
+}
+
+/// Written past the test harness, which keeps back what tests print.
+fn skip(why: &str) {
+    std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).unwrap();
+}
+
+/// What ranks of `role` say, in no order, where `options` are those of `tests/namespaces/run`; nothing where
+/// that cannot be run.
+fn on_bridge(options: &[&str], role: &str, variables: &[(&str, &str)]) -> Option<Vec<String>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/namespaces/run");
+    let root = "10.231.18.1:4711".parse().unwrap();
+    let id = UniqueId::create(&Settings { root: Some(root), ..settings() }).unwrap();
+    let mut run = Command::new(script);
+    run.args(options).arg(env::current_exe().unwrap());
+    run.args(["processes::rank_process", "--exact", "--nocapture"]);
+    run.env("FABRIC_ROLE", role).env("FABRIC_ID", id_to_text(&id));
+    run.envs(variables.iter().copied());
+    let output = run.output().unwrap();
+    if output.status.code() == Some(77) {
+        skip(String::from_utf8_lossy(&output.stderr).trim_end());
+        return None;
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let results = said.lines().filter_map(|line| line.strip_prefix("result: "));
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    Some(results.map(str::to_owned).collect())
+}
+
+#[test]
+fn eight_hosts_on_a_bridge() {
+    let Some(said) = on_bridge(&["-n", "8", "-r", "2"], "bridged", &[]) else { return };
+    let addresses: Vec<_> = (1..=8).map(|host| format!("10.231.18.{host}")).collect();
+    assert_eq!(said, vec![format!("2 of 16 on {}", addresses.join(" ")); 16]);
+}
+
+#[test]
+fn hosts_choose_their_interface_by_name() {
+    let chosen = [("FABRIC_INTERFACE", "=eth7")];
+    let Some(said) = on_bridge(&["-n", "2"], "bridged", &chosen) else { return };
+    assert_eq!(said, vec!["1 of 2 on 10.231.18.1 10.231.18.2"; 2]);
+}
+
+#[test]
+fn a_host_that_is_cut_off_is_named() {
+    let options = ["-n", "3", "-c", "2:2"];
+    let Some(said) = on_bridge(&options, "cut_off", &[("FABRIC_TIMEOUT_S", "6")]) else { return };
+    let missed = "TimedOut [r2]".to_owned();
+    assert_eq!(said.iter().filter(|said| **said == missed).count(), 2, "{said:?}");
+    assert_eq!(said.len(), 3, "{said:?}");
 }

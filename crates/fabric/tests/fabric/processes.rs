@@ -1,5 +1,6 @@
 //! Ranks as processes: this test binary runs itself once per rank.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{
-    Abort, ErrorKind, Group, RingShape, Rings, Settings, SharedMemory, UNIQUE_ID_BYTES, UniqueId,
+    Abort, ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UNIQUE_ID_BYTES,
+    UniqueId,
 };
 
 use crate::links::{check_samples, send_samples};
@@ -27,6 +29,8 @@ const ROLES: &[(&str, Role)] = &[
     ("rings", rings),
     ("family", family),
     ("hosts", hosts),
+    ("bridged", bridged),
+    ("cut_off", cut_off),
 ];
 
 /// Not a test by itself: what a child process runs.
@@ -35,8 +39,20 @@ fn rank_process() {
     let Ok(role) = env::var("FABRIC_ROLE") else { return };
     let number = |name: &str| env::var(name).unwrap().parse::<u32>().unwrap();
     let id = id_from_text(&env::var("FABRIC_ID").unwrap());
-    let newcomer = newcomer(number("FABRIC_RANK"), number("FABRIC_RANKS"));
-    let group = Group::join(&[id], &newcomer, &settings()).unwrap();
+    // Under `tests/namespaces/run`, which gives ranks like any launcher.
+    let launched =
+        |ours: &str, theirs: &str| number(if env::var(ours).is_ok() { ours } else { theirs });
+    let newcomer =
+        newcomer(launched("FABRIC_RANK", "MSCCL_RANK"), launched("FABRIC_RANKS", "MSCCL_RANKS"));
+    let mut settings = settings();
+    if let Ok(names) = env::var("FABRIC_INTERFACE") {
+        settings.interface.filter = Filter::parse(&names);
+    }
+    if env::var("FABRIC_TIMEOUT_S").is_ok() {
+        let seconds = number("FABRIC_TIMEOUT_S").into();
+        settings.operation_timeout = Some(Duration::from_secs(seconds));
+    }
+    let group = Group::join(&[id], &newcomer, &settings).unwrap();
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
     println!("\nresult: {}", role(group));
 }
@@ -47,7 +63,7 @@ fn id_from_text(text: &str) -> UniqueId {
     UniqueId::from_bytes(&bytes).unwrap()
 }
 
-fn id_to_text(id: &UniqueId) -> String {
+pub fn id_to_text(id: &UniqueId) -> String {
     id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -251,6 +267,30 @@ fn hosts(group: Group) -> String {
     group.barrier().unwrap();
     let addresses: Vec<_> = group.peers().map(|peer| peer.address.ip().to_string()).collect();
     addresses.join(" ")
+}
+
+/// Which hosts there are, and where they listen.
+fn bridged(group: Group) -> String {
+    let all = group.all_gather(&[group.rank().0 as u8]).unwrap();
+    assert_eq!(all.len(), group.ranks() as usize);
+    let me = group.peer(group.rank()).unwrap();
+    let near = group.peers().filter(|peer| peer.same_host(me)).count();
+    let addresses: BTreeSet<_> = group.peers().map(|peer| peer.address.ip().to_string()).collect();
+    format!(
+        "{near} of {} on {}",
+        group.ranks(),
+        addresses.into_iter().collect::<Vec<_>>().join(" ")
+    )
+}
+
+/// The last rank's host is cut off while all wait for it.
+fn cut_off(group: Group) -> String {
+    group.barrier().unwrap();
+    if group.rank().0 + 1 == group.ranks() {
+        thread::sleep(Duration::from_secs(5));
+    }
+    let error = group.barrier().unwrap_err();
+    format!("{:?} {:?}", error.kind(), error.ranks())
 }
 
 #[test]

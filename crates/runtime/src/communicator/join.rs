@@ -298,25 +298,3 @@ fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
     kept.truncate(REGISTRIES_KEPT);
     registry
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::board::tests::run_on;
-
-    #[test]
-    fn ranks_on_gpus_of_several_hosts_are_refused_on_all() {
-        let refused = |group: Group| refuse_far_gpus(&group, &Nodes::of(&group));
-        let host = |rank| Some(format!("host{}", rank / 2));
-        for error in run_on(3, host, refused) {
-            let error = error.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidUsage);
-            let text = error.to_string();
-            assert!(
-                text.contains("these live on 2 nodes: r0, r1 on host0, r2 on host1;"),
-                "{text}"
-            );
-        }
-        assert_eq!(run_on(2, |_| None, refused), [Ok(()), Ok(())]);
-    }
-}

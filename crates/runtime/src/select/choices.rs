@@ -127,7 +127,7 @@ mod tests {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[file]));
         let capacity = match machine {
             Machine::Gpus => cuda::nominal_capacity(4, 4),
-            Machine::Host => cpu::capacity(4),
+            Machine::Host => cpu::capacity(4, 4),
         };
         let rows = "msccl-tuning 1\nmachine m\nallreduce any any any LL 3 96 allreduce/two_shot";
         let tuning = Tuning::parse("t", rows.as_bytes()).unwrap();

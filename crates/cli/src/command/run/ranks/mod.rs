@@ -25,12 +25,11 @@ use msccl_registry::{Entry, Fingerprint};
 use msccl_runtime::host::Trial;
 use msccl_runtime::{Diary, Event, Settings, Wish, reference};
 use msccl_verify::Verified;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::measure::{Effort, Machine, Run};
 use crate::failure::{Failure, Result};
-use crate::launch;
 use fault::{Tried, all_or_first};
 use memory::Layout;
 pub use places::Places;
@@ -89,8 +88,11 @@ impl Ranks {
             settings.fabric.abort = Abort::new();
             move || Seat::join(id, Rank(rank), ranks, &settings)
         }));
-        let seats = all_or_first(seats).map_err(|fault| cannot(&fault));
-        let seats = launch::agree(company.as_ref(), seats)?;
+        let (seats, joined) = match all_or_first(seats) {
+            Ok(seats) => (seats, Ok(vec![()])),
+            Err(fault) => (Vec::new(), Err(fault)),
+        };
+        of_all(company.as_ref(), joined).map_err(|fault| cannot(&fault))?;
         let entry = Entry {
             name: verified.algorithm().name.clone(),
             loaded: false,
@@ -145,17 +147,7 @@ impl Ranks {
     ) -> std::result::Result<Vec<T>, String> {
         let work = &work;
         let mine = all_or_first(on_threads(self.seats.iter_mut().map(|seat| move || work(seat))));
-        let Some(company) = &self.company else { return mine.map_err(|fault| fault.to_string()) };
-        let (done, fault) = match mine {
-            Ok(done) => (done, None),
-            Err(fault) => (Vec::new(), Some((fault.is_echo(), fault.to_string()))),
-        };
-        let all = company.exchange(&(done, fault)).map_err(|error| error.to_string())?;
-        let (done, faults): (Vec<Vec<T>>, Vec<Option<(bool, String)>>) = all.into_iter().unzip();
-        match faults.into_iter().flatten().min_by_key(|(is_echo, _)| *is_echo) {
-            Some((_, fault)) => Err(fault),
-            None => Ok(done.into_iter().flatten().collect()),
-        }
+        of_all(self.company.as_ref(), mine)
     }
 
     /// Whether something holds on all ranks, where `holds` is whether it does in this process.
@@ -179,6 +171,35 @@ impl Ranks {
     fn collective(&self) -> &Collective {
         &self.entry.verified.algorithm().collective
     }
+}
+
+/// What all processes gave, by rank, where `mine` is what this one gave; or the first fault, in words,
+/// the same on all.
+fn of_all<T: Serialize + DeserializeOwned>(
+    company: Option<&Company>,
+    mine: Tried<Vec<T>>,
+) -> std::result::Result<Vec<T>, String> {
+    let Some(company) = company else { return mine.map_err(|fault| fault.to_string()) };
+    let said = match mine {
+        Ok(done) => Said { done, fault: None },
+        Err(fault) => Said { done: Vec::new(), fault: Some((fault.is_echo(), fault.to_string())) },
+    };
+    let (mut all, mut faults) = (Vec::new(), Vec::new());
+    for Said { done, fault } in company.exchange(&said).map_err(|error| error.to_string())? {
+        all.extend(done);
+        faults.extend(fault);
+    }
+    match faults.into_iter().min_by_key(|(is_echo, _)| *is_echo) {
+        Some((_, fault)) => Err(fault),
+        None => Ok(all),
+    }
+}
+
+/// What one process tells the others: what it has done, or its fault and whether that is an echo.
+#[derive(Serialize, Deserialize)]
+struct Said<T> {
+    done: Vec<T>,
+    fault: Option<(bool, String)>,
 }
 
 /// Settings of ranks that meet on the loopback, unless they were launched; nobody waits for ever.
