@@ -219,6 +219,6 @@ mod tests {
         assert!(!peer(Some("a")).same_host(&peer(Some("b"))));
         assert!(!peer(Some("a")).shares_descriptors(&peer(None)));
         assert!(peer(Some("a")).same_process(&peer(Some("a"))));
-        assert_eq!(peer(Some("a")).host_name, "a");
+        assert_eq!(&*peer(Some("a")).host_name, "a");
     }
 }
