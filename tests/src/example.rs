@@ -46,6 +46,11 @@ impl Example {
         self.text.contains("\n// out of place only: ")
     }
 
+    /// Whether the file says that it is for the native target alone.
+    pub fn is_native_only(&self) -> bool {
+        self.text.contains("\n// native target only: ")
+    }
+
     /// What the compiler makes of it, or its diagnostics as a person reads them.
     pub fn compile(&self, launch: &Launch, target: &Target) -> Result<Compiled, String> {
         let mut sources = SourceMap::new();

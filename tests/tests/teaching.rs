@@ -38,3 +38,15 @@ fn what_says_that_it_needs_two_memories_does() {
         assert!(refused, "{} serves in-place calls as well", example.name);
     }
 }
+
+#[test]
+fn what_says_that_it_needs_the_native_target_does() {
+    let target = Target::msccl();
+    for example in examples().iter().filter(|example| example.is_native_only()) {
+        let refused = example.launches.iter().any(|launch| {
+            let compiled = example.compile(launch, &target);
+            compiled.is_err_and(|why| why.contains("a thread block of target msccl"))
+        });
+        assert!(refused, "{} serves the target msccl as well", example.name);
+    }
+}

@@ -72,6 +72,7 @@ const ALL_REDUCE: &[Program] = &[
     program!("allreduce/two_shot", Pairs),
     program!("allreduce/one_shot", Pairs),
     program!("allreduce/one_step", Pairs),
+    program!("allreduce/one_block", Pairs),
 ];
 const ALL_GATHER: &[Program] = &[program!("allgather/ring"), program!("allgather/allpairs", Pairs)];
 const REDUCE_SCATTER: &[Program] =
