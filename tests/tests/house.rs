@@ -140,6 +140,7 @@ const DOORS: &[&str] = &[
     "crates/nccl/src/abi/pointer.rs",
     "crates/nccl/src/log/clock.rs",
     "crates/nccl/src/signal.rs",
+    "crates/rdma/examples/bench/bare.rs",
     "crates/rdma/src/door.rs",
     "crates/rdma/src/verbs/adapter.rs",
     "crates/rdma/src/verbs/events.rs",
