@@ -126,8 +126,8 @@ impl Proxy {
         Ok(Self { shared, group, config, address, token, devices, peers, thread: Some(thread) })
     }
 
-    /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once; messages wait in outlets until the
-    /// connection stands. What goes wrong later is a [`Failure`].
+    /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once, apart from
+    /// registering memory and from the group's own connection to that peer; messages wait in outlets until the links stand. What goes wrong later is a [`Failure`].
     pub fn connect(&self, peer: Rank, ports: Ports) -> Result<(), Error> {
         let me = self.group.rank();
         if peer == me || self.group.peer(peer).is_none() {

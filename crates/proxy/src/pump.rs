@@ -35,6 +35,9 @@ const WAKEABLE: Duration = Duration::from_millis(10);
 /// Short sleeps before they grow longer.
 const SHORT_SLEEPS: u32 = 40;
 
+/// What is told of a peer that needs no links any more.
+const LEFT: &str = "has left in order";
+
 pub(crate) struct Pump {
     shared: Arc<Shared>,
     group: Arc<Group>,
@@ -68,10 +71,10 @@ impl Pump {
     }
 
     pub(crate) fn run(mut self) {
-        let mut quiet = 0;
+        let mut quiet: u32 = 0;
         while !self.is_over() {
             let busy = self.round();
-            quiet = if busy { 0 } else { quiet + 1 };
+            quiet = if busy { 0 } else { quiet.saturating_add(1) };
             if quiet > 0 && quiet <= SPINS {
                 // Whoever has work for this thread may wait for the processor.
                 thread::yield_now();
@@ -117,7 +120,11 @@ impl Pump {
                     let _ = answer.send(self.story());
                 }
                 Command::End => {
-                    self.makings.retain_mut(Making::is_wanted);
+                    self.makings.retain_mut(|making| {
+                        let wanted = making.is_wanted();
+                        (!wanted).then(|| making.leave(&self.group));
+                        wanted
+                    });
                     self.deadline = Some(Instant::now() + self.config.drain_timeout);
                 }
             }
@@ -140,13 +147,18 @@ impl Pump {
                     busy |= moved;
                     self.makings.push(making);
                 }
+                Ok(Made::Left) => self.gone.push((peer, LEFT.to_owned())),
                 Ok(Made::Done { session, why }) => {
                     let rails = session.rails();
                     self.config.log.event(&Event::Connected { peer, rails, why });
                     self.lines.push(Line { peer, session });
                     busy = true;
                 }
-                Err(Unmade { kind, doing, why }) => self.fail(peer, kind, doing, why),
+                Err(unmade) => {
+                    making.refuse(&self.group, &unmade);
+                    let Unmade { kind, doing, why } = unmade;
+                    self.fail(peer, kind, doing, why);
+                }
             }
         }
         busy
@@ -204,7 +216,7 @@ impl Pump {
                 }
                 Err(ended) => {
                     if line.session.peer_has_left() {
-                        self.gone.push((line.peer, "has left in order".to_owned()));
+                        self.gone.push((line.peer, LEFT.to_owned()));
                     } else if !leaving {
                         self.fail(line.peer, ErrorKind::Network, ended.rail, ended.why);
                     }

@@ -3,7 +3,7 @@
 //! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's what it
 //! must know. If both have devices for RDMA, they connect one rail for each pair of devices, the first with the first, and
 //! tell each other whether that succeeded; if it did on both, these are the rails. Otherwise the rails are TCP
-//! connections, which the higher rank makes to the lower one.
+//! connections, which the higher rank makes to the lower one. Whoever gives up says so and why.
 
 mod hello;
 
@@ -25,11 +25,12 @@ use crate::session::Session;
 use crate::tag::RAILS_LIMIT;
 use crate::tcp::{Dial, Dialled, Knock, Preface, TcpRail};
 pub(crate) use hello::{Hello, InletFacts, RdmaOffer, TcpOffer, VERSION, check_ports, tell};
-use hello::{Unheard, Verdict, check, far_inlets, hear};
+use hello::{Refusal, Unheard, Verdict, check, far_inlets, hear};
 
 /// What the messages of the group are tagged with.
 pub(crate) const HELLO_TAG: u64 = u64::from_le_bytes(*b"prxhello");
 const VERDICT_TAG: u64 = u64::from_le_bytes(*b"prxverdt");
+const REFUSAL_TAG: u64 = u64::from_le_bytes(*b"prxrefus");
 
 /// What connecting needs of the proxy.
 #[derive(Clone, Copy)]
@@ -70,6 +71,8 @@ enum Stage {
 pub(crate) enum Made {
     /// Nothing yet; whether something moved.
     NotYet(bool),
+    /// The peer has left in order.
+    Left,
     /// Everything.
     Done { session: Session, why: String },
 }
@@ -117,6 +120,16 @@ impl Making {
 
     /// Goes on as far as that is possible at once; of no use any more when it is done or has failed.
     pub(crate) fn go_on(&mut self, means: Means<'_>) -> Result<Made, Unmade> {
+        // The peer's hello comes before that, and may tell why in this rank's own words.
+        let heard = !matches!(self.stage, Stage::Unheard);
+        if heard && let Some(refusal) = hear(means.group, self.peer, REFUSAL_TAG)? {
+            return match refusal {
+                Refusal::Left => Ok(Made::Left),
+                Refusal::Failed(why) => {
+                    Err(Unmade::new(ErrorKind::Network, "the peer has given up", why))
+                }
+            };
+        }
         if self.since.is_some_and(|since| since.elapsed() > means.timeout) {
             return Err(self.too_late(means.timeout));
         }
@@ -125,6 +138,20 @@ impl Making {
             Stage::Judging { theirs, rails } => self.judge(means, theirs, rails),
             Stage::Sockets { theirs, dials, done, why } => self.dial_on(theirs, dials, done, why),
         }
+    }
+
+    /// Lets the peer know that there will be no links, so that it need not wait.
+    pub(crate) fn refuse(&self, group: &Group, unmade: &Unmade) {
+        let Unmade { kind: _, doing, why } = unmade;
+        let refusal = Refusal::Failed(format!("{doing}: {why}"));
+        // A peer that has departed needs no word.
+        let _ = tell(group, self.peer, REFUSAL_TAG, &refusal);
+    }
+
+    /// Lets the peer know that this rank leaves before the links stand.
+    pub(crate) fn leave(&self, group: &Group) {
+        // As above.
+        let _ = tell(group, self.peer, REFUSAL_TAG, &Refusal::Left);
     }
 
     fn too_late(&self, timeout: Duration) -> Unmade {

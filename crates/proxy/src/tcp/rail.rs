@@ -76,15 +76,18 @@ impl TcpRail {
 
     /// How many bytes the kernel has taken; `None` if it has no room.
     fn write_once(&mut self) -> Result<Option<usize>, String> {
-        let headers: Vec<_> = self.posts.iter().take(POSTS_AT_ONCE).map(header).collect();
-        let mut slices = Vec::with_capacity(2 * headers.len());
-        for (post, header) in self.posts.iter().zip(&headers) {
+        let mut headers = [[0; HEADER_BYTES]; POSTS_AT_ONCE];
+        let mut slices = [IoSlice::new(&[]); 2 * POSTS_AT_ONCE];
+        let posts = self.posts.iter().take(POSTS_AT_ONCE);
+        let count = posts.len();
+        for ((post, place), pair) in posts.zip(&mut headers).zip(slices.chunks_exact_mut(2)) {
             let bytes = self.memory.outgoing(post.from, post.bytes as usize);
             let bytes =
                 bytes.ok_or_else(|| outside("a message to be sent", post.from, post.bytes))?;
-            slices.extend([IoSlice::new(header), IoSlice::new(bytes)]);
+            *place = header(post);
+            (pair[0], pair[1]) = (IoSlice::new(place), IoSlice::new(bytes));
         }
-        let mut slices = &mut slices[..];
+        let mut slices = &mut slices[..2 * count];
         IoSlice::advance_slices(&mut slices, self.written);
         loop {
             return match (&self.stream).write_vectored(slices) {

@@ -6,6 +6,8 @@ use std::ffi::c_void;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
+use rustix::fs::{Mode, OFlags};
+
 use crate::config::RdmaConfig;
 use crate::port::{DmaBuf, Memory};
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
@@ -309,8 +311,8 @@ fn host_memory() -> Arc<dyn Memory> {
 }
 
 fn gpu_memory() -> Arc<dyn Memory> {
-    let file = std::fs::File::open("/dev/null").unwrap();
-    Arc::new(Plain(Box::new([0]), Some(file.into())))
+    let file = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).unwrap();
+    Arc::new(Plain(Box::new([0]), Some(file)))
 }
 
 fn opened(wish: &str) -> Devices {

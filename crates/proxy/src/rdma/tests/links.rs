@@ -9,10 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group};
+use msccl_fabric::{Abort, ErrorKind, Group};
 
 use super::loopback::{self, API, REFUSES};
 use crate::config::{Config, RdmaConfig};
+use crate::port::Memory;
 use crate::proxy::Proxy;
 use crate::rdma::Devices;
 use crate::rings;
@@ -116,4 +117,41 @@ fn a_device_that_breaks_loses_nothing_and_the_last_one_fails() {
         assert_eq!((failure.peer, failure.rail.as_str()), (Rank(peer), "loop1:1 → loop1:1"));
         assert_eq!(failure.why, "retries exceeded (status 12)");
     }
+}
+
+/// Memory that only devices reach.
+struct Far(Arc<dyn Memory>);
+
+impl Memory for Far {
+    fn address(&self) -> *mut u8 {
+        self.0.address()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn is_host(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn memory_of_a_device_is_not_served_over_tcp_and_both_learn_it() {
+    let failures = run(2, |group| {
+        let proxy = Proxy::start(group.clone(), world::config(), Abort::new()).unwrap();
+        let mut pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
+        if group.rank() == Rank(0) {
+            pair.ports.memory = Arc::new(Far(pair.ports.memory));
+        }
+        proxy.connect(Rank(1 - group.rank().0), pair.ports).unwrap();
+        let failure = world::wait_for(|| proxy.failure());
+        group.barrier().unwrap();
+        failure
+    });
+    let why = "the slots lie in memory of a device, which only RDMA reaches";
+    assert_eq!((failures[0].kind, failures[0].rail.as_str()), (ErrorKind::System, why));
+    assert_eq!(failures[0].why, "RDMA is switched off");
+    assert_eq!(failures[1].rail, "the peer has given up");
+    assert_eq!(failures[1].why, format!("{why}: RDMA is switched off"));
 }
