@@ -164,6 +164,19 @@ fn ranks_on_several_hosts() {
     }
 }
 
+/// A schedule of MSCCL's own format, which knows nothing of hosts.
+#[test]
+fn a_loaded_schedule_across_hosts() {
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../interchange/tests/malformed/good.xml");
+    let file = file.to_str().unwrap();
+    let environment = [("PER_HOST", "1"), ("NCCL_DEBUG", "INFO"), ("MSCCL_XML_FILES", file)];
+    let Some(log) = run("processes", &["2", "1"], &environment) else { return };
+    let served = "allgather of 33 i32 in place (264 bytes): served by ";
+    assert!(log.contains("good.xml is proved and serves"), "{log}");
+    assert!(log.lines().any(|line| line.contains(served) && line.contains("good.xml")), "{log}");
+}
+
 #[test]
 fn ranks_on_several_hosts_that_compare_their_arguments() {
     run("processes", &["4", "1"], &[("PER_HOST", "2"), ("MSCCL_CHECK", "1")]);

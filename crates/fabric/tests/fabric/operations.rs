@@ -230,8 +230,8 @@ fn who_leaves_is_named() {
         check(group.receive(Rank(2), 1), ErrorKind::RankLost, &[2], text);
         check(group.barrier(), ErrorKind::RankLost, &[2], text);
         assert_eq!(group.receive(other, 0).unwrap(), b"hello");
-        let departed: Vec<_> = group.departed().into_iter().map(|of| of.rank).collect();
-        assert!(departed.contains(&Rank(2)));
+        let departed = group.departed();
+        assert!(departed.iter().any(|of| of.rank == Rank(2) && of.orderly), "{departed:?}");
         end.wait_for(3);
     });
 }
@@ -321,4 +321,25 @@ fn the_log_tells_of_the_join() {
     diary.await_line("rank 1 listens on ");
     diary.await_line("rank 1 of 2 joined in ");
     assert!(diary.lines().iter().all(|line| !line.contains("lost")), "{:#?}", diary.lines());
+}
+
+#[test]
+fn messages_of_any_of_some_ranks() {
+    run(4, &settings(), |group| {
+        let (me, tag) = (group.rank(), 7);
+        if me != Rank(0) {
+            group.send(Rank(0), tag, &[me.0 as u8]).unwrap();
+            group.send(Rank(0), tag + 1, b"other").unwrap();
+        }
+        group.barrier().unwrap();
+        if me == Rank(0) {
+            let next = |peers: &[Rank]| group.receive_any(peers, tag, Duration::from_millis(100));
+            assert_eq!(next(&[Rank(3), Rank(2)]), Some((Rank(3), vec![3])));
+            assert_eq!(next(&[Rank(3), Rank(2)]), Some((Rank(2), vec![2])));
+            assert_eq!(next(&[Rank(3), Rank(2), Rank(9)]), None);
+            // An abort ends other waits, not this one.
+            group.abort().raise("enough");
+            assert_eq!(next(&[Rank(1)]), Some((Rank(1), vec![1])));
+        }
+    });
 }

@@ -263,7 +263,8 @@ fn agree(group: &Group, registry: &Registry, settings: &Settings) -> Result<(), 
     let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
-        "loaded algorithms {}, algorithm {}, protocol {}, instances {}, threads {}, thread blocks {}, tuning table {}",
+        "loaded algorithms {}, algorithm {}, protocol {}, instances {}, threads {}, thread blocks {}, tuning \
+         table {}",
         registry.fingerprint(),
         said(algorithm.clone()),
         said(protocol.map(|of| of.to_string())),

@@ -1,7 +1,7 @@
 //! What a call tries until it is done: look, go on, and wait where nothing moves.
 
 use std::hint;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -61,13 +61,13 @@ pub(super) fn see_through(
                 if let Err(error) = alarm.check() {
                     break Err(while_waiting(error, &effort.waits()));
                 }
-                if pace.becomes_long() {
-                    tell(board, effort.waits());
-                }
-                if pace.is_long()
-                    && let Err(error) = alarm.check_links(&lock(board))
-                {
-                    break Err(while_waiting(error, &effort.waits()));
+                // What is missing changes although nothing moves: a step needs messages of several ranks.
+                if pace.is_time_to_tell() {
+                    let waits = effort.waits();
+                    if let Err(error) = alarm.check_links(&waits) {
+                        break Err(while_waiting(error, &waits));
+                    }
+                    tell(board, waits);
                 }
                 pace.pause();
             }
@@ -78,11 +78,7 @@ pub(super) fn see_through(
 }
 
 fn tell(board: &WaitBoard, waits: Vec<Waiting>) {
-    *lock(board) = waits;
-}
-
-fn lock(board: &WaitBoard) -> MutexGuard<'_, Vec<Waiting>> {
-    board.lock().unwrap_or_else(PoisonError::into_inner)
+    *board.lock().unwrap_or_else(PoisonError::into_inner) = waits;
 }
 
 fn while_waiting(error: Error, waits: &[Waiting]) -> Error {
@@ -105,6 +101,9 @@ const YIELDS: u32 = 200;
 /// The first sleep, which doubles as the wait goes on, and the longest one.
 const SLEEP_US: std::ops::RangeInclusive<u64> = 20..=1000;
 
+/// Sleeps after which a wait is told again.
+const TOLD_EVERY: u32 = 16;
+
 /// How long nothing has moved.
 #[derive(Default)]
 struct Pace {
@@ -117,9 +116,9 @@ impl Pace {
         self.looks > SPINS + YIELDS
     }
 
-    /// Whether that is so from the next look on.
-    fn becomes_long(&self) -> bool {
-        self.looks == SPINS + YIELDS
+    /// Whether that is so from the next look on, or has been so for some more sleeps.
+    fn is_time_to_tell(&self) -> bool {
+        self.looks.checked_sub(SPINS + YIELDS).is_some_and(|sleeps| sleeps % TOLD_EVERY == 0)
     }
 
     fn pause(&mut self) {

@@ -143,6 +143,40 @@ fn waits_name_thread_block_step_message_and_peer() {
     });
 }
 
+/// A step that needs messages of two ranks first misses one of them, then the other.
+#[test]
+fn waits_name_whoever_is_missing_now() {
+    let registry = Registry::new(Ranks { ranks: 3, per_node: 3 }, &[]);
+    let entries = registry.built_in(Wanted::AllReduce, false);
+    let all = prepare(entries.iter().find(|entry| entry.name == "allreduce/one_shot").unwrap());
+    run(3, |place| {
+        match place.me.0 {
+            0 => {
+                let stuck = || call(&place, &all, 10, 1);
+                let names = |waits: &[Waiting], rank| {
+                    waits.iter().any(|waiting| waiting.peer.is_some_and(|peer| peer.0 == rank))
+                };
+                let then = || {
+                    let since = Instant::now();
+                    while !names(&place.rank.waits(), 2) {
+                        assert!(since.elapsed() < Duration::from_secs(20));
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    place.rank.abort();
+                };
+                let (_, _, first) = interrupt(&place, stuck, then);
+                assert!(names(&first, 1), "{first:?}");
+            }
+            1 => {
+                thread::sleep(Duration::from_millis(300));
+                assert!(call(&place, &all, 10, 1).is_err());
+            }
+            _ => {}
+        }
+        place.group.barrier().unwrap();
+    });
+}
+
 #[test]
 fn transfers_of_different_sizes_are_told_apart() {
     for (sent, received, said) in [(10, 20, "10"), (20, 10, "20"), (70_000, 65_000, "more")] {
