@@ -91,7 +91,8 @@ fn on_bridge(options: &[&str], role: &str, variables: &[(&str, &str)]) -> Option
         return None;
     }
     let said = String::from_utf8_lossy(&output.stdout);
-    let results = said.lines().filter_map(|line| line.strip_prefix("result: "));
+    // Ranks share one pipe: what one prints may stand behind half a line of another's harness.
+    let results = said.lines().filter_map(|line| Some(line.split_once("result: ")?.1));
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     Some(results.map(str::to_owned).collect())
 }
