@@ -51,16 +51,20 @@ impl Needs {
     pub fn of(verified: &Verified, shape: Shape) -> Self {
         let algorithm = verified.algorithm();
         let blocks = algorithm.ranks.iter().map(|rank| rank.thread_blocks.len()).max();
+        let crosses_nodes = algorithm
+            .thread_blocks()
+            .any(|(rank, _, block)| block.sends.iter().any(|to| !shape.on_one_node(rank, *to)));
+        // Where it makes no difference, it is not worth its time.
+        let order = !crosses_nodes
+            && (0..)
+                .zip(&algorithm.ranks)
+                .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program));
         Self {
             links: links_per_pair(algorithm),
             blocks: blocks.unwrap_or(0) as u32,
             depth: verified.facts().least_link_depth,
-            order: (0..)
-                .zip(&algorithm.ranks)
-                .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program)),
-            crosses_nodes: algorithm
-                .thread_blocks()
-                .any(|(rank, _, block)| block.sends.iter().any(|to| !shape.on_one_node(rank, *to))),
+            order,
+            crosses_nodes,
         }
     }
 

@@ -222,11 +222,11 @@ impl Selector {
         told
     }
 
-    /// What a call would cost with each of `built_in`, in ns, where there are several nodes and so nothing
-    /// was measured; otherwise nothing.
+    /// What a call would cost with each of `built_in`, in ns, where there are several nodes, so that nothing was
+    /// measured, and something to choose from; otherwise nothing.
     fn guesses(&self, known: &mut Known, built_in: &[Entry], request: &Request) -> Vec<u64> {
         let shape = self.registry.shape();
-        if shape.nodes() < 2 {
+        if shape.nodes() < 2 || built_in.len() < 2 {
             return Vec::new();
         }
         let rates = Rates::of(self.machine);
