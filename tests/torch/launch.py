@@ -23,6 +23,8 @@ def main(parser, run):
     parser.add_argument("--backend", choices=["nccl", "gloo"], default="nccl")
     parser.add_argument("--device", choices=["cuda", "cpu"], default=None,
                         help="where tensors live (default: cuda for nccl, cpu for gloo)")
+    parser.add_argument("--hosts", type=int, default=1, metavar="N",
+                        help="let the ranks believe that they live on N hosts (default 1)")
     parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS",
                         help="most time for everything (default 600)")
     parser.add_argument("--expect-library", metavar="TEXT",
@@ -44,6 +46,8 @@ def parent(args):
     ranks = []
     for rank in range(args.world):
         environment = dict(os.environ, **{RANK: str(rank), PORT: str(port)})
+        if args.hosts > 1:
+            environment["NCCL_HOSTID"] = f"host{rank * args.hosts // args.world}"
         ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=environment))
     end = time.monotonic() + args.timeout
     failed = None
