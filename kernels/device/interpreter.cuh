@@ -101,6 +101,7 @@ __device__ inline Role role_of(const msccl_launch& launch) {
 }
 
 // Takes up the links of the thread block, one in each thread.
+template <class Protocol>
 __device__ inline void open_links(Shared& shared, const msccl_launch& launch, const Role& role) {
     WireTable table{launch.links, launch.ranks, launch.wires};
 #pragma unroll 1
@@ -111,6 +112,10 @@ __device__ inline void open_links(Shared& shared, const msccl_launch& launch, co
         u32 wire = number * launch.instances + role.instance;
         bool out = at >= role.receives;
         open_link(shared.links[at], table.entry(out, peer, wire), out);
+        if constexpr (Protocol::TAILS) {
+            u32 traits = plan_word(launch, words + MSCCL_PLAN_LINK_TRAITS);
+            open_direct(shared.links[at], launch, traits, peer);
+        }
     }
 }
 
@@ -176,15 +181,24 @@ __device__ inline void end_signals(const Context& context) {
 template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
     __shared__ Shared shared;
+    // No link would be used, and its launch not counted.
+    if (launch.rounds == 0) return;
     Role role = role_of(launch);
     load_window(shared, launch, role, 0);
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
-    open_links(shared, launch, role);
+    open_links<Protocol>(shared, launch, role);
     __syncthreads();
     Context context{shared, launch, 0, 0, false};
     run_rounds<Protocol, Number>(context);
 #pragma unroll 1
-    for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) close_link(shared.links[at]);
+    for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {
+        Link& link = shared.links[at];
+        if constexpr (Protocol::TAILS) {
+            settle(link, at >= shared.role.receives, at, shared.watch);
+            close_direct(link, launch);
+        }
+        close_link(link);
+    }
     end_signals(context);
 }
 

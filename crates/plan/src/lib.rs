@@ -31,3 +31,4 @@ pub use program::{
     Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol,
     ThreadBlock,
 };
+pub use msccl_verify::Delivery;

@@ -8,6 +8,7 @@ use std::fmt;
 
 use msccl_collective::{Channel, Placement, Protocol, Rank, Slot, TbIndex};
 use msccl_ir::{LinkShape, Packing, StepKind, Wait};
+use msccl_verify::Delivery;
 
 use crate::layout;
 
@@ -99,6 +100,8 @@ pub struct ThreadBlock {
     pub receives: Vec<Rank>,
     /// The ranks it sends to: its links from `receives.len()` on.
     pub sends: Vec<Rank>,
+    /// How each of its links may deliver, in the order of their numbers.
+    pub deliveries: Vec<Delivery>,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
@@ -120,6 +123,9 @@ pub struct Step {
     pub destinations: Vec<Operand>,
     /// Chunks in every operand.
     pub count: u32,
+    /// For each operand, sources first: where the peer's region begins, if it is a link that this rank may
+    /// serve directly. Empty if there is none.
+    pub far: Vec<Option<Slot>>,
 }
 
 /// What a step reads or writes.
@@ -225,6 +231,11 @@ impl LinkLimits {
 }
 
 impl ThreadBlock {
+    /// How link number `link` may deliver.
+    pub fn delivery(&self, link: u32) -> Delivery {
+        self.deliveries.get(link as usize).copied().unwrap_or_default()
+    }
+
     /// Its link ends, in the order of their numbers, if it is thread block `tb`.
     pub fn link_ends(&self, tb: TbIndex) -> impl Iterator<Item = LinkEnd> {
         let channel = self.channel;
@@ -237,12 +248,25 @@ impl ThreadBlock {
 impl Step {
     /// Words from its start to the start of the next step.
     pub fn words(&self) -> usize {
-        layout::step_words(self.waits.len(), self.sources.len(), self.destinations.len())
+        let Self { waits, sources, destinations, far, .. } = self;
+        layout::step_words(waits.len(), sources.len(), destinations.len(), far.len())
     }
 
     /// Whether it takes messages.
     pub fn receives(&self) -> bool {
         self.sources.iter().any(|source| matches!(source, Operand::Link(_)))
+    }
+
+    /// Whether some operand is a link of `block`, its thread block, by which the peer may store or load
+    /// in this rank's buffers.
+    pub fn lends(&self, block: &ThreadBlock) -> bool {
+        let delivery = |operand: &Operand| match *operand {
+            Operand::Local(_) => Delivery::Staged,
+            Operand::Link(link) => block.delivery(link),
+        };
+        let pushed = self.sources.iter().any(|source| delivery(source) == Delivery::Push);
+        let pulled = |to: &Operand| matches!(delivery(to), Delivery::Pull { .. });
+        pushed || self.destinations.iter().any(pulled)
     }
 
     /// Whether it posts messages.

@@ -126,6 +126,12 @@ impl Bound {
             (launch::WAITING_ROOM, Some((peer, channel))) => {
                 (Some(peer), format!("room for message {number} to {peer} on {channel}"))
             }
+            (launch::WAITING_OFFER, Some((peer, channel))) => {
+                (Some(peer), format!("the start of {peer}, to store into its memory on {channel}"))
+            }
+            (launch::WAITING_RECEIPT, Some((peer, channel))) => {
+                (Some(peer), format!("{peer} to have loaded what it was sent on {channel}"))
+            }
             (launch::WAITING_SIGNAL, _) => (None, format!("tb{} s{number}", entry.subject)),
             _ => (None, "something unknown".to_owned()),
         };
