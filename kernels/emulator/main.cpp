@@ -1,8 +1,9 @@
 // Runs the interpreter of protocol Simple for all ranks of a collective on the host.
 //
-// Standard input says what to run, as 64-bit words, in the order in which `Scenario` takes them;
-// standard output gets the memory of every rank as it is at the end, and how many of its slots'
-// bytes were ever written. The ranks' launches follow one another without waiting for other ranks.
+// Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
+// The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
+// is filled before a launch, and spoilt as soon as the launch has ended. Standard output gets what it was
+// in between, and how many bytes of the rank's slots have ever been written.
 #include <cstdio>
 #include <cstdlib>
 
@@ -26,8 +27,8 @@ void bytes(void* to, size_t count) {
 // What a rank is given, and what it has.
 struct Rank {
     std::vector<u32> plan;
+    std::vector<std::vector<char>> before, after;
     char* memory = nullptr;
-    size_t memory_bytes = 0;
     char* arena = nullptr;
     std::vector<u64> signals, scratch;
     std::vector<msccl_progress> progress;
@@ -127,29 +128,34 @@ void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 int main() {
     Layout layout{word(), word(), word(), word()};
     u64 threads = word(), launches = word(), blocks_max = word();
+    u64 memory_bytes = word();
     std::vector<Rank> ranks(layout.ranks);
     msccl_control control{};
     for (Rank& rank : ranks) {
         rank.plan.resize(word());
         bytes(rank.plan.data(), rank.plan.size() * sizeof(u32));
-        rank.memory_bytes = word();
-        rank.memory = zeroed(rank.memory_bytes);
-        bytes(rank.memory, rank.memory_bytes);
+        rank.memory = zeroed(memory_bytes);
         rank.arena = zeroed(layout.bytes());
         rank.signals.resize(blocks_max);
         rank.progress.resize(blocks_max);
         for (u64 at = 0; at < launches; ++at) {
+            rank.before.emplace_back(memory_bytes);
+            bytes(rank.before.back().data(), memory_bytes);
             rank.launches.push_back(take_launch(layout, rank, &control, at));
         }
     }
     wire(layout, ranks);
     std::vector<std::thread> streams;
     for (Rank& rank : ranks) {
-        streams.emplace_back([&rank, threads] {
-            for (msccl_launch& launch : rank.launches) {
+        streams.emplace_back([&rank, threads, memory_bytes] {
+            for (size_t at = 0; at < rank.launches.size(); ++at) {
+                msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
+                std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch(launch.instances * launch.tb_count, unsigned(threads),
                                  [&launch] { msccl::interpret<msccl::Simple, msccl::I32>(launch); });
+                rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
+                std::memset(rank.memory, 0xa5, memory_bytes);
             }
         });
     }
@@ -158,7 +164,7 @@ int main() {
         u64 used = layout.slots_end() -
                    u64(std::count(rank.arena, rank.arena + layout.slots_end(), '\0'));
         put(used);
-        std::fwrite(rank.memory, rank.memory_bytes, 1, stdout);
+        for (const auto& after : rank.after) std::fwrite(after.data(), after.size(), 1, stdout);
     }
     return control.aborted ? 4 : 0;
 }

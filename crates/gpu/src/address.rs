@@ -81,6 +81,7 @@ pub(crate) enum PointerAttribute {
     Managed = Raw::CU_POINTER_ATTRIBUTE_IS_MANAGED as u32,
     Device = Raw::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as u32,
     LegacyIpc = Raw::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE as u32,
+    BufferId = Raw::CU_POINTER_ATTRIBUTE_BUFFER_ID as u32,
     HandleKinds = Raw::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES as u32,
 }
 
@@ -100,6 +101,12 @@ impl Driver {
             legacy_ipc: self.attribute(PointerAttribute::LegacyIpc, address)? & 0xff != 0,
             descriptor: handle_kinds & u64::from(crate::vmm::POSIX_FILE_DESCRIPTOR) != 0,
         }))
+    }
+
+    /// The number of the allocation in which `address` lies, which no other allocation of this process
+    /// ever has: an address that is freed and given to new memory gets a new one.
+    pub fn buffer_id(&self, address: DevicePtr) -> Result<u64, Error> {
+        self.attribute(PointerAttribute::BufferId, address)
     }
 
     fn attribute(&self, attribute: PointerAttribute, address: DevicePtr) -> Result<u64, Error> {

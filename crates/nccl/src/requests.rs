@@ -22,6 +22,7 @@ pub struct Requests {
     join_timeout: Option<Duration>,
     check: bool,
     peer_memory: bool,
+    direct: bool,
     interface: Choice,
     root: Option<SocketAddr>,
 }
@@ -41,6 +42,7 @@ impl Requests {
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
+            direct: reader.flag(&variable::DIRECT).unwrap_or(false),
             interface,
             root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
         };
@@ -62,6 +64,7 @@ impl Requests {
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,
+            direct: self.direct,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
             ..Settings::default()

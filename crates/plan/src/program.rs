@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use msccl_collective::{Channel, Placement, Protocol, Rank, Slot, TbIndex};
+use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, TbIndex};
 use msccl_ir::{LinkShape, Packing, StepKind, Wait};
 use msccl_verify::Delivery;
 
@@ -212,6 +212,23 @@ impl Program {
         }
     }
 
+    /// Whether links may deliver to or from this rank's input, and its output, by the hand of peers.
+    pub fn lends(&self) -> [bool; 2] {
+        let steps = self.thread_blocks.iter().flat_map(|block| {
+            let lending = block.steps.iter().filter(|step| step.lends(block));
+            lending.map(move |step| step.lent_regions(block))
+        });
+        let mut lends = [false; 2];
+        for slot in steps.flatten() {
+            match slot.buffer {
+                Buffer::Input => lends[0] = true,
+                Buffer::Output => lends[1] = true,
+                Buffer::Scratch => {}
+            }
+        }
+        lends
+    }
+
     /// What a signal counter advances by in one round: the end of step `s` in round `k` brings it
     /// to `k * stride + s + 1`. All thread blocks of the rank share it, so that a waiter need not
     /// know how many steps the other one has.
@@ -267,6 +284,26 @@ impl Step {
         let pushed = self.sources.iter().any(|source| delivery(source) == Delivery::Push);
         let pulled = |to: &Operand| matches!(delivery(to), Delivery::Pull { .. });
         pushed || self.destinations.iter().any(pulled)
+    }
+
+    /// Where the regions begin that peers store to or load from.
+    fn lent_regions(&self, block: &ThreadBlock) -> Vec<Slot> {
+        let local = |operand: &Operand| match *operand {
+            Operand::Local(slot) => Some(slot),
+            Operand::Link(_) => None,
+        };
+        let pulled = |to: &Operand| match *to {
+            Operand::Local(_) => false,
+            Operand::Link(link) => matches!(block.delivery(link), Delivery::Pull { .. }),
+        };
+        let first = self.destinations.iter().find_map(local);
+        let only = self.sources.first().filter(|_| self.sources.len() == 1).and_then(local);
+        // A message that is stored here lies at the first destination; one that is loaded from here at
+        // the only source, or else at the first destination.
+        match self.destinations.iter().any(pulled) {
+            true => only.into_iter().chain(first).collect(),
+            false => first.into_iter().collect(),
+        }
     }
 
     /// Whether it posts messages.

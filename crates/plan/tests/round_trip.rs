@@ -160,7 +160,7 @@ fn corrupt_steps_are_located() {
     let wrong_end = "expected an outgoing link in 1..2, found link0";
     check(|words| words[source + 1] = 3 << 30, source + 1, wrong_end);
     check(|words| words[first] = 2, first, "expected 0x801, found 0x2");
-    let wait = first + 7 * 8 + 3;
+    let wait = first + 6 * 8 + 12 + 3;
     let own = "expected a step of another thread block, found tb0 s1";
     check(|words| words[wait] = 1, wait, own);
     let elsewhere = first + 8 * 8;

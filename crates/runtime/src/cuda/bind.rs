@@ -22,6 +22,8 @@ pub(super) struct Bound {
     pub prepared: Arc<Prepared>,
     /// What every launch of it is told.
     pub launch: Launch,
+    /// Whether peers may store to or load from the input, and the output.
+    pub lends: [bool; 2],
     /// Keeps the words.
     _words: Words,
 }
@@ -94,6 +96,7 @@ impl Bindings {
             number: self.in_order.len() as u32,
             prepared: prepared.clone(),
             launch: launch.with_plan(&prepared.plan),
+            lends: prepared.plan.program().lends(),
             _words: words,
         });
         self.known.insert(prepared.fingerprint, bound.clone());

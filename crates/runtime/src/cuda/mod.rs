@@ -1,7 +1,7 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `bind` (plans in the memory of the GPU), `order` (calls in several streams),
+//! `links` (the wires), `lending` (the caller's buffers for direct delivery), `bind` (plans in the memory of the GPU), `order` (calls in several streams),
 //! `launch`, `watchtower` (abort and progress), `scratch`.
 //!
 //! # Guarantees
@@ -15,6 +15,7 @@ mod bind;
 mod capacity;
 mod kernels;
 mod launch;
+mod lending;
 mod links;
 mod order;
 mod scratch;
@@ -39,6 +40,7 @@ use arena::Layout;
 use bind::{Bindings, Bound};
 use capacity::Common;
 use kernels::Kernels;
+use lending::{Lending, Lent};
 use links::{Links, Place, Unmade};
 use order::Order;
 use scratch::Scratch;
@@ -66,6 +68,8 @@ pub(crate) struct Rank {
     sharing: u32,
     ranks: u32,
     links: Links,
+    /// If links may deliver directly.
+    lending: Option<Lending>,
     watchtower: Watchtower,
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
@@ -86,11 +90,18 @@ struct State {
 }
 
 impl Rank {
-    /// This rank of `group` on the GPU of `context`. Every rank calls it.
-    pub fn join(group: &Group, context: &Context, peer_memory: bool) -> Result<Self, Error> {
+    /// This rank of `group` on the GPU of `context`. Every rank calls it. Links deliver `direct`ly, where
+    /// they can, if all ranks want that.
+    pub fn join(
+        group: &Group,
+        context: &Context,
+        peer_memory: bool,
+        direct: bool,
+    ) -> Result<Self, Error> {
         let kernels = links::agree(group, Kernels::of(context))?;
         let common = Common::find(group, context, &kernels)?;
         let (place, capacity, links) = make_links(group, context, &common, peer_memory)?;
+        let lending = Lending::join(group, context, direct && place == Place::Device)?;
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -106,6 +117,7 @@ impl Rank {
             sharing: common.sharing,
             ranks: group.ranks(),
             links,
+            lending,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1)),
@@ -145,6 +157,24 @@ impl Rank {
             report_after_us: REPORT_AFTER_US,
             ..bound.launch.with_cut(&job.cut)
         }
+    }
+
+    /// The same with what peers may use of the caller's buffers.
+    fn with_views(&self, record: Launch, job: &Job<'_>, bound: &Bound, captured: bool) -> Launch {
+        let Some(lending) = self.lending.as_ref().filter(|_| job.protocol == Protocol::Simple) else {
+            return record;
+        };
+        let geometry = &job.prepared.plan.program().geometry;
+        let lent = |lends: bool, address, chunks: u32| {
+            let blocks = u64::from(chunks / geometry.block_chunks.max(1));
+            let length_bytes = blocks * job.cut.block_bytes;
+            lends.then_some(Lent { address, length_bytes })
+        };
+        let [lends_input, lends_output] = bound.lends;
+        let input = lent(lends_input, job.send, geometry.input_chunks);
+        let output = lent(lends_output, job.receive, geometry.output_chunks);
+        let views = lending.views(input, output, captured);
+        Launch { offers: self.links.view.offers(), views, ..record }
     }
 }
 
@@ -236,6 +266,7 @@ impl Engine for Rank {
         let record = self.record(job, &bound, scratch.of(bytes)?);
         let blocks = job.cut.instances * bound.blocks();
         let capture = order.before(job.stream)?;
+        let record = self.with_views(record, job, &bound, capture.is_some());
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
         self.launched.fetch_max(job.call, Ordering::AcqRel);
