@@ -146,6 +146,9 @@ pub(crate) trait Engine: Send + Sync {
     /// Whether the call of that number, and all before it, have been executed; never waits.
     fn has_finished(&self, call: u64) -> bool;
 
+    /// Collectives so far whose buffers every peer could use directly, as far as links wanted that.
+    fn direct_calls(&self) -> u64;
+
     /// Makes everything under way give up. Never waits.
     fn abort(&self);
 

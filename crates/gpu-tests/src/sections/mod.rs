@@ -6,6 +6,7 @@ mod checking;
 mod counts;
 mod cycles;
 mod data_types;
+mod direct;
 mod graphs;
 mod groups;
 mod links;
@@ -62,6 +63,7 @@ pub const SECTIONS: &[Section] = &[
     groups::SECTION,
     graphs::SECTION,
     links::SECTION,
+    direct::SECTION,
     many_ranks::SECTION,
     processes::SECTION,
     splits::SECTION,

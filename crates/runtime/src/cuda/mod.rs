@@ -351,6 +351,10 @@ impl Engine for Rank {
         call <= self.launched.load(Ordering::Acquire) && !self.watchtower.is_anyone_waiting()
     }
 
+    fn direct_calls(&self) -> u64 {
+        self.lending.as_ref().map_or(0, Lending::calls)
+    }
+
     fn abort(&self) {
         self.watchtower.abort();
     }

@@ -8,7 +8,7 @@
 mod borrower;
 mod ledger;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -57,6 +57,8 @@ struct Shared {
     peers: Vec<Neighbour>,
     known: Mutex<Known>,
     ends: AtomicBool,
+    /// Calls of which every peer could use all that it wanted.
+    calls: AtomicU64,
 }
 
 /// A peer on this host.
@@ -114,8 +116,8 @@ impl Lending {
         };
         let peers = agree(group, near().map(neighbour).collect::<Result<_, Error>>())?;
         let (context, me) = (context.clone(), group.rank());
-        let (known, ends) = Default::default();
-        Self::start(Shared { context, me, own, peers, known, ends }).map(Some)
+        let (known, ends, calls) = Default::default();
+        Self::start(Shared { context, me, own, peers, known, ends, calls }).map(Some)
     }
 
     fn start(shared: Shared) -> Result<Self, Error> {
@@ -139,10 +141,12 @@ impl Lending {
         captured: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
         let mut views = [View::default(); DIRECT_RANKS_MAX as usize];
+        let wanted = input.is_some() || output.is_some();
         let [input, output] = self.look_up([input, output]);
         if captured {
             self.wait_for_answers([input, output]);
         }
+        let mut all = true;
         for peer in &self.shared.peers {
             let seen = |place: Place| match place {
                 Place::Unneeded => Some(0),
@@ -150,11 +154,18 @@ impl Lending {
                 Place::At(entry, offset) => self.shared.seen_by(peer, &entry, offset),
             };
             let view = seen(input).zip(seen(output)).map(|(input, output)| View { input, output });
+            all &= view.is_some();
             if let Some(to) = views.get_mut(peer.rank.index()) {
                 *to = view.unwrap_or_default();
             }
         }
+        self.shared.calls.fetch_add(u64::from(wanted && all), Ordering::Relaxed);
         views
+    }
+
+    /// Calls so far of which every peer could use all that its links wanted.
+    pub fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
     }
 
     fn look_up(&self, wanted: [Option<Lent>; 2]) -> [Place; 2] {
