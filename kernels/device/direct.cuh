@@ -14,76 +14,73 @@ namespace msccl {
 // The low bits of an offer's words are an address, the others the number of a launch.
 constexpr u64 OFFERED_ADDRESS = (1ull << MSCCL_OFFER_SHIFT) - 1;
 
-__device__ inline bool is_of_launch(u64 word, u64 launch) {
-    return word >> MSCCL_OFFER_SHIFT == (launch & (~0ull >> MSCCL_OFFER_SHIFT));
+// By how many launches the word of an offer is later than `launch`; the two are never far apart.
+__device__ inline int lateness(u64 word, u64 launch) {
+    return short(u32(word >> MSCCL_OFFER_SHIFT) - u32(launch));
 }
 
-// The offer beside this end's `msccl_wire_end`, and the one beside the other end's: on every rank
-// offers lie equally far from wire ends.
+// The offer beside the `msccl_wire_end` at `entry`: on every rank offers lie equally far from ends.
 __device__ inline u64 offer_at(const msccl_launch& launch, u64 entry) {
     return entry + (launch.offers - launch.links);
 }
-__device__ inline u64 far_offer_at(const msccl_launch& launch, const Link& link) {
-    return offer_at(launch, link.far - seen_at(0));
+// Launches are counted apart by who offers, so that of two that follow one another none is missing in
+// the words.
+__device__ inline u64 launches_at(const msccl_launch& launch, u64 entry, u32 traits) {
+    auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, entry));
+    return address(traits & MSCCL_PLAN_LINK_PUSH ? &offer->pushes : &offer->pulls);
 }
 
-// Takes up a link of `traits` (`MSCCL_PLAN_LINK_` bits) to `peer`. Its owner makes its offer.
-__device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 traits, u32 peer) {
-    bool push = traits & MSCCL_PLAN_LINK_PUSH, pull = traits & MSCCL_PLAN_LINK_PULL;
-    if (launch.offers == 0 || !(push || pull)) return;
-    auto own = reinterpret_cast<msccl_offer*>(offer_at(launch, link.entry));
-    link.launch = ptx::ld_relaxed_sys_u64(address(&own->launches)) + 1;
-    link.traits = traits & MSCCL_PLAN_LINK_RECEIPT;
-    bool out = traits & MSCCL_PLAN_LINK_OUT;
-    if (out == push) {
+// Whether a link of `traits` (`MSCCL_PLAN_LINK_` bits) may deliver directly in this launch.
+__device__ inline bool may_be_direct(const msccl_launch& launch, u32 traits) {
+    return launch.offers != 0 && (traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_PULL));
+}
+
+// Takes up such a link to `peer`, `launches` launches after the first. Its owner makes its offer.
+__device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 traits, u32 peer,
+                                   u64 launches) {
+    // A wire to another host.
+    if (link.far & 1) return;
+    link.launch = launches + 1;
+    link.traits = traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_RECEIPT);
+    bool pushes = traits & MSCCL_PLAN_LINK_PUSH, out = traits & MSCCL_PLAN_LINK_OUT;
+    if (pushes == out) {
         link.traits |= Link::UNREAD;
         return;
     }
     msccl_view view = launch.views[peer];
     if (view.input | view.output) link.traits |= Link::LENT;
     u64 number = link.launch << MSCCL_OFFER_SHIFT;
-    ptx::st_relaxed_sys_2u64(far_offer_at(launch, link), {number | view.input, number | view.output});
+    u64 far = offer_at(launch, link.far - seen_at(0));
+    ptx::st_relaxed_sys_2u64(far, {number | view.input, number | view.output});
 }
 
 // The next launch has the next number.
 __device__ inline void close_direct(const Link& link, const msccl_launch& launch) {
     if (link.launch == 0) return;
-    auto own = reinterpret_cast<msccl_offer*>(offer_at(launch, link.entry));
-    ptx::st_weak_u64(address(&own->launches), link.launch);
+    ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch);
 }
 
-// Makes use of what has been offered, if anything.
-__device__ inline void accept(Link& link, ptx::Doubles2 offer) {
-    link.traits &= ~Link::UNREAD;
-    link.input = offer.x & OFFERED_ADDRESS;
-    link.output = offer.y & OFFERED_ADDRESS;
-    if (link.input | link.output) link.traits |= Link::BORROWED;
-}
-
-// Receiver, when it has acquired the first message: the sender's offer came before it. An offer of
-// another launch is a later one: the sender has gone on, which it does only if it had offered nothing.
-__device__ inline void take_offer(Link& link, const msccl_launch& launch) {
-    if (!(link.traits & Link::UNREAD)) return;
-    ptx::Doubles2 offer = ptx::ld_relaxed_sys_2u64(offer_at(launch, link.entry));
-    bool both = is_of_launch(offer.x, link.launch) && is_of_launch(offer.y, link.launch);
-    accept(link, both ? offer : ptx::Doubles2{0, 0});
-}
-
-// Sender, before its first message: the receiver's offer says that its kernel has begun. Acquires at
-// system scope what came before that.
+// Before the first message: waits for the owner's offer, and makes use of it. Then the owner's kernel
+// has begun; acquires at system scope what came before that. An offer of a later launch says that the
+// owner has gone on without anybody having used what it had offered, so that was nothing.
 __device__ inline void await_offer(Link& link, const msccl_launch& launch, u32 subject,
                                    Watch& watch) {
     if (!(link.traits & Link::UNREAD)) return;
-    u64 at = offer_at(launch, link.entry);
+    auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, link.entry));
+    u64 output, input;
     Wait wait;
-    ptx::Doubles2 offer = ptx::ld_relaxed_sys_2u64(at);
-    while (!is_of_launch(offer.x, link.launch) || !is_of_launch(offer.y, link.launch)) {
+    while (true) {
+        output = ptx::ld_relaxed_sys_u64(address(&offer->output));
+        input = ptx::ld_acquire_sys_u64(address(&offer->input));
+        if (lateness(input, link.launch) >= 0 && lateness(output, link.launch) >= 0) break;
         if (!wait.again(watch, {MSCCL_WAITING_OFFER, subject, link.count})) return;
-        offer = ptx::ld_relaxed_sys_2u64(at);
     }
     wait.over(watch);
-    ptx::ld_acquire_sys_u64(at);
-    accept(link, offer);
+    link.traits &= ~Link::UNREAD;
+    if (lateness(input, link.launch) != 0 || lateness(output, link.launch) != 0) return;
+    link.input = input & OFFERED_ADDRESS;
+    link.output = output & OFFERED_ADDRESS;
+    if (link.input | link.output) link.traits |= Link::BORROWED;
 }
 
 // At the end of the launch, after a barrier: whoever asks for receipts gets them, and waits for them.

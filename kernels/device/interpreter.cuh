@@ -111,10 +111,16 @@ __device__ inline void open_links(Shared& shared, const msccl_launch& launch, co
         u32 number = plan_word(launch, words + MSCCL_PLAN_LINK_NUMBER);
         u32 wire = number * launch.instances + role.instance;
         bool out = at >= role.receives;
-        open_link(shared.links[at], table.entry(out, peer, wire), out);
+        u64 entry = table.entry(out, peer, wire);
         if constexpr (Protocol::TAILS) {
             u32 traits = plan_word(launch, words + MSCCL_PLAN_LINK_TRAITS);
-            open_direct(shared.links[at], launch, traits, peer);
+            bool direct = may_be_direct(launch, traits);
+            // On its way while the rest is loaded.
+            u64 launches = direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, entry, traits)) : 0;
+            open_link(shared.links[at], entry, out);
+            if (direct) open_direct(shared.links[at], launch, traits, peer, launches);
+        } else {
+            open_link(shared.links[at], entry, out);
         }
     }
 }

@@ -171,11 +171,11 @@ template <class Protocol>
 __device__ inline void begin(const Context& context, u32 number, bool incoming) {
     Link& link = context.shared.links[number];
     Watch& watch = context.shared.watch;
+    // All links together: what they wait for comes before any message.
+    if constexpr (Protocol::TAILS) await_offer(link, context.launch, number, watch);
     if (incoming) {
         begin_receive<Protocol::TAILS>(link, context.wires(), number, watch);
-        if constexpr (Protocol::TAILS) take_offer(link, context.launch);
     } else {
-        if constexpr (Protocol::TAILS) await_offer(link, context.launch, number, watch);
         begin_send(link, context.wires(), number, watch);
     }
 }

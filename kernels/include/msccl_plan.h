@@ -217,10 +217,10 @@ static_assert(sizeof(msccl_wire_end) == 32, "msccl_wire_end");
 
 // What the two ends of a wire tell one another of direct delivery, in memory of the rank that owns this end; 32-byte aligned. The owner of a region writes where the other end sees it.
 struct msccl_offer {
-    unsigned long long input;  // where the other rank's input lies, as this rank sees it, or 0; in the bits from `OFFER_SHIFT` on, the number of the launch
+    unsigned long long input;  // where the other rank's input lies, as this rank sees it, or 0; in the bits from `OFFER_SHIFT` on, the number of the launch among those of its kind
     unsigned long long output;  // the same of its output
-    unsigned long long launches;  // launches in which this wire could deliver directly; only this end touches it
-    unsigned long long reserved;  // 0
+    unsigned long long pushes;  // launches in which this wire could push; only this end touches it
+    unsigned long long pulls;  // launches in which it could pull
 };
 static_assert(sizeof(msccl_offer) == 32, "msccl_offer");
 

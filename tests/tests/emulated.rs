@@ -117,7 +117,8 @@ impl Scenario<'_> {
         };
         let lies: Vec<_> = programs.iter().map(|program| self.lie(program, numbers)).collect();
         let memory_bytes = lies.iter().map(Lie::end).max().unwrap_or(0).next_multiple_of(8);
-        let runs: Vec<_> = self.offers.iter().map(|_| self.run(&lies, memory_bytes, numbers)).collect();
+        let runs: Vec<_> =
+            self.offers.iter().map(|_| self.run(&lies, memory_bytes, numbers)).collect();
 
         let most = programs.iter().flat_map(|program| program.link_numbers()).max();
         let blocks = programs.iter().map(|program| program.thread_blocks.len()).max().unwrap_or(0);
@@ -143,7 +144,8 @@ impl Scenario<'_> {
         let geometry = &program.geometry;
         let block_bytes = 4 * self.count;
         let bytes = |chunks: u32| (chunks / geometry.block_chunks) as usize * block_bytes;
-        let (input_bytes, output_bytes) = (bytes(geometry.input_chunks), bytes(geometry.output_chunks));
+        let (input_bytes, output_bytes) =
+            (bytes(geometry.input_chunks), bytes(geometry.output_chunks));
         let own = program.rank.0 as usize * block_bytes;
         let first = MARGIN + 4 * numbers.below(4) as usize;
         let (input, output) = match (self.in_place, program.alias) {
@@ -267,7 +269,8 @@ fn compare(output: &[u8], runs: &[Vec<Expected>], memory_bytes: usize) -> Result
         used += u64::from_le_bytes(*slots);
         for (launch, (found, run)) in memories.chunks(memory_bytes).zip(runs).enumerate() {
             let pairs = found.iter().zip(&run[rank].after);
-            let wrong = pairs.clone().filter(|(found, it)| it.is_some_and(|it| it != **found)).count();
+            let wrong =
+                pairs.clone().filter(|(found, it)| it.is_some_and(|it| it != **found)).count();
             let first = pairs.clone().position(|(found, it)| it.is_some_and(|it| it != *found));
             if let Some(at) = first {
                 return Err(format!("launch {launch}, r{rank}: {wrong} bytes, the first at {at}"));

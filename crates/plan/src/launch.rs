@@ -69,10 +69,10 @@ records! {
 
     "What the two ends of a wire tell one another of direct delivery, in memory of the rank that owns this end; 32-byte aligned. The owner of a region writes where the other end sees it."
     Offer = "msccl_offer", 32 bytes {
-        input: u64, "where the other rank's input lies, as this rank sees it, or 0; in the bits from `OFFER_SHIFT` on, the number of the launch";
+        input: u64, "where the other rank's input lies, as this rank sees it, or 0; in the bits from `OFFER_SHIFT` on, the number of the launch among those of its kind";
         output: u64, "the same of its output";
-        launches: u64, "launches in which this wire could deliver directly; only this end touches it";
-        reserved: u64, "0";
+        pushes: u64, "launches in which this wire could push; only this end touches it";
+        pulls: u64, "launches in which it could pull";
     }
 
     "How host and kernels stop one another."

@@ -40,7 +40,8 @@ impl Direct {
             direct.deliveries.insert((link.from, link.to, link.channel), link.delivery);
             let pushes = link.delivery == Delivery::Push;
             for message in &link.messages {
-                let active = if pushes { (message.send, link.to) } else { (message.receive, link.from) };
+                let active =
+                    if pushes { (message.send, link.to) } else { (message.receive, link.from) };
                 direct.far.insert((active.0, active.1, pushes), message.region.start);
             }
         }

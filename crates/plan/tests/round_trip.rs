@@ -6,8 +6,8 @@ use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepInd
 use msccl_ir::{Packing, StepKind, Wait};
 use msccl_plan::layout::{self, header};
 use msccl_plan::{
-    Alias, Counts, Delivery, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock, decode,
-    encode,
+    Alias, Counts, Delivery, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock,
+    decode, encode,
 };
 use proptest::prelude::*;
 
@@ -49,7 +49,8 @@ fn program() -> Program {
     let mut nop = step(StepKind::Nop, &[], &[]);
     nop.signals = true;
     // What comes in is added up and lies at the peer; what goes out is stored at the other.
-    steps[6].far = vec![Some(Slot::new(Buffer::Input, 9)), None, Some(Slot::new(Buffer::Output, 5))];
+    steps[6].far =
+        vec![Some(Slot::new(Buffer::Input, 9)), None, Some(Slot::new(Buffer::Output, 5))];
     let ring = ThreadBlock {
         channel: Channel(0),
         receives: vec![Rank(2)],
@@ -160,10 +161,14 @@ fn corrupt_steps_are_located() {
     let wrong_end = "expected an outgoing link in 1..2, found link0";
     check(|words| words[source + 1] = 3 << 30, source + 1, wrong_end);
     check(|words| words[first] = 2, first, "expected 0x801, found 0x2");
+    // One step has far words.
+    let far = first + 6 * 8 + 6;
+    let in_scratch = "expected a slot of input or output, found 0x80000000";
+    check(|words| words[far] = 2 << 30, far, in_scratch);
     let wait = first + 6 * 8 + 12 + 3;
     let own = "expected a step of another thread block, found tb0 s1";
     check(|words| words[wait] = 1, wait, own);
-    let elsewhere = first + 8 * 8;
+    let elsewhere = first + 8 * 8 + 4;
     let flag = "expected signal flag true, found false";
     check(|words| words[wait] = 1 << 20, elsewhere, flag);
 }

@@ -101,9 +101,8 @@ fn scratch_is_staged() {
 
 #[test]
 fn whoever_learns_nothing_asks_for_a_receipt() {
-    let one_way = out_of_place(sum(|peer| {
-        vec![step(&[i(0)], &[r(peer)]), step(&[r(peer), i(0)], &[o(0)])]
-    }));
+    let one_way =
+        out_of_place(sum(|peer| vec![step(&[i(0)], &[r(peer)]), step(&[r(peer), i(0)], &[o(0)])]));
     assert_eq!(between(&one_way, 0, 1), RECEIPT);
 }
 
@@ -163,12 +162,8 @@ fn a_store_does_not_overtake_a_load_of_another_link() {
     // Rank 1 loads rank 0's chunk and stores another there. In one step that is in order; where rank 2
     // loads and rank 1 does not know, one of the two must be staged.
     let custom = |ranks: Vec<Vec<ThreadBlock>>| {
-        let custom = Custom {
-            name: "swap".to_owned(),
-            input_chunks: 1,
-            output_chunks: 1,
-            contract: None,
-        };
+        let custom =
+            Custom { name: "swap".to_owned(), input_chunks: 1, output_chunks: 1, contract: None };
         out_of_place(algorithm(Kind::Custom(Arc::new(custom)), 1, ranks))
     };
     let knows = |knows: bool| {
@@ -190,7 +185,10 @@ fn a_store_does_not_overtake_a_load_of_another_link() {
     assert_eq!(between(&known, 1, 0), Delivery::Push);
     let unknown = knows(false);
     assert!(
-        !matches!((between(&unknown, 0, 2), between(&unknown, 1, 0)), (Delivery::Pull { .. }, Delivery::Push)),
+        !matches!(
+            (between(&unknown, 0, 2), between(&unknown, 1, 0)),
+            (Delivery::Pull { .. }, Delivery::Push)
+        ),
         "{:?}",
         direct(&unknown)
     );
@@ -202,7 +200,10 @@ fn a_short_place_does_not_stand_for_a_whole_message() {
     // any count, since what is lost in the later chunk is in the message still.
     let copies = |kept: u32, made: u32| {
         let root = Rank(0);
-        let zero = vec![tb(0, vec![step(&[i(0)], &[r(1)]), step(&[i(1)], &[r(1)]), step(&[i(0)], &[o(0)]).times(2)])];
+        let zero = vec![tb(
+            0,
+            vec![step(&[i(0)], &[r(1)]), step(&[i(1)], &[r(1)]), step(&[i(0)], &[o(0)]).times(2)],
+        )];
         let first = step(&[r(0)], &[o(kept), o(made)]);
         let second = step(&[r(0)], &[o(1)]);
         algorithm(Kind::Broadcast { root }, 2, vec![zero, vec![tb(0, vec![first, second])]])
@@ -255,7 +256,8 @@ fn scattered(seed: u64) -> Algorithm {
             blocks[block].push(code);
         }
     }
-    let ranks = ranks.into_iter().map(|blocks| blocks.into_iter().map(|steps| tb(0, steps)).collect());
+    let ranks =
+        ranks.into_iter().map(|blocks| blocks.into_iter().map(|steps| tb(0, steps)).collect());
     let name = "scattered".to_owned();
     let custom = Custom { name, input_chunks: 2, output_chunks: 2, contract: None };
     out_of_place(algorithm(Kind::Custom(Arc::new(custom)), 1, ranks.collect()))
@@ -352,7 +354,8 @@ fn accesses(algorithm: &Algorithm, links: &[DirectLink]) -> Vec<Access> {
             let (send, receive, region) = (message.send, message.receive, message.region);
             match link.delivery {
                 Delivery::Push => {
-                    let store = all.iter_mut().find(|it| it.proved == receive && it.writes).unwrap();
+                    let store =
+                        all.iter_mut().find(|it| it.proved == receive && it.writes).unwrap();
                     assert_eq!((store.rank, store.region), (link.to, region));
                     store.actor = send;
                 }
@@ -373,7 +376,8 @@ fn keeps_order(algorithm: &Algorithm, order: &Order, links: &[DirectLink]) -> bo
     let all = accesses(algorithm, links);
     all.iter().all(|x| {
         all.iter().all(|y| {
-            let conflict = x.rank == y.rank && (x.writes || y.writes) && x.region.overlaps(y.region);
+            let conflict =
+                x.rank == y.rank && (x.writes || y.writes) && x.region.overlaps(y.region);
             let was_before = order.is_before(x.proved, y.proved);
             let loads_first = x.actor == y.actor && !x.writes && y.writes;
             !conflict || !was_before || order.is_before(x.actor, y.actor) || loads_first

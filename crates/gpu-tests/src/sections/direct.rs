@@ -40,7 +40,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
     for wish in wishes() {
         let name = format!("{wish:?}");
         let settings = Settings { wish, ..settings() };
-        let Some(mut world) = tally.need(|| name.clone(), || bench.world(&settings)) else { continue };
+        let Some(mut world) = tally.need(|| name.clone(), || bench.world(&settings)) else {
+            continue;
+        };
         for case in cases(bench) {
             let name = || format!("{name}: {}", case.story());
             tally.check(name, || before_and_after(&mut world, &case));

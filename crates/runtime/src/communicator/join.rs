@@ -189,7 +189,8 @@ impl Communicator {
                 (Arc::new(rank), Machine::Host)
             }
             PlaceOfRank::Gpu(context) => {
-                let rank = cuda::Rank::join(&group, context, settings.peer_memory, settings.direct)?;
+                let rank =
+                    cuda::Rank::join(&group, context, settings.peer_memory, settings.direct)?;
                 (Arc::new(rank), Machine::Gpus)
             }
         };

@@ -161,7 +161,8 @@ impl Rank {
 
     /// The same with what peers may use of the caller's buffers.
     fn with_views(&self, record: Launch, job: &Job<'_>, bound: &Bound, captured: bool) -> Launch {
-        let Some(lending) = self.lending.as_ref().filter(|_| job.protocol == Protocol::Simple) else {
+        let Some(lending) = self.lending.as_ref().filter(|_| job.protocol == Protocol::Simple)
+        else {
             return record;
         };
         let geometry = &job.prepared.plan.program().geometry;

@@ -27,7 +27,8 @@ use ledger::{Allocation, ENTRIES, Ledger};
 /// Marks the ledger's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
 
-/// How long a call that is being captured waits for peers to map its buffers.
+/// How long a call that is being captured waits for peers to map its buffers, from the first call on that
+/// had them.
 const CAPTURE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How often it looks.
@@ -84,6 +85,8 @@ struct Entry {
     generation: u64,
     base: u64,
     length_bytes: u64,
+    /// When peers were told of it.
+    since: Instant,
 }
 
 impl Entry {
@@ -103,7 +106,8 @@ impl Lending {
             return Ok(None);
         }
         let own = agree(group, Ledger::create(group.ranks()))?;
-        let uuids = group.all_gather(&agree(group, context.device().uuid().map_err(Error::from))?)?;
+        let uuids =
+            group.all_gather(&agree(group, context.device().uuid().map_err(Error::from))?)?;
         let near = || others(group).filter(|(me, peer)| peer.shares_descriptors(me));
         near().try_for_each(|(_, peer)| group.send_fd(peer.rank, TAG, &own))?;
         let neighbour = |(me, peer): (&Peer, &Peer)| {
@@ -209,14 +213,12 @@ impl Lending {
     }
 
     fn wait_for_answers(&self, places: [Place; 2]) {
-        let start = Instant::now();
-        let answered = || {
-            let entries = places.iter().filter_map(Place::entry);
-            let mut pairs = entries.flat_map(|entry| self.shared.peers.iter().map(move |peer| (entry, peer)));
-            pairs.all(|(entry, peer)| self.shared.answer(peer, &entry).is_some())
-        };
-        while !answered() && start.elapsed() < CAPTURE_PATIENCE {
-            thread::sleep(CAPTURE_POLL);
+        for entry in places.iter().filter_map(Place::entry) {
+            let waits_for = |peer| self.shared.answer(peer, &entry).is_none();
+            let waits = || self.shared.peers.iter().any(waits_for);
+            while entry.since.elapsed() < CAPTURE_PATIENCE && waits() {
+                thread::sleep(CAPTURE_POLL);
+            }
         }
     }
 }
@@ -270,14 +272,15 @@ impl Shared {
 
     /// Puts the allocation of `address` into the ledger, if it can be lent and there is room.
     fn lend(&self, known: &Known, id: u64, address: u64) -> Option<Entry> {
-        let number = (0..ENTRIES).find(|number| known.lent.values().all(|it| it.number != *number))?;
+        let number =
+            (0..ENTRIES).find(|number| known.lent.values().all(|it| it.number != *number))?;
         let allocation = self.describe(DevicePtr(address)).ok().flatten()?;
         let driver = self.context.device().driver();
         // The same allocation still: what was asked is about this one.
         driver.buffer_id(DevicePtr(allocation.base)).ok().filter(|of| *of == id)?;
         let generation = self.own.publish(number, &allocation);
         let Allocation { base, length_bytes, handle: _ } = allocation;
-        Some(Entry { number, generation, base, length_bytes })
+        Some(Entry { number, generation, base, length_bytes, since: Instant::now() })
     }
 
     /// The allocation of `address`, if peers can map it.
