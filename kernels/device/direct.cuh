@@ -14,9 +14,18 @@ namespace msccl {
 // The low bits of an offer's words are an address, the others the number of a launch.
 constexpr u64 OFFERED_ADDRESS = (1ull << MSCCL_OFFER_SHIFT) - 1;
 
+// A thread block has at most one such link from and one to each peer.
+constexpr u32 DIRECT_LINKS_MAX = 2 * MSCCL_DIRECT_RANKS_MAX;
+
+// The buffers of a rank, as they lie here.
+struct Buffers {
+    u64 input;
+    u64 output;
+};
+
 // By how many launches the word of an offer is later than `launch`; the two are never far apart.
-__device__ inline int lateness(u64 word, u64 launch) {
-    return short(u32(word >> MSCCL_OFFER_SHIFT) - u32(launch));
+__device__ inline int lateness(u64 word, u32 launch) {
+    return short(u32(word >> MSCCL_OFFER_SHIFT) - launch);
 }
 
 // The offer beside the `msccl_wire_end` at `entry`: on every rank offers lie equally far from ends.
@@ -40,7 +49,7 @@ __device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 t
                                    u64 launches) {
     // A wire to another host.
     if (link.far & 1) return;
-    link.launch = launches + 1;
+    link.launch = u32(launches) + 1;
     link.traits = traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_RECEIPT);
     bool pushes = traits & MSCCL_PLAN_LINK_PUSH, out = traits & MSCCL_PLAN_LINK_OUT;
     if (pushes == out) {
@@ -49,22 +58,23 @@ __device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 t
     }
     msccl_view view = launch.views[peer];
     if (view.input | view.output) link.traits |= Link::LENT;
-    u64 number = link.launch << MSCCL_OFFER_SHIFT;
+    u64 number = u64(link.launch) << MSCCL_OFFER_SHIFT;
     u64 far = offer_at(launch, link.far - seen_at(0));
     ptx::st_relaxed_sys_2u64(far, {number | view.input, number | view.output});
 }
 
-// The next launch has the next number.
+// The next launch has the next number: of 32 bits, of which 16 are compared.
 __device__ inline void close_direct(const Link& link, const msccl_launch& launch) {
     if (link.launch == 0) return;
     ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch);
 }
 
-// Before the first message: waits for the owner's offer, and makes use of it. Then the owner's kernel
+// Before the first message of link number `subject`: waits for the owner's offer, and makes use of it.
+// Then the owner's kernel
 // has begun; acquires at system scope what came before that. An offer of a later launch says that the
 // owner has gone on without anybody having used what it had offered, so that was nothing.
-__device__ inline void await_offer(Link& link, const msccl_launch& launch, u32 subject,
-                                   Watch& watch) {
+__device__ inline void await_offer(Link& link, Buffers* theirs, const msccl_launch& launch,
+                                   u32 subject, Watch& watch) {
     if (!(link.traits & Link::UNREAD)) return;
     auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, link.entry));
     u64 output, input;
@@ -78,9 +88,8 @@ __device__ inline void await_offer(Link& link, const msccl_launch& launch, u32 s
     wait.over(watch);
     link.traits &= ~Link::UNREAD;
     if (lateness(input, link.launch) != 0 || lateness(output, link.launch) != 0) return;
-    link.input = input & OFFERED_ADDRESS;
-    link.output = output & OFFERED_ADDRESS;
-    if (link.input | link.output) link.traits |= Link::BORROWED;
+    theirs[subject] = {input & OFFERED_ADDRESS, output & OFFERED_ADDRESS};
+    if (theirs[subject].input | theirs[subject].output) link.traits |= Link::BORROWED;
 }
 
 // At the end of the launch, after a barrier: whoever asks for receipts gets them, and waits for them.

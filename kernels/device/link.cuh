@@ -32,10 +32,8 @@ struct Link {
     u64 count;    // messages begun by this end
     u64 seen;     // the other end's count when last read: never more than it is
     u64 address;  // the slot of the message at hand
-    // Of a link that may deliver directly (`direct.cuh`), otherwise 0:
-    u64 launch;   // the number of this launch
-    u64 input;    // the peer's buffers, as they lie here
-    u64 output;
+    // Of a link that may deliver directly (`direct.cuh`), otherwise 0.
+    u32 launch;   // the number of this launch
     u32 traits;
 
     // The peer's offer has yet to be read.
@@ -81,7 +79,7 @@ __device__ inline void open_link(Link& link, u64 entry, bool out) {
     ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     // A receiver has acquired no message yet.
     u64 seen = out ? counts.x : 0;
-    link = {places.x, places.y, entry, counts.y, seen, 0, 0, 0, 0, 0};
+    link = {places.x, places.y, entry, counts.y, seen, 0, 0, 0};
     if (!out) ptx::st_relaxed_sys_u64(link.far, link.count);
 }
 

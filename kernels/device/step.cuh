@@ -34,6 +34,8 @@ struct Shared {
     // Two sets, used in turn: one barrier a chunk is enough.
     Operand operands[2][OPERANDS_MAX];
     Link links[MSCCL_LINKS_MAX];
+    // Of links whose peers lend their buffers, by number.
+    Buffers theirs[DIRECT_LINKS_MAX];
     alignas(16) u32 window[WINDOW];
     Role role;
     Watch watch;
@@ -130,13 +132,7 @@ __device__ inline void signal(const Context& context, const Slice& slice, const 
 
 // ---- Operands ------------------------------------------------------------------------------------
 
-// The buffers of a rank, as they lie here. Scratch is always this rank's.
-struct Buffers {
-    u64 input;
-    u64 output;
-};
-
-// Chunk `chunk` of a buffer.
+// Chunk `chunk` of a buffer. Scratch is always this rank's.
 __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& slice,
                                        const Buffers& buffers, u32 place, u32 chunk) {
     u64 start, exists;
@@ -172,7 +168,9 @@ __device__ inline void begin(const Context& context, u32 number, bool incoming) 
     Link& link = context.shared.links[number];
     Watch& watch = context.shared.watch;
     // All links together: what they wait for comes before any message.
-    if constexpr (Protocol::TAILS) await_offer(link, context.launch, number, watch);
+    if constexpr (Protocol::TAILS) {
+        await_offer(link, context.shared.theirs, context.launch, number, watch);
+    }
     if (incoming) {
         begin_receive<Protocol::TAILS>(link, context.wires(), number, watch);
     } else {
@@ -254,7 +252,7 @@ __device__ inline Operand resolve_operand(const Context& context, const Slice& s
     Operand operand{};
     if (link.traits & Link::BORROWED) {
         u32 far = step.far(at), index = far & MSCCL_PLAN_INDEX_MASK;
-        Buffers theirs{link.input, link.output};
+        const Buffers& theirs = context.shared.theirs[number];
         operand = resolve_slot(launch, slice, theirs, far >> MSCCL_PLAN_PLACE_SHIFT, index + chunk);
     } else if (incoming) {
         u32 landing = stores_of<Protocol>(context, step, 0).landing;
@@ -381,8 +379,10 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.unordered = true;
     if (!Protocol::TAILS && !step.receives() && !step.signals()) return true;
-    if (stores != 0) __syncthreads();
-    if (aborted) return false;
+    if (stores != 0) {
+        __syncthreads();
+        if (aborted) return false;
+    }
     if constexpr (Protocol::TAILS) publish(context, step);
     context.taken_count = step.receives() ? step.sources() : 0;
     return true;

@@ -26,7 +26,7 @@ void bytes(void* to, size_t count) {
 
 // What a rank is given, and what it has.
 struct Rank {
-    std::vector<u32> plan;
+    std::vector<std::vector<u32>> plans;
     std::vector<std::vector<char>> before, after;
     char* memory = nullptr;
     char* arena = nullptr;
@@ -75,7 +75,8 @@ void wire(const Layout& layout, std::vector<Rank>& ranks) {
 }
 
 msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* control, u64 number) {
-    const u32* header = rank.plan.data();
+    const std::vector<u32>& plan = rank.plans.at(word());
+    const u32* header = plan.data();
     msccl_launch launch{};
     launch.plan = address(header);
     launch.links = address(rank.arena + layout.entry(false, 0, 0));
@@ -108,7 +109,7 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* contro
     launch.link_table = header[MSCCL_PLAN_HEADER_LINK_TABLE];
     launch.signal_stride = header[MSCCL_PLAN_HEADER_SIGNAL_STRIDE];
     launch.block_chunks = header[MSCCL_PLAN_HEADER_BLOCK_CHUNKS];
-    size_t words = std::min<size_t>(rank.plan.size() - MSCCL_PLAN_HEADER_LENGTH, MSCCL_PLAN_WORDS);
+    size_t words = std::min<size_t>(plan.size() - MSCCL_PLAN_HEADER_LENGTH, MSCCL_PLAN_WORDS);
     std::memcpy(launch.words, header + MSCCL_PLAN_HEADER_LENGTH, words * sizeof(u32));
     return launch;
 }
@@ -128,12 +129,14 @@ void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 int main() {
     Layout layout{word(), word(), word(), word()};
     u64 threads = word(), launches = word(), blocks_max = word();
-    u64 memory_bytes = word();
+    u64 memory_bytes = word(), plans = word();
     std::vector<Rank> ranks(layout.ranks);
     msccl_control control{};
     for (Rank& rank : ranks) {
-        rank.plan.resize(word());
-        bytes(rank.plan.data(), rank.plan.size() * sizeof(u32));
+        for (u64 at = 0; at < plans; ++at) {
+            rank.plans.emplace_back(word());
+            bytes(rank.plans.back().data(), rank.plans.back().size() * sizeof(u32));
+        }
         rank.memory = zeroed(memory_bytes);
         rank.arena = zeroed(layout.bytes());
         rank.signals.resize(blocks_max);

@@ -17,7 +17,8 @@ use msccl_runtime::host::{Executor, Job, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
 
-const THREADS: u64 = 32;
+/// Protocol Simple knows no warps.
+const THREADS: u64 = 8;
 const SLOT_BYTES: u64 = 256;
 /// Room around buffers, so that what goes astray is seen.
 const MARGIN: usize = 64;
@@ -94,49 +95,75 @@ struct Lie {
     output_bytes: usize,
 }
 
-/// What to run.
+/// What to run: launch after launch, these algorithms in turn, all for the same ranks.
+#[derive(Clone, Copy)]
 struct Scenario<'a> {
-    verified: &'a Verified,
+    algorithms: &'a [Verified],
     count: usize,
     instances: u32,
     in_place: bool,
     offers: &'a [Offers],
 }
 
+/// An algorithm as it is launched.
+struct Prepared<'a> {
+    verified: &'a Verified,
+    plans: Vec<Plan>,
+    cuts: Vec<Cut>,
+    lies: Vec<Lie>,
+}
+
 impl Scenario<'_> {
     /// Runs it and compares; bytes of slots that were written.
     fn check(&self, emulator: &Path, numbers: &mut Numbers) -> Result<u64, String> {
-        let plans = Plan::all(self.verified).map_err(|error| error.to_string())?;
-        let programs: Vec<&Program> = plans.iter().map(Plan::program).collect();
-        let cut = |program| {
-            let count = self.count as u64;
-            Cut::within(program, count, 4, self.instances, Protocol::Simple, SLOT_BYTES)
-        };
-        let Some(cuts) = programs.iter().copied().map(cut).collect::<Option<Vec<_>>>() else {
-            return Err("the call cannot be cut".to_owned());
-        };
-        let lies: Vec<_> = programs.iter().map(|program| self.lie(program, numbers)).collect();
-        let memory_bytes = lies.iter().map(Lie::end).max().unwrap_or(0).next_multiple_of(8);
+        let prepared: Result<Vec<_>, _> =
+            self.algorithms.iter().map(|verified| self.prepare(verified, numbers)).collect();
+        let prepared = prepared?;
+        let lies = prepared.iter().flat_map(|it| &it.lies);
+        let memory_bytes = lies.map(Lie::end).max().unwrap_or(0).next_multiple_of(8);
+        let launches = || self.offers.iter().zip(prepared.iter().cycle());
         let runs: Vec<_> =
-            self.offers.iter().map(|_| self.run(&lies, memory_bytes, numbers)).collect();
+            launches().map(|(_, prepared)| self.run(prepared, memory_bytes, numbers)).collect();
 
-        let most = programs.iter().flat_map(|program| program.link_numbers()).max();
-        let blocks = programs.iter().map(|program| program.thread_blocks.len()).max().unwrap_or(0);
+        let programs = || prepared.iter().flat_map(|it| &it.plans).map(Plan::program);
+        let most = programs().flat_map(Program::link_numbers).max().map_or(1, |most| most + 1);
+        let blocks =
+            programs().map(|program| program.thread_blocks.len()).max().unwrap_or(0) as u64;
+        let (ranks, instances) = (prepared[0].plans.len(), u64::from(self.instances));
         let mut words = Words::default();
-        words.put([programs.len() as u64, u64::from((most.unwrap_or(0) + 1) * self.instances)]);
-        words.put([u64::from(self.verified.target().simple.depth), SLOT_BYTES, THREADS]);
-        words.put([self.offers.len() as u64, blocks as u64 * u64::from(self.instances)]);
-        words.put([memory_bytes as u64]);
-        for (rank, plan) in plans.iter().enumerate() {
-            words.put([plan.words().len() as u64]);
-            words.bytes(plan.words().iter().flat_map(|word| word.to_le_bytes()));
-            for (run, offers) in runs.iter().zip(self.offers) {
-                words.bytes(run[rank].before.iter().copied());
-                self.launch(&mut words, plan, &lies[rank], &cuts[rank], *offers, numbers);
+        words.put([ranks as u64, u64::from(most) * instances]);
+        words.put([u64::from(prepared[0].verified.target().simple.depth), SLOT_BYTES, THREADS]);
+        words.put([self.offers.len() as u64, blocks * instances]);
+        words.put([memory_bytes as u64, prepared.len() as u64]);
+        for rank in 0..ranks {
+            for prepared in &prepared {
+                let plan = prepared.plans[rank].words();
+                words.put([plan.len() as u64]);
+                words.bytes(plan.iter().flat_map(|word| word.to_le_bytes()));
+            }
+            for (launch, (offers, prepared)) in launches().enumerate() {
+                words.bytes(runs[launch][rank].before.iter().copied());
+                words.put([(launch % self.algorithms.len()) as u64]);
+                prepared.launch(rank, &mut words, *offers, numbers);
             }
         }
-        let output = feed(emulator, &words.0)?;
-        compare(&output, &runs, memory_bytes)
+        compare(&feed(emulator, &words.0)?, &runs, memory_bytes)
+    }
+
+    fn prepare<'a>(
+        &self,
+        verified: &'a Verified,
+        numbers: &mut Numbers,
+    ) -> Result<Prepared<'a>, String> {
+        let plans = Plan::all(verified).map_err(|error| error.to_string())?;
+        let (count, protocol) = (self.count as u64, Protocol::Simple);
+        let cut = |plan: &Plan| {
+            Cut::within(plan.program(), count, 4, self.instances, protocol, SLOT_BYTES)
+        };
+        let cuts: Option<Vec<_>> = plans.iter().map(cut).collect();
+        let cuts = cuts.ok_or("the call cannot be cut")?;
+        let lies = plans.iter().map(|plan| self.lie(plan.program(), numbers)).collect();
+        Ok(Prepared { verified, plans, cuts, lies })
     }
 
     /// A rank's buffers at some address that suits the elements.
@@ -161,16 +188,17 @@ impl Scenario<'_> {
     }
 
     /// The memory of all ranks before a launch, and what it must be after.
-    fn run(&self, lies: &[Lie], memory_bytes: usize, numbers: &mut Numbers) -> Vec<Expected> {
-        let filled = |_| (0..memory_bytes).map(|_| numbers.next() as u8).collect::<Vec<_>>();
+    fn run(&self, prepared: &Prepared<'_>, bytes: usize, numbers: &mut Numbers) -> Vec<Expected> {
+        let Prepared { verified, lies, .. } = prepared;
+        let filled = |_| (0..bytes).map(|_| numbers.next() as u8).collect::<Vec<_>>();
         let mut before: Vec<Vec<u8>> = lies.iter().map(filled).collect();
-        if matches!(self.verified.algorithm().collective.kind, Kind::Custom(_)) && !self.in_place {
+        if matches!(verified.algorithm().collective.kind, Kind::Custom(_)) && !self.in_place {
             // Where nothing is promised nothing may be written; the executor says 0 of that.
             let outputs = lies.iter().zip(&mut before);
             outputs.for_each(|(lie, bytes)| bytes[lie.output..][..lie.output_bytes].fill(0));
         }
         let input = |(lie, bytes): (&Lie, &Vec<u8>)| bytes[lie.input..][..lie.input_bytes].to_vec();
-        let report = Executor::new(self.verified).unwrap().run(&Job {
+        let report = Executor::new(verified).unwrap().run(&Job {
             data_type: DataType::I32,
             reduction: Reduction::Sum,
             count: self.count,
@@ -182,28 +210,24 @@ impl Scenario<'_> {
         let outputs = report.unwrap().outputs;
         let expected = lies.iter().zip(before).zip(outputs).map(|((lie, before), output)| {
             let mut after: Vec<_> = before.iter().copied().map(Some).collect();
-            if self.in_place && self.verified.facts().overwrites_input {
+            if self.in_place && verified.facts().overwrites_input {
                 after[lie.input..][..lie.input_bytes].fill(None);
             }
-            let promised = self.verified.facts().result_promised;
+            let promised = verified.facts().result_promised;
             let to = after[lie.output..][..lie.output_bytes].iter_mut().zip(output);
             to.for_each(|(to, byte)| *to = promised.then_some(byte));
             Expected { before, after }
         });
         expected.collect()
     }
+}
 
-    fn launch(
-        &self,
-        words: &mut Words,
-        plan: &Plan,
-        lie: &Lie,
-        cut: &Cut,
-        offers: Offers,
-        numbers: &mut Numbers,
-    ) {
-        let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = *cut;
-        let Cut { rounds, instances, chunks_per_message, .. } = *cut;
+impl Prepared<'_> {
+    /// What the launch of a rank is given.
+    fn launch(&self, rank: usize, words: &mut Words, offers: Offers, numbers: &mut Numbers) {
+        let (lie, plan) = (&self.lies[rank], &self.plans[rank]);
+        let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = self.cuts[rank];
+        let Cut { rounds, instances, chunks_per_message, .. } = self.cuts[rank];
         let offered = match offers {
             Offers::Off | Offers::None => 0,
             Offers::All => u64::MAX,
@@ -323,7 +347,8 @@ fn what_users_pass_never_goes_through_slots() {
             let in_place = placement == Placement::InPlace;
             for (count, instances) in [(1, 1), (13, 2), (256, 1), (1003, 3)] {
                 let offers = &[Offers::All; 4];
-                let scenario = Scenario { verified: &verified, count, instances, in_place, offers };
+                let algorithms = std::slice::from_ref(&verified);
+                let scenario = Scenario { algorithms, count, instances, in_place, offers };
                 let used = scenario.check(emulator, numbers);
                 assert_eq!(used, Ok(0), "{name} {placement:?}, {ranks} ranks, {count} elements");
                 let scenario = Scenario { offers: &SEQUENCE, ..scenario };
@@ -335,12 +360,42 @@ fn what_users_pass_never_goes_through_slots() {
 }
 
 #[test]
+fn algorithms_that_push_and_that_pull_take_turns_on_the_same_wires() {
+    let Some(emulator) = emulator() else { return };
+    let numbers = &mut Numbers(3);
+    for ranks in [2, 3, 4] {
+        let names = [
+            "reducescatter/direct",
+            "alltoall/allpairs",
+            "allreduce/two_shot",
+            "broadcast/chain",
+            "allreduce/ring",
+        ];
+        let algorithms = names.map(|name| named(name, ranks, Placement::OutOfPlace));
+        let kinds: Vec<_> = algorithms.iter().flat_map(deliveries).collect();
+        let all = [Delivery::Push, Delivery::Pull { receipt: true }, Delivery::Staged];
+        // Between two ranks nothing must be staged.
+        for kind in &all[..if ranks == 2 { 2 } else { 3 }] {
+            assert!(kinds.contains(kind), "{kind:?} among {ranks} ranks");
+        }
+        // Numbers that have nothing in common, so that all algorithms meet all offers.
+        let offers: Vec<_> = SEQUENCE.into_iter().cycle().take(36).collect();
+        let (algorithms, offers) = (&algorithms, &offers);
+        let scenario = Scenario { algorithms, count: 205, instances: 2, in_place: false, offers };
+        let used = scenario.check(emulator, numbers);
+        assert!(used.is_ok_and(|used| used > 0), "{ranks} ranks");
+    }
+}
+
+#[test]
 fn every_example_gives_the_same_whatever_is_offered() {
     let Some(emulator) = emulator() else { return };
     let numbers = &mut Numbers(2);
     let (mut runs, mut direct) = (0, 0);
     for example in examples() {
-        for launch in example.launches.iter().filter(|it| it.ranks.is_some_and(|it| it <= 4)) {
+        for launch in
+            example.launches.iter().filter(|it| it.ranks.is_some_and(|it| (3..=4).contains(&it)))
+        {
             for placement in [Placement::InPlace, Placement::OutOfPlace] {
                 let Some(verified) = proved(&example, launch, placement) else { continue };
                 let all = deliveries(&verified);
@@ -349,7 +404,7 @@ fn every_example_gives_the_same_whatever_is_offered() {
                 }
                 let count = if verified.facts().serves_any_count { 205 } else { 192 };
                 let scenario = Scenario {
-                    verified: &verified,
+                    algorithms: std::slice::from_ref(&verified),
                     count,
                     instances: 1 + numbers.below(2) as u32,
                     in_place: placement == Placement::InPlace,

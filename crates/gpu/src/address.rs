@@ -103,12 +103,6 @@ impl Driver {
         }))
     }
 
-    /// The number of the allocation in which `address` lies, which no other allocation of this process
-    /// ever has: an address that is freed and given to new memory gets a new one.
-    pub fn buffer_id(&self, address: DevicePtr) -> Result<u64, Error> {
-        self.attribute(PointerAttribute::BufferId, address)
-    }
-
     fn attribute(&self, attribute: PointerAttribute, address: DevicePtr) -> Result<u64, Error> {
         // The driver writes one, four or eight bytes, the least significant first.
         let mut value = 0;
@@ -126,6 +120,13 @@ fn memory_kind(kind: u32) -> MemoryKind {
 }
 
 impl Context {
+    /// The number of the allocation in which `address` lies, which no other allocation of this process
+    /// ever has: an address that is freed and given to new memory gets a new one.
+    pub fn buffer_id(&self, address: DevicePtr) -> Result<u64, Error> {
+        let _entered = self.enter()?;
+        self.device().driver().attribute(PointerAttribute::BufferId, address)
+    }
+
     /// The whole allocation, or the whole mapped range, in which `address` lies.
     pub fn address_range(&self, address: DevicePtr) -> Result<AddressRange, Error> {
         let _entered = self.enter()?;

@@ -354,8 +354,10 @@ fn accesses(algorithm: &Algorithm, links: &[DirectLink]) -> Vec<Access> {
             let (send, receive, region) = (message.send, message.receive, message.region);
             match link.delivery {
                 Delivery::Push => {
-                    let store =
-                        all.iter_mut().find(|it| it.proved == receive && it.writes).unwrap();
+                    let store = all
+                        .iter_mut()
+                        .find(|it| it.proved == receive && it.writes)
+                        .expect("a store");
                     assert_eq!((store.rank, store.region), (link.to, region));
                     store.actor = send;
                 }

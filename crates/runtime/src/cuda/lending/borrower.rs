@@ -107,9 +107,8 @@ impl Shared {
 
     /// Allocations whose addresses now name something else, or nothing, are lent no more.
     fn retire_what_is_gone(&self) {
-        let driver = self.context.device().driver();
         self.known().lent.retain(|id, entry| {
-            let lives = driver.buffer_id(DevicePtr(entry.base)).is_ok_and(|now| now == *id);
+            let lives = self.context.buffer_id(DevicePtr(entry.base)).is_ok_and(|now| now == *id);
             if !lives {
                 self.own.retire(entry.number);
             }

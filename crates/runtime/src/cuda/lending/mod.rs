@@ -190,8 +190,7 @@ impl Lending {
 
     /// The entry of the allocation in which `address` lies, made now if it is new.
     fn entry(&self, known: &mut Known, address: u64) -> Option<Entry> {
-        let driver = self.shared.context.device().driver();
-        let id = driver.buffer_id(DevicePtr(address)).ok()?;
+        let id = self.shared.context.buffer_id(DevicePtr(address)).ok()?;
         if let Some(entry) = known.lent.get(&id) {
             return Some(*entry);
         }
@@ -275,9 +274,8 @@ impl Shared {
         let number =
             (0..ENTRIES).find(|number| known.lent.values().all(|it| it.number != *number))?;
         let allocation = self.describe(DevicePtr(address)).ok().flatten()?;
-        let driver = self.context.device().driver();
         // The same allocation still: what was asked is about this one.
-        driver.buffer_id(DevicePtr(allocation.base)).ok().filter(|of| *of == id)?;
+        self.context.buffer_id(DevicePtr(allocation.base)).ok().filter(|of| *of == id)?;
         let generation = self.own.publish(number, &allocation);
         let Allocation { base, length_bytes, handle: _ } = allocation;
         Some(Entry { number, generation, base, length_bytes, since: Instant::now() })
@@ -285,6 +283,7 @@ impl Shared {
 
     /// The allocation of `address`, if peers can map it.
     fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, msccl_gpu::Error> {
+        let _entered = self.context.enter()?;
         let driver = self.context.device().driver();
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(driver)?;
