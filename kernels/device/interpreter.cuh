@@ -101,6 +101,7 @@ __device__ inline Role role_of(const msccl_launch& launch) {
 }
 
 // Takes up the links of the thread block, one in each thread.
+template <class Protocol>
 __device__ inline void open_links(Shared& shared, const msccl_launch& launch, const Role& role) {
     WireTable table{launch.links, launch.ranks, launch.wires};
 #pragma unroll 1
@@ -110,7 +111,17 @@ __device__ inline void open_links(Shared& shared, const msccl_launch& launch, co
         u32 number = plan_word(launch, words + MSCCL_PLAN_LINK_NUMBER);
         u32 wire = number * launch.instances + role.instance;
         bool out = at >= role.receives;
-        open_link(shared.links[at], table.entry(out, peer, wire), out);
+        u64 entry = table.entry(out, peer, wire);
+        if constexpr (Protocol::TAILS) {
+            u32 traits = plan_word(launch, words + MSCCL_PLAN_LINK_TRAITS);
+            bool direct = may_be_direct(launch, traits);
+            // On its way while the rest is loaded.
+            u64 launches = direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, entry, traits)) : 0;
+            open_link(shared.links[at], entry, out);
+            if (direct) open_direct(shared.links[at], launch, traits, peer, launches);
+        } else {
+            open_link(shared.links[at], entry, out);
+        }
     }
 }
 
@@ -172,19 +183,31 @@ __device__ inline void end_signals(const Context& context) {
     }
 }
 
+// Four thread blocks share a multiprocessor of 164 KiB, of which each takes one KiB more than it says.
+static_assert(sizeof(Shared) <= 40 << 10, "a thread block takes too much shared memory");
+
 // The body of every interpreter kernel.
 template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
     __shared__ Shared shared;
+    // No link would be used, and its launch not counted.
+    if (launch.rounds == 0) return;
     Role role = role_of(launch);
     load_window(shared, launch, role, 0);
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
-    open_links(shared, launch, role);
+    open_links<Protocol>(shared, launch, role);
     __syncthreads();
     Context context{shared, launch, 0, 0, false};
     run_rounds<Protocol, Number>(context);
 #pragma unroll 1
-    for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) close_link(shared.links[at]);
+    for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {
+        Link& link = shared.links[at];
+        if constexpr (Protocol::TAILS) {
+            settle(link, at >= shared.role.receives, at, shared.watch);
+            close_direct(link, launch);
+        }
+        close_link(link);
+    }
     end_signals(context);
 }
 

@@ -33,6 +33,19 @@ struct Link {
     u64 count;    // messages begun by this end
     u64 seen;     // the other end's count when last read: never more than it is
     u64 address;  // the slot of the message at hand
+    // Of a link that may deliver directly (`direct.cuh`), otherwise 0.
+    u32 launch;   // the number of this launch
+    u32 traits;
+
+    // The peer's offer has yet to be read.
+    static constexpr u32 UNREAD = 1 << 8;
+    // The peer stores or loads in buffers of this rank.
+    static constexpr u32 LENT = 1 << 9;
+    // This rank stores or loads in buffers of the peer.
+    static constexpr u32 BORROWED = 1 << 10;
+
+    // Whether no slot is used.
+    __device__ bool is_direct() const { return traits & (LENT | BORROWED); }
 };
 
 // How the wires of a launch are shaped.
@@ -72,7 +85,7 @@ __device__ inline void open_link(Link& link, u64 entry, bool out) {
     ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     // A receiver has acquired no message yet.
     u64 seen = out ? counts.x : 0;
-    link = {places.x, places.y, entry, counts.y, seen, 0};
+    link = {places.x, places.y, entry, counts.y, seen, 0, 0, 0};
     if (!out) ptx::st_relaxed_sys_u64(link.far, link.count);
 }
 
@@ -108,7 +121,7 @@ __device__ inline bool begin_receive(Link& link, LinkShape shape, u32 subject, W
 // Sender: begins the next message when there is a slot for it. False when the kernel is to end.
 __device__ inline bool begin_send(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     Wait wait;
-    while (link.count >= link.seen + shape.depth) {
+    while (link.count >= link.seen + shape.depth && !link.is_direct()) {
         link.seen = ptx::ld_relaxed_sys_u64(seen_at(link.entry));
         if (link.count < link.seen + shape.depth) break;
         if (!wait.again(watch, {MSCCL_WAITING_ROOM, subject, link.count})) return false;

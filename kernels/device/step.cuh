@@ -1,15 +1,15 @@
 // One step: wait, find the operands, move chunk by chunk, hand on.
 #pragma once
 
-#include "link.cuh"
+#include "direct.cuh"
 #include "simple.cuh"
 
 namespace msccl {
 
 // Words of steps that are at hand at once: more than the largest step has.
-constexpr u32 WINDOW = 2048;
-constexpr u32 LARGEST_STEP = 4 + MSCCL_PLAN_STEP_LENGTH + MSCCL_WAITS_MAX + MSCCL_SOURCES_MAX +
-                             MSCCL_DESTINATIONS_MAX;
+constexpr u32 WINDOW = 2064;
+constexpr u32 LARGEST_STEP = 4 + MSCCL_PLAN_STEP_LENGTH + MSCCL_WAITS_MAX +
+                             2 * (MSCCL_SOURCES_MAX + MSCCL_DESTINATIONS_MAX);
 static_assert(WINDOW / 2 >= LARGEST_STEP, "a step may be longer than half the window");
 
 constexpr u32 OPERANDS_MAX = MSCCL_SOURCES_MAX + MSCCL_DESTINATIONS_MAX;
@@ -34,6 +34,8 @@ struct Shared {
     // Two sets, used in turn: one barrier a chunk is enough.
     Operand operands[2][OPERANDS_MAX];
     Link links[MSCCL_LINKS_MAX];
+    // Of links whose peers lend their buffers, by number.
+    Buffers theirs[DIRECT_LINKS_MAX];
     alignas(16) u32 window[WINDOW];
     Role role;
     Watch watch;
@@ -72,6 +74,8 @@ struct Step {
     __device__ bool receives() const { return head() & MSCCL_PLAN_STEP_RECEIVES; }
     __device__ bool sends() const { return head() & MSCCL_PLAN_STEP_SENDS; }
     __device__ bool stores() const { return head() & MSCCL_PLAN_STEP_STORES; }
+    // Whether peers may store or load in this rank's buffers.
+    __device__ bool lends() const { return head() & MSCCL_PLAN_STEP_LENDS; }
     __device__ u32 waits() const { return head() >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
 
     __device__ u32 sources() const { return words[MSCCL_PLAN_STEP_OPERANDS] & 0xffff; }
@@ -83,10 +87,14 @@ struct Step {
     __device__ u32 wait(u32 at) const { return words[MSCCL_PLAN_STEP_LENGTH + at]; }
     // Sources first, then destinations.
     __device__ u32 operand(u32 at) const { return words[MSCCL_PLAN_STEP_LENGTH + waits() + at]; }
+    // Of an operand that is borrowed: the peer's slot.
+    __device__ u32 far(u32 at) const { return operand(sources() + destinations() + at); }
 
     // Words from its start to the start of the next step.
     __device__ u32 length() const {
-        u32 used = MSCCL_PLAN_STEP_LENGTH + waits() + sources() + destinations();
+        u32 operands = sources() + destinations();
+        u32 far = head() & MSCCL_PLAN_STEP_FAR ? operands : 0;
+        u32 used = MSCCL_PLAN_STEP_LENGTH + waits() + operands + far;
         return (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
     }
 };
@@ -124,16 +132,16 @@ __device__ inline void signal(const Context& context, const Slice& slice, const 
 
 // ---- Operands ------------------------------------------------------------------------------------
 
-// Chunk `chunk` of a buffer.
-__device__ inline Operand resolve_local(const msccl_launch& launch, const Slice& slice, u32 place,
-                                        u32 chunk) {
+// Chunk `chunk` of a buffer. Scratch is always this rank's.
+__device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& slice,
+                                       const Buffers& buffers, u32 place, u32 chunk) {
     u64 start, exists;
     u64 base = launch.scratch;
     if (place == MSCCL_PLAN_PLACE_SCRATCH) {
         start = chunk * ((launch.chunk_bytes + 15) & ~15ull) + slice.start;
         exists = slice.length;
     } else {
-        base = place == MSCCL_PLAN_PLACE_INPUT ? launch.input : launch.output;
+        base = place == MSCCL_PLAN_PLACE_INPUT ? buffers.input : buffers.output;
         u32 block = chunk / launch.block_chunks;
         u64 in_block = (chunk % launch.block_chunks) * launch.chunk_bytes + slice.start;
         start = block * launch.block_bytes + in_block;
@@ -146,23 +154,113 @@ __device__ inline Operand resolve_local(const msccl_launch& launch, const Slice&
     return operand;
 }
 
-// Chunk number `position` of a message of link `number`; the message begins with its first chunk.
+// Chunk `chunk` of a buffer of this rank; `word` is an operand.
+__device__ inline Operand resolve_local(const msccl_launch& launch, const Slice& slice, u32 word,
+                                        u32 chunk) {
+    u32 index = word & MSCCL_PLAN_INDEX_MASK;
+    Buffers own{launch.input, launch.output};
+    return resolve_slot(launch, slice, own, word >> MSCCL_PLAN_PLACE_SHIFT, index + chunk);
+}
+
+// Begins the next message of link `number`.
 template <class Protocol>
-__device__ inline Operand resolve_link(const Context& context, const Slice& slice, u32 number,
-                                       bool incoming, u32 position) {
+__device__ inline void begin(const Context& context, u32 number, bool incoming) {
     Link& link = context.shared.links[number];
     Watch& watch = context.shared.watch;
-    if (position == 0 && incoming) {
+    // All links together: what they wait for comes before any message.
+    if constexpr (Protocol::TAILS) {
+        await_offer(link, context.shared.theirs, context.launch, number, watch);
+    }
+    if (incoming) {
         begin_receive<Protocol::TAILS>(link, context.wires(), number, watch);
-    } else if (position == 0) {
+    } else {
         begin_send(link, context.wires(), number, watch);
     }
+}
+
+// Chunk number `position` of a message of link `number` in its slot.
+template <class Protocol>
+__device__ inline Operand resolve_link(const Context& context, const Slice& slice, u32 number,
+                                       u32 position) {
+    const Link& link = context.shared.links[number];
     Operand operand{};
     operand.address = link.address + position * Protocol::wire_bytes(slice.length);
     operand.message = link.count;
     // Slots have whole packs.
     operand.limit = (slice.length + 15) & ~15u;
     operand.traits = Span::LINK | Span::ALIGNED;
+    operand.link = number;
+    return operand;
+}
+
+// Whether a peer serves itself by way of the operand `word`.
+__device__ inline bool is_lent(const Context& context, u32 word) {
+    return word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK &&
+           (context.shared.links[word & MSCCL_PLAN_INDEX_MASK].traits & Link::LENT);
+}
+
+// The destinations of a step that it stores to, in their order, come first in a set of operands. After
+// them come those that take care of themselves: links whose receiver loads, and of a message that its
+// sender has stored the place where it lies.
+struct Stores {
+    u32 count;
+    u32 landing;  // the destination where the message lies, or some number beyond them all
+
+    // Where destination `at` comes among the destinations of a set.
+    u32 place;
+};
+
+template <class Protocol>
+__device__ inline Stores stores_of(const Context& context, const Step& step, u32 at) {
+    if (!Protocol::TAILS || !step.lends()) return {step.destinations(), ~0u, at};
+    bool landed = step.sources() == 1 && is_lent(context, step.operand(0));
+    Stores stores{0, ~0u, 0};
+    u32 others = 0, other = ~0u;
+#pragma unroll 1
+    for (u32 to = 0; to < step.destinations(); ++to) {
+        u32 word = step.operand(step.sources() + to);
+        bool local = word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK;
+        bool lies_here = landed && local && stores.landing == ~0u;
+        if (lies_here) stores.landing = to;
+        if (lies_here || is_lent(context, word)) {
+            if (to == at) other = others;
+            ++others;
+        } else {
+            if (to == at) stores.place = stores.count;
+            ++stores.count;
+        }
+    }
+    if (other != ~0u) stores.place = stores.count + other;
+    return stores;
+}
+
+// Chunk `chunk` of operand `at` of the step, which is number `position` of its message; its link, if it
+// is one, has begun the message.
+template <class Protocol>
+__device__ inline Operand resolve_operand(const Context& context, const Slice& slice,
+                                          const Step& step, u32 at, u32 chunk, u32 position) {
+    const msccl_launch& launch = context.launch;
+    u32 word = step.operand(at), number = word & MSCCL_PLAN_INDEX_MASK;
+    if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) {
+        return resolve_local(launch, slice, word, chunk);
+    }
+    const Link& link = context.shared.links[number];
+    if (!Protocol::TAILS || !link.is_direct()) {
+        return resolve_link<Protocol>(context, slice, number, position);
+    }
+    bool incoming = at < step.sources();
+    Operand operand{};
+    if (link.traits & Link::BORROWED) {
+        u32 far = step.far(at), index = far & MSCCL_PLAN_INDEX_MASK;
+        const Buffers& theirs = context.shared.theirs[number];
+        operand = resolve_slot(launch, slice, theirs, far >> MSCCL_PLAN_PLACE_SHIFT, index + chunk);
+    } else if (incoming) {
+        u32 landing = stores_of<Protocol>(context, step, 0).landing;
+        operand = resolve_local(launch, slice, step.operand(step.sources() + landing), chunk);
+    }
+    // Of what comes in no slot is given back; what goes out is posted.
+    operand.traits |= incoming ? 0 : Span::LINK;
+    operand.message = link.count;
     operand.link = number;
     return operand;
 }
@@ -177,13 +275,19 @@ __device__ inline bool resolve(const Context& context, const Slice& slice, const
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < step.sources() + step.destinations(); at += blockDim.x) {
         u32 word = step.operand(at);
-        u32 place = word >> MSCCL_PLAN_PLACE_SHIFT;
-        u32 index = word & MSCCL_PLAN_INDEX_MASK;
         bool incoming = at < step.sources();
-        set[at] = place == MSCCL_PLAN_PLACE_LINK
-                      ? resolve_link<Protocol>(context, slice, index, incoming, position)
-                      : resolve_local(context.launch, slice, place, index + chunk);
-        regular = regular && set[at].whole(0, slice.length);
+        if (position == 0 && word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) {
+            begin<Protocol>(context, word & MSCCL_PLAN_INDEX_MASK, incoming);
+        }
+        Operand operand = resolve_operand<Protocol>(context, slice, step, at, chunk, position);
+        if (incoming) {
+            set[at] = operand;
+            regular = regular && operand.whole(0, slice.length);
+            continue;
+        }
+        Stores stores = stores_of<Protocol>(context, step, at - step.sources());
+        set[step.sources() + stores.place] = operand;
+        regular = regular && (stores.place >= stores.count || operand.whole(0, slice.length));
     }
     return regular;
 }
@@ -243,11 +347,11 @@ __device__ inline void order_stores(Context& context, const Step& step) {
 
 // What the set of operands at hand means.
 __device__ inline Move move_of(const Context& context, const Slice& slice, const Step& step,
-                               bool regular) {
+                               u32 stores, bool regular) {
     const Operand* set = context.last_set();
     u32 divisor = step.completes() ? context.launch.divisor : 0;
-    return {set,          set + step.sources(), step.sources(),
-            step.destinations(), slice.length,    regular,
+    return {set,    set + step.sources(), step.sources(),
+            stores, slice.length,         regular,
             {context.launch.reduction, divisor}};
 }
 
@@ -255,11 +359,13 @@ __device__ inline Move move_of(const Context& context, const Slice& slice, const
 //
 // Between two barriers a thread is in one of two phases: it resolves operands and waits, or it moves.
 // The barrier after the first makes what any thread acquired visible to all. What the second has done
-// is handed on after another barrier, if others wait for it; a step that only sends packets needs none.
+// is handed on after another barrier, if others wait for it; a step that only sends packets needs none,
+// nor does one whose messages take care of themselves.
 template <class Protocol, class Number>
 __device__ inline bool run_message(Context& context, const Slice& slice, const Step& step, u32 first,
                                    u32 chunks) {
     const u32& aborted = context.shared.watch.aborted;
+    u32 stores = stores_of<Protocol>(context, step, 0).count;
     give_back(context);
 #pragma unroll 1
     for (u32 position = 0; position < chunks; ++position) {
@@ -268,14 +374,17 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
         order_stores<Protocol>(context, step);
         bool regular = __syncthreads_and(own);
         if (aborted) return false;
-        Move move = move_of(context, slice, step, regular);
+        if (stores == 0) continue;
+        Move move = move_of(context, slice, step, stores, regular);
         Protocol::template move<Number>(move, context.shared.watch);
     }
     refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.unordered = true;
     if (!Protocol::TAILS && !step.receives() && !step.signals()) return true;
-    __syncthreads();
-    if (aborted) return false;
+    if (stores != 0) {
+        __syncthreads();
+        if (aborted) return false;
+    }
     if constexpr (Protocol::TAILS) {
         publish(context, step, u32(Protocol::wire_bytes(slice.length)));
     }

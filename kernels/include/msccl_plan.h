@@ -37,7 +37,7 @@ enum : unsigned {
 
     // Values in the header.
     MSCCL_PLAN_MAGIC                     = 0x4e4c504d,  // `MPLN` in little-endian bytes
-    MSCCL_PLAN_VERSION                   = 3,  // raised whenever a word changes its meaning
+    MSCCL_PLAN_VERSION                   = 4,  // raised whenever a word changes its meaning
     MSCCL_PLAN_PROTOCOL_SIMPLE           = 0,  // plain data, a flag apart
     MSCCL_PLAN_PROTOCOL_LL               = 1,  // eight-byte packets, half flag
     MSCCL_PLAN_PROTOCOL_LL128            = 2,  // 128-byte packets, eight bytes flag
@@ -66,9 +66,15 @@ enum : unsigned {
     // Words of a link end's entry.
     MSCCL_PLAN_LINK_PEER                 = 0,  // the rank at the other end
     MSCCL_PLAN_LINK_CHANNEL              = 1,  // the channel
-    MSCCL_PLAN_LINK_DIRECTION            = 2,  // 0: messages come in; 1: messages go out
+    MSCCL_PLAN_LINK_TRAITS               = 2,  // `LINK_` bits
     MSCCL_PLAN_LINK_NUMBER               = 3,  // its number among the links of the two ranks in this direction, by ascending channel
     MSCCL_PLAN_LINK_LENGTH               = 4,  // words
+
+    // Bits of a link end's traits.
+    MSCCL_PLAN_LINK_OUT                  = 1,  // bit of `TRAITS`: messages go out; else they come in
+    MSCCL_PLAN_LINK_PUSH                 = 2,  // bit of `TRAITS`: the sender may store messages where they go
+    MSCCL_PLAN_LINK_PULL                 = 4,  // bit of `TRAITS`: the receiver may load messages from where they lie
+    MSCCL_PLAN_LINK_RECEIPT              = 8,  // bit of `TRAITS`: a sender whose messages are pulled must ask for a receipt
 
     // Fixed words of a step.
     MSCCL_PLAN_STEP_HEAD                 = 0,  // opcode, flags and number of waits: the `STEP_` fields
@@ -83,6 +89,8 @@ enum : unsigned {
     MSCCL_PLAN_STEP_RECEIVES             = 0x400,  // bit of `HEAD`: some source is a link
     MSCCL_PLAN_STEP_SENDS                = 0x800,  // bit of `HEAD`: some destination is a link
     MSCCL_PLAN_STEP_STORES               = 0x1000,  // bit of `HEAD`: some destination is a slot
+    MSCCL_PLAN_STEP_FAR                  = 0x2000,  // bit of `HEAD`: some operand is a link that this rank may serve directly, and a word for each operand says where
+    MSCCL_PLAN_STEP_LENDS                = 0x4000,  // bit of `HEAD`: some operand is a link by which the peer may serve itself, or this rank
     MSCCL_PLAN_STEP_WAITS_SHIFT          = 16,  // number of waits: the bits of `HEAD` from here on
     MSCCL_PLAN_STEP_DESTINATIONS_SHIFT   = 16,  // number of destinations: the bits of `OPERANDS` from here on
 
@@ -105,6 +113,7 @@ enum : unsigned {
     MSCCL_PLAN_PLACE_SCRATCH             = 2,  // a slot of the scratch buffer
     MSCCL_PLAN_PLACE_LINK                = 3,  // a link: its number among those of the thread block
     MSCCL_PLAN_INDEX_MASK                = 0x3fffffff,  // the slot, or the number of the link
+    MSCCL_PLAN_NOT_FAR                   = 0xffffffff,  // a far word: nothing of the peer's is read or written
 
     // Fields of a wait.
     MSCCL_PLAN_WAIT_TB_SHIFT             = 20,  // the thread block: the bits from here on
@@ -136,6 +145,8 @@ enum : unsigned {
     MSCCL_WAITING_MESSAGE                = 1,  // a message to come in
     MSCCL_WAITING_ROOM                   = 2,  // room on an outgoing link
     MSCCL_WAITING_SIGNAL                 = 3,  // a step of another thread block
+    MSCCL_WAITING_OFFER                  = 4,  // the start of the peer's kernel, to store into its memory
+    MSCCL_WAITING_RECEIPT                = 5,  // the peer, to have loaded a message from this rank's memory
     MSCCL_THREADS_MAX_SIMPLE             = 512,  // most threads in a block under protocol Simple; every number of threads is a multiple of 32
     MSCCL_THREADS_MAX_LL                 = 512,  // most threads in a block under protocol LL
     MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
@@ -144,8 +155,17 @@ enum : unsigned {
     MSCCL_DESTINATIONS_MAX               = 128,  // most destinations of a step
     MSCCL_WAITS_MAX                      = 512,  // most waits of a step
     MSCCL_LINKS_MAX                      = 256,  // most link ends of a thread block
+    MSCCL_DIRECT_RANKS_MAX               = 16,  // most ranks of a collective whose links deliver directly
+    MSCCL_OFFER_SHIFT                    = 48,  // in the words of an offer, the number of the launch: the bits from here on
     MSCCL_PLAN_WORDS                     = 244,  // words
 };
+
+// Where a peer sees the buffers of this rank.
+struct msccl_view {
+    unsigned long long input;  // the input, or 0
+    unsigned long long output;  // the output, or 0; both are 0 if the peer is to use slots
+};
+static_assert(sizeof(msccl_view) == 16, "msccl_view");
 
 // What an interpreter kernel is given by value.
 struct msccl_launch {
@@ -154,6 +174,8 @@ struct msccl_launch {
     unsigned long long input;  // the input buffer; in place as the plan's `ALIAS` says
     unsigned long long output;  // the output buffer
     unsigned long long scratch;  // the scratch buffer, 16-byte aligned; no need to clear it
+    unsigned long long offers;  // `msccl_offer[2][ranks][wires]`: what goes with those ends, as far from `links` on every rank; 0: nothing is delivered directly
+    unsigned long long reserved_address;  // 0
     unsigned long long signals;  // `u64[]` in device memory, zero before the first launch: at least `[instances][tb_count]`; all equal between launches
     unsigned long long signals_end;  // where `signals` end
     unsigned long long control;  // `msccl_control` in memory that host and device map
@@ -179,9 +201,10 @@ struct msccl_launch {
     unsigned signal_stride;  // the plan's `SIGNAL_STRIDE`
     unsigned block_chunks;  // the plan's `BLOCK_CHUNKS`
     unsigned reserved;  // 0
+    msccl_view views[16];  // by rank: where it may find this rank's buffers
     unsigned words[244];  // the first words of the plan after its header: what lies here need not be fetched
 };
-static_assert(sizeof(msccl_launch) == 1152, "msccl_launch");
+static_assert(sizeof(msccl_launch) == 1424, "msccl_launch");
 
 // One end of a wire, in memory of the rank that owns this end; 32-byte aligned. The slots lie with the receiver; of a wire to another host, in memory of this one.
 struct msccl_wire_end {
@@ -191,6 +214,15 @@ struct msccl_wire_end {
     unsigned long long count;  // messages taken or posted by this end over the life of the wire; only this end touches it
 };
 static_assert(sizeof(msccl_wire_end) == 32, "msccl_wire_end");
+
+// What the two ends of a wire tell one another of direct delivery, in memory of the rank that owns this end; 32-byte aligned. The owner of a region writes where the other end sees it.
+struct msccl_offer {
+    unsigned long long input;  // where the other rank's input lies, as this rank sees it, or 0; in the bits from `OFFER_SHIFT` on, the number of the launch among those of its kind
+    unsigned long long output;  // the same of its output
+    unsigned long long pushes;  // launches in which this wire could push; only this end touches it
+    unsigned long long pulls;  // launches in which it could pull
+};
+static_assert(sizeof(msccl_offer) == 32, "msccl_offer");
 
 // How host and kernels stop one another.
 struct msccl_control {

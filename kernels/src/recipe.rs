@@ -91,7 +91,7 @@ pub const OPTIONS: [&str; 3] =
     ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
 
 /// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 14] = [
+pub const HEADERS: [&str; 15] = [
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
@@ -99,6 +99,7 @@ pub const HEADERS: [&str; 14] = [
     "device/reduce.cuh",
     "device/wait.cuh",
     "device/link.cuh",
+    "device/direct.cuh",
     "device/simple.cuh",
     "device/packet.cuh",
     "device/ll.cuh",

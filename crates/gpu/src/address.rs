@@ -81,6 +81,7 @@ pub(crate) enum PointerAttribute {
     Managed = Raw::CU_POINTER_ATTRIBUTE_IS_MANAGED as u32,
     Device = Raw::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as u32,
     LegacyIpc = Raw::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE as u32,
+    BufferId = Raw::CU_POINTER_ATTRIBUTE_BUFFER_ID as u32,
     HandleKinds = Raw::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES as u32,
 }
 
@@ -119,6 +120,13 @@ fn memory_kind(kind: u32) -> MemoryKind {
 }
 
 impl Context {
+    /// The number of the allocation in which `address` lies, which no other allocation of this process
+    /// ever has: an address that is freed and given to new memory gets a new one.
+    pub fn buffer_id(&self, address: DevicePtr) -> Result<u64, Error> {
+        let _entered = self.enter()?;
+        self.device().driver().attribute(PointerAttribute::BufferId, address)
+    }
+
     /// The whole allocation, or the whole mapped range, in which `address` lies.
     pub fn address_range(&self, address: DevicePtr) -> Result<AddressRange, Error> {
         let _entered = self.enter()?;

@@ -23,6 +23,7 @@ pub struct Requests {
     join_timeout: Option<Duration>,
     check: bool,
     peer_memory: bool,
+    direct: bool,
     network: Network,
 }
 
@@ -39,6 +40,7 @@ impl Requests {
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
+            direct: reader.flag(&variable::DIRECT).unwrap_or(false),
             network: Network::read(&mut reader),
         };
         (requests, reader.complaints())
@@ -58,6 +60,7 @@ impl Requests {
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,
+            direct: self.direct,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
             ..Settings::default()

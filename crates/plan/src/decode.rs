@@ -8,6 +8,7 @@ use std::fmt;
 
 use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Packing, StepKind, Wait};
+use msccl_verify::Delivery;
 
 use crate::encode;
 use crate::layout::{self, header, link, operand, step, tb};
@@ -210,10 +211,14 @@ fn decode_tables(words: Words<'_>, program: &mut Program) -> Result<Tables, Corr
             }
             (first..first_link).map(|k| peer(words, link_table, k, program.ranks)).collect()
         };
-        let receives = peers(tb::RECEIVES)?;
-        let sends = peers(tb::SENDS)?;
+        let receives: Vec<Rank> = peers(tb::RECEIVES)?;
+        let sends: Vec<Rank> = peers(tb::SENDS)?;
+        let own = first_link - receives.len() - sends.len()..first_link;
+        let deliveries = own.map(|link| delivery(words, link_table, link));
+        let deliveries = deliveries.collect::<Result<_, _>>()?;
         let channel = Channel(words.get(at + tb::CHANNEL as usize)?);
-        program.thread_blocks.push(ThreadBlock { channel, receives, sends, steps: Vec::new() });
+        let block = ThreadBlock { channel, receives, sends, deliveries, steps: Vec::new() };
+        program.thread_blocks.push(block);
         steps.push(words.get(at + tb::STEPS as usize)? as usize);
     }
     Ok(Tables { first_step, steps })
@@ -222,6 +227,17 @@ fn decode_tables(words: Words<'_>, program: &mut Program) -> Result<Tables, Corr
 fn peer(words: Words<'_>, table: usize, link: usize, ranks: u32) -> Result<Rank, Corrupt> {
     let at = table + link * link::LENGTH + link::PEER as usize;
     words.below(at, "a peer", ranks).map(Rank)
+}
+
+fn delivery(words: Words<'_>, table: usize, link: usize) -> Result<Delivery, Corrupt> {
+    let at = table + link * link::LENGTH + link::TRAITS as usize;
+    match words.get(at)? & !link::OUT {
+        0 => Ok(Delivery::Staged),
+        link::PUSH => Ok(Delivery::Push),
+        link::PULL => Ok(Delivery::Pull { receipt: false }),
+        bits if bits == link::PULL | link::RECEIPT => Ok(Delivery::Pull { receipt: true }),
+        other => Err(corrupt(at, format!("expected one way of delivery, found {other:#x}"))),
+    }
 }
 
 /// Reads the steps of thread block `tb` from `cursor` on, and moves it behind them. Thread blocks
@@ -258,6 +274,9 @@ fn decode_step(
     let first_destination = first_source + (operands & LOW) as usize;
     let end = first_destination + (operands >> step::DESTINATIONS_SHIFT) as usize;
 
+    let far_words = if head & step::FAR == 0 { 0 } else { end - first_source };
+    let far = (end..end + far_words).map(|at| decode_far(words, at));
+
     let block = &program.thread_blocks[tb];
     let operand = |at, sends| decode_operand(words, program, block, at, count, sends);
     let waits = (first_wait..first_source).map(|at| decode_wait(words, tables, tb, at));
@@ -273,11 +292,24 @@ fn decode_step(
             .map(|at| operand(at, true))
             .collect::<Result<_, _>>()?,
         count,
+        far: far.collect::<Result<_, _>>()?,
     };
     let kind = shape::kind(&step.sources, &step.destinations);
     match shape::fault(&step) {
         Some(fault) => Err(corrupt(at, fault)),
         None => Ok(Step { kind, ..step }),
+    }
+}
+
+/// A slot of a peer: how many it has is not known here.
+fn decode_far(words: Words<'_>, at: usize) -> Result<Option<Slot>, Corrupt> {
+    let word = words.get(at)?;
+    let slot = |buffer| Some(Slot::new(buffer, word & operand::INDEX_MASK));
+    match word >> operand::PLACE_SHIFT {
+        _ if word == operand::NOT_FAR => Ok(None),
+        operand::PLACE_INPUT => Ok(slot(Buffer::Input)),
+        operand::PLACE_OUTPUT => Ok(slot(Buffer::Output)),
+        _ => Err(corrupt(at, format!("expected a slot of input or output, found {word:#x}"))),
     }
 }
 

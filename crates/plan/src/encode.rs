@@ -4,6 +4,7 @@ use std::fmt;
 
 use msccl_collective::{Buffer, Placement, Protocol, Slot};
 use msccl_ir::{Packing, Wait};
+use msccl_verify::Delivery;
 
 use crate::layout::{self, header, link, operand, step, tb};
 use crate::program::{
@@ -56,9 +57,13 @@ pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
         at += step_words;
         first_link += block.receives.len() + block.sends.len();
     }
-    words.extend(ends.iter().zip(program.link_numbers()).flat_map(encode_link));
-    for step in program.thread_blocks.iter().flat_map(|block| &block.steps) {
-        encode_step(step, &mut words)?;
+    let deliveries = program.thread_blocks.iter().flat_map(|block| {
+        (0..(block.receives.len() + block.sends.len()) as u32).map(|link| block.delivery(link))
+    });
+    let links = ends.iter().zip(program.link_numbers()).zip(deliveries);
+    words.extend(links.flat_map(|((end, number), delivery)| encode_link(end, number, delivery)));
+    for block in &program.thread_blocks {
+        block.steps.iter().try_for_each(|step| encode_step(step, block, &mut words))?;
     }
     Ok(words)
 }
@@ -123,7 +128,7 @@ fn encode_tb(
     step_words: usize,
     first_link: usize,
 ) -> Result<[u32; tb::LENGTH], TooLarge> {
-    let ThreadBlock { channel, receives, sends, steps } = block;
+    let ThreadBlock { channel, receives, sends, deliveries: _, steps } = block;
     let mut words = [0; tb::LENGTH];
     let mut set = |word: u32, value: u32| words[word as usize] = value;
     set(tb::FIRST_STEP, fit("first step", first_step)?);
@@ -136,18 +141,27 @@ fn encode_tb(
     Ok(words)
 }
 
-fn encode_link((end, number): (&LinkEnd, u32)) -> [u32; link::LENGTH] {
+fn encode_link(end: &LinkEnd, number: u32, delivery: Delivery) -> [u32; link::LENGTH] {
     // The thread block is the one whose entry names this link.
     let LinkEnd { peer, channel, direction, tb: _ } = *end;
     let direction = match direction {
         Direction::In => 0,
-        Direction::Out => 1,
+        Direction::Out => link::OUT,
     };
-    [peer.0, channel.0, direction, number]
+    [peer.0, channel.0, direction | delivery_bits(delivery), number]
 }
 
-fn encode_step(at: &Step, words: &mut Vec<u32>) -> Result<(), TooLarge> {
-    let Step { kind, completes, signals, waits, sources, destinations, count } = at;
+fn delivery_bits(delivery: Delivery) -> u32 {
+    match delivery {
+        Delivery::Staged => 0,
+        Delivery::Push => link::PUSH,
+        Delivery::Pull { receipt: false } => link::PULL,
+        Delivery::Pull { receipt: true } => link::PULL | link::RECEIPT,
+    }
+}
+
+fn encode_step(at: &Step, block: &ThreadBlock, words: &mut Vec<u32>) -> Result<(), TooLarge> {
+    let Step { kind, completes, signals, waits, sources, destinations, count, far } = at;
     let half = |what, length: usize| within(what, length as u64, u64::from(u16::MAX));
     let flag = |set: bool, bit: u32| if set { bit } else { 0 };
 
@@ -159,6 +173,8 @@ fn encode_step(at: &Step, words: &mut Vec<u32>) -> Result<(), TooLarge> {
             | flag(at.receives(), step::RECEIVES)
             | flag(at.sends(), step::SENDS)
             | flag(at.stores(), step::STORES)
+            | flag(!far.is_empty(), step::FAR)
+            | flag(at.lends(block), step::LENDS)
             | wait_count << step::WAITS_SHIFT,
     );
     let source_count = half("sources of a step", sources.len())?;
@@ -170,6 +186,10 @@ fn encode_step(at: &Step, words: &mut Vec<u32>) -> Result<(), TooLarge> {
     }
     for operand in sources.iter().chain(destinations) {
         words.push(encode_operand(*operand)?);
+    }
+    for slot in far {
+        let word = slot.map_or(Ok(operand::NOT_FAR), |slot| encode_operand(Operand::Local(slot)));
+        words.push(word?);
     }
     words.resize(words.len().next_multiple_of(step::ALIGNMENT), 0);
     Ok(())

@@ -15,13 +15,21 @@ use crate::program::{Program, ThreadBlock};
 use crate::record::records;
 
 records! {
+    "Where a peer sees the buffers of this rank."
+    View = "msccl_view", 16 bytes {
+        input: u64, "the input, or 0";
+        output: u64, "the output, or 0; both are 0 if the peer is to use slots";
+    }
+
     "What an interpreter kernel is given by value."
-    Launch = "msccl_launch", 1152 bytes {
+    Launch = "msccl_launch", 1424 bytes {
         plan: u64, "all words of the plan, 16-byte aligned, in device memory";
         links: u64, "`msccl_wire_end[2][ranks][wires]`: this rank's ends of its wires under the plan's protocol";
         input: u64, "the input buffer; in place as the plan's `ALIAS` says";
         output: u64, "the output buffer";
         scratch: u64, "the scratch buffer, 16-byte aligned; no need to clear it";
+        offers: u64, "`msccl_offer[2][ranks][wires]`: what goes with those ends, as far from `links` on every rank; 0: nothing is delivered directly";
+        reserved_address: u64, "0";
         signals: u64, "`u64[]` in device memory, zero before the first launch: at least `[instances][tb_count]`; all equal between launches";
         signals_end: u64, "where `signals` end";
         control: u64, "`msccl_control` in memory that host and device map";
@@ -47,6 +55,7 @@ records! {
         signal_stride: u32, "the plan's `SIGNAL_STRIDE`";
         block_chunks: u32, "the plan's `BLOCK_CHUNKS`";
         reserved: u32, "0";
+        views: [View; DIRECT_RANKS_MAX as usize], "by rank: where it may find this rank's buffers";
         words: [u32; PLAN_WORDS], "the first words of the plan after its header: what lies here need not be fetched";
     }
 
@@ -56,6 +65,14 @@ records! {
         far: u64, "where the other end's `seen` lies, a multiple of 8; with bit 0 set, it is followed by `u64[link_depth]` for the lengths of messages, in bytes";
         seen: u64, "messages posted (at the receiver, protocol Simple only) or taken (at the sender); only the other end writes it";
         count: u64, "messages taken or posted by this end over the life of the wire; only this end touches it";
+    }
+
+    "What the two ends of a wire tell one another of direct delivery, in memory of the rank that owns this end; 32-byte aligned. The owner of a region writes where the other end sees it."
+    Offer = "msccl_offer", 32 bytes {
+        input: u64, "where the other rank's input lies, as this rank sees it, or 0; in the bits from `OFFER_SHIFT` on, the number of the launch among those of its kind";
+        output: u64, "the same of its output";
+        pushes: u64, "launches in which this wire could push; only this end touches it";
+        pulls: u64, "launches in which it could pull";
     }
 
     "How host and kernels stop one another."
@@ -156,6 +173,8 @@ constants! {
     WAITING_MESSAGE = 1, "a message to come in";
     WAITING_ROOM = 2, "room on an outgoing link";
     WAITING_SIGNAL = 3, "a step of another thread block";
+    WAITING_OFFER = 4, "the start of the peer's kernel, to store into its memory";
+    WAITING_RECEIPT = 5, "the peer, to have loaded a message from this rank's memory";
     THREADS_MAX_SIMPLE = 512, "most threads in a block under protocol Simple; every number of threads is a multiple of 32";
     THREADS_MAX_LL = 512, "most threads in a block under protocol LL";
     THREADS_MAX_EXCHANGE = 512, "most threads in a block of an exchange";
@@ -164,6 +183,8 @@ constants! {
     DESTINATIONS_MAX = 128, "most destinations of a step";
     WAITS_MAX = 512, "most waits of a step";
     LINKS_MAX = 256, "most link ends of a thread block";
+    DIRECT_RANKS_MAX = 16, "most ranks of a collective whose links deliver directly";
+    OFFER_SHIFT = 48, "in the words of an offer, the number of the launch: the bits from here on";
 }
 
 /// How many words of a plan a launch has room for.
@@ -292,7 +313,7 @@ mod tests {
         let peers = |count| (0..count).map(Rank).collect();
         let (channel, steps) = (Channel(0), Vec::new());
         let (receives, sends) = (peers(receives), peers(sends));
-        let block = ThreadBlock { channel, receives, sends, steps };
+        let block = ThreadBlock { channel, receives, sends, deliveries: Vec::new(), steps };
         let fault = too_wide(TbIndex(3), &block).map(|fault| fault.to_string());
         assert_eq!(fault.as_deref(), expected);
     }

@@ -101,8 +101,18 @@ pub mod link {
         WORDS {
             PEER = 0, "the rank at the other end";
             CHANNEL = 1, "the channel";
-            DIRECTION = 2, "0: messages come in; 1: messages go out";
+            TRAITS = 2, "`LINK_` bits";
             NUMBER = 3, "its number among the links of the two ranks in this direction, by ascending channel";
+        }
+    }
+
+    entries! {
+        /// The bits of word `TRAITS`.
+        TRAIT_BITS {
+            OUT = 1, "bit of `TRAITS`: messages go out; else they come in";
+            PUSH = 1 << 1, "bit of `TRAITS`: the sender may store messages where they go";
+            PULL = 1 << 2, "bit of `TRAITS`: the receiver may load messages from where they lie";
+            RECEIPT = 1 << 3, "bit of `TRAITS`: a sender whose messages are pulled must ask for a receipt";
         }
     }
 
@@ -132,6 +142,8 @@ pub mod step {
             RECEIVES = 1 << 10, "bit of `HEAD`: some source is a link";
             SENDS = 1 << 11, "bit of `HEAD`: some destination is a link";
             STORES = 1 << 12, "bit of `HEAD`: some destination is a slot";
+            FAR = 1 << 13, "bit of `HEAD`: some operand is a link that this rank may serve directly, and a word for each operand says where";
+            LENDS = 1 << 14, "bit of `HEAD`: some operand is a link by which the peer may serve itself, or this rank";
             WAITS_SHIFT = 16, "number of waits: the bits of `HEAD` from here on";
             DESTINATIONS_SHIFT = 16, "number of destinations: the bits of `OPERANDS` from here on";
         }
@@ -157,6 +169,7 @@ pub mod operand {
             PLACE_SCRATCH = 2, "a slot of the scratch buffer";
             PLACE_LINK = 3, "a link: its number among those of the thread block";
             INDEX_MASK = (1 << 30) - 1, "the slot, or the number of the link";
+            NOT_FAR = 0xffff_ffff, "a far word: nothing of the peer's is read or written";
         }
     }
 
@@ -173,7 +186,7 @@ entries! {
     /// Values of the header.
     VALUES {
         MAGIC = 0x4e4c_504d, "`MPLN` in little-endian bytes";
-        VERSION = 3, "raised whenever a word changes its meaning";
+        VERSION = 4, "raised whenever a word changes its meaning";
         PROTOCOL_SIMPLE = 0, "plain data, a flag apart";
         PROTOCOL_LL = 1, "eight-byte packets, half flag";
         PROTOCOL_LL128 = 2, "128-byte packets, eight bytes flag";
@@ -234,9 +247,9 @@ pub fn opcode(kind: StepKind) -> u32 {
     }
 }
 
-/// Words from the start of a step to the start of the next.
-pub fn step_words(waits: usize, sources: usize, destinations: usize) -> usize {
-    (step::LENGTH + waits + sources + destinations).next_multiple_of(step::ALIGNMENT)
+/// Words from the start of a step to the start of the next, where `far` operands have a far word.
+pub fn step_words(waits: usize, sources: usize, destinations: usize, far: usize) -> usize {
+    (step::LENGTH + waits + sources + destinations + far).next_multiple_of(step::ALIGNMENT)
 }
 
 const _: () = assert!(header::LENGTH.is_multiple_of(step::ALIGNMENT));

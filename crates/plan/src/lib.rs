@@ -26,6 +26,7 @@ mod shape;
 
 pub use decode::{Corrupt, decode};
 pub use encode::{TooLarge, encode};
+pub use msccl_verify::Delivery;
 pub use plan::Plan;
 pub use program::{
     Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol,

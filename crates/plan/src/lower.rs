@@ -1,12 +1,13 @@
 //! From one rank of an algorithm to a [`Program`], one to one: no choice is made here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use msccl_collective::{Buffer, Collective, Kind, Rank, StepIndex, TbIndex};
+use msccl_collective::{Buffer, Channel, Collective, Kind, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Algorithm, LinkShape, Place, StepRef, Target};
-use msccl_verify::{Completion, Verified};
+use msccl_verify::{Completion, Delivery, Verified};
 
 use crate::encode::TooLarge;
+use crate::launch::DIRECT_RANKS_MAX;
 use crate::program::{Alias, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
 use crate::shape;
 
@@ -17,6 +18,52 @@ pub(crate) struct Lowering<'a> {
     completion: Option<&'a Completion>,
     average_of: Option<u32>,
     counts: Counts,
+    direct: Direct,
+}
+
+/// What links deliver directly.
+#[derive(Default)]
+struct Direct {
+    deliveries: BTreeMap<(Rank, Rank, Channel), Delivery>,
+    /// By step and peer: where the peer's region begins that the step reads or writes.
+    far: BTreeMap<(StepRef, Rank, bool), Slot>,
+}
+
+impl Direct {
+    fn of(verified: &Verified) -> Self {
+        let mut direct = Self::default();
+        // A launch has no room for the addresses of more.
+        if verified.algorithm().collective.ranks > DIRECT_RANKS_MAX {
+            return direct;
+        }
+        for link in verified.direct_links() {
+            direct.deliveries.insert((link.from, link.to, link.channel), link.delivery);
+            let pushes = link.delivery == Delivery::Push;
+            for message in &link.messages {
+                let active =
+                    if pushes { (message.send, link.to) } else { (message.receive, link.from) };
+                direct.far.insert((active.0, active.1, pushes), message.region.start);
+            }
+        }
+        direct
+    }
+
+    fn of_link(&self, from: Rank, to: Rank, channel: Channel) -> Delivery {
+        self.deliveries.get(&(from, to, channel)).copied().unwrap_or_default()
+    }
+
+    /// The far words of a step.
+    fn far(&self, at: StepRef, step: &msccl_ir::Step) -> Vec<Option<Slot>> {
+        let far = |places: &[Place], sends| -> Vec<_> {
+            let slot = |place: &Place| match *place {
+                Place::Local(_) => None,
+                Place::Link(peer) => self.far.get(&(at, peer, sends)).copied(),
+            };
+            places.iter().map(slot).collect()
+        };
+        let far = [far(&step.sources, false), far(&step.destinations, true)].concat();
+        if far.iter().any(Option::is_some) { far } else { Vec::new() }
+    }
 }
 
 impl<'a> Lowering<'a> {
@@ -31,18 +78,22 @@ impl<'a> Lowering<'a> {
             completion,
             average_of: completion.and_then(|_| sum_size(&algorithm.collective)),
             counts: if facts.serves_any_count { Counts::Any } else { Counts::Divisible },
+            direct: Direct::of(verified),
         })
     }
 
     /// The program of `rank`, which must be a rank of the algorithm.
     pub(crate) fn program(&self, rank: Rank) -> Program {
-        let Self { algorithm, links, completion, average_of, counts } = *self;
+        let Self { algorithm, links, completion, average_of, counts, ref direct } = *self;
         let collective = &algorithm.collective;
         let source = &algorithm.ranks[rank.index()];
         let completes = |at| completion.is_some_and(|steps| steps.contains(at));
         let blocks = source.thread_blocks.iter().enumerate().map(|(tb, block)| {
             let tb = TbIndex::from(tb);
-            lower_block(block, |step| completes(StepRef { rank, tb, step }))
+            let at = |step| StepRef { rank, tb, step };
+            lower_block(rank, block, direct, |step, code| {
+                (completes(at(step)), direct.far(at(step), code))
+            })
         });
         let mut program = Program {
             rank,
@@ -81,23 +132,34 @@ fn sum_size(collective: &Collective) -> Option<u32> {
     }
 }
 
+/// `known` tells of a step whether it completes sums, and its far words.
 fn lower_block(
+    rank: Rank,
     block: &msccl_ir::ThreadBlock,
-    completes: impl Fn(StepIndex) -> bool,
+    direct: &Direct,
+    known: impl Fn(StepIndex, &msccl_ir::Step) -> (bool, Vec<Option<Slot>>),
 ) -> ThreadBlock {
     let msccl_ir::ThreadBlock { channel, sends, receives, steps } = block;
+    let incoming = receives.iter().map(|&peer| direct.of_link(peer, rank, *channel));
+    let outgoing = sends.iter().map(|&peer| direct.of_link(rank, peer, *channel));
+    let deliveries = incoming.chain(outgoing).collect();
     let steps = steps.iter().enumerate();
     ThreadBlock {
         channel: *channel,
         receives: receives.clone(),
         sends: sends.clone(),
+        deliveries,
         steps: steps
-            .map(|(at, step)| lower_step(step, block, completes(StepIndex::from(at))))
+            .map(|(at, step)| lower_step(step, block, known(StepIndex::from(at), step)))
             .collect(),
     }
 }
 
-fn lower_step(step: &msccl_ir::Step, block: &msccl_ir::ThreadBlock, completes: bool) -> Step {
+fn lower_step(
+    step: &msccl_ir::Step,
+    block: &msccl_ir::ThreadBlock,
+    (completes, far): (bool, Vec<Option<Slot>>),
+) -> Step {
     let msccl_ir::Step { waits, sources, destinations, count } = step;
     let first_out = block.receives.len();
     let sources: Vec<_> =
@@ -112,6 +174,7 @@ fn lower_step(step: &msccl_ir::Step, block: &msccl_ir::ThreadBlock, completes: b
         sources,
         destinations,
         count: *count,
+        far,
     }
 }
 

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use msccl_collective::{Channel, Placement, Protocol, Rank, Slot, TbIndex};
+use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, TbIndex};
 use msccl_ir::{LinkShape, Packing, StepKind, Wait};
+use msccl_verify::Delivery;
 
 use crate::layout;
 
@@ -99,6 +100,8 @@ pub struct ThreadBlock {
     pub receives: Vec<Rank>,
     /// The ranks it sends to: its links from `receives.len()` on.
     pub sends: Vec<Rank>,
+    /// How each of its links may deliver, in the order of their numbers.
+    pub deliveries: Vec<Delivery>,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
@@ -120,6 +123,9 @@ pub struct Step {
     pub destinations: Vec<Operand>,
     /// Chunks in every operand.
     pub count: u32,
+    /// For each operand, sources first: where the peer's region begins, if it is a link that this rank may
+    /// serve directly. Empty if there is none.
+    pub far: Vec<Option<Slot>>,
 }
 
 /// What a step reads or writes.
@@ -206,6 +212,23 @@ impl Program {
         }
     }
 
+    /// Whether links may deliver to or from this rank's input, and its output, by the hand of peers.
+    pub fn lends(&self) -> [bool; 2] {
+        let steps = self.thread_blocks.iter().flat_map(|block| {
+            let lending = block.steps.iter().filter(|step| step.lends(block));
+            lending.map(move |step| step.lent_regions(block))
+        });
+        let mut lends = [false; 2];
+        for slot in steps.flatten() {
+            match slot.buffer {
+                Buffer::Input => lends[0] = true,
+                Buffer::Output => lends[1] = true,
+                Buffer::Scratch => {}
+            }
+        }
+        lends
+    }
+
     /// What a signal counter advances by in one round: the end of step `s` in round `k` brings it
     /// to `k * stride + s + 1`. All thread blocks of the rank share it, so that a waiter need not
     /// know how many steps the other one has.
@@ -225,6 +248,11 @@ impl LinkLimits {
 }
 
 impl ThreadBlock {
+    /// How link number `link` may deliver.
+    pub fn delivery(&self, link: u32) -> Delivery {
+        self.deliveries.get(link as usize).copied().unwrap_or_default()
+    }
+
     /// Its link ends, in the order of their numbers, if it is thread block `tb`.
     pub fn link_ends(&self, tb: TbIndex) -> impl Iterator<Item = LinkEnd> {
         let channel = self.channel;
@@ -237,12 +265,45 @@ impl ThreadBlock {
 impl Step {
     /// Words from its start to the start of the next step.
     pub fn words(&self) -> usize {
-        layout::step_words(self.waits.len(), self.sources.len(), self.destinations.len())
+        let Self { waits, sources, destinations, far, .. } = self;
+        layout::step_words(waits.len(), sources.len(), destinations.len(), far.len())
     }
 
     /// Whether it takes messages.
     pub fn receives(&self) -> bool {
         self.sources.iter().any(|source| matches!(source, Operand::Link(_)))
+    }
+
+    /// Whether some operand is a link of `block`, its thread block, by which the peer may store or load
+    /// in this rank's buffers.
+    pub fn lends(&self, block: &ThreadBlock) -> bool {
+        let delivery = |operand: &Operand| match *operand {
+            Operand::Local(_) => Delivery::Staged,
+            Operand::Link(link) => block.delivery(link),
+        };
+        let pushed = self.sources.iter().any(|source| delivery(source) == Delivery::Push);
+        let pulled = |to: &Operand| matches!(delivery(to), Delivery::Pull { .. });
+        pushed || self.destinations.iter().any(pulled)
+    }
+
+    /// Where the regions begin that peers store to or load from.
+    fn lent_regions(&self, block: &ThreadBlock) -> Vec<Slot> {
+        let local = |operand: &Operand| match *operand {
+            Operand::Local(slot) => Some(slot),
+            Operand::Link(_) => None,
+        };
+        let pulled = |to: &Operand| match *to {
+            Operand::Local(_) => false,
+            Operand::Link(link) => matches!(block.delivery(link), Delivery::Pull { .. }),
+        };
+        let first = self.destinations.iter().find_map(local);
+        let only = self.sources.first().filter(|_| self.sources.len() == 1).and_then(local);
+        // A message that is stored here lies at the first destination; one that is loaded from here at
+        // the only source, or else at the first destination.
+        match self.destinations.iter().any(pulled) {
+            true => only.into_iter().chain(first).collect(),
+            false => first.into_iter().collect(),
+        }
     }
 
     /// Whether it posts messages.

@@ -6,8 +6,8 @@ use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepInd
 use msccl_ir::{Packing, StepKind, Wait};
 use msccl_plan::layout::{self, header};
 use msccl_plan::{
-    Alias, Counts, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock, decode,
-    encode,
+    Alias, Counts, Delivery, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock,
+    decode, encode,
 };
 use proptest::prelude::*;
 
@@ -24,6 +24,7 @@ fn step(kind: StepKind, sources: &[Operand], destinations: &[Operand]) -> Step {
         sources: sources.to_vec(),
         destinations: destinations.to_vec(),
         count: if sources.is_empty() { 0 } else { 2 },
+        far: Vec::new(),
     }
 }
 
@@ -47,12 +48,21 @@ fn program() -> Program {
     let many = step(StepKind::Many, &[own, from, Operand::Link(1)], &[other, Operand::Link(2)]);
     let mut nop = step(StepKind::Nop, &[], &[]);
     nop.signals = true;
-    let ring =
-        ThreadBlock { channel: Channel(0), receives: vec![Rank(2)], sends: vec![Rank(1)], steps };
+    // What comes in is added up and lies at the peer; what goes out is stored at the other.
+    steps[6].far =
+        vec![Some(Slot::new(Buffer::Input, 9)), None, Some(Slot::new(Buffer::Output, 5))];
+    let ring = ThreadBlock {
+        channel: Channel(0),
+        receives: vec![Rank(2)],
+        sends: vec![Rank(1)],
+        deliveries: vec![Delivery::Pull { receipt: true }, Delivery::Push],
+        steps,
+    };
     let star = ThreadBlock {
         channel: Channel(3),
         receives: vec![Rank(1), Rank(2)],
         sends: vec![Rank(1)],
+        deliveries: vec![Delivery::Staged; 3],
         steps: vec![many, nop],
     };
     Program {
@@ -90,7 +100,8 @@ fn decoding_gives_back_what_was_encoded() {
 
 #[test]
 fn common_steps_take_eight_words() {
-    for step in &program().thread_blocks[0].steps {
+    let program = program();
+    for step in program.thread_blocks[0].steps.iter().filter(|step| step.far.is_empty()) {
         assert_eq!(step.words(), 8, "{:?}", step.kind);
     }
 }
@@ -150,10 +161,14 @@ fn corrupt_steps_are_located() {
     let wrong_end = "expected an outgoing link in 1..2, found link0";
     check(|words| words[source + 1] = 3 << 30, source + 1, wrong_end);
     check(|words| words[first] = 2, first, "expected 0x801, found 0x2");
-    let wait = first + 7 * 8 + 3;
+    // One step has far words.
+    let far = first + 6 * 8 + 6;
+    let in_scratch = "expected a slot of input or output, found 0x80000000";
+    check(|words| words[far] = 2 << 30, far, in_scratch);
+    let wait = first + 6 * 8 + 12 + 3;
     let own = "expected a step of another thread block, found tb0 s1";
     check(|words| words[wait] = 1, wait, own);
-    let elsewhere = first + 8 * 8;
+    let elsewhere = first + 8 * 8 + 4;
     let flag = "expected signal flag true, found false";
     check(|words| words[wait] = 1 << 20, elsewhere, flag);
 }

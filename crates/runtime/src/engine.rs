@@ -151,6 +151,9 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
+    /// Collectives so far whose buffers every peer could use directly, as far as links wanted that.
+    fn direct_calls(&self) -> u64;
+
     /// Makes everything under way give up. Never waits.
     fn abort(&self);
 

@@ -30,6 +30,9 @@ pub struct Settings {
     pub check: bool,
     /// Whether GPUs may map one another's memory; if not, links lie in host memory.
     pub peer_memory: bool,
+    /// Whether links between GPUs deliver straight from and to the caller's buffers where they can; all ranks
+    /// must want it.
+    pub direct: bool,
     /// Replaces the choice of algorithm where it can.
     pub wish: Wish,
     /// What is best for which size on this machine, before what the shipped table says; the same on all
@@ -73,6 +76,7 @@ impl Default for Settings {
             timeout: None,
             check: false,
             peer_memory: true,
+            direct: false,
             wish: Wish::default(),
             tuning: None,
             blocks_max: None,

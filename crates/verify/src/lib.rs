@@ -40,6 +40,7 @@ mod values;
 use msccl_ir::{Algorithm, Target};
 
 pub use facts::Facts;
+pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
 pub use values::Completion;
@@ -75,6 +76,14 @@ impl Verified {
     /// and each is joined to few others; at worst it takes time in proportion to steps times thread blocks.
     pub fn link_facts(&self) -> Vec<LinkFacts> {
         links::of(self)
+    }
+
+    /// The links that may leave out a copy, all of them at once, and how; `docs/MEMORY.md` says what a
+    /// kernel must keep. In the order of sending thread blocks, then of receiving ranks.
+    ///
+    /// Computed anew by each call, at about twice the cost of [`Verified::link_facts`].
+    pub fn direct_links(&self) -> Vec<DirectLink> {
+        links::direct::of(self)
     }
 
     /// The algorithm, without its proof.

@@ -50,7 +50,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// Calls of several kinds and sizes; none changes its own input.
-fn several(bench: &Bench) -> Vec<Case> {
+pub(super) fn several(bench: &Bench) -> Vec<Case> {
     let all = every_collective(bench.ranks).into_iter().enumerate();
     let case = |(number, wanted): (usize, Wanted)| Case {
         count: [1, 777, 60_001][number % 3],
@@ -62,7 +62,7 @@ fn several(bench: &Bench) -> Vec<Case> {
 
 /// Captures the calls and launches the graph several times, each time with other inputs and an eager
 /// call between.
-fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
+pub(super) fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let with_seed = |seed| cases.iter().map(|case| Case { seed, ..*case }).collect::<Vec<_>>();
     let first = world.trial(&with_seed(1), "")?;
     world.load(&first)?;
@@ -82,7 +82,7 @@ fn replay(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
 }
 
 /// Launches of a graph and the same calls eagerly, in one stream without waiting.
-fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
+pub(super) fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
     let trial = world.trial(cases, "")?;
     world.load(&trial)?;
     let graphs = world.on_all(|seat| capture(seat, &trial))?;

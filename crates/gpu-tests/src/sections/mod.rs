@@ -6,6 +6,7 @@ mod checking;
 mod counts;
 mod cycles;
 mod data_types;
+mod direct;
 mod dmabuf;
 mod exhausted;
 mod graphs;
@@ -65,6 +66,7 @@ pub const SECTIONS: &[Section] = &[
     groups::SECTION,
     graphs::SECTION,
     links::SECTION,
+    direct::SECTION,
     many_ranks::SECTION,
     hosts::SECTION,
     processes::SECTION,

@@ -12,7 +12,7 @@ use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
 use msccl_registry::Wanted;
 use msccl_runtime::{ErrorKind, Settings};
 
-use super::{Bench, Section, every_collective, placements};
+use super::{Bench, Section, direct, every_collective, placements};
 use crate::Trouble;
 use crate::args::{Args, Device};
 use crate::case::Case;
@@ -35,6 +35,9 @@ const CALLS: &str = "calls";
 /// The same over links in host memory.
 const HOST_LINKS: &str = "host-links";
 
+/// The same over links that deliver directly, every call several times.
+const DIRECT: &str = "direct";
+
 /// The task of outliving the last rank.
 const OUTLIVE: &str = "outlive";
 
@@ -48,6 +51,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     tally.check(|| "every collective".to_owned(), || all_succeed(bench, CALLS));
     if bench.machine.has_gpus() {
         tally.check(|| "links in host memory".to_owned(), || all_succeed(bench, HOST_LINKS));
+        tally.check(|| "direct links".to_owned(), || all_succeed(bench, DIRECT));
     }
     tally.check(|| "one rank is killed".to_owned(), || outlive(bench));
 }
@@ -132,8 +136,9 @@ fn outlive(bench: &Bench) -> Result<(), Trouble> {
 /// What this process does as one rank; it says what went wrong.
 pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
     let outcome = match args.task.as_deref() {
-        Some(CALLS) => calls(args, rank, true),
-        Some(HOST_LINKS) => calls(args, rank, false),
+        Some(CALLS) => calls(args, rank, &settings()),
+        Some(HOST_LINKS) => calls(args, rank, &Settings { peer_memory: false, ..settings() }),
+        Some(DIRECT) => calls(args, rank, &direct::settings()),
         Some(OUTLIVE) => survive(args, rank),
         other => Err(format!("there is no task {other:?}").into()),
     };
@@ -157,8 +162,10 @@ fn seat(args: &Args, rank: u32, settings: &Settings) -> Result<Seat, Trouble> {
     Seat::join(UniqueId::from_bytes(&id)?, Rank(rank), args.ranks, &settings)
 }
 
-fn calls(args: &Args, rank: u32, peer_memory: bool) -> Result<(), Trouble> {
-    let mut seat = seat(args, rank, &Settings { peer_memory, ..settings() })?;
+fn calls(args: &Args, rank: u32, settings: &Settings) -> Result<(), Trouble> {
+    let mut seat = seat(args, rank, settings)?;
+    // The first call with some memory may come before peers have mapped it.
+    let repeats = if settings.direct { 3 } else { 1 };
     let counts: &[usize] =
         if args.quick { &[1003, 60_001] } else { &[1003, 60_001, 1, 0, 1 << 20] };
     let mut oracle = Oracle::new(args.ranks, &[]);
@@ -168,14 +175,19 @@ fn calls(args: &Args, rank: u32, peer_memory: bool) -> Result<(), Trouble> {
                 let data_type = [DataType::F32, DataType::Bf16, DataType::U8][number % 3];
                 let case = Case { count, in_place, data_type, ..Case::of(wanted) };
                 let trial = Trial::new(&[case], args.ranks, "", &mut oracle)?;
-                seat.load(&trial)?;
-                // With several ranks on one GPU, nobody may start before all have loaded.
-                barrier(&mut seat, args.device)?;
-                seat.submit(&seat.calls(&trial))?;
-                seat.wait()?;
-                seat.check(&trial)?;
+                for _ in 0..repeats {
+                    seat.load(&trial)?;
+                    // With several ranks on one GPU, nobody may start before all have loaded.
+                    barrier(&mut seat, args.device)?;
+                    seat.submit(&seat.calls(&trial))?;
+                    seat.wait()?;
+                    seat.check(&trial)?;
+                }
             }
         }
+    }
+    if settings.direct && seat.communicator.direct_calls() == 0 {
+        return Err("no call was direct".into());
     }
     Ok(())
 }

@@ -52,6 +52,12 @@ impl Communicator {
         self.inner.group.id()
     }
 
+    /// Collectives so far that were given buffers which every peer could use directly, as far as their
+    /// links wanted that ([`Settings::direct`](crate::Settings::direct)); for tests and measurements.
+    pub fn direct_calls(&self) -> u64 {
+        self.inner.engine.direct_calls()
+    }
+
     /// The first failure, if there was one: of a call, of a peer, or an abort.
     pub fn error(&self) -> Option<Error> {
         self.inner.failure.get().cloned()

@@ -240,6 +240,10 @@ impl Engine for Rank {
         self.finished.load(Ordering::Acquire) >= call
     }
 
+    fn direct_calls(&self) -> u64 {
+        0
+    }
+
     fn abort(&self) {
         self.alarm.raise("the communicator was aborted");
     }

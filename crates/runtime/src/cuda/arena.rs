@@ -1,9 +1,10 @@
 //! The memory of wires: what lies where in a rank's arena.
 //!
 //! An arena holds everything that its rank's peers write: under each protocol, the slots of every wire
-//! that comes in, and a table with this rank's ends of all wires. All ranks of a node
-//! have arenas of one layout, so each knows where to write in another's. Ranks elsewhere have rows in
-//! the tables, which say where the ends of wires to them lie ([`super::remote`]), and nothing more.
+//! that comes in, and a table with this rank's ends of all wires; beside the ends under Simple, what peers
+//! offer for direct delivery. All ranks of a node have arenas of one layout, so each knows where
+//! to write in another's. Ranks elsewhere have rows in the tables, which say where the ends of wires to them
+//! lie ([`super::remote`]), and nothing more.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use msccl_collective::{Protocol, Rank};
 use msccl_gpu::DevicePtr;
 use msccl_plan::Direction;
 use msccl_plan::exchange::WireShape;
-use msccl_plan::launch::WireEnd;
+use msccl_plan::launch::{Offer, WireEnd};
 
 use crate::engine::Capacity;
 
@@ -19,6 +20,8 @@ use crate::engine::Capacity;
 const ALIGNMENT_BYTES: u64 = 128;
 
 const END_BYTES: u64 = size_of::<WireEnd>() as u64;
+// A kernel finds an offer as far from the first as the end is from the first end.
+const _: () = assert!(size_of::<Offer>() == size_of::<WireEnd>());
 
 /// The layout of an arena.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,7 +84,13 @@ impl Layout {
 
     /// Bytes of an arena.
     pub fn bytes(&self) -> u64 {
-        self.parts[3].max(ALIGNMENT_BYTES)
+        (self.offers() + self.table_bytes(Protocol::Simple)).max(ALIGNMENT_BYTES)
+    }
+
+    /// In an arena: what belongs to its rank's ends of wires under Simple of direct delivery, one
+    /// [`Offer`] for each end.
+    pub fn offers(&self) -> u64 {
+        self.parts[3]
     }
 
     /// In an arena: its rank's ends of wires under `protocol`, `[2][ranks][wires]`.
@@ -158,6 +167,11 @@ impl View {
     /// Where this rank's ends of wires under `protocol` lie.
     pub fn table(&self, protocol: Protocol) -> u64 {
         self.arena(self.me) + self.layout.table(protocol)
+    }
+
+    /// Where what peers offer for wires under Simple lies.
+    pub fn offers(&self) -> u64 {
+        self.arena(self.me) + self.layout.offers()
     }
 
     /// What that table holds before the first launch.
@@ -249,6 +263,7 @@ mod tests {
                 }
             }
         }
+        pieces.insert(layout.offers(), layout.table_bytes(Protocol::Simple));
         pieces.retain(|_, length| *length > 0);
         let next = pieces.keys().skip(1).copied().chain([layout.bytes()]);
         for ((start, length), next) in pieces.iter().zip(next) {

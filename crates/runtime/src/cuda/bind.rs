@@ -23,6 +23,8 @@ pub(super) struct Bound {
     pub prepared: Arc<Prepared>,
     /// What every launch of it is told.
     pub launch: Launch,
+    /// Whether peers may store to or load from the input, and the output.
+    pub lends: [bool; 2],
     /// Keeps the words.
     _words: Words,
 }
@@ -97,6 +99,7 @@ impl Bindings {
             number: self.in_order.len() as u32,
             prepared: prepared.clone(),
             launch: launch.with_plan(&prepared.plan),
+            lends: prepared.plan.program().lends(),
             _words: words,
         });
         self.known.insert(prepared.fingerprint, bound.clone());
@@ -128,6 +131,12 @@ impl Bound {
             }
             (launch::WAITING_ROOM, Some((peer, channel))) => {
                 (Some(peer), format!("room for message {number} to {peer} on {channel}"))
+            }
+            (launch::WAITING_OFFER, Some((peer, channel))) => {
+                (Some(peer), format!("the start of {peer}, to store into its memory on {channel}"))
+            }
+            (launch::WAITING_RECEIPT, Some((peer, channel))) => {
+                (Some(peer), format!("{peer} to have loaded what it was sent on {channel}"))
             }
             (launch::WAITING_SIGNAL, _) => (None, format!("tb{} s{number}", entry.subject)),
             _ => (None, "something unknown".to_owned()),

@@ -1,7 +1,8 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `remote` (those to other hosts), `bind` (plans in the memory of the GPU), `order` (calls in several streams),
+//! `links` (the wires), `remote` (those to other hosts), `lending` (the caller's buffers for direct delivery),
+//! `bind` (plans in the memory of the GPU), `order` (calls in several streams),
 //! `launch`, `watchtower` (abort and progress), `scratch`.
 //!
 //! # Guarantees
@@ -15,6 +16,7 @@ mod bind;
 mod capacity;
 mod kernels;
 mod launch;
+mod lending;
 mod links;
 mod order;
 mod remote;
@@ -43,6 +45,7 @@ use arena::Layout;
 use bind::{Bindings, Bound};
 use capacity::Common;
 use kernels::Kernels;
+use lending::{Lending, Lent};
 use links::{Links, Place, Unmade};
 use order::Order;
 use remote::Remote;
@@ -75,6 +78,8 @@ pub(crate) struct Rank {
     remote: Option<Remote>,
     /// Ends the proxy early.
     abort: Abort,
+    /// If links may deliver directly.
+    lending: Option<Lending>,
     watchtower: Watchtower,
     /// `u64` for each block of the largest grid.
     signals: DeviceBuffer,
@@ -95,7 +100,8 @@ struct State {
 }
 
 impl Rank {
-    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it.
+    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links deliver
+    /// directly, where they can, if all ranks want that.
     pub fn join(
         group: &Arc<Group>,
         nodes: &Nodes,
@@ -115,6 +121,8 @@ impl Rank {
         let proxy = links::agree(group, proxy.transpose())?;
         let maker = Maker { group, context, common: &common, near: &near, proxy };
         let Wires { place, capacity, links, remote } = maker.make(settings.peer_memory)?;
+        let direct = settings.direct && place == Place::Device && nodes.count() == 1;
+        let lending = Lending::join(group, context, direct)?;
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -132,6 +140,7 @@ impl Rank {
             links,
             remote,
             abort,
+            lending,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1)),
@@ -179,6 +188,25 @@ impl Rank {
             report_after_us: REPORT_AFTER_US,
             ..bound.launch.with_cut(&job.cut)
         }
+    }
+
+    /// The same with what peers may use of the caller's buffers.
+    fn with_views(&self, record: Launch, job: &Job<'_>, bound: &Bound, captured: bool) -> Launch {
+        let Some(lending) = self.lending.as_ref().filter(|_| job.protocol == Protocol::Simple)
+        else {
+            return record;
+        };
+        let geometry = &job.prepared.plan.program().geometry;
+        let lent = |lends: bool, address, chunks: u32| {
+            let blocks = u64::from(chunks / geometry.block_chunks.max(1));
+            let length_bytes = blocks * job.cut.block_bytes;
+            lends.then_some(Lent { address, length_bytes })
+        };
+        let [lends_input, lends_output] = bound.lends;
+        let input = lent(lends_input, job.send, geometry.input_chunks);
+        let output = lent(lends_output, job.receive, geometry.output_chunks);
+        let views = lending.views(input, output, captured);
+        Launch { offers: self.links.view.offers(), views, ..record }
     }
 }
 
@@ -293,6 +321,7 @@ impl Engine for Rank {
         let record = self.record(job, &bound, scratch.of(bytes)?);
         let blocks = job.cut.instances * bound.blocks();
         let capture = order.before(job.stream)?;
+        let record = self.with_views(record, job, &bound, capture.is_some());
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
         self.launched.fetch_max(job.call, Ordering::AcqRel);
@@ -392,6 +421,10 @@ impl Engine for Rank {
         let in_vain = |peer| waits.iter().any(|waiting| waiting.peer == Some(peer));
         let failure = failures.into_iter().find(|failure| in_vain(failure.peer))?;
         Some(Error::new(ErrorKind::Remote, failure.to_string()))
+    }
+
+    fn direct_calls(&self) -> u64 {
+        self.lending.as_ref().map_or(0, Lending::calls)
     }
 
     fn abort(&self) {

@@ -275,6 +275,7 @@ mod tests {
                 channel: Channel(0),
                 receives: vec![Rank(1 - rank)],
                 sends: vec![Rank(1 - rank)],
+                deliveries: Vec::new(),
                 steps: steps.iter().map(|&step| exchange_step(step)).collect(),
             }],
         };
@@ -290,8 +291,8 @@ mod tests {
             _ => (StepKind::Send, local(Buffer::Input), Operand::Link(1)),
         };
         let (sources, destinations) = (vec![source], vec![destination]);
-        let (completes, signals, waits, count) = (false, false, Vec::new(), 2);
-        Step { kind, completes, signals, waits, sources, destinations, count }
+        let (completes, signals, waits, count, far) = (false, false, Vec::new(), 2, Vec::new());
+        Step { kind, completes, signals, waits, sources, destinations, count, far }
     }
 
     fn run(executor: &Executor, timeout: Option<Duration>) -> Result<Report, Failure> {

@@ -21,8 +21,17 @@ pub(crate) fn bind_steps(block: &ThreadBlock) -> Vec<BoundStep> {
 }
 
 fn bind_step(step: &msccl_plan::Step, block: &ThreadBlock) -> BoundStep {
-    let msccl_plan::Step { kind: _, completes, signals, waits, sources, destinations, count } =
-        step;
+    // On the host every message goes through its queue.
+    let msccl_plan::Step {
+        kind: _,
+        completes,
+        signals,
+        waits,
+        sources,
+        destinations,
+        count,
+        far: _,
+    } = step;
     let place = |operand: &Operand| match *operand {
         Operand::Local(slot) => Place::Local(slot),
         Operand::Link(link) => Place::Link(peer(block, link as usize)),

@@ -100,6 +100,10 @@ impl Engine for FakeEngine {
         self.is_aborted() || self.finished.load(Ordering::Acquire) >= call
     }
 
+    fn direct_calls(&self) -> u64 {
+        0
+    }
+
     fn abort(&self) {
         self.aborted.store(true, Ordering::Release);
     }

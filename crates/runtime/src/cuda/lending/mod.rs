@@ -1,0 +1,325 @@
+//! Lending the caller's buffers to peers, so that links deliver directly. `docs/MEMORY.md`, sections 5
+//! and 6, says why no stale mapping is ever used.
+//!
+//! A launch asks [`Lending::views`] where each peer sees the buffers it was given. Peers map what the
+//! [`ledger`] of a rank describes, in a thread of their own ([`borrower`]); until they have, there is
+//! nothing to see, and links go through slots.
+
+mod borrower;
+mod ledger;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+use msccl_fabric::{Group, Peer};
+use msccl_gpu::{CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind};
+use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
+use rustc_hash::FxHashMap;
+
+use super::links::agree;
+use crate::error::{Error, ErrorKind};
+use borrower::Borrower;
+use ledger::{Allocation, ENTRIES, Ledger};
+
+/// Marks the ledger's descriptor among others that ranks send.
+const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
+
+/// How long a call that is being captured waits for peers to map its buffers, from the first call on that
+/// had them.
+const CAPTURE_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How often it looks.
+const CAPTURE_POLL: Duration = Duration::from_micros(200);
+
+/// Buffers that cannot be lent are remembered, so many of them.
+const REFUSED_MAX: usize = 1024;
+
+/// What a call has that peers could use directly: the caller's memory from an address on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lent {
+    pub address: u64,
+    pub length_bytes: u64,
+}
+
+/// This rank's allocations, and the peers who map them.
+pub(super) struct Lending {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the calling threads and the borrower share.
+struct Shared {
+    context: Context,
+    me: Rank,
+    own: Ledger,
+    peers: Vec<Neighbour>,
+    known: Mutex<Known>,
+    ends: AtomicBool,
+    /// Calls of which every peer could use all that it wanted.
+    calls: AtomicU64,
+}
+
+/// A peer on this host.
+struct Neighbour {
+    rank: Rank,
+    ledger: Ledger,
+    /// In this process: whether this rank's GPU reaches the peer's plain allocations.
+    same_process: Option<bool>,
+}
+
+/// The allocations that callers have passed, by the driver's ids.
+#[derive(Default)]
+struct Known {
+    lent: FxHashMap<u64, Entry>,
+    /// They cannot be lent.
+    refused: FxHashMap<u64, ()>,
+}
+
+/// An allocation in this rank's ledger.
+#[derive(Clone, Copy)]
+struct Entry {
+    number: u32,
+    generation: u64,
+    base: u64,
+    length_bytes: u64,
+    /// When peers were told of it.
+    since: Instant,
+}
+
+impl Entry {
+    /// How far into the allocation `lent` begins, if it lies inside.
+    fn offset(&self, lent: Lent) -> Option<u64> {
+        let offset = lent.address.checked_sub(self.base)?;
+        let end = offset.checked_add(lent.length_bytes)?;
+        (end <= self.length_bytes).then_some(offset)
+    }
+}
+
+impl Lending {
+    /// Ledgers for all ranks of `group` on one host, if all want it. Every rank calls it.
+    pub fn join(group: &Group, context: &Context, wanted: bool) -> Result<Option<Self>, Error> {
+        let all = group.all_gather(&[u8::from(wanted && group.ranks() <= DIRECT_RANKS_MAX)])?;
+        if all.iter().any(|said| said != &[1]) {
+            return Ok(None);
+        }
+        let own = agree(group, Ledger::create(group.ranks()))?;
+        let uuids =
+            group.all_gather(&agree(group, context.device().uuid().map_err(Error::from))?)?;
+        let near = || others(group).filter(|(me, peer)| peer.shares_descriptors(me));
+        near().try_for_each(|(_, peer)| group.send_fd(peer.rank, TAG, &own))?;
+        let neighbour = |(me, peer): (&Peer, &Peer)| {
+            let descriptor = group.receive_fd(peer.rank, TAG)?;
+            let uuid = uuids.get(peer.rank.index());
+            let reaches = || uuid.is_some_and(|uuid| open_to(context, uuid));
+            let same_process = me.same_process(peer).then(reaches);
+            let ledger = Ledger::open(descriptor, group.ranks())?;
+            Ok(Neighbour { rank: peer.rank, ledger, same_process })
+        };
+        let peers = agree(group, near().map(neighbour).collect::<Result<_, Error>>())?;
+        let (context, me) = (context.clone(), group.rank());
+        let (known, ends, calls) = Default::default();
+        Self::start(Shared { context, me, own, peers, known, ends, calls }).map(Some)
+    }
+
+    fn start(shared: Shared) -> Result<Self, Error> {
+        let name = format!("msccl-lend-{}", shared.me.0);
+        let shared = Arc::new(shared);
+        let borrower = Borrower::new(shared.clone());
+        let thread = thread::Builder::new().name(name).spawn(move || borrower.run());
+        let thread = thread.map_err(|error| {
+            let text = format!("cannot start the thread that maps buffers of peers: {error}");
+            Error::new(ErrorKind::System, text)
+        })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// By rank: where it may find this rank's buffers, as far as links need them; nothing where it has
+    /// not mapped all of those. If the call is `captured`, waits a little for peers who have not.
+    pub fn views(
+        &self,
+        input: Option<Lent>,
+        output: Option<Lent>,
+        captured: bool,
+    ) -> [View; DIRECT_RANKS_MAX as usize] {
+        let mut views = [View::default(); DIRECT_RANKS_MAX as usize];
+        let wanted = input.is_some() || output.is_some();
+        let [input, output] = self.look_up([input, output]);
+        if captured {
+            self.wait_for_answers([input, output]);
+        }
+        let mut all = true;
+        for peer in &self.shared.peers {
+            let seen = |place: Place| match place {
+                Place::Unneeded => Some(0),
+                Place::Nowhere => None,
+                Place::At(entry, offset) => self.shared.seen_by(peer, &entry, offset),
+            };
+            let view = seen(input).zip(seen(output)).map(|(input, output)| View { input, output });
+            all &= view.is_some();
+            if let Some(to) = views.get_mut(peer.rank.index()) {
+                *to = view.unwrap_or_default();
+            }
+        }
+        self.shared.calls.fetch_add(u64::from(wanted && all), Ordering::Relaxed);
+        views
+    }
+
+    /// Calls so far of which every peer could use all that its links wanted.
+    pub fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    fn look_up(&self, wanted: [Option<Lent>; 2]) -> [Place; 2] {
+        let mut known = self.shared.known();
+        let mut last: Option<Entry> = None;
+        wanted.map(|lent| {
+            let Some(lent) = lent else { return Place::Unneeded };
+            // In place both lie in one allocation: one question to the driver will do.
+            let again = last.and_then(|entry| Some((entry, entry.offset(lent)?)));
+            let found = again.or_else(|| {
+                let entry = self.entry(&mut known, lent.address)?;
+                Some((entry, entry.offset(lent)?))
+            });
+            last = found.map(|(entry, _)| entry);
+            found.map_or(Place::Nowhere, |(entry, offset)| Place::At(entry, offset))
+        })
+    }
+
+    /// The entry of the allocation in which `address` lies, made now if it is new.
+    fn entry(&self, known: &mut Known, address: u64) -> Option<Entry> {
+        let id = self.shared.context.buffer_id(DevicePtr(address)).ok()?;
+        if let Some(entry) = known.lent.get(&id) {
+            return Some(*entry);
+        }
+        if known.refused.contains_key(&id) {
+            return None;
+        }
+        let entry = self.shared.lend(known, id, address);
+        match entry {
+            Some(entry) => {
+                known.lent.insert(id, entry);
+                self.thread.iter().for_each(|thread| thread.thread().unpark());
+            }
+            None if known.refused.len() < REFUSED_MAX => {
+                known.refused.insert(id, ());
+            }
+            None => known.refused.clear(),
+        }
+        entry
+    }
+
+    fn wait_for_answers(&self, places: [Place; 2]) {
+        for entry in places.iter().filter_map(Place::entry) {
+            let waits_for = |peer| self.shared.answer(peer, &entry).is_none();
+            let waits = || self.shared.peers.iter().any(waits_for);
+            while entry.since.elapsed() < CAPTURE_PATIENCE && waits() {
+                thread::sleep(CAPTURE_POLL);
+            }
+        }
+    }
+}
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic of the thread has been reported by the panic hook; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where a buffer lies.
+#[derive(Clone, Copy)]
+enum Place {
+    /// No link delivers from it or to it.
+    Unneeded,
+    /// In no allocation that can be lent.
+    Nowhere,
+    At(Entry, u64),
+}
+
+impl Place {
+    fn entry(&self) -> Option<Entry> {
+        match *self {
+            Place::Unneeded | Place::Nowhere => None,
+            Place::At(entry, _) => Some(entry),
+        }
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `peer` has answered about `entry`.
+    fn answer(&self, peer: &Neighbour, entry: &Entry) -> Option<u64> {
+        self.own.answer(entry.number, peer.rank, entry.generation)
+    }
+
+    /// Where `peer` sees the byte at `offset` of `entry`.
+    fn seen_by(&self, peer: &Neighbour, entry: &Entry, offset: u64) -> Option<u64> {
+        let base = self.answer(peer, entry).filter(|base| *base != 0)?;
+        let end = base.checked_add(entry.length_bytes)?;
+        (end >> OFFER_SHIFT == 0).then_some(base + offset)
+    }
+
+    /// Puts the allocation of `address` into the ledger, if it can be lent and there is room.
+    fn lend(&self, known: &Known, id: u64, address: u64) -> Option<Entry> {
+        let number =
+            (0..ENTRIES).find(|number| known.lent.values().all(|it| it.number != *number))?;
+        let allocation = self.describe(DevicePtr(address)).ok().flatten()?;
+        // The same allocation still: what was asked is about this one.
+        self.context.buffer_id(DevicePtr(allocation.base)).ok().filter(|of| *of == id)?;
+        let generation = self.own.publish(number, &allocation);
+        let Allocation { base, length_bytes, handle: _ } = allocation;
+        Some(Entry { number, generation, base, length_bytes, since: Instant::now() })
+    }
+
+    /// The allocation of `address`, if peers can map it.
+    fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, msccl_gpu::Error> {
+        let _entered = self.context.enter()?;
+        let driver = self.context.device().driver();
+        // Somebody may be capturing; what happens here has nothing to do with that.
+        let _relaxed = CaptureModeGuard::relaxed(driver)?;
+        let plain = driver.pointer_info(address)?.is_some_and(|info| {
+            let own = info.device == self.context.device().ordinal();
+            info.kind == MemoryKind::Device && info.legacy_ipc && own
+        });
+        if !plain {
+            return Ok(None);
+        }
+        let range = self.context.address_range(address)?;
+        let travels = self.peers.iter().any(|peer| peer.same_process.is_none());
+        let handle = match travels {
+            true => self.context.ipc_handle(range.base)?,
+            false => IpcHandle([0; 64]),
+        };
+        let length_bytes = range.length_bytes as u64;
+        Ok(Some(Allocation { base: range.base.0, length_bytes, handle }))
+    }
+}
+
+/// This rank and each other one.
+fn others(group: &Group) -> impl Iterator<Item = (&Peer, &Peer)> {
+    let me = group.peer(group.rank());
+    let others = group.peers().filter(|peer| peer.rank != group.rank());
+    others.filter_map(move |peer| Some((me?, peer)))
+}
+
+/// Whether kernels of `context` reach plain allocations of the device `uuid` in this process.
+fn open_to(context: &Context, uuid: &[u8]) -> bool {
+    let driver = context.device().driver();
+    let devices = (0..driver.device_count()).filter_map(|ordinal| driver.device(ordinal).ok());
+    let is_it = |device: &Device| device.uuid().is_ok_and(|of| of.as_slice() == uuid);
+    let Some(device) = devices.into_iter().find(is_it) else { return false };
+    if device.ordinal() == context.device().ordinal() {
+        return true;
+    }
+    device.context().is_ok_and(|peer| context.enable_peer_access(&peer).is_ok())
+}

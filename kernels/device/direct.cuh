@@ -1,0 +1,109 @@
+// Links that deliver directly: the sender stores where the receiver wants the message (push), or the
+// receiver loads from where it lies at the sender (pull). docs/MEMORY.md says when that is sound, how
+// the ends agree, and what orders their accesses.
+//
+// The *owner* of the region offers it when it opens the link, to the other end, in the words that lie
+// beside that end's wire end. Where it has nothing to offer it offers 0, and the link goes through its
+// slots as ever. Only under protocol Simple: packets carry flags beside the data.
+#pragma once
+
+#include "link.cuh"
+
+namespace msccl {
+
+// The low bits of an offer's words are an address, the others the number of a launch.
+constexpr u64 OFFERED_ADDRESS = (1ull << MSCCL_OFFER_SHIFT) - 1;
+
+// A thread block has at most one such link from and one to each peer.
+constexpr u32 DIRECT_LINKS_MAX = 2 * MSCCL_DIRECT_RANKS_MAX;
+
+// The buffers of a rank, as they lie here.
+struct Buffers {
+    u64 input;
+    u64 output;
+};
+
+// By how many launches the word of an offer is later than `launch`; the two are never far apart.
+__device__ inline int lateness(u64 word, u32 launch) {
+    return short(u32(word >> MSCCL_OFFER_SHIFT) - launch);
+}
+
+// The offer beside the `msccl_wire_end` at `entry`: on every rank offers lie equally far from ends.
+__device__ inline u64 offer_at(const msccl_launch& launch, u64 entry) {
+    return entry + (launch.offers - launch.links);
+}
+// Launches are counted apart by who offers, so that of two that follow one another none is missing in
+// the words.
+__device__ inline u64 launches_at(const msccl_launch& launch, u64 entry, u32 traits) {
+    auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, entry));
+    return address(traits & MSCCL_PLAN_LINK_PUSH ? &offer->pushes : &offer->pulls);
+}
+
+// Whether a link of `traits` (`MSCCL_PLAN_LINK_` bits) may deliver directly in this launch.
+__device__ inline bool may_be_direct(const msccl_launch& launch, u32 traits) {
+    return launch.offers != 0 && (traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_PULL));
+}
+
+// Takes up such a link to `peer`, `launches` launches after the first. Its owner makes its offer.
+__device__ inline void open_direct(Link& link, const msccl_launch& launch, u32 traits, u32 peer,
+                                   u64 launches) {
+    // A wire to another host.
+    if (link.far & 1) return;
+    link.launch = u32(launches) + 1;
+    link.traits = traits & (MSCCL_PLAN_LINK_PUSH | MSCCL_PLAN_LINK_RECEIPT);
+    bool pushes = traits & MSCCL_PLAN_LINK_PUSH, out = traits & MSCCL_PLAN_LINK_OUT;
+    if (pushes == out) {
+        link.traits |= Link::UNREAD;
+        return;
+    }
+    msccl_view view = launch.views[peer];
+    if (view.input | view.output) link.traits |= Link::LENT;
+    u64 number = u64(link.launch) << MSCCL_OFFER_SHIFT;
+    u64 far = offer_at(launch, link.far - seen_at(0));
+    ptx::st_relaxed_sys_2u64(far, {number | view.input, number | view.output});
+}
+
+// The next launch has the next number: of 32 bits, of which 16 are compared.
+__device__ inline void close_direct(const Link& link, const msccl_launch& launch) {
+    if (link.launch == 0) return;
+    ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch);
+}
+
+// Before the first message of link number `subject`: waits for the owner's offer, and makes use of it.
+// Then the owner's kernel
+// has begun; acquires at system scope what came before that. An offer of a later launch says that the
+// owner has gone on without anybody having used what it had offered, so that was nothing.
+__device__ inline void await_offer(Link& link, Buffers* theirs, const msccl_launch& launch,
+                                   u32 subject, Watch& watch) {
+    if (!(link.traits & Link::UNREAD)) return;
+    auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, link.entry));
+    u64 output, input;
+    Wait wait;
+    while (true) {
+        output = ptx::ld_relaxed_sys_u64(address(&offer->output));
+        input = ptx::ld_acquire_sys_u64(address(&offer->input));
+        if (lateness(input, link.launch) >= 0 && lateness(output, link.launch) >= 0) break;
+        if (!wait.again(watch, {MSCCL_WAITING_OFFER, subject, link.count})) return;
+    }
+    wait.over(watch);
+    link.traits &= ~Link::UNREAD;
+    if (lateness(input, link.launch) != 0 || lateness(output, link.launch) != 0) return;
+    theirs[subject] = {input & OFFERED_ADDRESS, output & OFFERED_ADDRESS};
+    if (theirs[subject].input | theirs[subject].output) link.traits |= Link::BORROWED;
+}
+
+// At the end of the launch, after a barrier: whoever asks for receipts gets them, and waits for them.
+__device__ inline void settle(Link& link, bool out, u32 subject, Watch& watch) {
+    if (!(link.traits & MSCCL_PLAN_LINK_RECEIPT)) return;
+    if (link.traits & Link::BORROWED) {
+        ptx::st_release_sys_u64(link.far, link.count);
+    } else if (out && (link.traits & Link::LENT)) {
+        Wait wait;
+        while (ptx::ld_acquire_sys_u64(seen_at(link.entry)) < link.count) {
+            if (!wait.again(watch, {MSCCL_WAITING_RECEIPT, subject, link.count})) return;
+        }
+        wait.over(watch);
+    }
+}
+
+}  // namespace msccl

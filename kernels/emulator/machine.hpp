@@ -1,0 +1,160 @@
+// A GPU of sorts: every thread block is a thread of the host, every one of its threads a fibre.
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+
+#define __device__
+#define __global__
+#define __noinline__ __attribute__((noinline))
+#define __forceinline__ inline
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __shared__ static thread_local
+#define __CUDA_ARCH__ 700
+
+struct Dim {
+    unsigned x;
+};
+inline thread_local Dim threadIdx, blockIdx, blockDim, gridDim;
+
+using std::max;
+using std::min;
+inline int __ffs(int value) { return __builtin_ffs(value); }
+inline unsigned atomicCAS(unsigned* at, unsigned expected, unsigned value) {
+    __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+}
+inline unsigned atomicExch(unsigned* at, unsigned value) {
+    return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);
+}
+template <class To, class From>
+inline To bits_as(From value) {
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    std::memcpy(&to, &value, sizeof to);
+    return to;
+}
+inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
+inline unsigned __float_as_uint(float value) { return bits_as<unsigned>(value); }
+inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
+inline long long __double_as_longlong(double value) { return bits_as<long long>(value); }
+
+namespace emulator {
+
+// The threads of one block, which take turns.
+class Block {
+public:
+    Block(unsigned threads, std::function<void()> kernel) : kernel_(std::move(kernel)) {
+        for (unsigned thread = 0; thread < threads; ++thread) fibres_.emplace_back(new Fibre);
+    }
+
+    void run() {
+        for (auto& fibre : fibres_) {
+            getcontext(&fibre->context);
+            fibre->context.uc_stack = {.ss_sp = fibre->stack, .ss_flags = 0, .ss_size = STACK};
+            fibre->context.uc_link = &scheduler_;
+            makecontext(&fibre->context, reinterpret_cast<void (*)()>(&Block::enter), 0);
+        }
+        for (alive_ = fibres_.size(); alive_ > 0; sched_yield()) {
+            for (at_ = 0; at_ < fibres_.size(); ++at_) {
+                Fibre& fibre = *fibres_[at_];
+                if (fibre.ended || fibre.generation > generation_) continue;
+                threadIdx.x = unsigned(at_);
+                swapcontext(&scheduler_, &fibre.context);
+            }
+        }
+    }
+
+    void yield() { swapcontext(&fibres_[at_]->context, &scheduler_); }
+
+    // All threads that have not ended come here; whether all say so.
+    bool barrier(bool own) {
+        all_ = all_ && own;
+        fibres_[at_]->generation = generation_ + 1;
+        ++arrived_;
+        open_if_all_are_here();
+        while (fibres_[at_]->generation > generation_) yield();
+        return last_;
+    }
+
+    static thread_local Block* current;
+
+private:
+    static constexpr size_t STACK = 128 << 10;
+
+    struct Fibre {
+        ucontext_t context;
+        unsigned long generation = 0;
+        bool ended = false;
+        alignas(16) char stack[STACK];
+    };
+
+    static void enter() {
+        Block& block = *current;
+        block.kernel_();
+        block.fibres_[block.at_]->ended = true;
+        --block.alive_;
+        block.open_if_all_are_here();
+    }
+
+    void open_if_all_are_here() {
+        if (arrived_ == 0 || arrived_ < alive_) return;
+        last_ = all_;
+        all_ = true;
+        arrived_ = 0;
+        ++generation_;
+    }
+
+    std::function<void()> kernel_;
+    std::vector<std::unique_ptr<Fibre>> fibres_;
+    ucontext_t scheduler_;
+    size_t at_ = 0, alive_ = 0, arrived_ = 0;
+    unsigned long generation_ = 0;
+    bool all_ = true, last_ = true;
+};
+
+inline thread_local Block* Block::current = nullptr;
+
+inline void yield() { Block::current->yield(); }
+
+// Now and then the whole block is late.
+inline void stumble() {
+    static thread_local unsigned random = unsigned(std::hash<std::thread::id>{}(std::this_thread::get_id()));
+    random = random * 1664525 + 1013904223;
+    if (random >> 20 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
+inline unsigned long long now_ns() {
+    return (unsigned long long)(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+// Runs `kernel` in a grid; returns when all of it has ended.
+inline void launch(unsigned blocks, unsigned threads, const std::function<void()>& kernel) {
+    std::vector<std::thread> running;
+    for (unsigned block = 0; block < blocks; ++block) {
+        running.emplace_back([=] {
+            blockIdx.x = block;
+            blockDim.x = threads;
+            gridDim.x = blocks;
+            Block own(threads, kernel);
+            Block::current = &own;
+            own.run();
+        });
+    }
+    for (auto& thread : running) thread.join();
+}
+
+}  // namespace emulator
+
+inline void __syncthreads() { emulator::Block::current->barrier(true); }
+inline int __syncthreads_and(int own) { return emulator::Block::current->barrier(own != 0); }

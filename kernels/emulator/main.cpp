@@ -1,0 +1,173 @@
+// Runs the interpreter of protocol Simple for all ranks of a collective on the host.
+//
+// Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
+// The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
+// is filled before a launch, and spoilt as soon as the launch has ended. Standard output gets what it was
+// in between, and how many bytes of the rank's slots have ever been written.
+#include <cstdio>
+#include <cstdlib>
+
+#include "device/interpreter.cuh"
+
+using msccl::u32;
+using msccl::u64;
+
+namespace {
+
+u64 word() {
+    u64 value;
+    if (std::fread(&value, sizeof value, 1, stdin) != 1) std::exit(3);
+    return value;
+}
+
+void bytes(void* to, size_t count) {
+    if (count != 0 && std::fread(to, count, 1, stdin) != 1) std::exit(3);
+}
+
+// What a rank is given, and what it has.
+struct Rank {
+    std::vector<std::vector<u32>> plans;
+    std::vector<std::vector<char>> before, after;
+    char* memory = nullptr;
+    char* arena = nullptr;
+    std::vector<u64> signals, scratch;
+    std::vector<msccl_progress> progress;
+    std::vector<msccl_launch> launches;
+};
+
+// The arena of a rank: rings of slots, then wire ends, then offers.
+struct Layout {
+    u64 ranks, wires, depth, slot_bytes;
+
+    u64 ring(u64 peer, u64 wire) const { return (peer * wires + wire) * depth * slot_bytes; }
+    u64 slots_end() const { return ring(ranks, 0); }
+    u64 entry(bool out, u64 peer, u64 wire) const {
+        return slots_end() + ((out * ranks + peer) * wires + wire) * sizeof(msccl_wire_end);
+    }
+    u64 offers() const { return entry(true, ranks, 0); }
+    u64 bytes() const { return 2 * offers() - slots_end(); }
+};
+
+char* zeroed(size_t count) {
+    size_t rounded = (count + 511) / 256 * 256;
+    void* memory = std::aligned_alloc(256, rounded);
+    std::memset(memory, 0, rounded);
+    return static_cast<char*>(memory);
+}
+
+u64 address(const void* of) { return reinterpret_cast<u64>(of); }
+
+void wire(const Layout& layout, std::vector<Rank>& ranks) {
+    for (u64 me = 0; me < layout.ranks; ++me) {
+        for (u64 peer = 0; peer < layout.ranks; ++peer) {
+            for (u64 wire = 0; wire < layout.wires; ++wire) {
+                for (bool out : {false, true}) {
+                    char* receiver = ranks[out ? peer : me].arena;
+                    char* far = ranks[peer].arena + layout.entry(!out, me, wire);
+                    msccl_wire_end end{};
+                    end.slots = address(receiver + layout.ring(out ? me : peer, wire));
+                    end.far = address(far) + offsetof(msccl_wire_end, seen);
+                    std::memcpy(ranks[me].arena + layout.entry(out, peer, wire), &end, sizeof end);
+                }
+            }
+        }
+    }
+}
+
+msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* control, u64 number) {
+    const std::vector<u32>& plan = rank.plans.at(word());
+    const u32* header = plan.data();
+    msccl_launch launch{};
+    launch.plan = address(header);
+    launch.links = address(rank.arena + layout.entry(false, 0, 0));
+    launch.input = address(rank.memory) + word();
+    launch.output = address(rank.memory) + word();
+    launch.offers = word() ? launch.links + layout.offers() - layout.slots_end() : 0;
+    u64 offered = word();
+    for (u64 peer = 0; peer < layout.ranks && launch.offers; ++peer) {
+        if (offered >> peer & 1) launch.views[peer] = {launch.input, launch.output};
+    }
+    launch.block_bytes = word();
+    launch.chunk_bytes = word();
+    launch.part_bytes = word();
+    launch.slice_bytes = word();
+    launch.rounds = u32(word());
+    launch.instances = u32(word());
+    launch.chunks_per_message = u32(word());
+    launch.flags = u32(word());
+    u64 scratch_chunk = (launch.chunk_bytes + 15) / 16 * 16;
+    u64 scratch = header[MSCCL_PLAN_HEADER_SCRATCH_CHUNKS] * scratch_chunk / 8 + 2;
+    rank.scratch.resize(std::max<size_t>(rank.scratch.size(), scratch));
+    launch.call = number;
+    launch.control = address(control);
+    launch.ranks = u32(layout.ranks);
+    launch.wires = u32(layout.wires);
+    launch.link_depth = u32(layout.depth);
+    launch.slot_bytes = u32(layout.slot_bytes);
+    launch.report_after_us = 1000000;
+    launch.tb_count = header[MSCCL_PLAN_HEADER_TB_COUNT];
+    launch.link_table = header[MSCCL_PLAN_HEADER_LINK_TABLE];
+    launch.signal_stride = header[MSCCL_PLAN_HEADER_SIGNAL_STRIDE];
+    launch.block_chunks = header[MSCCL_PLAN_HEADER_BLOCK_CHUNKS];
+    size_t words = std::min<size_t>(plan.size() - MSCCL_PLAN_HEADER_LENGTH, MSCCL_PLAN_WORDS);
+    std::memcpy(launch.words, header + MSCCL_PLAN_HEADER_LENGTH, words * sizeof(u32));
+    return launch;
+}
+
+// The addresses of what has grown while launches were taken.
+void place(Rank& rank, msccl_launch& launch) {
+    launch.scratch = (address(rank.scratch.data()) + 15) / 16 * 16;
+    launch.signals = address(rank.signals.data());
+    launch.signals_end = launch.signals + 8 * rank.signals.size();
+    launch.progress = address(rank.progress.data());
+}
+
+void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
+
+}  // namespace
+
+int main() {
+    Layout layout{word(), word(), word(), word()};
+    u64 threads = word(), launches = word(), blocks_max = word();
+    u64 memory_bytes = word(), plans = word();
+    std::vector<Rank> ranks(layout.ranks);
+    msccl_control control{};
+    for (Rank& rank : ranks) {
+        for (u64 at = 0; at < plans; ++at) {
+            rank.plans.emplace_back(word());
+            bytes(rank.plans.back().data(), rank.plans.back().size() * sizeof(u32));
+        }
+        rank.memory = zeroed(memory_bytes);
+        rank.arena = zeroed(layout.bytes());
+        rank.signals.resize(blocks_max);
+        rank.progress.resize(blocks_max);
+        for (u64 at = 0; at < launches; ++at) {
+            rank.before.emplace_back(memory_bytes);
+            bytes(rank.before.back().data(), memory_bytes);
+            rank.launches.push_back(take_launch(layout, rank, &control, at));
+        }
+    }
+    wire(layout, ranks);
+    std::vector<std::thread> streams;
+    for (Rank& rank : ranks) {
+        streams.emplace_back([&rank, threads, memory_bytes] {
+            for (size_t at = 0; at < rank.launches.size(); ++at) {
+                msccl_launch& launch = rank.launches[at];
+                place(rank, launch);
+                std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
+                emulator::launch(launch.instances * launch.tb_count, unsigned(threads),
+                                 [&launch] { msccl::interpret<msccl::Simple, msccl::I32>(launch); });
+                rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
+                std::memset(rank.memory, 0xa5, memory_bytes);
+            }
+        });
+    }
+    for (auto& stream : streams) stream.join();
+    for (Rank& rank : ranks) {
+        u64 used = layout.slots_end() -
+                   u64(std::count(rank.arena, rank.arena + layout.slots_end(), '\0'));
+        put(used);
+        for (const auto& after : rank.after) std::fwrite(after.data(), after.size(), 1, stdout);
+    }
+    return control.aborted ? 4 : 0;
+}

@@ -1,0 +1,88 @@
+// What `device/ptx.cuh` declares, for the host: the test of the emulator puts this file in its place.
+//
+// Every access is the host's, sequentially consistent where PTX says acquire or release, so what an
+// emulated kernel shows is its logic and not the order of its memory accesses. Loads that may be part
+// of a wait let other threads go on.
+#pragma once
+
+#include "machine.hpp"
+
+namespace msccl::ptx {
+
+using u16 = unsigned short;
+using u32 = unsigned;
+using u64 = unsigned long long;
+
+struct alignas(16) Words4 {
+    u32 x, y, z, w;
+};
+
+struct alignas(16) Doubles2 {
+    u64 x, y;
+};
+
+template <class Word>
+inline Word load(u64 address) {
+    return __atomic_load_n(reinterpret_cast<const Word*>(address), __ATOMIC_SEQ_CST);
+}
+
+template <class Word>
+inline void store(u64 address, Word value) {
+    __atomic_store_n(reinterpret_cast<Word*>(address), value, __ATOMIC_SEQ_CST);
+}
+
+inline Words4 load4(u64 address) {
+    return {load<u32>(address), load<u32>(address + 4), load<u32>(address + 8),
+            load<u32>(address + 12)};
+}
+
+inline u64 ld_acquire_sys_u64(u64 address) { return emulator::yield(), load<u64>(address); }
+inline u64 ld_acquire_gpu_u64(u64 address) { return emulator::yield(), load<u64>(address); }
+inline u64 ld_relaxed_sys_u64(u64 address) { return emulator::yield(), load<u64>(address); }
+inline u32 ld_relaxed_sys_u32(u64 address) { return emulator::yield(), load<u32>(address); }
+inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
+    emulator::yield();
+    return {load<u64>(address), load<u64>(address + 8)};
+}
+inline Words4 ld_relaxed_gpu_4u32(u64 address) { return load4(address); }
+inline u64 ld_relaxed_gpu_u64(u64 address) { return load<u64>(address); }
+inline u32 ld_relaxed_gpu_u32(u64 address) { return load<u32>(address); }
+inline u16 ld_relaxed_gpu_u16(u64 address) { return load<u16>(address); }
+inline u32 ld_relaxed_gpu_u8(u64 address) { return load<unsigned char>(address); }
+inline Words4 ld_weak_4u32(u64 address) { return emulator::stumble(), load4(address); }
+inline Words4 ld_constant_4u32(u64 address) { return load4(address); }
+inline u32 ld_constant_u32(u64 address) { return load<u32>(address); }
+
+inline void st_release_sys_u64(u64 address, u64 value) { store(address, value); }
+inline void st_release_gpu_u64(u64 address, u64 value) { store(address, value); }
+inline void st_release_sys_u32(u64 address, u32 value) { store(address, value); }
+inline void st_relaxed_sys_u64(u64 address, u64 value) { store(address, value); }
+inline void st_relaxed_sys_u32(u64 address, u32 value) { store(address, value); }
+inline void st_relaxed_sys_2u64(u64 address, Doubles2 value) {
+    store(address, value.x);
+    store(address + 8, value.y);
+}
+inline void st_weak_4u32(u64 address, Words4 value) {
+    emulator::stumble();
+    store(address, value.x);
+    store(address + 4, value.y);
+    store(address + 8, value.z);
+    store(address + 12, value.w);
+}
+inline void st_weak_u64(u64 address, u64 value) { store(address, value); }
+inline void st_weak_u32(u64 address, u32 value) { store(address, value); }
+inline void st_weak_u16(u64 address, u16 value) { store(address, value); }
+inline void st_weak_u8(u64 address, u32 value) { store(address, (unsigned char)(value)); }
+
+inline void fence_acq_rel_gpu() {}
+inline u64 globaltimer_ns() { return emulator::now_ns(); }
+
+// Only integers are emulated.
+inline float cvt_f32_f16(u16) { return 0; }
+inline u16 cvt_rn_f16_f32(float) { return 0; }
+inline float min_f32(float a, float b) { return a < b ? a : b; }
+inline float max_f32(float a, float b) { return a < b ? b : a; }
+inline double min_f64(double a, double b) { return a < b ? a : b; }
+inline double max_f64(double a, double b) { return a < b ? b : a; }
+
+}  // namespace msccl::ptx

@@ -1,0 +1,421 @@
+//! The kernels' own interpreter, compiled for the host: links that deliver directly and links that go
+//! through slots give the same, whatever ranks offer, launch after launch in the same memory.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use msccl_collective::{DataType, Kind, Placement, Protocol, Reduction};
+use msccl_compiler::evaluate::Launch;
+use msccl_ir::Target;
+use msccl_plan::cut::Cut;
+use msccl_plan::launch;
+use msccl_plan::{Alias, Delivery, Plan, Program};
+use msccl_runtime::host::{Executor, Job, Workers};
+use msccl_tests::example::{Example, examples};
+use msccl_verify::{Verified, verify};
+
+/// Protocol Simple knows no warps.
+const THREADS: u64 = 8;
+const SLOT_BYTES: u64 = 256;
+/// Room around buffers, so that what goes astray is seen.
+const MARGIN: usize = 64;
+
+/// The emulator, compiled once; nothing, said aloud, on a machine without a C++ compiler.
+fn emulator() -> Option<&'static Path> {
+    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    COMPILED.get_or_init(compile).as_deref()
+}
+
+fn compile() -> Option<PathBuf> {
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator");
+    // The emulator's `ptx.cuh` takes the place of the device's.
+    for (from, to) in [("device", "device"), ("include", "include"), ("emulator", "device")] {
+        fs::create_dir_all(folder.join(to)).unwrap();
+        for entry in fs::read_dir(kernels.join(from)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), folder.join(to).join(entry.file_name())).unwrap();
+        }
+    }
+    let program = folder.join("emulator");
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let output = Command::new(&compiler)
+        .args(["-std=c++20", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-pthread", "-I"])
+        .arg(&folder)
+        .arg(folder.join("device/main.cpp"))
+        .arg("-o")
+        .arg(&program)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Some(program),
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => {
+            eprintln!("SKIPPED: the kernels cannot be emulated without a C++ compiler ({error})");
+            None
+        }
+    }
+}
+
+/// A small generator of numbers; the tests must not depend on luck.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
+
+/// What ranks offer in a launch.
+#[derive(Clone, Copy, Debug)]
+enum Offers {
+    /// Nothing is delivered directly.
+    Off,
+    /// Nobody offers anything.
+    None,
+    /// Everybody offers everything.
+    All,
+    /// Every rank offers what it has to some.
+    Some,
+}
+
+/// Where a rank's buffers lie in its memory.
+struct Lie {
+    input: usize,
+    output: usize,
+    input_bytes: usize,
+    output_bytes: usize,
+}
+
+/// What to run: launch after launch, these algorithms in turn, all for the same ranks.
+#[derive(Clone, Copy)]
+struct Scenario<'a> {
+    algorithms: &'a [Verified],
+    count: usize,
+    instances: u32,
+    in_place: bool,
+    offers: &'a [Offers],
+}
+
+/// An algorithm as it is launched.
+struct Prepared<'a> {
+    verified: &'a Verified,
+    plans: Vec<Plan>,
+    cuts: Vec<Cut>,
+    lies: Vec<Lie>,
+}
+
+impl Scenario<'_> {
+    /// Runs it and compares; bytes of slots that were written.
+    fn check(&self, emulator: &Path, numbers: &mut Numbers) -> Result<u64, String> {
+        let prepared: Result<Vec<_>, _> =
+            self.algorithms.iter().map(|verified| self.prepare(verified, numbers)).collect();
+        let prepared = prepared?;
+        let lies = prepared.iter().flat_map(|it| &it.lies);
+        let memory_bytes = lies.map(Lie::end).max().unwrap_or(0).next_multiple_of(8);
+        let launches = || self.offers.iter().zip(prepared.iter().cycle());
+        let runs: Vec<_> =
+            launches().map(|(_, prepared)| self.run(prepared, memory_bytes, numbers)).collect();
+
+        let programs = || prepared.iter().flat_map(|it| &it.plans).map(Plan::program);
+        let most = programs().flat_map(Program::link_numbers).max().map_or(1, |most| most + 1);
+        let blocks =
+            programs().map(|program| program.thread_blocks.len()).max().unwrap_or(0) as u64;
+        let (ranks, instances) = (prepared[0].plans.len(), u64::from(self.instances));
+        let mut words = Words::default();
+        words.put([ranks as u64, u64::from(most) * instances]);
+        words.put([u64::from(prepared[0].verified.target().simple.depth), SLOT_BYTES, THREADS]);
+        words.put([self.offers.len() as u64, blocks * instances]);
+        words.put([memory_bytes as u64, prepared.len() as u64]);
+        for rank in 0..ranks {
+            for prepared in &prepared {
+                let plan = prepared.plans[rank].words();
+                words.put([plan.len() as u64]);
+                words.bytes(plan.iter().flat_map(|word| word.to_le_bytes()));
+            }
+            for (launch, (offers, prepared)) in launches().enumerate() {
+                words.bytes(runs[launch][rank].before.iter().copied());
+                words.put([(launch % self.algorithms.len()) as u64]);
+                prepared.launch(rank, &mut words, *offers, numbers);
+            }
+        }
+        compare(&feed(emulator, &words.0)?, &runs, memory_bytes)
+    }
+
+    fn prepare<'a>(
+        &self,
+        verified: &'a Verified,
+        numbers: &mut Numbers,
+    ) -> Result<Prepared<'a>, String> {
+        let plans = Plan::all(verified).map_err(|error| error.to_string())?;
+        let (count, protocol) = (self.count as u64, Protocol::Simple);
+        let cut = |plan: &Plan| {
+            Cut::within(plan.program(), count, 4, self.instances, protocol, SLOT_BYTES)
+        };
+        let cuts: Option<Vec<_>> = plans.iter().map(cut).collect();
+        let cuts = cuts.ok_or("the call cannot be cut")?;
+        let lies = plans.iter().map(|plan| self.lie(plan.program(), numbers)).collect();
+        Ok(Prepared { verified, plans, cuts, lies })
+    }
+
+    /// A rank's buffers at some address that suits the elements.
+    fn lie(&self, program: &Program, numbers: &mut Numbers) -> Lie {
+        let geometry = &program.geometry;
+        let block_bytes = 4 * self.count;
+        let bytes = |chunks: u32| (chunks / geometry.block_chunks) as usize * block_bytes;
+        let (input_bytes, output_bytes) =
+            (bytes(geometry.input_chunks), bytes(geometry.output_chunks));
+        let own = program.rank.0 as usize * block_bytes;
+        let first = MARGIN + 4 * numbers.below(4) as usize;
+        let (input, output) = match (self.in_place, program.alias) {
+            (true, Alias::Same) => (first, first),
+            (true, Alias::InputInOutput) => (first + own, first),
+            (true, Alias::OutputInInput) => (first, first + own),
+            (true, Alias::None) | (false, _) => {
+                let second = first + input_bytes + MARGIN + 4 * numbers.below(4) as usize;
+                (first, second)
+            }
+        };
+        Lie { input, output, input_bytes, output_bytes }
+    }
+
+    /// The memory of all ranks before a launch, and what it must be after.
+    fn run(&self, prepared: &Prepared<'_>, bytes: usize, numbers: &mut Numbers) -> Vec<Expected> {
+        let Prepared { verified, lies, .. } = prepared;
+        let filled = |_| (0..bytes).map(|_| numbers.next() as u8).collect::<Vec<_>>();
+        let mut before: Vec<Vec<u8>> = lies.iter().map(filled).collect();
+        if matches!(verified.algorithm().collective.kind, Kind::Custom(_)) && !self.in_place {
+            // Where nothing is promised nothing may be written; the executor says 0 of that.
+            let outputs = lies.iter().zip(&mut before);
+            outputs.for_each(|(lie, bytes)| bytes[lie.output..][..lie.output_bytes].fill(0));
+        }
+        let input = |(lie, bytes): (&Lie, &Vec<u8>)| bytes[lie.input..][..lie.input_bytes].to_vec();
+        let report = Executor::new(verified).unwrap().run(&Job {
+            data_type: DataType::I32,
+            reduction: Reduction::Sum,
+            count: self.count,
+            in_place: self.in_place,
+            inputs: lies.iter().zip(&before).map(input).collect(),
+            workers: Workers::Exactly(1),
+            timeout: None,
+        });
+        let outputs = report.unwrap().outputs;
+        let expected = lies.iter().zip(before).zip(outputs).map(|((lie, before), output)| {
+            let mut after: Vec<_> = before.iter().copied().map(Some).collect();
+            if self.in_place && verified.facts().overwrites_input {
+                after[lie.input..][..lie.input_bytes].fill(None);
+            }
+            let promised = verified.facts().result_promised;
+            let to = after[lie.output..][..lie.output_bytes].iter_mut().zip(output);
+            to.for_each(|(to, byte)| *to = promised.then_some(byte));
+            Expected { before, after }
+        });
+        expected.collect()
+    }
+}
+
+impl Prepared<'_> {
+    /// What the launch of a rank is given.
+    fn launch(&self, rank: usize, words: &mut Words, offers: Offers, numbers: &mut Numbers) {
+        let (lie, plan) = (&self.lies[rank], &self.plans[rank]);
+        let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = self.cuts[rank];
+        let Cut { rounds, instances, chunks_per_message, .. } = self.cuts[rank];
+        let offered = match offers {
+            Offers::Off | Offers::None => 0,
+            Offers::All => u64::MAX,
+            Offers::Some => numbers.next(),
+        };
+        let off = matches!(offers, Offers::Off);
+        words.put([lie.input as u64, lie.output as u64, u64::from(!off), offered]);
+        words.put([block_bytes, chunk_bytes, part_bytes, slice_bytes]);
+        words.put([rounds, instances, chunks_per_message].map(u64::from));
+        words.put([u64::from(launch::Launch::default().with_plan(plan).flags)]);
+    }
+}
+
+/// The memory of a rank: `None` where it may hold anything.
+struct Expected {
+    before: Vec<u8>,
+    after: Vec<Option<u8>>,
+}
+
+impl Lie {
+    fn end(&self) -> usize {
+        (self.input + self.input_bytes).max(self.output + self.output_bytes) + MARGIN
+    }
+}
+
+#[derive(Default)]
+struct Words(Vec<u8>);
+
+impl Words {
+    fn put<const N: usize>(&mut self, words: [u64; N]) {
+        self.bytes(words.into_iter().flat_map(u64::to_le_bytes));
+    }
+
+    fn bytes(&mut self, bytes: impl Iterator<Item = u8>) {
+        self.0.extend(bytes);
+    }
+}
+
+/// What the emulator says of `scenario`.
+fn feed(emulator: &Path, scenario: &[u8]) -> Result<Vec<u8>, String> {
+    let mut child = Command::new("timeout")
+        .arg("60")
+        .arg(emulator)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(scenario).unwrap();
+    let output = child.wait_with_output().unwrap();
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(format!("the emulator ended with {}", output.status)),
+    }
+}
+
+fn compare(output: &[u8], runs: &[Vec<Expected>], memory_bytes: usize) -> Result<u64, String> {
+    let ranks = runs.first().map_or(0, Vec::len);
+    let of_rank = 8 + runs.len() * memory_bytes;
+    assert_eq!(output.len(), ranks * of_rank);
+    let mut used = 0;
+    for (rank, found) in output.chunks(of_rank).enumerate() {
+        let (slots, memories) = found.split_first_chunk().unwrap();
+        used += u64::from_le_bytes(*slots);
+        for (launch, (found, run)) in memories.chunks(memory_bytes).zip(runs).enumerate() {
+            let pairs = found.iter().zip(&run[rank].after);
+            let wrong =
+                pairs.clone().filter(|(found, it)| it.is_some_and(|it| it != **found)).count();
+            let first = pairs.clone().position(|(found, it)| it.is_some_and(|it| it != *found));
+            if let Some(at) = first {
+                return Err(format!("launch {launch}, r{rank}: {wrong} bytes, the first at {at}"));
+            }
+        }
+    }
+    Ok(used)
+}
+
+fn proved(example: &Example, launch: &Launch, placement: Placement) -> Option<Verified> {
+    let launch = Launch { placement: Some(placement), ..launch.clone() };
+    let compiled = example.compile(&launch, &Target::native()).ok()?;
+    verify(compiled.schedule.algorithm, &Target::native()).ok()
+}
+
+/// The example of that name for `ranks` ranks.
+fn named(name: &str, ranks: u32, placement: Placement) -> Verified {
+    let examples = examples();
+    let example = examples.iter().find(|example| example.name == name).unwrap();
+    let launch = Launch { ranks: Some(ranks), ..Launch::default() };
+    proved(example, &launch, placement).unwrap()
+}
+
+fn deliveries(verified: &Verified) -> Vec<Delivery> {
+    let plans = Plan::all(verified).unwrap();
+    let blocks = plans.iter().flat_map(|plan| &plan.program().thread_blocks);
+    blocks.flat_map(|block| block.deliveries.clone()).collect()
+}
+
+const SEQUENCE: [Offers; 6] =
+    [Offers::All, Offers::None, Offers::Off, Offers::Some, Offers::All, Offers::Some];
+
+#[test]
+fn what_users_pass_never_goes_through_slots() {
+    let Some(emulator) = emulator() else { return };
+    let numbers = &mut Numbers(1);
+    for (name, placement) in [
+        ("allreduce/two_shot", Placement::InPlace),
+        ("allreduce/two_shot", Placement::OutOfPlace),
+        ("allgather/allpairs", Placement::InPlace),
+        ("allgather/allpairs", Placement::OutOfPlace),
+        ("alltoall/allpairs", Placement::OutOfPlace),
+        ("reducescatter/direct", Placement::OutOfPlace),
+        ("broadcast/direct", Placement::OutOfPlace),
+    ] {
+        for ranks in [2, 3, 4] {
+            let verified = named(name, ranks, placement);
+            let all = deliveries(&verified);
+            assert!(all.iter().all(|it| *it != Delivery::Staged), "{name} {placement:?}: {all:?}");
+            let in_place = placement == Placement::InPlace;
+            for (count, instances) in [(1, 1), (13, 2), (256, 1), (1003, 3)] {
+                let offers = &[Offers::All; 4];
+                let algorithms = std::slice::from_ref(&verified);
+                let scenario = Scenario { algorithms, count, instances, in_place, offers };
+                let used = scenario.check(emulator, numbers);
+                assert_eq!(used, Ok(0), "{name} {placement:?}, {ranks} ranks, {count} elements");
+                let scenario = Scenario { offers: &SEQUENCE, ..scenario };
+                let used = scenario.check(emulator, numbers);
+                assert!(used.is_ok_and(|used| used > 0), "{name}, {ranks} ranks, {count} elements");
+            }
+        }
+    }
+}
+
+#[test]
+fn algorithms_that_push_and_that_pull_take_turns_on_the_same_wires() {
+    let Some(emulator) = emulator() else { return };
+    let numbers = &mut Numbers(3);
+    for ranks in [2, 3, 4] {
+        let names = [
+            "reducescatter/direct",
+            "alltoall/allpairs",
+            "allreduce/two_shot",
+            "broadcast/chain",
+            "allreduce/ring",
+        ];
+        let algorithms = names.map(|name| named(name, ranks, Placement::OutOfPlace));
+        let kinds: Vec<_> = algorithms.iter().flat_map(deliveries).collect();
+        let all = [Delivery::Push, Delivery::Pull { receipt: true }, Delivery::Staged];
+        // Between two ranks nothing must be staged.
+        for kind in &all[..if ranks == 2 { 2 } else { 3 }] {
+            assert!(kinds.contains(kind), "{kind:?} among {ranks} ranks");
+        }
+        // Numbers that have nothing in common, so that all algorithms meet all offers.
+        let offers: Vec<_> = SEQUENCE.into_iter().cycle().take(36).collect();
+        let (algorithms, offers) = (&algorithms, &offers);
+        let scenario = Scenario { algorithms, count: 205, instances: 2, in_place: false, offers };
+        let used = scenario.check(emulator, numbers);
+        assert!(used.is_ok_and(|used| used > 0), "{ranks} ranks");
+    }
+}
+
+#[test]
+fn every_example_gives_the_same_whatever_is_offered() {
+    let Some(emulator) = emulator() else { return };
+    let numbers = &mut Numbers(2);
+    let (mut runs, mut direct) = (0, 0);
+    for example in examples() {
+        for launch in
+            example.launches.iter().filter(|it| it.ranks.is_some_and(|it| (3..=4).contains(&it)))
+        {
+            for placement in [Placement::InPlace, Placement::OutOfPlace] {
+                let Some(verified) = proved(&example, launch, placement) else { continue };
+                let all = deliveries(&verified);
+                if verified.target().simple.depth < verified.facts().least_link_depth {
+                    continue;
+                }
+                let count = if verified.facts().serves_any_count { 205 } else { 192 };
+                let scenario = Scenario {
+                    algorithms: std::slice::from_ref(&verified),
+                    count,
+                    instances: 1 + numbers.below(2) as u32,
+                    in_place: placement == Placement::InPlace,
+                    offers: &SEQUENCE,
+                };
+                runs += 1;
+                direct += usize::from(all.iter().any(|it| *it != Delivery::Staged));
+                let used = scenario.check(emulator, numbers);
+                assert!(used.is_ok(), "{} {launch:?} {placement:?}: {used:?}", example.name);
+            }
+        }
+    }
+    assert!(runs > 80 && direct > 40, "{direct} of {runs} deliver directly");
+}
