@@ -1,8 +1,8 @@
 //! The thread of a proxy.
 //!
-//! It goes round all peers. While something happens it goes on at once; when nothing has for a few rounds, it sleeps until
-//! a socket or the doorbell wakes it. Rails and ports that cannot wake it are looked at from time to time: every 50 µs
-//! at first, every millisecond after a while.
+//! It goes round all peers. While something happens it goes on at once; when nothing has for a few rounds,
+//! it sleeps until a socket or the doorbell wakes it. Rails and ports that cannot wake it are looked at
+//! from time to time: every 50 µs at first, every millisecond after a while.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,9 +1,10 @@
 //! How rails to a peer come about, without ever waiting.
 //!
-//! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's what it
-//! must know. If both have devices for RDMA, they connect one rail for each pair of devices, the first with the first, and
-//! tell each other whether that succeeded; if it did on both, these are the rails. Otherwise the rails are TCP
-//! connections, which the higher rank makes to the lower one. Whoever gives up says so and why.
+//! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's
+//! what it must know. If both have devices for RDMA, they connect one rail for each pair of devices, the
+//! first with the first, and tell each other whether that succeeded; if it did on both, these are the
+//! rails. Otherwise the rails are TCP connections, which the higher rank makes to the lower one. Whoever
+//! gives up says so and why.
 
 mod hello;
 
