@@ -35,6 +35,8 @@ pub(super) struct Scene {
 pub(super) struct Sight {
     /// Its process, such as `pid 1234`.
     pub process: String,
+    /// Whether it lives on the node of whoever looks.
+    pub is_near: bool,
     /// What became of it.
     pub state: State,
     /// Why.
@@ -89,6 +91,7 @@ impl Sight {
         process: String,
         departed: &BTreeMap<Rank, String>,
     ) -> Self {
+        let is_near = board.nodes().together(board.me(), rank);
         let departed = departed.get(&rank).cloned();
         let answer = board.answer_of(rank, request).and_then(|text| Answer::from_text(&text));
         let finished = answer.as_ref().map(|answer| answer.finished);
@@ -99,7 +102,7 @@ impl Sight {
             State::Aborted | State::Failed | State::Closed => board.reason(rank),
         };
         let (collectives, last) = (board.collectives(rank), board.last(rank));
-        Self { process, state, reason, departed, answer, collectives, last, current }
+        Self { process, is_near, state, reason, departed, answer, collectives, last, current }
     }
 
     fn waits(&self) -> impl Iterator<Item = &Wait> {
@@ -114,13 +117,16 @@ impl Sight {
     /// What has befallen it as seen by someone who waits for it in call `number`, or in a
     /// point-to-point call.
     fn predicament(&self, number: Option<u64>) -> Predicament<'_> {
-        let Self { process, state, reason, departed, answer, collectives, last, current } = self;
+        let Self { process, is_near, state, reason, departed, answer, collectives, last, current } =
+            self;
         let last = last.as_ref();
         let answer = match (state, departed, answer) {
             (State::Aborted | State::Failed, ..) => return Predicament::Ended(*state, reason),
             (State::Closed, ..) => return Predicament::Left { last },
             (State::Running, Some(story), _) => return Predicament::Departed { story, last },
-            (State::Running, None, None) => return Predicament::Silent { process, last },
+            (State::Running, None, None) => {
+                return Predicament::Silent { process, is_near: *is_near, last };
+            }
             (State::Running, None, Some(answer)) => answer,
         };
         let at = current.as_ref().filter(|current| current.number() != number);
@@ -144,7 +150,7 @@ enum Predicament<'a> {
     /// It has left in order.
     Left { last: Option<&'a Posted> },
     /// It gave no answer.
-    Silent { process: &'a str, last: Option<&'a Posted> },
+    Silent { process: &'a str, is_near: bool, last: Option<&'a Posted> },
     /// It has not entered the call.
     Absent { last: Option<&'a Posted> },
     /// It waits itself; in another call, if that is known.
@@ -163,9 +169,10 @@ impl Predicament<'_> {
             Predicament::Ended(state, reason) => format!("has {}: {reason}", state.name()),
             Predicament::Departed { story, last } => format!("{story} ({})", Last(*last)),
             Predicament::Left { last } => format!("has left the communicator ({})", Last(*last)),
-            Predicament::Silent { process, last } => {
+            Predicament::Silent { process, is_near, last } => {
+                let or = if *is_near { "" } else { ", or its host cannot be reached" };
                 let last = Last(*last);
-                format!("did not answer ({process}): its process is stopped or gone ({last})")
+                format!("did not answer ({process}): its process is stopped or gone{or} ({last})")
             }
             Predicament::Absent { last } => {
                 format!("has not entered {collective} ({})", Last(*last))

@@ -92,7 +92,17 @@ impl Scene {
 impl Sight {
     /// Where it is, in a few words.
     fn place(&self) -> String {
-        let Self { process, state, reason, departed, answer, collectives: _, last, current } = self;
+        let Self {
+            process,
+            is_near: _,
+            state,
+            reason,
+            departed,
+            answer,
+            collectives: _,
+            last,
+            current,
+        } = self;
         let at = match (current, last) {
             (Some(current), Some(last)) if current.sequence < last.sequence => {
                 let more = last.sequence - current.sequence;

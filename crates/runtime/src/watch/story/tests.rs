@@ -22,6 +22,7 @@ fn idle(number: u64) -> Sight {
     let (answer, last) = (Some(answer), (number > 0).then(|| posted(number)));
     Sight {
         process,
+        is_near: true,
         state,
         reason,
         departed: None,
@@ -268,4 +269,14 @@ fn what_differs_comes_first() {
       => make the same call on all ranks
     ");
     assert_snapshot!(scene.conclusion(), @"call 1 differs: r0, r1: allreduce of 1024 f32 sum; r2: allreduce of 512 f32 sum; make the same call on all ranks");
+}
+
+#[test]
+fn whoever_is_far_may_be_out_of_reach() {
+    let scene = scene([waiting(41, &[1]), Sight { is_near: false, ..silent(idle(40)) }]);
+    assert_eq!(
+        scene.conclusion(),
+        "r1 holds up r0: it did not answer (pid 1234): its process is stopped or gone, or its host \
+         cannot be reached (its last call was #40, allgather of 1024 f32)"
+    );
 }
