@@ -22,13 +22,15 @@
 //!
 //! # Guarantees
 //!
-//! * Messages of a link arrive once, in order and whole, or its peer's links fail as a whole: then [`Proxy::failure`]
-//!   names the peer, its host, the rail and the reason. A rail that breaks while others stand loses nothing.
+//! * Messages of a link arrive once, in order and whole, or its peer's links fail as a whole: then
+//!   [`Proxy::failure`] names the peer, its host, the rail and the reason. A rail that breaks while others
+//!   stand loses nothing.
 //! * Nothing waits for ever without a word: [`Proxy::waits`] tells what is under way and what is missing.
 //! * Strangers who connect change nothing. Dropping a proxy ends its thread and closes its descriptors.
 //!
-//! Not guaranteed: secrecy, nor safety from a peer that breaks the protocol on purpose; the network between ranks is trusted.
-//! A failure of links does not end the waits of executors: their owner looks at [`Proxy::failure`] and stops the rings.
+//! Not guaranteed: secrecy, nor safety from a peer that breaks the protocol on purpose; the network between
+//! ranks is trusted. A failure of links does not end the waits of executors: their owner looks at
+//! [`Proxy::failure`] and stops the rings.
 //!
 //! A link is still a bounded queue with one writer and one reader, only longer, and what was proved of
 //! the algorithm holds.

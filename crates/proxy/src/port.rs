@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 /// Memory in which the ports to one peer lie; rails register all of it with their devices.
 ///
-/// Implementors are doors: [`Memory::address`] must stay mapped as long as the value lives, and the bytes of a
-/// slot must belong to the proxy from the moment when the port grants it until the port is told that it is done.
+/// Implementors are doors: [`Memory::address`] must stay mapped as long as the value lives, and the bytes
+/// of a slot must belong to the proxy from the moment when the port grants it until the port is told that
+/// it is done.
 pub trait Memory: Send + Sync {
     /// Where it begins, in this process.
     fn address(&self) -> *mut u8;
@@ -14,8 +15,8 @@ pub trait Memory: Send + Sync {
     /// How long it is.
     fn bytes(&self) -> u64;
 
-    /// The dma-buf by which devices reach it; memory of a GPU has one. Such memory that has none is registered by its
-    /// address, which not every driver allows.
+    /// The dma-buf by which devices reach it; memory of a GPU has one. Such memory that has none is
+    /// registered by its address, which not every driver allows.
     fn dmabuf(&self) -> Option<DmaBuf<'_>> {
         None
     }
@@ -35,8 +36,8 @@ pub struct DmaBuf<'a> {
     pub offset: u64,
 }
 
-/// Where links to one peer enter and leave this rank. The peer's inlets are the other ends of these outlets, in this
-/// order, and the other way round.
+/// Where links to one peer enter and leave this rank. The peer's inlets are the other ends of these
+/// outlets, in this order, and the other way round.
 pub struct Ports {
     /// In which all slots lie.
     pub memory: Arc<dyn Memory>,
@@ -67,7 +68,8 @@ pub trait Outlet: Send {
     /// The slots of all messages up to `number` are free again.
     fn release(&mut self, number: u64);
 
-    /// Whether a new message wakes the proxy ([`crate::Proxy::doorbell`]); otherwise it looks from time to time.
+    /// Whether a new message wakes the proxy ([`crate::Proxy::doorbell`]); otherwise it looks from time to
+    /// time.
     fn rings(&self) -> bool {
         false
     }
@@ -85,7 +87,8 @@ pub trait Inlet: Send {
     /// How many messages the executor has taken by now; their slots are free.
     fn taken(&mut self) -> u64;
 
-    /// Where message `number` goes, from the beginning of the memory. Messages `depth` apart go to the same place.
+    /// Where message `number` goes, from the beginning of the memory. Messages `depth` apart go to the same
+    /// place.
     fn slot(&self, number: u64) -> u64;
 
     /// Message `number`, of that many bytes, is whole. Called once for each, in order.

@@ -30,9 +30,9 @@ const ANSWER: Duration = Duration::from_millis(500);
 
 /// Carries the links of one rank to ranks on other hosts, with a thread of its own.
 ///
-/// Dropping it posts what lies in outlets, for at most [`Config::drain_timeout`], takes leave of the peers, and ends the thread, the
-/// rails and the registrations. After an abort it ends at once. Peers of a proxy that has left in order see no failure;
-/// what they post to it stays where it is.
+/// Dropping it posts what lies in outlets, for at most [`Config::drain_timeout`], takes leave of the peers,
+/// and ends the thread, the rails and the registrations. After an abort it ends at once. Peers of a proxy
+/// that has left in order see no failure; what they post to it stays where it is.
 pub struct Proxy {
     shared: Arc<Shared>,
     group: Arc<Group>,
@@ -127,7 +127,8 @@ impl Proxy {
     }
 
     /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once, apart from
-    /// registering memory and from the group's own connection to that peer; messages wait in outlets until the links stand. What goes wrong later is a [`Failure`].
+    /// registering memory and from the group's own connection to that peer; messages wait in outlets until
+    /// the links stand. What goes wrong later is a [`Failure`].
     pub fn connect(&self, peer: Rank, ports: Ports) -> Result<(), Error> {
         let me = self.group.rank();
         if peer == me || self.group.peer(peer).is_none() {

@@ -1,8 +1,8 @@
 //! The thread of a proxy.
 //!
-//! It goes round all peers. While something happens it goes on at once; when nothing has for a few rounds, it sleeps until
-//! a socket or the doorbell wakes it. Rails and ports that cannot wake it are looked at from time to time: every 50 µs
-//! at first, every millisecond after a while.
+//! It goes round all peers. While something happens it goes on at once; when nothing has for a few rounds,
+//! it sleeps until a socket or the doorbell wakes it. Rails and ports that cannot wake it are looked at
+//! from time to time: every 50 µs at first, every millisecond after a while.
 
 use std::sync::Arc;
 use std::thread;
@@ -34,6 +34,9 @@ const WAKEABLE: Duration = Duration::from_millis(10);
 
 /// Short sleeps before they grow longer.
 const SHORT_SLEEPS: u32 = 40;
+
+/// What is told of a peer that needs no links any more.
+const LEFT: &str = "has left in order";
 
 pub(crate) struct Pump {
     shared: Arc<Shared>,
@@ -117,7 +120,11 @@ impl Pump {
                     let _ = answer.send(self.story());
                 }
                 Command::End => {
-                    self.makings.retain_mut(Making::is_wanted);
+                    self.makings.retain_mut(|making| {
+                        let wanted = making.is_wanted();
+                        (!wanted).then(|| making.leave(&self.group));
+                        wanted
+                    });
                     self.deadline = Some(Instant::now() + self.config.drain_timeout);
                 }
             }
@@ -139,6 +146,7 @@ impl Pump {
                     busy |= moved;
                     self.makings.push(making);
                 }
+                Ok(Made::Left) => self.gone.push((peer, LEFT.to_owned())),
                 Ok(Made::Done { session, why }) => {
                     let rails = session.rails();
                     self.config.log.event(&Event::Connected { peer, rails, why });
@@ -207,7 +215,7 @@ impl Pump {
                 }
                 Err(ended) => {
                     if line.session.peer_has_left() {
-                        self.gone.push((line.peer, "has left in order".to_owned()));
+                        self.gone.push((line.peer, LEFT.to_owned()));
                     } else if !leaving {
                         self.fail(line.peer, ErrorKind::Network, ended.rail, ended.why);
                     }

@@ -1,4 +1,5 @@
-//! Ports over [`fabric::Rings`](msccl_fabric::Rings): links to another host for executors that are threads of this one.
+//! Ports over [`fabric::Rings`](msccl_fabric::Rings): links to another host for executors that are threads
+//! of this one.
 //!
 //! The executor puts messages into rings, and takes them from rings, as it does with ranks of its own host; the
 //! proxy holds the other ends.
@@ -22,8 +23,8 @@ pub struct Pair {
     pub ports: Ports,
 }
 
-/// Makes rings for links of these shapes, one to the peer and one from it for each. `doorbell` is that of the proxy
-/// ([`crate::Proxy::doorbell`]), which then may sleep while nothing happens.
+/// Makes rings for links of these shapes, one to the peer and one from it for each. `doorbell` is that of
+/// the proxy ([`crate::Proxy::doorbell`]), which then may sleep while nothing happens.
 pub fn pair(shapes: &[RingShape], doorbell: &Arc<Doorbell>) -> Result<Pair, Error> {
     for shape in shapes {
         if u32::try_from(shape.slot_bytes).is_err() {
@@ -73,7 +74,8 @@ impl Outlet for RingOutlet {
     }
 
     fn message(&self, number: u64) -> Piece {
-        // Slots are shorter than 4 GiB, as `pair` has checked. An empty piece stands for a message that there is not.
+        // Slots are shorter than 4 GiB, as `pair` has checked. An empty piece stands for a message that
+        // there is not.
         let (offset, bytes) = self.0.locate(number).unwrap_or_default();
         Piece { offset: offset as u64, bytes: bytes as u32 }
     }

@@ -1,8 +1,9 @@
 //! What whoever carries messages between rings of different memories needs: places instead of slices.
 //!
-//! A carrier holds the receiving end of one ring and reads several messages ahead, or the sending end and fills
-//! several slots ahead. Places are offsets into [`Rings::memory`]; the bytes there belong to the carrier from when
-//! the counters grant them until it releases or commits them. Messages are counted from 1 over the ring's life.
+//! A carrier holds the receiving end of one ring and reads several messages ahead, or the sending end and
+//! fills several slots ahead. Places are offsets into [`Rings::memory`]; the bytes there belong to the
+//! carrier from when the counters grant them until it releases or commits them. Messages are counted from 1
+//! over the ring's life.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,14 +61,14 @@ impl Sender {
         self.end.ends().taken.load(Ordering::Acquire)
     }
 
-    /// Where the slot of message `number` begins, which may be filled once fewer than `depth` messages before it
-    /// are not released.
+    /// Where the slot of message `number` begins, which may be filled once fewer than `depth` messages
+    /// before it are not released.
     pub fn slot_offset(&self, number: u64) -> usize {
         self.end.place.slot(number.saturating_sub(1))
     }
 
-    /// Commits the next message, of `bytes` bytes that lie in its slot already. False, and nothing done, if the ring has
-    /// no room.
+    /// Commits the next message, of `bytes` bytes that lie in its slot already. False, and nothing done, if
+    /// the ring has no room.
     pub fn commit_next(&mut self, bytes: usize) -> bool {
         let room = self.has_room();
         if room {

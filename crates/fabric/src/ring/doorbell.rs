@@ -10,9 +10,9 @@ use crate::error::Error;
 /// Wakes a thread that sleeps in `poll` and looks at many rings, and maybe at other things.
 ///
 /// Ends of rings that were given the doorbell ([`Sender::attach`](super::Sender::attach),
-/// [`Receiver::attach`](super::Receiver::attach)) ring it after every commit or release, which costs next to nothing
-/// while the thread is awake. The thread calls [`Doorbell::lie_down`], looks at everything once more, polls the
-/// descriptor for input, and calls [`Doorbell::get_up`]: so no change can be missed.
+/// [`Receiver::attach`](super::Receiver::attach)) ring it after every commit or release, which costs next
+/// to nothing while the thread is awake. The thread calls [`Doorbell::lie_down`], looks at everything once
+/// more, polls the descriptor for input, and calls [`Doorbell::get_up`]: so no change can be missed.
 #[derive(Debug)]
 pub struct Doorbell {
     sleeps: AtomicU32,

@@ -52,6 +52,15 @@ pub(crate) struct Verdict {
     pub(crate) rdma: Result<(), String>,
 }
 
+/// A message that comes instead of what else is expected: there will be no links.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    /// Something is wrong, in words.
+    Failed(String),
+    /// The sender leaves in order.
+    Left,
+}
+
 impl InletFacts {
     pub(crate) fn of(inlet: &dyn Inlet) -> Self {
         let slots = (1..=u64::from(inlet.depth())).map(|number| inlet.slot(number)).collect();

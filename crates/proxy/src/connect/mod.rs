@@ -1,9 +1,10 @@
 //! How rails to a peer come about, without ever waiting.
 //!
-//! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's what it
-//! must know. If both have devices for RDMA, they connect one rail for each pair of devices, the first with the first, and
-//! tell each other whether that succeeded; if it did on both, these are the rails. Otherwise the rails are TCP
-//! connections, which the higher rank makes to the lower one. Whoever gives up says so and why.
+//! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's
+//! what it must know. If both have devices for RDMA, they connect one rail for each pair of devices, the
+//! first with the first, and tell each other whether that succeeded; if it did on both, these are the
+//! rails. Otherwise the rails are TCP connections, which the higher rank makes to the lower one. Whoever
+//! gives up says so and why.
 
 mod hello;
 
@@ -25,7 +26,7 @@ use crate::session::Session;
 use crate::tag::RAILS_LIMIT;
 use crate::tcp::{Dial, Dialled, Knock, Preface, TcpRail};
 pub(crate) use hello::{Hello, InletFacts, RdmaOffer, TcpOffer, VERSION, check_ports, tell};
-use hello::{Unheard, Verdict, check, far_inlets, hear};
+use hello::{Refusal, Unheard, Verdict, check, far_inlets, hear};
 
 /// What the messages of the group are tagged with.
 pub(crate) const HELLO_TAG: u64 = u64::from_le_bytes(*b"prxhello");
@@ -70,6 +71,8 @@ enum Stage {
 pub(crate) enum Made {
     /// Nothing yet; whether something moved.
     NotYet(bool),
+    /// The peer has left in order.
+    Left,
     /// Everything.
     Done { session: Session, why: String },
 }
@@ -119,8 +122,13 @@ impl Making {
     pub(crate) fn go_on(&mut self, means: Means<'_>) -> Result<Made, Unmade> {
         // The peer's hello comes before that, and may tell why in this rank's own words.
         let heard = !matches!(self.stage, Stage::Unheard);
-        if heard && let Some(why) = hear::<String>(means.group, self.peer, REFUSAL_TAG)? {
-            return Err(Unmade::new(ErrorKind::Network, "the peer has given up", why));
+        if heard && let Some(refusal) = hear(means.group, self.peer, REFUSAL_TAG)? {
+            return match refusal {
+                Refusal::Left => Ok(Made::Left),
+                Refusal::Failed(why) => {
+                    Err(Unmade::new(ErrorKind::Network, "the peer has given up", why))
+                }
+            };
         }
         if self.since.is_some_and(|since| since.elapsed() > means.timeout) {
             return Err(self.too_late(means.timeout));
@@ -135,8 +143,15 @@ impl Making {
     /// Lets the peer know that there will be no links, so that it need not wait.
     pub(crate) fn refuse(&self, group: &Group, unmade: &Unmade) {
         let Unmade { kind: _, doing, why } = unmade;
+        let refusal = Refusal::Failed(format!("{doing}: {why}"));
         // A peer that has departed needs no word.
-        let _ = tell(group, self.peer, REFUSAL_TAG, &format!("{doing}: {why}"));
+        let _ = tell(group, self.peer, REFUSAL_TAG, &refusal);
+    }
+
+    /// Lets the peer know that this rank leaves before the links stand.
+    pub(crate) fn leave(&self, group: &Group) {
+        // As above.
+        let _ = tell(group, self.peer, REFUSAL_TAG, &Refusal::Left);
     }
 
     fn too_late(&self, timeout: Duration) -> Unmade {

@@ -1,5 +1,5 @@
-//! Calls into the library for verbs: a door with `unsafe`. Handles are values here, which end what they stand for, in the right
-//! order.
+//! Calls into the library for verbs: a door with `unsafe`. Handles are values here, which end what they
+//! stand for, in the right order.
 
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
@@ -67,8 +67,8 @@ pub(super) struct End {
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
-// SAFETY: handles may be used from any thread; calls with this one are those of `Context`, which are made one at a time, and
-// the last one, of whoever drops it.
+// SAFETY: handles may be used from any thread; calls with this one are those of `Context`, which are made
+// one at a time, and the last one, of whoever drops it.
 unsafe impl Send for Registration {}
 // SAFETY: as above.
 unsafe impl Sync for Registration {}
@@ -131,7 +131,8 @@ impl Context {
         let mut pointer = ptr::null_mut();
         let (context, bytes) = (self.pointer.as_ptr(), memory.bytes());
         Words::of(|text| {
-            // SAFETY: the handle is alive; the memory is mapped, and stays so as long as the registration lives.
+            // SAFETY: the handle is alive; the memory is mapped, and stays so as long as the registration
+            // lives.
             unsafe {
                 let address = memory.address().cast();
                 (self.api.register)(context, device, address, bytes, &mut pointer, text)
@@ -231,8 +232,9 @@ impl End {
         let write = abi::Write { from, to, bytes, tag };
         let mut full = false;
         let posted = Words::of(|text| {
-            // SAFETY: the handle is alive, and the write lives during the call; its bytes lie in the registration, where the
-            // library checks it, and belong to the proxy until it is reported as sent.
+            // SAFETY: the handle is alive, and the write lives during the call; its bytes lie in the
+            // registration, where the library checks it, and belong to the proxy until it is reported as
+            // sent.
             let status = unsafe { (self.api.post)(self.pointer.as_ptr(), &write, text) };
             full = status == abi::FULL;
             if full { abi::OK } else { status }

@@ -11,8 +11,8 @@ use super::abi::{Api, ENTRY, Entry, VERSION};
 /// The library's file name.
 const NAME: &str = "libmsccl-rdma.so";
 
-/// The table of the library at `path`, or of the one that is found; the text says where it was looked for. The library
-/// stays loaded until the process ends.
+/// The table of the library at `path`, or of the one that is found; the text says where it was looked for.
+/// The library stays loaded until the process ends.
 pub(super) fn load(path: Option<&Path>) -> Result<&'static Api, String> {
     if let Some(path) = path {
         return open(path.as_os_str());

@@ -1,15 +1,16 @@
 //! RDMA, as a library of its own that is looked for at run time.
 //!
-//! `libmsccl-rdma.so` (crate `rdma`, which is outside of the workspace) speaks verbs. It offers one
-//! symbol, [`abi::ENTRY`], which gives the functions of [`abi::Api`]. Without it, or where there is no libibverbs or no
-//! device, everything else works.
+//! `libmsccl-rdma.so` (crate `rdma`, which is outside of the workspace) speaks verbs. It offers one symbol,
+//! [`abi::ENTRY`], which gives the functions of [`abi::Api`]. Without it, or where there is no libibverbs
+//! or no device, everything else works.
 //!
-//! **Where it is looked for.** At [`RdmaConfig::library`] if that is set, and nowhere else then. Otherwise beside the library
-//! or executable that holds this code, then beside the executable, then wherever the system's loader looks.
+//! **Where it is looked for.** At [`RdmaConfig::library`] if that is set, and nowhere else then. Otherwise
+//! beside the library or executable that holds this code, then beside the executable, then wherever the
+//! system's loader looks.
 //!
-//! **Memory.** A device reaches the memory of ports by its dma-buf, if it has one ([`Memory::dmabuf`]); if the device or the
-//! driver does not offer that, by its address. A registration is shared by all rails of a device that use the same
-//! memory, and ends with the last of them.
+//! **Memory.** A device reaches the memory of ports by its dma-buf, if it has one ([`Memory::dmabuf`]); if
+//! the device or the driver does not offer that, by its address. A registration is shared by all rails of a
+//! device that use the same memory, and ends with the last of them.
 
 pub mod abi;
 mod calls;
@@ -62,7 +63,8 @@ impl Devices {
         devices.join(", ")
     }
 
-    /// One end of a rail on each device that can reach `memory`, and why others cannot. The text says why none can.
+    /// One end of a rail on each device that can reach `memory`, and why others cannot. The text says why
+    /// none can.
     pub(crate) fn halves(
         &self,
         memory: &Arc<dyn Memory>,

@@ -13,7 +13,8 @@ pub(crate) struct Incoming {
     slot_bytes: u32,
     /// Messages up to which all have arrived; they are committed.
     arrived: u64,
-    /// The bytes of messages after `arrived`, the first of which is missing, that have arrived on a faster rail.
+    /// The bytes of messages after `arrived`, the first of which is missing, that have arrived on a faster
+    /// rail.
     ahead: VecDeque<Option<u32>>,
     /// What the peer was last told about taken messages.
     told_taken: u64,

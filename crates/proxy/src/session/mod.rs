@@ -2,45 +2,52 @@
 //!
 //! # Messages
 //!
-//! Messages of all links go over the rails in turn, whole; whoever has no room is passed over. Message `n` of a link
-//! goes into slot `n` modulo depth of the peer's inlet, and is posted only after the peer's executor has taken
-//! message `n - depth`: credits, as counts of taken messages, come back on the *lead*, the first rail that
-//! is not broken, batched while there is traffic and at once when there is none. The peer commits a
-//! link's messages in order, whatever the order of their arrival.
+//! Messages of all links go over the rails in turn, whole; whoever has no room is passed over. Message `n`
+//! of a link goes into slot `n` modulo depth of the peer's inlet, and is posted only after the peer's
+//! executor has taken message `n - depth`: credits, as counts of taken messages, come back on the *lead*,
+//! the first rail that is not broken, batched while there is traffic and at once when there is none. The
+//! peer commits a link's messages in order, whatever the order of their arrival.
 //!
-//! An outlet's slot is free again when its rail needs the bytes no more and, if there are several rails, the peer has said
-//! that the message has arrived; with one rail there is no other on which it could be repeated.
+//! An outlet's slot is free again when its rail needs the bytes no more and, if there are several rails,
+//! the peer has said that the message has arrived; with one rail there is no other on which it could be
+//! repeated.
 //!
 //! # When one of several rails breaks
 //!
-//! Whoever notices it **closes** the rail and sends a *report* on every rail that it has open, before anything else goes there:
-//! which rails it has closed, and for each link exactly which messages have arrived. Whoever reads the first words of a
-//! report closes the same rails, and so reports as well. Whoever has read all of a report that names rails which
-//! no earlier one did posts again, on open rails, those messages that it had posted on a closed rail and that the
-//! report does not list. Other copies of the report are passed over.
+//! Whoever notices it **closes** the rail and sends a *report* on every rail that it has open, before
+//! anything else goes there: which rails it has closed, and for each link exactly which messages have
+//! arrived. Whoever reads the first words of a report closes the same rails, and so reports as well.
+//! Whoever has read all of a report that names rails which no earlier one did posts again, on open rails,
+//! those messages that it had posted on a closed rail and that the report does not list. Other copies of
+//! the report are passed over.
 //!
-//! *Both agree.* As long as one rail is open on both sides, reports go over it. A rail that only one side has closed
-//! is named by a report of that side.
+//! *Both agree.* As long as one rail is open on both sides, reports go over it. A rail that only one side
+//! has closed is named by a report of that side.
 //!
-//! *Nothing is lost.* A message that was posted on a rail which the peer has closed is either listed by the peer's report
-//! or posted again. One that was posted on another rail arrives, or that rail is closed too.
+//! *Nothing is lost.* A message that was posted on a rail which the peer has closed is either listed by the
+//! peer's report or posted again. One that was posted on another rail arrives, or that rail is closed too.
 //!
-//! *Nothing is delivered twice.* What a report of closed rails does not list can never arrive on these rails, since
-//! they were closed before the report was made; so one copy at most of a message arrives. And it may be posted
-//! again into the same slot: it was not committed, so the executor has not looked at the slot, and no later message was
-//! granted it.
+//! *Nothing is delivered twice.* What a report of closed rails does not list can never arrive on these
+//! rails, since they were closed before the report was made; so one copy at most of a message arrives. And
+//! it may be posted again into the same slot: it was not committed, so the executor has not looked at the
+//! slot, and no later message was granted it.
 //!
-//! *Counts are never stale.* Credits travel on the lead, in order. Whatever the peer posts after a report comes behind that
-//! report on its rail, so the first copy that is complete here is no older than anything that was heard before. A new lead
-//! carries the report that closes the former one before its first credit, which tells all counts anew.
+//! *Counts are never stale.* Credits travel on the lead, in order. Whatever the peer posts after a report
+//! comes behind that report on its rail, so the first copy that is complete here is no older than anything
+//! that was heard before. A new lead carries the report that closes the former one before its first credit,
+//! which tells all counts anew.
+//!
+//! *What is not noticed.* A rail on which nothing is posted may be broken without anybody's knowing. Who
+//! posts on it learns it and tells; that a host has died is noticed by the group.
 //!
 //! # Bounds
 //!
-//! A link is a bounded queue with one writer and one reader that preserves order, of at least the outlet's and at
-//! most the outlet's and the inlet's depths together. Schedules are proved for queues of the depth of one ring. With longer queues they
-//! still end and compute the same: a step that could go on with the shorter queue can go on with the longer one, the
-//! steps of a thread block are in fixed order, and what a receive reads depends on the order in its link alone. So every run
-//! of the shorter queues is one of the longer ones, and all runs have the same result.
+//! A link is a bounded queue with one writer and one reader that preserves order, of at least the outlet's
+//! and at most the outlet's and the inlet's depths together. Schedules are proved for queues of the depth
+//! of one ring. With longer queues they still end and compute the same: a step that could go on with the
+//! shorter queue can go on with the longer one, the steps of a thread block are in fixed order, and what a
+//! receive reads depends on the order in its link alone. So every run of the shorter queues is one of the
+//! longer ones, and all runs have the same result.
 
 mod incoming;
 mod outgoing;
@@ -196,7 +203,8 @@ impl Session {
         }
     }
 
-    /// The peer's word on rail `index`. Answers the rails that it has closed; the text says what is wrong with it.
+    /// The peer's word on rail `index`. Answers the rails that it has closed; the text says what is wrong
+    /// with it.
     fn hear(&mut self, index: usize, tag: Tag, bytes: u32) -> Result<Option<u16>, String> {
         match tag {
             Tag::Message { link, number } => {

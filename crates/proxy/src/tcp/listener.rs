@@ -1,8 +1,8 @@
 //! Where peers knock, and how they are told from strangers.
 //!
-//! Whoever connects says a preface of 40 bytes: a word that names the protocol, the token of the rank that listens, who it is,
-//! and which of its rails this shall be. Tokens are random and known to the ranks of the group alone. Whoever says
-//! something else, or nothing for ten seconds, is closed and changes nothing.
+//! Whoever connects says a preface of 40 bytes: a word that names the protocol, the token of the rank that
+//! listens, who it is, and which of its rails this shall be. Tokens are random and known to the ranks of
+//! the group alone. Whoever says something else, or nothing for ten seconds, is closed and changes nothing.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,9 +1,9 @@
 //! A TCP connection as a rail.
 //!
-//! A write is a header of 16 bytes (`to`, `bytes`, `tag`, little-endian) and its bytes. Posts are gathered and go out
-//! together with the next [`Rail::poll`]; bytes that come in are read straight into memory, apart from those of short
-//! messages, which come together with headers. A write that does not lie inside the memory breaks the rail before a byte of
-//! it is written.
+//! A write is a header of 16 bytes (`to`, `bytes`, `tag`, little-endian) and its bytes. Posts are gathered
+//! and go out together with the next [`Rail::poll`]; bytes that come in are read straight into memory,
+//! apart from those of short messages, which come together with headers. A write that does not lie inside
+//! the memory breaks the rail before a byte of it is written.
 //!
 //! `Happened::Sent` means that the kernel has the bytes. They may never arrive, if the connection breaks.
 

@@ -1,8 +1,8 @@
 //! Memory of a rank as slices: a door with `unsafe`.
 //!
 //! Slots are written by the network and read by executors, or the other way round, and belong to one of
-//! them at a time ([`Memory`] says when). A write of the peer is checked against the bounds of the memory; that it goes into
-//! a slot that was granted is the peer's promise, as it is on every rail.
+//! them at a time ([`Memory`] says when). A write of the peer is checked against the bounds of the memory;
+//! that it goes into a slot that was granted is the peer's promise, as it is on every rail.
 
 use std::slice;
 use std::sync::Arc;

@@ -27,8 +27,8 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// The peer is asked for a sign of life after half of `silence`, and given up when all of it is over; what was sent
-/// must be acknowledged within the same time.
+/// The peer is asked for a sign of life after half of `silence`, and given up when all of it is over; what
+/// was sent must be acknowledged within the same time.
 pub(super) fn prepare(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;

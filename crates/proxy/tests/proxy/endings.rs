@@ -68,6 +68,26 @@ fn whoever_leaves_in_order_is_no_failure() {
 }
 
 #[test]
+fn whoever_leaves_before_links_stand_is_no_failure() {
+    let failures = run(2, |group| {
+        let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
+        if group.rank() == Rank(0) {
+            let _ends = connect_all(&proxy, &group, &SHAPES);
+            drop(proxy);
+            group.barrier().unwrap();
+            group.barrier().unwrap();
+            return None;
+        }
+        group.barrier().unwrap();
+        let _ends = connect_all(&proxy, &group, &SHAPES);
+        wait_for(|| (proxy.waits()[0].links == ["has left in order"]).then_some(()));
+        group.barrier().unwrap();
+        proxy.failure()
+    });
+    assert_eq!(failures, [None, None]);
+}
+
+#[test]
 fn ends_that_do_not_fit_are_told_apart() {
     let failures = run(2, |group| {
         let Rank(me) = group.rank();

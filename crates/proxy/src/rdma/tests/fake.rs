@@ -1,5 +1,6 @@
-//! The loader and the wrapping of a library, with one made up for the purpose: a door with `unsafe`, since what it stands in
-//! for is C. `NCCL_IB_HCA` names the world of each test and chooses how the library behaves in it.
+//! The loader and the wrapping of a library, with one made up for the purpose: a door with `unsafe`, since
+//! what it stands in for is C. `NCCL_IB_HCA` names the world of each test and chooses how the library
+//! behaves in it.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;

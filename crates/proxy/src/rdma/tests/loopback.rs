@@ -1,5 +1,6 @@
-//! A library whose queue pairs reach one another within this process, by copying: a door with `unsafe`, since what it stands
-//! in for is C. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to connect.
+//! A library whose queue pairs reach one another within this process, by copying: a door with `unsafe`,
+//! since what it stands in for is C. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to
+//! connect.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -202,7 +203,8 @@ unsafe extern "C" fn post(
         Some(peer) if !peer.failed && !peer.broken => {
             assert!(to + u64::from(bytes) <= peer.bytes);
             let target = peer.base + to as usize;
-            // SAFETY: both places lie inside of registrations, which are mapped as long as their queue pairs exist.
+            // SAFETY: both places lie inside of registrations, which are mapped as long as their queue
+            // pairs exist.
             unsafe { (source as *const u8).copy_to(target as *mut u8, bytes as usize) };
             peer.events.push_back(event(1));
             true

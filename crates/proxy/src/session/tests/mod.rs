@@ -1,5 +1,5 @@
-//! Two sessions and a network that does its worst: whatever happens in whatever order, every message arrives once, whole
-//! and in order, as long as one rail stands.
+//! Two sessions and a network that does its worst: whatever happens in whatever order, every message
+//! arrives once, whole and in order, as long as one rail stands.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -55,8 +55,8 @@ impl Wire {
         Self { memories, room, sent_means_arrived, ways, failed, closed }
     }
 
-    /// Takes a step in the direction away from `from`, if it is possible. A wire goes on carrying what was posted, though
-    /// an end has failed, until its receiver closes it.
+    /// Takes a step in the direction away from `from`, if it is possible. A wire goes on carrying what was
+    /// posted, though an end has failed, until its receiver closes it.
     pub fn step(&mut self, from: Side, step: Step) -> bool {
         let way = &mut self.ways[from];
         match step {
