@@ -19,10 +19,10 @@ pub const SECTION: Section = Section {
 
 /// One message.
 #[derive(Clone, Copy, Debug)]
-struct Message {
-    from: u32,
-    to: u32,
-    bytes: usize,
+pub(super) struct Message {
+    pub from: u32,
+    pub to: u32,
+    pub bytes: usize,
 }
 
 fn run(bench: &Bench, tally: &mut Tally) {
@@ -148,7 +148,7 @@ impl Part {
 }
 
 /// All messages in one group, and all memory afterwards.
-fn exchange(world: &mut World, messages: &[Message]) -> Result<(), Trouble> {
+pub(super) fn exchange(world: &mut World, messages: &[Message]) -> Result<(), Trouble> {
     let parts: Vec<_> = (0..world.ranks()).map(|rank| Part::new(messages, rank)).collect();
     let part = |seat: &Seat| &parts[seat.rank.index()];
     world.on_all(|seat| seat.arena.write(&part(seat).before))?;
