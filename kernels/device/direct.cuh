@@ -32,8 +32,8 @@ __device__ inline int lateness(u64 word, u32 launch) {
 __device__ inline u64 offer_at(const msccl_launch& launch, u64 entry) {
     return entry + (launch.offers - launch.links);
 }
-// Launches are counted apart by who offers, so that of two that follow one another none is missing in
-// the words.
+
+// Where launches are counted: apart by who offers, so that the words are never far behind.
 __device__ inline u64 launches_at(const msccl_launch& launch, u64 entry, u32 traits) {
     auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, entry));
     return address(traits & MSCCL_PLAN_LINK_PUSH ? &offer->pushes : &offer->pulls);
@@ -69,13 +69,12 @@ __device__ inline void close_direct(const Link& link, const msccl_launch& launch
     ptx::st_weak_u64(launches_at(launch, link.entry, link.traits), link.launch);
 }
 
-// Before the first message of link number `subject`: waits for the owner's offer, and makes use of it.
-// Then the owner's kernel
-// has begun; acquires at system scope what came before that. An offer of a later launch says that the
-// owner has gone on without anybody having used what it had offered, so that was nothing.
-__device__ inline void await_offer(Link& link, Buffers* theirs, const msccl_launch& launch,
-                                   u32 subject, Watch& watch) {
-    if (!(link.traits & Link::UNREAD)) return;
+// Before the first message of link number `subject`, whose offer is unread: waits for the owner's offer, and makes use of it.
+// Then the owner's kernel has begun; acquires at system scope what came before that. An offer of a later
+// launch says that the owner has gone on without anybody having used what it had offered, so that was
+// nothing.
+__device__ __noinline__ void await_offer(Link& link, Buffers* theirs, const msccl_launch& launch,
+                                         u32 subject, Watch& watch) {
     auto offer = reinterpret_cast<msccl_offer*>(offer_at(launch, link.entry));
     u64 output, input;
     Wait wait;

@@ -132,9 +132,11 @@ __device__ inline void signal(const Context& context, const Slice& slice, const 
 
 // ---- Operands ------------------------------------------------------------------------------------
 
-// Chunk `chunk` of a buffer. Scratch is always this rank's.
+// Chunk `offset` from the slot `word` on of a buffer. Scratch is always this rank's.
 __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& slice,
-                                       const Buffers& buffers, u32 place, u32 chunk) {
+                                       const Buffers& buffers, u32 word, u32 offset) {
+    u32 place = word >> MSCCL_PLAN_PLACE_SHIFT;
+    u32 chunk = (word & MSCCL_PLAN_INDEX_MASK) + offset;
     u64 start, exists;
     u64 base = launch.scratch;
     if (place == MSCCL_PLAN_PLACE_SCRATCH) {
@@ -154,21 +156,13 @@ __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& 
     return operand;
 }
 
-// Chunk `chunk` of a buffer of this rank; `word` is an operand.
-__device__ inline Operand resolve_local(const msccl_launch& launch, const Slice& slice, u32 word,
-                                        u32 chunk) {
-    u32 index = word & MSCCL_PLAN_INDEX_MASK;
-    Buffers own{launch.input, launch.output};
-    return resolve_slot(launch, slice, own, word >> MSCCL_PLAN_PLACE_SHIFT, index + chunk);
-}
-
 // Begins the next message of link `number`.
 template <class Protocol>
 __device__ inline void begin(const Context& context, u32 number, bool incoming) {
     Link& link = context.shared.links[number];
     Watch& watch = context.shared.watch;
     // All links together: what they wait for comes before any message.
-    if constexpr (Protocol::TAILS) {
+    if (Protocol::TAILS && (link.traits & Link::UNREAD)) {
         await_offer(link, context.shared.theirs, context.launch, number, watch);
     }
     if (incoming) {
@@ -205,14 +199,11 @@ __device__ inline bool is_lent(const Context& context, u32 word) {
 struct Stores {
     u32 count;
     u32 landing;  // the destination where the message lies, or some number beyond them all
-
-    // Where destination `at` comes among the destinations of a set.
-    u32 place;
+    u32 place;    // where the destination that was asked about comes among those of a set
 };
 
-template <class Protocol>
-__device__ inline Stores stores_of(const Context& context, const Step& step, u32 at) {
-    if (!Protocol::TAILS || !step.lends()) return {step.destinations(), ~0u, at};
+// Of a step that lends. Not inlined: it stands in many places and must not crowd those that do not.
+__device__ __noinline__ Stores stores_of_lender(const Context& context, const Step& step, u32 at) {
     bool landed = step.sources() == 1 && is_lent(context, step.operand(0));
     Stores stores{0, ~0u, 0};
     u32 others = 0, other = ~0u;
@@ -234,34 +225,42 @@ __device__ inline Stores stores_of(const Context& context, const Step& step, u32
     return stores;
 }
 
+// Of any step.
+template <class Protocol>
+__device__ inline Stores stores_of(const Context& context, const Step& step, u32 at) {
+    if (Protocol::TAILS && step.lends()) return stores_of_lender(context, step, at);
+    return {step.destinations(), ~0u, at};
+}
+
 // Chunk `chunk` of operand `at` of the step, which is number `position` of its message; its link, if it
-// is one, has begun the message.
+// is one, has begun the message. What takes care of itself has no meaning but its link's.
 template <class Protocol>
 __device__ inline Operand resolve_operand(const Context& context, const Slice& slice,
                                           const Step& step, u32 at, u32 chunk, u32 position) {
     const msccl_launch& launch = context.launch;
     u32 word = step.operand(at), number = word & MSCCL_PLAN_INDEX_MASK;
-    if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) {
-        return resolve_local(launch, slice, word, chunk);
-    }
-    const Link& link = context.shared.links[number];
-    if (!Protocol::TAILS || !link.is_direct()) {
-        return resolve_link<Protocol>(context, slice, number, position);
-    }
+    Buffers buffers{launch.input, launch.output};
     bool incoming = at < step.sources();
-    Operand operand{};
-    if (link.traits & Link::BORROWED) {
-        u32 far = step.far(at), index = far & MSCCL_PLAN_INDEX_MASK;
-        const Buffers& theirs = context.shared.theirs[number];
-        operand = resolve_slot(launch, slice, theirs, far >> MSCCL_PLAN_PLACE_SHIFT, index + chunk);
-    } else if (incoming) {
-        u32 landing = stores_of<Protocol>(context, step, 0).landing;
-        operand = resolve_local(launch, slice, step.operand(step.sources() + landing), chunk);
+    bool posts = false;
+    if (word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) {
+        const Link& link = context.shared.links[number];
+        if (!Protocol::TAILS || !link.is_direct()) {
+            return resolve_link<Protocol>(context, slice, number, position);
+        }
+        if (link.traits & Link::BORROWED) {
+            buffers = context.shared.theirs[number];
+            word = step.far(at);
+        } else if (incoming) {
+            word = step.operand(step.sources() + stores_of<Protocol>(context, step, 0).landing);
+        }
+        posts = !incoming;
     }
-    // Of what comes in no slot is given back; what goes out is posted.
-    operand.traits |= incoming ? 0 : Span::LINK;
-    operand.message = link.count;
-    operand.link = number;
+    Operand operand = resolve_slot(launch, slice, buffers, word, chunk);
+    if (posts) {
+        operand.traits |= Span::LINK;
+        operand.message = context.shared.links[number].count;
+        operand.link = number;
+    }
     return operand;
 }
 

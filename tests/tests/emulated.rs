@@ -135,7 +135,7 @@ impl Scenario<'_> {
         words.put([u64::from(prepared[0].verified.target().simple.depth), SLOT_BYTES, THREADS]);
         words.put([self.offers.len() as u64, blocks * instances]);
         words.put([memory_bytes as u64, prepared.len() as u64]);
-        for rank in 0..ranks {
+        for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
             for prepared in &prepared {
                 let plan = prepared.plans[rank].words();
                 words.put([plan.len() as u64]);

@@ -99,6 +99,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
+        assert!(!settings.direct);
         assert_eq!(requests.preferences, Preferences::default());
     }
 
@@ -113,6 +114,7 @@ mod tests {
             ("MSCCL_PROTO", "LL128"),
             ("MSCCL_INSTANCES", "4"),
             ("NCCL_P2P_DISABLE", "1"),
+            ("MSCCL_DIRECT", "1"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!(settings.fabric.operation_timeout, settings.timeout);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
-        assert!(settings.check && !settings.peer_memory);
+        assert!(settings.check && settings.direct && !settings.peer_memory);
         let wish = settings.wish;
         assert_eq!(wish.algorithm.as_deref(), Some("ring"));
         assert_eq!((wish.protocol, wish.instances), (Some(Protocol::Ll128), Some(4)));
