@@ -45,24 +45,36 @@ pub fn meaning(queue: Queue, status: u32, patience: Patience) -> String {
         1 | 8..=11 if queue == Queue::Received => REFUSED.into(),
         1 => "a write was longer than the port or the peer's memory allows".into(),
         2 => "the device found the queue pair inconsistent; see the kernel's log (`dmesg`)".into(),
-        4 => "the bytes to send are not in this side's registered memory, or their registration has ended".into(),
-        FLUSHED => "the connection was in its error state already: this side closed it, or refused a \
+        4 => "the bytes to send are not, or no more, in registered memory of this side".into(),
+        FLUSHED => {
+            "the connection was in its error state already: this side closed it, or refused a \
             write of the peer; the peer's log may say more"
-            .into(),
-        7 => "the peer answered with what does not belong here; both hosts need working firmware of the same transport".into(),
+                .into()
+        }
+        7 => {
+            "the peer answered what makes no sense here; compare firmware and driver of both".into()
+        }
         8 => REFUSED.into(),
-        9 => "the peer's device took the write for invalid: too long, or its queue pair allows no writes".into(),
-        10 => "the peer refused the write: its memory is not registered there any more, the key is \
+        9 => {
+            "the peer's device took the write for invalid: too long, or it allows no writes".into()
+        }
+        10 => {
+            "the peer refused the write: its memory is not registered there any more, the key is \
             wrong, or the write goes past the end"
-            .into(),
+                .into()
+        }
         11 => "the peer's device could not take in the write; see the kernel's log there".into(),
         12 => gave_up(patience),
         13 => "the peer had no receive posted for too long; its proxy does not run".into(),
         19 => "the device failed; see the kernel's log (`dmesg`)".into(),
         20 => "the peer's device did not answer in time".into(),
         21 => "the device gives no reason; see the kernel's log (`dmesg`)".into(),
-        3 | 6 | 14..=18 | 22 | 23 => "a device should not report this for a reliable connection; its driver is at fault".into(),
-        _ => "this library does not know it; a newer device or driver than it may be at work".into(),
+        3 | 6 | 14..=18 | 22 | 23 => {
+            "no reliable connection should end so; the driver is at fault".into()
+        }
+        _ => {
+            "this library does not know it; a newer device or driver than it may be at work".into()
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which devices and ports users want: `NCCL_IB_HCA`.
 //!
-//! A list, separated by commas, of names of devices, each perhaps with `:` and a port. A name stands for all devices that
-//! begin with it; after a `=` before the list, for the device of exactly that name. A `^` before the list (and before the `=`)
-//! leaves out what the list names. Nothing, or an empty list, allows all.
+//! A list, separated by commas, of names of devices, each perhaps with `:` and a port. A name stands for all
+//! devices that begin with it; after a `=` before the list, for the device of exactly that name. A `^` before
+//! the list (and before the `=`) leaves out what the list names. Nothing, or an empty list, allows all.
 
 /// What `NCCL_IB_HCA` says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,9 +1,10 @@
 //! Which of a port's global addresses (GIDs) a rail uses.
 //!
-//! On Ethernet a port has an entry for each address and each kind of RoCE, in an order that differs between drivers;
-//! so an entry is chosen for what it is, not for its index: RoCE v2 before v1, and of each an IPv4 address before a global IPv6
-//! address before a link-local one. Users may name an index (`NCCL_IB_GID_INDEX`). InfiniBand uses entry 0
-//! or the one that is named, and needs it only between subnets.
+//! On Ethernet a port has an entry for each address and each kind of RoCE, in an order that differs between
+//! drivers; so an entry is chosen for what it is, not for its index: RoCE v2 before v1, and of each an IPv4
+//! address before a global IPv6 address before a link-local one. Users may name an index
+//! (`NCCL_IB_GID_INDEX`). InfiniBand uses entry 0 or the one that is named, and needs it only between
+//! subnets.
 
 use std::fmt;
 use std::net::Ipv6Addr;

@@ -1,7 +1,8 @@
 //! `libmsccl-rdma.so`: links between hosts over RDMA.
 //!
-//! The library speaks verbs and offers one symbol, [`msccl_rdma_api`], whose contract is [`msccl_proxy::rdma::abi`]. It is a library of its own, looked
-//! for at run time, because it needs `libibverbs.so.1` to start and much to be built; everything else does without.
+//! The library speaks verbs and offers one symbol, [`msccl_rdma_api`], whose contract is
+//! [`msccl_proxy::rdma::abi`]. It is a library of its own, looked for at run time, because it needs
+//! `libibverbs.so.1` to start and much to be built; everything else does without.
 //!
 //! | module | what |
 //! |---|---|

@@ -2,11 +2,12 @@
 //!
 //! * *In order, told when it is there.* Each write carries its tag as immediate data; a queue pair of the type RC
 //!   completes the peer's receive after all bytes of this and earlier writes are in memory.
-//! * *Nothing blocks.* Receives are posted ahead, hundreds of them. A peer that sends more before this side polls is
-//!   told by the device to wait.
-//! * *What has arrived before a failure is reported before it.* The peer may have been told that it has arrived. So once a
-//!   failure is noticed, the receive queue is read up to its first flushed request.
-//! * *The first error is the one that is told.* Requests behind a failed one are only flushed; their status says nothing.
+//! * *Nothing blocks.* Receives are posted ahead, hundreds of them. A peer that sends more before this side
+//!   polls is told by the device to wait.
+//! * *What has arrived before a failure is reported before it.* The peer may have been told that it has
+//!   arrived. So once a failure is noticed, the receive queue is read up to its first flushed request.
+//! * *The first error is the one that is told.* Requests behind a failed one are only flushed; their status
+//!   says nothing.
 //! * *After [`Rail::close`] nothing lands.* The queue pair has ended then.
 
 use std::hash::{BuildHasher, RandomState};
@@ -165,8 +166,8 @@ impl Rail {
 
     /// Posts a write; false if there is no room.
     ///
-    /// # Errors
-    /// If the rail is not connected, the write leaves the memory of either side, or the rail has failed; in words.
+    /// # Errors If the rail is not connected, the write leaves the memory of either side, or the rail has
+    /// failed; in words.
     pub fn post(&mut self, write: &abi::Write) -> Result<bool, String> {
         let (peer, pair) = match (&self.stage, &mut self.pair) {
             (Stage::Carries { peer }, Some(pair)) => (peer, pair),

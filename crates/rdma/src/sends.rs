@@ -1,10 +1,10 @@
 //! Which writes of a rail have completed.
 //!
-//! Not every write asks the device to report it: a report costs the device and the processor as much as a small
-//! write. A write reports itself if few are under way, if it is large, or if it is the sixteenth since the last that
-//! does. Its report is one of all writes before it, since they complete in order. If the last report under way has
-//! come and writes are left, a *mark* is posted behind them, a write of nothing that reports itself. So only bursts of small
-//! writes share reports, and only a burst needs a mark.
+//! Not every write asks the device to report it: a report costs the device and the processor as much as a
+//! small write. A write reports itself if few are under way, if it is large, or if it is the sixteenth since
+//! the last that does. Its report is one of all writes before it, since they complete in order. If the last
+//! report under way has come and writes are left, a *mark* is posted behind them, a write of nothing that
+//! reports itself. So only bursts of small writes share reports, and only a burst needs a mark.
 
 use crate::verbs::Signal;
 

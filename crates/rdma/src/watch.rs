@@ -78,7 +78,8 @@ impl Watch {
         }
     }
 
-    /// How many events there were that may break a rail; [`Watch::fatal_of`] need not be asked as long as it stays the same.
+    /// How many events there were that may break a rail; [`Watch::fatal_of`] need not be asked as long as it
+    /// stays the same.
     pub fn fatal_count(&self) -> u64 {
         self.fatal.load(Ordering::Acquire)
     }

@@ -67,8 +67,8 @@ fn a_write_leaves_its_neighbourhood_alone() {
     assert!(far.memory.read(10_000, 10_000).iter().all(|byte| *byte == 0xAA));
 }
 
-/// Writes `count` messages of `bytes` each into a ring of slots as fast as there is room, and takes in as many of the peer;
-/// checks the order of tags and every message.
+/// Writes `count` messages of `bytes` each into a ring of slots as fast as there is room, and takes in as
+/// many of the peer; checks the order of tags and every message.
 fn stream(mut rail: Rail, seed: usize, peer_seed: usize, count: u32, bytes: usize) -> Rail {
     const SLOTS: usize = 8;
     let (mut posted, mut sent, mut arrived, mut granted) = (0, 0, 0, SLOTS as u32);

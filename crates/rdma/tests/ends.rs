@@ -9,7 +9,8 @@ use std::process::Command;
 
 use rig::{Context, Event, Setting, pair, pair_of, rig};
 
-/// What the kernel holds for users, by its own count: queue pairs, completion queues, memory regions, domains, contexts.
+/// What the kernel holds for users, by its own count: queue pairs, completion queues, memory regions,
+/// domains, contexts.
 fn held() -> BTreeMap<String, u64> {
     let answer = Command::new("rdma").args(["resource", "show"]).output().unwrap();
     assert!(answer.status.success(), "{answer:?}");

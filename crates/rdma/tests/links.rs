@@ -1,4 +1,5 @@
-//! Whole links over RDMA: proxies of ranks on threads, which find the library as a file and its devices by themselves.
+//! Whole links over RDMA: proxies of ranks on threads, which find the library as a file and its devices by
+//! themselves.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on has failed")]
 
@@ -110,8 +111,8 @@ fn message(from: Rank, link: usize, number: u64, slot_bytes: usize) -> Vec<u8> {
     (0..length).map(|at| (seed as usize + at * 11) as u8).collect()
 }
 
-/// Sends messages on every link until `enough` says so, at least 20, and checks those of the peer. Answers how many
-/// came.
+/// Sends messages on every link until `enough` says so, at least 20, and checks those of the peer. Answers
+/// how many came.
 fn talk(me: Rank, ends: &mut Ends, enough: impl Fn() -> bool + Sync) -> u64 {
     let (abort, peer) = (Abort::new(), ends.peer);
     thread::scope(|scope| {

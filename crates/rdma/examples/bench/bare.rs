@@ -35,8 +35,8 @@ const DEPTH: u32 = 256;
 impl Bare {
     pub fn new(device: &str, bytes: usize) -> Self {
         let mut memory = vec![0; bytes];
-        // SAFETY: plain verbs in their order; what a call answers is looked at before the next uses it. The memory
-        // lives as long as the region, which is never ended before.
+        // SAFETY: plain verbs in their order; what a call answers is looked at before the next uses it. The
+        // memory lives as long as the region, which is never ended before.
         unsafe {
             let context = open(device);
             let domain = ffi::ibv_alloc_pd(context);
@@ -205,7 +205,8 @@ unsafe fn open(name: &str) -> *mut ffi::ibv_context {
 
 impl Drop for Bare {
     fn drop(&mut self) {
-        // SAFETY: they were made, and end once, in the order that verbs want; domain and context end with the process.
+        // SAFETY: they were made, and end once, in the order that verbs want; domain and context end with the
+        // process.
         unsafe {
             let answers = [
                 ffi::ibv_destroy_qp(self.pair),

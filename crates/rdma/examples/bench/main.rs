@@ -4,12 +4,14 @@
 //! tests/rdma-rig/run --devices 2 target/debug/examples/bench [--rounds N] [--bars]
 //! ```
 //!
-//! * *Bandwidth*: 16 writes under way from device 0 to device 1. Bare: RDMA writes of which the peer is told nothing. A rail
-//!   tells the peer of each, and the peer takes note, all in one thread: a second one would compete with the rig's kernel.
+//! * *Bandwidth*: 16 writes under way from device 0 to device 1. Bare: RDMA writes of which the peer is told
+//!   nothing. A rail tells the peer of each, and the peer takes note, all in one thread: a second one would
+//!   compete with the rig's kernel.
 //! * *Ping-pong*: a write with immediate of 8 bytes there and another back, by two threads that poll.
 //!
-//! Rounds of the two alternate, and each is compared with the one beside it, since a rig's speed varies with its host's
-//! load; the median counts. With `--bars` the exit status is 1 if a rail has less than 0.9 of the bandwidth or more than 1.15 of the time.
+//! Rounds of the two alternate, and each is compared with the one beside it, since a rig's speed varies with
+//! its host's load; the median counts. With `--bars` the exit status is 1 if a rail has less than 0.9 of the
+//! bandwidth or more than 1.15 of the time.
 
 #![allow(
     clippy::unwrap_used,
@@ -60,7 +62,8 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(bars && !held))
 }
 
-/// The medians of `rounds` rounds of each, which take turns, and of how the second compares with the first beside it.
+/// The medians of `rounds` rounds of each, which take turns, and of how the second compares with the first
+/// beside it.
 fn alternate(
     rounds: usize,
     mut bare: impl FnMut() -> f64,

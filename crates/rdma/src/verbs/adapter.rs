@@ -174,8 +174,8 @@ impl Adapter {
     /// What the driver said.
     pub fn port(&self, number: u8) -> Result<PortFacts, Refused> {
         let mut facts = ffi::ibv_port_attr::default();
-        // SAFETY: the context is open. The symbol fills the beginning of `ibv_port_attr`, which is what the structure
-        // was when the symbol was made; the rest stays 0 and is not read.
+        // SAFETY: the context is open. The symbol fills the beginning of `ibv_port_attr`, which is what the
+        // structure was when the symbol was made; the rest stays 0 and is not read.
         let answer =
             unsafe { ffi::ibv_query_port(self.context(), number, (&raw mut facts).cast()) };
         Refused::check("ibv_query_port", answer)?;

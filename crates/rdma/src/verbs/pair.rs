@@ -119,7 +119,8 @@ struct Handle(NonNull<ffi::ibv_qp>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: it was made, is ended once, before its completion queues; its events are acknowledged when taken.
+        // SAFETY: it was made, is ended once, before its completion queues; its events are acknowledged when
+        // taken.
         unsafe { ffi::ibv_destroy_qp(self.0.as_ptr()) };
     }
 }
@@ -359,8 +360,9 @@ impl Pair {
     fn send(&mut self, mut wanted: ffi::ibv_send_wr) -> Result<(), Refused> {
         let pair = self.pair.0.as_ptr();
         let mut refused = ptr::null_mut();
-        // SAFETY: the pair is alive and its context has all operations. The request is complete and lies in a region
-        // that lives: bytes that the driver copies here are mapped (`Region::new`), others the device checks by key.
+        // SAFETY: the pair is alive and its context has all operations. The request is complete and lies in a
+        // region that lives: bytes that the driver copies here are mapped (`Region::new`), others the device
+        // checks by key.
         let answer = unsafe {
             let post = (*(*pair).context).ops.post_send;
             post.map(|post| post(pair, &raw mut wanted, &raw mut refused))

@@ -75,7 +75,8 @@ impl Region {
         address: u64,
     ) -> Result<Self, Refused> {
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // SAFETY: the domain is alive; the kernel checks the descriptor and its range, and keeps what is behind it.
+        // SAFETY: the domain is alive; the kernel checks the descriptor and its range, and keeps what is
+        // behind it.
         let memory = unsafe {
             ffi::ibv_reg_dmabuf_mr(adapter.domain(), offset, length, address, descriptor, ACCESS)
         };

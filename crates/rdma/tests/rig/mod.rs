@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use msccl_proxy::rdma::abi;
 
-/// Runs tests one after the other: they pull each other's wires. None, said aloud, where there is no rig or it has
-/// too few devices.
+/// Runs tests one after the other: they pull each other's wires. None, said aloud, where there is no rig or
+/// it has too few devices.
 pub fn rig(devices: usize) -> Option<MutexGuard<'static, ()>> {
     static ALONE: Mutex<()> = Mutex::new(());
     let there: usize =
