@@ -1,8 +1,6 @@
 //! Ranks on several hosts, or as if: what crosses from one to another goes by a proxy, over RDMA where the
 //! machine has it and its library lies beside this program, over TCP otherwise.
 
-use std::collections::BTreeSet;
-
 use msccl_collective::DataType;
 use msccl_registry::{Registry, Shape, Wanted};
 use msccl_runtime::{Settings, Wish};
@@ -73,7 +71,7 @@ fn forced(bench: &Bench, ranks: u32, hosts: u32, tally: &mut Tally) {
         return;
     }
     let registry = Registry::new(Shape { ranks, per_node: ranks / hosts }, &[]);
-    let mut names = BTreeSet::new();
+    let mut names = Vec::new();
     for wanted in every_collective(ranks) {
         for &in_place in placements(wanted) {
             let all = registry.built_in(wanted, in_place);
@@ -101,7 +99,8 @@ fn sent(bench: &Bench, ranks: u32, hosts: u32, tally: &mut Tally) {
         let ring: Vec<_> = (0..ranks).map(ring).collect();
         for messages in [ring, all] {
             let Some(world) = runner.world(tally) else { return };
-            let name = || format!("{ranks} ranks on {hosts} hosts: {} of {bytes} B", messages.len());
+            let name =
+                || format!("{ranks} ranks on {hosts} hosts: {} of {bytes} B", messages.len());
             tally.check(name, || exchange(world, &messages));
         }
     }
@@ -110,10 +109,12 @@ fn sent(bench: &Bench, ranks: u32, hosts: u32, tally: &mut Tally) {
 /// Three algorithms from MSCCL XML.
 fn loaded(bench: &Bench, ranks: u32, hosts: u32, tally: &mut Tally) {
     let three = [Wanted::AllReduce, Wanted::AllGather, Wanted::AllToAll];
-    let mut files: Vec<Loadable> = loadable(ranks).into_iter().filter(Loadable::can_serve).collect();
+    let mut files: Vec<Loadable> =
+        loadable(ranks).into_iter().filter(Loadable::can_serve).collect();
     files.sort_by_key(|file| !file.file.name.contains("hierarchical"));
     for wanted in three {
-        let of_kind = |file: &&Loadable| file.wanted == wanted && file.placement.serves_out_of_place();
+        let of_kind =
+            |file: &&Loadable| file.wanted == wanted && file.placement.serves_out_of_place();
         let Some(file) = files.iter().find(of_kind) else {
             tally.skip(format!("no example for {wanted:?} of {ranks} ranks as XML"));
             continue;
