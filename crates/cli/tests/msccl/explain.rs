@@ -29,6 +29,7 @@ fn a_call_has_one_answer_and_every_alternative() {
       could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
       could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
+      could   allreduce/one_block           fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 2
     ");
     insta::assert_snapshot!(explained(&["allreduce", "1K", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block
@@ -40,6 +41,7 @@ fn a_call_has_one_answer_and_every_alternative() {
       could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
+      could   allreduce/one_block           fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
       a guess: no table has a row for such calls; `msccl tune` measures
     ");
 }

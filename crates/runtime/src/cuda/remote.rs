@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! table    msccl_wire_end[2][ranks][wires]        one for all peers; rows of peers on this node are unused
+//!          msccl_wire_end                         one that goes nowhere
 //! region   one for each peer, for each of its wires:
 //!          posted · lengths of messages           out: written by the kernel, read by the proxy
 //!          slots                                  the same
@@ -60,8 +61,13 @@ impl Remote {
         layout: Layout,
         me: Rank,
     ) -> Result<Self, Error> {
-        let bytes = layout.table_bytes(Protocol::Simple) as usize;
-        let table = Arc::new(PinnedBuffer::new(context, bytes.max(LINE_BYTES))?);
+        let idle = layout.idle_end() as usize;
+        let table = Arc::new(PinnedBuffer::new(context, idle + LINE_BYTES)?);
+        // Slots that nobody uses, and a count that nobody reads.
+        let nowhere = table.ptr().0 + (idle + LINE_BYTES / 2) as u64;
+        for (word, value) in table.words64()[idle / WORD_BYTES..].iter().zip([nowhere, nowhere]) {
+            word.store(value, Ordering::Relaxed);
+        }
         let (context, reached) = (context.clone(), Mutex::default());
         Ok(Self { context, proxy, layout, me, table, reached })
     }
