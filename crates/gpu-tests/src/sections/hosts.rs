@@ -67,7 +67,7 @@ fn usual(bench: &Bench, ranks: u32, hosts: u32, tally: &mut Tally) {
 
 /// Every built-in algorithm, by wish.
 fn forced(bench: &Bench, ranks: u32, hosts: u32, tally: &mut Tally) {
-    if ranks % hosts != 0 {
+    if !ranks.is_multiple_of(hosts) {
         return;
     }
     let registry = Registry::new(Shape { ranks, per_node: ranks / hosts }, &[]);
