@@ -1,7 +1,7 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `remote` (those to other hosts), `lending` (the caller's buffers for direct delivery),
+//! `links` (the wires), `remote` (those to other hosts), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `order` (calls in several streams),
 //! `launch`, `watchtower` (abort and progress), `scratch`.
 //!
@@ -23,6 +23,7 @@ mod remote;
 mod scratch;
 mod transfers;
 mod watchtower;
+mod wires;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,16 +42,16 @@ use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
 use crate::settings::Settings;
-use arena::Layout;
 use bind::{Bindings, Bound};
 use capacity::Common;
 use kernels::Kernels;
 use lending::{Lending, Lent};
-use links::{Links, Place, Unmade};
+use links::{Links, Place};
 use order::Order;
 use remote::Remote;
 use scratch::Scratch;
 use watchtower::Watchtower;
+use wires::{Maker, Wires};
 
 /// A wait shows in stories when it lasts longer.
 const REPORT_AFTER_US: u32 = 1000;
@@ -213,50 +214,6 @@ impl Rank {
 /// What `ranks` ranks on GPUs can hold that have an H200 each, `per_node` of them on a node.
 pub(crate) fn nominal_capacity(ranks: u32, per_node: u32) -> Capacity {
     capacity::for_collectives(Common::nominal(ranks, per_node).wires(Place::Device))
-}
-
-/// Everything that messages travel in.
-struct Wires {
-    place: Place,
-    capacity: Capacity,
-    links: Links,
-    remote: Option<Remote>,
-}
-
-/// Makes the wires.
-struct Maker<'a> {
-    group: &'a Group,
-    context: &'a Context,
-    common: &'a Common,
-    near: &'a [bool],
-    proxy: Option<Arc<Proxy>>,
-}
-
-impl Maker<'_> {
-    /// In the memory of GPUs if possible and allowed, in host memory otherwise.
-    fn make(&self, peer_memory: bool) -> Result<Wires, Error> {
-        let allowed = self.group.all_gather(&[u8::from(peer_memory)])?;
-        if allowed.iter().all(|said| said == &[1]) {
-            match self.make_in(Place::Device) {
-                Err(Unmade::Unmappable(_)) => {}
-                made => return made.map_err(Unmade::into_error),
-            }
-        }
-        self.make_in(Place::Host).map_err(Unmade::into_error)
-    }
-
-    fn make_in(&self, place: Place) -> Result<Wires, Unmade> {
-        let Self { group, context, common, near, proxy } = self;
-        let all = common.wires(place);
-        let layout = Layout::new(near, all);
-        let remote = proxy
-            .as_ref()
-            .map(|proxy| Remote::new(context, proxy.clone(), layout.clone(), group.rank()));
-        let remote = links::agree(group, remote.transpose())?;
-        let table = remote.as_ref().map_or(0, Remote::table);
-        let links = Links::make(group, context, layout, table, place)?;
-        Ok(Wires { place, capacity: capacity::for_collectives(all), links, remote })
-    }
 }
 
 /// What a kernel reports of its call: the number of its binding, or [`TRANSFERS`], and its own.
