@@ -112,7 +112,7 @@ __device__ inline void open_links(Shared& shared, const msccl_launch& launch, co
         u32 wire = number * launch.instances + role.instance;
         bool out = at >= role.receives;
         u64 entry = table.entry(out, peer, wire);
-        if constexpr (Protocol::TAILS) {
+        if constexpr (Protocol::DIRECT) {
             u32 traits = plan_word(launch, words + MSCCL_PLAN_LINK_TRAITS);
             bool direct = may_be_direct(launch, traits);
             // On its way while the rest is loaded.
@@ -202,7 +202,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {
         Link& link = shared.links[at];
-        if constexpr (Protocol::TAILS) {
+        if constexpr (Protocol::DIRECT) {
             settle(link, at >= shared.role.receives, at, shared.watch);
             close_direct(link, launch);
         }

@@ -29,6 +29,8 @@ template <class Line>
 struct Packets {
     // No counts announce messages.
     static constexpr bool TAILS = false;
+    // All messages lie in slots.
+    static constexpr bool DIRECT = false;
 
     // Bytes that a chunk of `data` bytes takes in a slot.
     __device__ static u64 wire_bytes(u64 data) { return UNIT * Line::units(data); }

@@ -28,6 +28,8 @@ struct Move {
 struct Simple {
     // Counts announce messages.
     static constexpr bool TAILS = true;
+    // All messages lie in slots.
+    static constexpr bool DIRECT = false;
     // No slot must be filled with flags once in a while.
     static constexpr bool REFRESHES = false;
 
@@ -177,6 +179,11 @@ private:
         }
         return sum.finish(move.arithmetic.divisor);
     }
+};
+
+// The same for launches whose links may deliver directly; looking out for that costs the others time.
+struct Direct : Simple {
+    static constexpr bool DIRECT = true;
 };
 
 }  // namespace msccl

@@ -162,7 +162,7 @@ __device__ inline void begin(const Context& context, u32 number, bool incoming) 
     Link& link = context.shared.links[number];
     Watch& watch = context.shared.watch;
     // All links together: what they wait for comes before any message.
-    if (Protocol::TAILS && (link.traits & Link::UNREAD)) {
+    if (Protocol::DIRECT && (link.traits & Link::UNREAD)) {
         await_offer(link, context.shared.theirs, context.launch, number, watch);
     }
     if (incoming) {
@@ -228,7 +228,7 @@ __device__ __noinline__ Stores stores_of_lender(const Context& context, const St
 // Of any step.
 template <class Protocol>
 __device__ inline Stores stores_of(const Context& context, const Step& step, u32 at) {
-    if (Protocol::TAILS && step.lends()) return stores_of_lender(context, step, at);
+    if (Protocol::DIRECT && step.lends()) return stores_of_lender(context, step, at);
     return {step.destinations(), ~0u, at};
 }
 
@@ -244,7 +244,7 @@ __device__ inline Operand resolve_operand(const Context& context, const Slice& s
     bool posts = false;
     if (word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) {
         const Link& link = context.shared.links[number];
-        if (!Protocol::TAILS || !link.is_direct()) {
+        if (!Protocol::DIRECT || !link.is_direct()) {
             return resolve_link<Protocol>(context, slice, number, position);
         }
         if (link.traits & Link::BORROWED) {

@@ -1,4 +1,4 @@
-// Runs the interpreter of protocol Simple for all ranks of a collective on the host.
+// Runs the interpreters of protocol Simple for all ranks of a collective on the host.
 //
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
@@ -155,8 +155,13 @@ int main() {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
-                emulator::launch(launch.instances * launch.tb_count, unsigned(threads),
-                                 [&launch] { msccl::interpret<msccl::Simple, msccl::I32>(launch); });
+                emulator::launch(launch.instances * launch.tb_count, unsigned(threads), [&launch] {
+                    if (launch.offers) {
+                        msccl::interpret<msccl::Direct, msccl::I32>(launch);
+                    } else {
+                        msccl::interpret<msccl::Simple, msccl::I32>(launch);
+                    }
+                });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);
             }

@@ -5,6 +5,8 @@
 pub enum Module {
     /// Interpreters over protocol Simple.
     Simple,
+    /// The same with links that may deliver directly.
+    Direct,
     /// Interpreters over protocol LL.
     Ll,
     /// Interpreters over protocol LL128.
@@ -26,13 +28,20 @@ pub enum Architecture {
 
 impl Module {
     /// Every module.
-    pub const ALL: [Module; 5] =
-        [Module::Simple, Module::Ll, Module::Ll128, Module::Exchange, Module::Scale];
+    pub const ALL: [Module; 6] = [
+        Module::Simple,
+        Module::Direct,
+        Module::Ll,
+        Module::Ll128,
+        Module::Exchange,
+        Module::Scale,
+    ];
 
     /// Its name: of its source in `device/`, and in the names of its kernels.
     pub const fn name(self) -> &'static str {
         match self {
             Module::Simple => "simple",
+            Module::Direct => "direct",
             Module::Ll => "ll",
             Module::Ll128 => "ll128",
             Module::Exchange => "exchange",
@@ -45,7 +54,11 @@ impl Module {
     pub fn kernel(self, data_type: &str) -> String {
         match self {
             Module::Exchange => "msccl_exchange".to_owned(),
-            Module::Simple | Module::Ll | Module::Ll128 | Module::Scale => {
+            Module::Simple
+            | Module::Direct
+            | Module::Ll
+            | Module::Ll128
+            | Module::Scale => {
                 format!("msccl_{}_{data_type}", self.name())
             }
         }

@@ -18,6 +18,8 @@ use crate::error::{Error, ErrorKind};
 /// Every kernel, ready to be launched.
 pub(super) struct Kernels {
     interpreters: FxHashMap<(Protocol, DataType), Function>,
+    /// The interpreters of protocol Simple for links that may deliver directly.
+    direct: FxHashMap<DataType, Function>,
     scalers: FxHashMap<DataType, Function>,
     exchange: Function,
     /// Threads that run on the device at once, by protocol.
@@ -54,6 +56,15 @@ impl Kernels {
                 interpreters.insert((protocol, data_type), function);
             }
         }
+        let module = load_module(context, kernels::Module::Direct)?;
+        let mut direct = FxHashMap::default();
+        let [simple, ..] = &mut resident_threads;
+        for data_type in DataType::ALL {
+            let function = module.function(&kernels::Module::Direct.kernel(data_type.name()))?;
+            let threads = launch::threads_max(Protocol::Simple);
+            *simple = (*simple).min(threads * function.co_resident_blocks(threads, 0)?);
+            direct.insert(data_type, function);
+        }
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
             let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
@@ -67,12 +78,21 @@ impl Kernels {
         // Exchanges run over wires of protocol Simple, among others.
         let [simple, ..] = &mut resident_threads;
         *simple = (*simple).min(resident);
-        Ok(Self { interpreters, scalers, exchange, resident_threads })
+        Ok(Self { interpreters, direct, scalers, exchange, resident_threads })
     }
 
-    /// The interpreter for one protocol and type.
-    pub fn interpreter(&self, protocol: Protocol, of: DataType) -> Result<&Function, Error> {
-        let function = self.interpreters.get(&(protocol, of));
+    /// The interpreter for one protocol and type; `direct` if links may deliver directly, which takes
+    /// protocol Simple.
+    pub fn interpreter(
+        &self,
+        protocol: Protocol,
+        of: DataType,
+        direct: bool,
+    ) -> Result<&Function, Error> {
+        let function = match direct {
+            true => self.direct.get(&of),
+            false => self.interpreters.get(&(protocol, of)),
+        };
         function.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
     }
 

@@ -268,7 +268,6 @@ impl Engine for Rank {
         let Self { context, kernels, .. } = self;
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { carrier(job) };
-        let function = kernels.interpreter(job.protocol, data_type)?;
         let bound = self.bindings().bind(context, job.prepared, |peer| self.reach(peer))?;
         let mut state = self.state();
         let State { order, scratch, kept: _ } = &mut *state;
@@ -279,6 +278,8 @@ impl Engine for Rank {
         let blocks = job.cut.instances * bound.blocks();
         let capture = order.before(job.stream)?;
         let record = self.with_views(record, job, &bound, capture.is_some());
+        // All ranks of a communicator lend, or none does.
+        let function = kernels.interpreter(job.protocol, data_type, record.offers != 0)?;
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
         self.launched.fetch_max(job.call, Ordering::AcqRel);
