@@ -54,11 +54,7 @@ impl Module {
     pub fn kernel(self, data_type: &str) -> String {
         match self {
             Module::Exchange => "msccl_exchange".to_owned(),
-            Module::Simple
-            | Module::Direct
-            | Module::Ll
-            | Module::Ll128
-            | Module::Scale => {
+            Module::Simple | Module::Direct | Module::Ll | Module::Ll128 | Module::Scale => {
                 format!("msccl_{}_{data_type}", self.name())
             }
         }
