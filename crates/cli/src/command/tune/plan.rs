@@ -27,12 +27,13 @@ pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Resul
         let text = "there is nothing to tune for one rank; several share a GPU with --ranks";
         return Err(Failure::new(text));
     }
+    let placements = placements(args, collective, output)?;
     let words = machine.in_words(ranks);
     let graph = !args.eager && machine.gpus().is_some();
     let run = run(args, collective, machine, ranks)?;
     Ok(tune::Plan {
         run,
-        placements: placements(args, collective, output)?,
+        placements,
         time: args.time,
         graph,
         machine: words,
