@@ -115,6 +115,8 @@ fn another_rank_takes_over_from_a_voice_that_departs() {
             let nodes = Arc::new(Nodes::of(&group));
             let board = Arc::new(Board::join(&group, nodes, false).unwrap());
             let _mirror = Mirror::start(&group, &board).unwrap();
+            // Whoever leaves must not be missed by one who is still opening its board.
+            group.barrier().unwrap();
             // The rank that speaks for its node.
             let last = Rank(2);
             if board.me() == last {
