@@ -26,8 +26,8 @@ const _: () = assert!(size_of::<Offer>() == size_of::<WireEnd>());
 /// The layout of an arena.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
-    /// The place of each rank among those of the node, by rank; none if it is elsewhere.
-    places: Arc<[Option<u32>]>,
+    /// Which ranks are on this node, by rank.
+    near: Arc<[bool]>,
     capacity: Capacity,
     /// Where the part of each protocol begins, in the order of [`Protocol::ALL`], and where it ends.
     parts: [u64; 4],
@@ -57,9 +57,7 @@ impl End {
 impl Layout {
     /// For the ranks of a communicator of which those are on this node for which `near` says so.
     pub fn new(near: &[bool], capacity: Capacity) -> Self {
-        let mut places = 0..;
-        let places = near.iter().map(|&near| if near { places.next() } else { None }).collect();
-        let mut layout = Self { places, capacity, parts: [0; 4] };
+        let mut layout = Self { near: near.into(), capacity, parts: [0; 4] };
         for (position, protocol) in Protocol::ALL.into_iter().enumerate() {
             let bytes = layout.rings_bytes(protocol) + layout.table_bytes(protocol);
             let end = layout.parts[position] + bytes.next_multiple_of(ALIGNMENT_BYTES);
@@ -70,16 +68,22 @@ impl Layout {
 
     /// Ranks of the communicator.
     pub fn ranks(&self) -> u32 {
-        self.places.len() as u32
+        self.near.len() as u32
+    }
+
+    /// Which ranks are on this node, by rank.
+    pub fn near(&self) -> &[bool] {
+        &self.near
     }
 
     /// Whether `rank` is on this node.
     pub fn is_near(&self, rank: Rank) -> bool {
-        self.place(rank).is_some()
+        self.near.get(rank.index()).copied().unwrap_or(false)
     }
 
-    fn place(&self, rank: Rank) -> Option<u32> {
-        self.places.get(rank.index()).copied().flatten()
+    /// The place of `rank`, which is on this node, among the ranks there.
+    fn place(&self, rank: Rank) -> u64 {
+        self.near.iter().take(rank.index()).filter(|&&near| near).count() as u64
     }
 
     /// Bytes of an arena.
@@ -128,10 +132,10 @@ impl Layout {
     /// In the arena of `owner`: the slots of the wire on which it receives from `peer`.
     fn slots(&self, protocol: Protocol, owner: Rank, peer: Rank, wire: u32) -> u64 {
         // A rank has no wires to itself.
-        let place = self.place(peer).unwrap_or(0);
+        let place = self.place(peer);
         let peer = if peer < owner { place } else { place.saturating_sub(1) };
         let shape = self.wires(protocol);
-        let position = u64::from(peer) * u64::from(shape.wires) + u64::from(wire);
+        let position = peer * u64::from(shape.wires) + u64::from(wire);
         self.start(protocol) + position * ring_bytes(shape)
     }
 
@@ -148,7 +152,7 @@ impl Layout {
     /// Bytes of all slots of a rank under `protocol`.
     fn rings_bytes(&self, protocol: Protocol) -> u64 {
         let shape = self.wires(protocol);
-        let near = self.places.iter().flatten().count() as u64;
+        let near = self.near.iter().filter(|&&near| near).count() as u64;
         near.saturating_sub(1) * u64::from(shape.wires) * ring_bytes(shape)
     }
 }

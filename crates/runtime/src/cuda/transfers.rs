@@ -11,15 +11,13 @@ use crate::engine::{Capacity, Waiting};
 /// The launches for `transfers`, in order, without what only the communicator knows.
 pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer]) -> Vec<Exchange> {
     let blocks = capacity.blocks_of(Protocol::Simple, launch::THREADS_MAX_EXCHANGE);
-    let near: Vec<_> =
-        (0..view.layout.ranks()).map(|rank| view.layout.is_near(Rank(rank))).collect();
     let shape = Shape {
         me: view.me,
         ranks: view.layout.ranks(),
         blocks: blocks.clamp(2, EXCHANGE_LANES as u32),
         simple: view.layout.wires(Protocol::Simple),
         ll: view.layout.wires(Protocol::Ll),
-        near: &near,
+        near: view.layout.near(),
     };
     exchange::launches(&shape, transfers, &[])
 }
