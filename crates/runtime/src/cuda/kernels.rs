@@ -46,25 +46,15 @@ impl Kernels {
         let mut interpreters = FxHashMap::default();
         let mut resident_threads = [u32::MAX; 3];
         for (protocol, resident_threads) in Protocol::ALL.into_iter().zip(&mut resident_threads) {
-            let kind = module(protocol);
-            let module = load_module(context, kind)?;
-            for data_type in DataType::ALL {
-                let function = module.function(&kind.kernel(data_type.name()))?;
-                let threads = launch::threads_max(protocol);
-                let resident = threads * function.co_resident_blocks(threads, 0)?;
-                *resident_threads = (*resident_threads).min(resident);
-                interpreters.insert((protocol, data_type), function);
-            }
+            let (functions, resident) = load_interpreters(context, module(protocol), protocol)?;
+            *resident_threads = resident;
+            let functions = functions.into_iter();
+            interpreters.extend(functions.map(|(of, function)| ((protocol, of), function)));
         }
-        let module = load_module(context, kernels::Module::Direct)?;
-        let mut direct = FxHashMap::default();
+        let (direct, resident) =
+            load_interpreters(context, kernels::Module::Direct, Protocol::Simple)?;
         let [simple, ..] = &mut resident_threads;
-        for data_type in DataType::ALL {
-            let function = module.function(&kernels::Module::Direct.kernel(data_type.name()))?;
-            let threads = launch::threads_max(Protocol::Simple);
-            *simple = (*simple).min(threads * function.co_resident_blocks(threads, 0)?);
-            direct.insert(data_type, function);
-        }
+        *simple = (*simple).min(resident);
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
             let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
@@ -119,6 +109,24 @@ fn module(protocol: Protocol) -> kernels::Module {
         Protocol::Ll => kernels::Module::Ll,
         Protocol::Ll128 => kernels::Module::Ll128,
     }
+}
+
+/// The interpreters of `module`, and how many threads of blocks of the largest size under `protocol` run
+/// at once of the one that needs most.
+fn load_interpreters(
+    context: &Context,
+    module: kernels::Module,
+    protocol: Protocol,
+) -> Result<(FxHashMap<DataType, Function>, u32), Error> {
+    let loaded = load_module(context, module)?;
+    let (mut functions, mut resident) = (FxHashMap::default(), u32::MAX);
+    let threads = launch::threads_max(protocol);
+    for data_type in DataType::ALL {
+        let function = loaded.function(&module.kernel(data_type.name()))?;
+        resident = resident.min(threads * function.co_resident_blocks(threads, 0)?);
+        functions.insert(data_type, function);
+    }
+    Ok((functions, resident))
 }
 
 fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Error> {
