@@ -98,9 +98,8 @@ fn victim(member: &Member) -> String {
     format!("{} {error}", since.elapsed().as_millis() - 2000)
 }
 
-#[test]
-fn the_death_of_a_rank_fails_all_others() {
-    let mut children = spawn("victim", 4);
+/// Rank 2 of `children`, which lives at `place`, is killed; all others learn of it within `limit_ms`.
+fn one_death_fails_all(mut children: Vec<Child>, place: &str, limit_ms: u64) {
     let mut killed = children.remove(2);
     await_line(&mut killed, "ready");
     killed.kill().unwrap();
@@ -108,35 +107,26 @@ fn the_death_of_a_rank_fails_all_others() {
     killed.wait().unwrap();
     let results: Vec<_> = children.into_iter().map(result).collect();
     let end = "call 1, allgather of 1024 f32 cannot finish";
-    let cause = format!("r2 (pid {pid}) has died: its connection ended; {end}");
+    let cause = format!("r2 (pid {pid}{place}) has died: its connection ended; {end}");
     let by_r1 = format!("r1 failed: {cause}");
     let expected = [&by_r1, &cause, &by_r1];
     for (result, expected) in results.iter().zip(expected) {
         let (millis, text) = result.split_once(' ').unwrap();
         assert_eq!(text, *expected);
-        assert!(millis.parse::<u64>().unwrap() < 2000, "{result}");
+        assert!(millis.parse::<u64>().unwrap() < limit_ms, "{result}");
     }
+}
+
+#[test]
+fn the_death_of_a_rank_fails_all_others() {
+    one_death_fails_all(spawn("victim", 4), "", 2000);
 }
 
 /// Rank 2, which spoke for its host, is killed: rank 3 takes over, and all learn of everything.
 #[test]
 fn the_death_of_a_voice_fails_all_others() {
-    let mut children = spawn_on("victim", 4, |rank| Some(format!("host{}", rank / 2)));
-    let mut killed = children.remove(2);
-    await_line(&mut killed, "ready");
-    killed.kill().unwrap();
-    let pid = killed.id();
-    killed.wait().unwrap();
-    let results: Vec<_> = children.into_iter().map(result).collect();
-    let end = "call 1, allgather of 1024 f32 cannot finish";
-    let cause = format!("r2 (pid {pid} on host1) has died: its connection ended; {end}");
-    let by_r1 = format!("r1 failed: {cause}");
-    let expected = [&by_r1, &cause, &by_r1];
-    for (result, expected) in results.iter().zip(expected) {
-        let (millis, text) = result.split_once(' ').unwrap();
-        assert_eq!(text, *expected);
-        assert!(millis.parse::<u64>().unwrap() < 2500, "{result}");
-    }
+    let children = spawn_on("victim", 4, |rank| Some(format!("host{}", rank / 2)));
+    one_death_fails_all(children, " on host1", 2500);
 }
 
 /// Rank 0 waits for rank 1, which has nothing to do; someone asks rank 1's process for the story.
