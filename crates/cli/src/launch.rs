@@ -94,7 +94,7 @@ fn address(
     // A host often knows its own name as a loopback address, which no other host can reach.
     let is_own_name = found.ip().is_loopback() && is_name(master);
     match is_own_name && *local_ranks != Some(*ranks) && master.host != "localhost" {
-        true => fabric::own_address(interface, master.port),
+        true => interface.address(master.port),
         false => Ok(found),
     }
 }

@@ -21,9 +21,11 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The address that the rules choose on this host, with port 0.
-    pub fn address(&self) -> Result<SocketAddr, Error> {
-        Ok(choose(self, None)?.any_port())
+    /// The address that the rules choose on this host, with `port`; 0 leaves the port to the system.
+    pub fn address(&self, port: u16) -> Result<SocketAddr, Error> {
+        let mut address = choose(self, None)?.any_port();
+        address.set_port(port);
+        Ok(address)
     }
 }
 
@@ -192,13 +194,6 @@ pub fn parse_address(text: &str, family: Option<Family>) -> Result<SocketAddr, E
         |address: &SocketAddr| family.is_none_or(|family| family == Family::of(address.ip()));
     let mut found = found.filter(fits);
     found.next().ok_or_else(|| Error::invalid(format!("`{text}` has no address of that family")))
-}
-
-/// The address of this host that `choice` chooses, with `port`.
-pub fn own_address(choice: &Choice, port: u16) -> Result<SocketAddr, Error> {
-    let mut address = choose(choice, None)?.any_port();
-    address.set_port(port);
-    Ok(address)
 }
 
 /// Whether `address` stands for "any interface", which nobody can connect to from elsewhere.

@@ -10,8 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Doorbell, Group};
-use rustix::rand::{GetRandomFlags, getrandom};
+use msccl_fabric::{Abort, Doorbell, Group, random_u128};
 
 use crate::config::Config;
 use crate::connect::{
@@ -102,7 +101,7 @@ impl Proxy {
         config: Config,
         abort: Abort,
     ) -> Result<Self, Error> {
-        let token = random()?;
+        let token = random_u128()?;
         let here = listening_address(&group, &config)?;
         let listener = Listener::open(here, token, config.silence_timeout);
         let listener = listener
@@ -248,7 +247,7 @@ impl fmt::Debug for Proxy {
 /// Where to listen, with a port that the system chooses.
 fn listening_address(group: &Group, config: &Config) -> Result<SocketAddr, Error> {
     if let Some(choice) = &config.interface {
-        return Ok(choice.address()?);
+        return Ok(choice.address(0)?);
     }
     let own = group.peer(group.rank());
     let own =
@@ -256,13 +255,6 @@ fn listening_address(group: &Group, config: &Config) -> Result<SocketAddr, Error
     let mut address = own.address;
     address.set_port(0);
     Ok(address)
-}
-
-fn random() -> Result<u128, Error> {
-    let mut bytes = [0; 16];
-    getrandom(&mut bytes, GetRandomFlags::empty())
-        .map_err(|error| Error::system("cannot get random numbers", error))?;
-    Ok(u128::from_le_bytes(bytes))
 }
 
 /// What a panicking holder left behind is still whole: every change is one push or one assignment.
