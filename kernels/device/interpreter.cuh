@@ -189,7 +189,8 @@ static_assert(sizeof(Shared) <= 40 << 10, "a thread block takes too much shared 
 // The body of every interpreter kernel.
 template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
-    __shared__ Shared shared;
+    __shared__ Shared memory;
+    Shared& shared = ptx::in_register(memory);
     // No link would be used, and its launch not counted.
     if (launch.rounds == 0) return;
     Role role = role_of(launch);

@@ -77,12 +77,14 @@ __device__ inline u64 count_at(u64 entry) {
 // Takes up a wire where the launch before left it. An entry without slots only says where this end
 // lies: in host memory, where the proxy reaches it.
 __device__ inline void open_link(Link& link, u64 entry, bool out) {
+    // Both on their way before the first is looked at.
     ptx::Doubles2 places = ptx::ld_relaxed_sys_2u64(entry);
+    ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     if (places.x == 0) {
         entry = places.y;
         places = ptx::ld_relaxed_sys_2u64(entry);
+        counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     }
-    ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     // A receiver has acquired no message yet.
     u64 seen = out ? counts.x : 0;
     link = {places.x, places.y, entry, counts.y, seen, 0, 0, 0};

@@ -20,6 +20,18 @@ struct alignas(16) Doubles2 {
     u64 x, y;
 };
 
+// ---- Addresses -----------------------------------------------------------------------------------
+
+// The same record, which is in shared memory: its address is kept in a register from here on. Otherwise
+// the compiler works it out anew wherever it is used, which takes longer than the use.
+template <class Record>
+__device__ inline Record& in_register(Record& record) {
+    Record* place = &record;
+    asm("" : "+l"(place));
+    __builtin_assume(__isShared(place));
+    return *place;
+}
+
 // ---- Coherent loads ------------------------------------------------------------------------------
 
 __device__ inline u64 ld_acquire_sys_u64(u64 address) {

@@ -132,6 +132,12 @@ __device__ inline void signal(const Context& context, const Slice& slice, const 
 
 // ---- Operands ------------------------------------------------------------------------------------
 
+// The block that `chunk` lies in. A division takes long, and few plans need one.
+__device__ inline u32 block_of(const msccl_launch& launch, u32 chunk) {
+    if (chunk < launch.block_chunks) return 0;
+    return launch.block_chunks == 1 ? chunk : chunk / launch.block_chunks;
+}
+
 // Chunk `offset` from the slot `word` on of a buffer. Scratch is always this rank's.
 __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& slice,
                                        const Buffers& buffers, u32 word, u32 offset) {
@@ -144,8 +150,9 @@ __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& 
         exists = slice.length;
     } else {
         base = place == MSCCL_PLAN_PLACE_INPUT ? buffers.input : buffers.output;
-        u32 block = chunk / launch.block_chunks;
-        u64 in_block = (chunk % launch.block_chunks) * launch.chunk_bytes + slice.start;
+        u32 block = block_of(launch, chunk);
+        u32 within = chunk - block * launch.block_chunks;
+        u64 in_block = within * launch.chunk_bytes + slice.start;
         start = block * launch.block_bytes + in_block;
         exists = in_block < launch.block_bytes ? launch.block_bytes - in_block : 0;
     }
@@ -232,61 +239,78 @@ __device__ inline Stores stores_of(const Context& context, const Step& step, u32
     return {step.destinations(), ~0u, at};
 }
 
-// Chunk `chunk` of operand `at` of the step, which is number `position` of its message; its link, if it
-// is one, has begun the message. What takes care of itself has no meaning but its link's.
+// Chunk `chunk` of operand `at` of the step, which is number `position` of its message; it is a link, and
+// has begun the message. What takes care of itself has no meaning but its link's.
 template <class Protocol>
-__device__ inline Operand resolve_operand(const Context& context, const Slice& slice,
-                                          const Step& step, u32 at, u32 chunk, u32 position) {
+__device__ inline Operand resolve_end(const Context& context, const Slice& slice, const Step& step,
+                                      u32 at, u32 chunk, u32 position) {
     const msccl_launch& launch = context.launch;
     u32 word = step.operand(at), number = word & MSCCL_PLAN_INDEX_MASK;
+    const Link& link = context.shared.links[number];
+    if (!Protocol::DIRECT || !link.is_direct()) {
+        return resolve_link<Protocol>(context, slice, number, position);
+    }
     Buffers buffers{launch.input, launch.output};
     bool incoming = at < step.sources();
-    bool posts = false;
-    if (word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) {
-        const Link& link = context.shared.links[number];
-        if (!Protocol::DIRECT || !link.is_direct()) {
-            return resolve_link<Protocol>(context, slice, number, position);
-        }
-        if (link.traits & Link::BORROWED) {
-            buffers = context.shared.theirs[number];
-            word = step.far(at);
-        } else if (incoming) {
-            word = step.operand(step.sources() + stores_of<Protocol>(context, step, 0).landing);
-        }
-        posts = !incoming;
+    if (link.traits & Link::BORROWED) {
+        buffers = context.shared.theirs[number];
+        word = step.far(at);
+    } else if (incoming) {
+        word = step.operand(step.sources() + stores_of<Protocol>(context, step, 0).landing);
     }
     Operand operand = resolve_slot(launch, slice, buffers, word, chunk);
-    if (posts) {
+    if (!incoming) {
         operand.traits |= Span::LINK;
-        operand.message = context.shared.links[number].count;
+        operand.message = link.count;
         operand.link = number;
     }
     return operand;
 }
 
+// Puts operand `at` of the step where it belongs in the set that comes next. Whether it is regular.
+template <class Protocol>
+__device__ inline bool put(const Context& context, const Slice& slice, const Step& step, u32 at,
+                           const Operand& operand) {
+    Operand* set = context.next_set();
+    u32 sources = step.sources();
+    bool whole = operand.whole(0, slice.length);
+    if (at < sources) {
+        set[at] = operand;
+        return whole;
+    }
+    Stores stores = stores_of<Protocol>(context, step, at - sources);
+    set[sources + stores.place] = operand;
+    return whole || stores.place >= stores.count;
+}
+
 // Finds the operands of chunk `chunk` of the step, which is number `position` of its message, one in
 // each thread. Waits for messages and room. Whether those of this thread are regular.
+//
+// Links are resolved by the first warp and those after it, slots by the second and those after it: what
+// takes different ways goes on at the same time.
 template <class Protocol>
 __device__ inline bool resolve(const Context& context, const Slice& slice, const Step& step, u32 chunk,
                                u32 position) {
-    Operand* set = context.next_set();
     bool regular = slice.length % 16 == 0;
+    u32 operands = step.sources() + step.destinations();
 #pragma unroll 1
-    for (u32 at = threadIdx.x; at < step.sources() + step.destinations(); at += blockDim.x) {
+    for (u32 at = threadIdx.x; at < operands; at += blockDim.x) {
         u32 word = step.operand(at);
-        bool incoming = at < step.sources();
-        if (position == 0 && word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) {
-            begin<Protocol>(context, word & MSCCL_PLAN_INDEX_MASK, incoming);
+        if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) continue;
+        if (position == 0) {
+            begin<Protocol>(context, word & MSCCL_PLAN_INDEX_MASK, at < step.sources());
         }
-        Operand operand = resolve_operand<Protocol>(context, slice, step, at, chunk, position);
-        if (incoming) {
-            set[at] = operand;
-            regular = regular && operand.whole(0, slice.length);
-            continue;
-        }
-        Stores stores = stores_of<Protocol>(context, step, at - step.sources());
-        set[step.sources() + stores.place] = operand;
-        regular = regular && (stores.place >= stores.count || operand.whole(0, slice.length));
+        Operand operand = resolve_end<Protocol>(context, slice, step, at, chunk, position);
+        regular = put<Protocol>(context, slice, step, at, operand) && regular;
+    }
+    const msccl_launch& launch = context.launch;
+    u32 second = threadIdx.x < 32 ? threadIdx.x + blockDim.x - 32 : threadIdx.x - 32;
+#pragma unroll 1
+    for (u32 at = second; at < operands; at += blockDim.x) {
+        u32 word = step.operand(at);
+        if (word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) continue;
+        Operand operand = resolve_slot(launch, slice, {launch.input, launch.output}, word, chunk);
+        regular = put<Protocol>(context, slice, step, at, operand) && regular;
     }
     return regular;
 }
@@ -354,12 +378,18 @@ __device__ inline Move move_of(const Context& context, const Slice& slice, const
             {context.launch.reduction, divisor}};
 }
 
+// Whether nothing comes after the step.
+__device__ inline bool ends_launch(const Context& context, const Slice& slice, const Step& step) {
+    return step.index + 1 == context.shared.role.step_count &&
+           slice.round + 1 == context.launch.rounds;
+}
+
 // One message of a step: the `chunks` chunks from `first` on. False when the kernel is to end.
 //
 // Between two barriers a thread is in one of two phases: it resolves operands and waits, or it moves.
 // The barrier after the first makes what any thread acquired visible to all. What the second has done
 // is handed on after another barrier, if others wait for it; a step that only sends packets needs none,
-// nor does one whose messages take care of themselves.
+// nor does one whose messages take care of themselves, nor the last one under a protocol of packets.
 template <class Protocol, class Number>
 __device__ inline bool run_message(Context& context, const Slice& slice, const Step& step, u32 first,
                                    u32 chunks) {
@@ -379,7 +409,8 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     }
     refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.unordered = true;
-    if (!Protocol::TAILS && !step.receives() && !step.signals()) return true;
+    bool last = first + chunks == step.count() && ends_launch(context, slice, step);
+    if (!Protocol::TAILS && !step.signals() && (last || !step.receives())) return true;
     if (stores != 0) {
         __syncthreads();
         if (aborted) return false;

@@ -21,6 +21,11 @@ struct alignas(16) Doubles2 {
     u64 x, y;
 };
 
+template <class Record>
+inline Record& in_register(Record& record) {
+    return record;
+}
+
 template <class Word>
 inline Word load(u64 address) {
     return __atomic_load_n(reinterpret_cast<const Word*>(address), __ATOMIC_SEQ_CST);
