@@ -28,6 +28,13 @@ struct Role {
     u32 links;
 };
 
+// The part of every chunk that is at hand.
+struct Slice {
+    u32 round;
+    u32 length;
+    u64 start;  // bytes from the start of the chunk
+};
+
 // What the threads of a thread block share. Much of it could be in registers, which the loops that move
 // data need more.
 struct Shared {
@@ -38,6 +45,7 @@ struct Shared {
     Buffers theirs[DIRECT_LINKS_MAX];
     alignas(16) u32 window[WINDOW];
     Role role;
+    Slice slice;  // that of the first round
     Watch watch;
 };
 
@@ -56,33 +64,35 @@ struct Context {
     __device__ LinkShape wires() const { return {launch.link_depth, launch.slot_bytes}; }
 };
 
-// The part of every chunk that is at hand.
-struct Slice {
-    u32 round;
-    u32 length;
-    u64 start;  // bytes from the start of the chunk
-};
-
-// A step, by its words in the window.
+// A step, by its words in the window, of which the fixed ones are at hand.
 struct Step {
     const u32* words;
     u32 index;
+    u32 head;
+    u32 operand_counts;
+    u32 count;  // chunks in every operand
 
-    __device__ u32 head() const { return words[MSCCL_PLAN_STEP_HEAD]; }
-    __device__ bool completes() const { return head() & MSCCL_PLAN_STEP_COMPLETES; }
-    __device__ bool signals() const { return head() & MSCCL_PLAN_STEP_SIGNALS; }
-    __device__ bool receives() const { return head() & MSCCL_PLAN_STEP_RECEIVES; }
-    __device__ bool sends() const { return head() & MSCCL_PLAN_STEP_SENDS; }
-    __device__ bool stores() const { return head() & MSCCL_PLAN_STEP_STORES; }
-    // Whether peers may store or load in this rank's buffers.
-    __device__ bool lends() const { return head() & MSCCL_PLAN_STEP_LENDS; }
-    __device__ u32 waits() const { return head() >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
-
-    __device__ u32 sources() const { return words[MSCCL_PLAN_STEP_OPERANDS] & 0xffff; }
-    __device__ u32 destinations() const {
-        return words[MSCCL_PLAN_STEP_OPERANDS] >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
+    // One load fetches all that it needs.
+    __device__ Step(const u32* words, u32 index) : words(words), index(index) {
+        const ptx::Words4& fixed = *reinterpret_cast<const ptx::Words4*>(words);
+        head = fixed.x;
+        operand_counts = fixed.y;
+        count = fixed.z;
     }
-    __device__ u32 count() const { return words[MSCCL_PLAN_STEP_COUNT]; }
+
+    __device__ bool completes() const { return head & MSCCL_PLAN_STEP_COMPLETES; }
+    __device__ bool signals() const { return head & MSCCL_PLAN_STEP_SIGNALS; }
+    __device__ bool receives() const { return head & MSCCL_PLAN_STEP_RECEIVES; }
+    __device__ bool sends() const { return head & MSCCL_PLAN_STEP_SENDS; }
+    __device__ bool stores() const { return head & MSCCL_PLAN_STEP_STORES; }
+    // Whether peers may store or load in this rank's buffers.
+    __device__ bool lends() const { return head & MSCCL_PLAN_STEP_LENDS; }
+    __device__ u32 waits() const { return head >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
+
+    __device__ u32 sources() const { return operand_counts & 0xffff; }
+    __device__ u32 destinations() const {
+        return operand_counts >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
+    }
 
     __device__ u32 wait(u32 at) const { return words[MSCCL_PLAN_STEP_LENGTH + at]; }
     // Sources first, then destinations.
@@ -93,11 +103,15 @@ struct Step {
     // Words from its start to the start of the next step.
     __device__ u32 length() const {
         u32 operands = sources() + destinations();
-        u32 far = head() & MSCCL_PLAN_STEP_FAR ? operands : 0;
+        u32 far = head & MSCCL_PLAN_STEP_FAR ? operands : 0;
         u32 used = MSCCL_PLAN_STEP_LENGTH + waits() + operands + far;
         return (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
     }
 };
+
+static_assert(MSCCL_PLAN_STEP_HEAD == 0 && MSCCL_PLAN_STEP_OPERANDS == 1 &&
+                  MSCCL_PLAN_STEP_COUNT == 2,
+              "a step's fixed words are taken apart as they are laid out");
 
 // The signal of step `step`.
 __device__ inline u64 signal_value(const Context& context, const Slice& slice, u32 step) {
@@ -165,28 +179,24 @@ __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& 
 
 // Begins the next message of link `number`.
 template <class Protocol>
-__device__ inline void begin(const Context& context, u32 number, bool incoming) {
+__device__ inline Message begin(const Context& context, u32 number, bool incoming) {
     Link& link = context.shared.links[number];
     Watch& watch = context.shared.watch;
     // All links together: what they wait for comes before any message.
     if (Protocol::DIRECT && (link.traits & Link::UNREAD)) {
         await_offer(link, context.shared.theirs, context.launch, number, watch);
     }
-    if (incoming) {
-        begin_receive<Protocol::TAILS>(link, context.wires(), number, watch);
-    } else {
-        begin_send(link, context.wires(), number, watch);
-    }
+    if (incoming) return begin_receive<Protocol::TAILS>(link, context.wires(), number, watch);
+    return begin_send(link, context.wires(), number, watch);
 }
 
-// Chunk number `position` of a message of link `number` in its slot.
+// Chunk number `position` of the message of link `number` in its slot.
 template <class Protocol>
-__device__ inline Operand resolve_link(const Context& context, const Slice& slice, u32 number,
+__device__ inline Operand resolve_link(const Slice& slice, u32 number, const Message& message,
                                        u32 position) {
-    const Link& link = context.shared.links[number];
     Operand operand{};
-    operand.address = link.address + position * Protocol::wire_bytes(slice.length);
-    operand.message = link.count;
+    operand.address = message.address + position * Protocol::wire_bytes(slice.length);
+    operand.message = message.number;
     // Slots have whole packs.
     operand.limit = (slice.length + 15) & ~15u;
     operand.traits = Span::LINK | Span::ALIGNED;
@@ -239,16 +249,18 @@ __device__ inline Stores stores_of(const Context& context, const Step& step, u32
     return {step.destinations(), ~0u, at};
 }
 
-// Chunk `chunk` of operand `at` of the step, which is number `position` of its message; it is a link, and
-// has begun the message. What takes care of itself has no meaning but its link's.
+// Chunk `chunk` of operand `at` of the step, which is number `position` of its message, and a link. Begins the
+// message. What takes care of itself has no meaning but its link's.
 template <class Protocol>
 __device__ inline Operand resolve_end(const Context& context, const Slice& slice, const Step& step,
                                       u32 at, u32 chunk, u32 position) {
     const msccl_launch& launch = context.launch;
     u32 word = step.operand(at), number = word & MSCCL_PLAN_INDEX_MASK;
     const Link& link = context.shared.links[number];
+    Message message = position == 0 ? begin<Protocol>(context, number, at < step.sources())
+                                    : Message{link.address, link.count};
     if (!Protocol::DIRECT || !link.is_direct()) {
-        return resolve_link<Protocol>(context, slice, number, position);
+        return resolve_link<Protocol>(slice, number, message, position);
     }
     Buffers buffers{launch.input, launch.output};
     bool incoming = at < step.sources();
@@ -261,7 +273,7 @@ __device__ inline Operand resolve_end(const Context& context, const Slice& slice
     Operand operand = resolve_slot(launch, slice, buffers, word, chunk);
     if (!incoming) {
         operand.traits |= Span::LINK;
-        operand.message = link.count;
+        operand.message = message.number;
         operand.link = number;
     }
     return operand;
@@ -297,9 +309,6 @@ __device__ inline bool resolve(const Context& context, const Slice& slice, const
     for (u32 at = threadIdx.x; at < operands; at += blockDim.x) {
         u32 word = step.operand(at);
         if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) continue;
-        if (position == 0) {
-            begin<Protocol>(context, word & MSCCL_PLAN_INDEX_MASK, at < step.sources());
-        }
         Operand operand = resolve_end<Protocol>(context, slice, step, at, chunk, position);
         regular = put<Protocol>(context, slice, step, at, operand) && regular;
     }
@@ -409,7 +418,7 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     }
     refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.unordered = true;
-    bool last = first + chunks == step.count() && ends_launch(context, slice, step);
+    bool last = first + chunks == step.count && ends_launch(context, slice, step);
     if (!Protocol::TAILS && !step.signals() && (last || !step.receives())) return true;
     if (stores != 0) {
         __syncthreads();
@@ -427,14 +436,14 @@ template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
     give_back(context);
     wait_for_steps(context, slice, step);
-    if (step.count() == 0) {
+    if (step.count == 0) {
         __syncthreads();
         if (context.shared.watch.aborted) return false;
     }
     u32 most = context.launch.chunks_per_message;
 #pragma unroll 1
-    for (u32 first = 0; first < step.count(); first += most) {
-        u32 chunks = min(step.count() - first, most);
+    for (u32 first = 0; first < step.count; first += most) {
+        u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
     }
     signal(context, slice, step);
