@@ -15,6 +15,7 @@
 #[cfg(feature = "images")]
 mod image;
 pub mod recipe;
+pub mod special;
 
 #[cfg(feature = "images")]
 pub use image::{Corrupt, Image, image};

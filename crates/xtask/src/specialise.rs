@@ -1,0 +1,83 @@
+//! `cargo xtask specialise`: kernels for one call each, into a folder, for `msccl-gpu-tests --only specialised`.
+//!
+//! The folder gets a file `CASES` with a line for each case, and for line `n` the files `n.cu` and `n.cubin`, for
+//! compute capability 9.0.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use msccl_collective::Rank;
+use msccl_kernels::recipe::{Architecture, HEADERS, SPECIAL_HEADER};
+use msccl_kernels::special::{self, Case};
+use msccl_plan::Plan;
+use msccl_registry::{Registry, Shape, Wanted};
+
+use crate::kernels;
+use crate::nvrtc::Source;
+
+/// What is measured unless somebody says otherwise.
+const CASES: &[&str] = &[
+    "allreduce/one_shot out 2 LL f32 256 1 128",
+    "allreduce/one_shot out 2 LL f32 16384 16 256",
+    "allreduce/one_shot out 2 LL f32 1048576 32 512",
+    "allreduce/one_step in 2 LL f32 256 1 128",
+    "allreduce/one_step in 2 LL f32 16384 16 256",
+    "allreduce/one_step in 2 LL f32 1048576 32 512",
+    "allreduce/two_shot in 2 LL f32 256 1 128",
+    "allreduce/two_shot in 2 LL f32 16384 16 256",
+    "allreduce/two_shot in 2 LL f32 1048576 32 512",
+    "allreduce/two_shot in 2 Simple f32 256 1 128",
+    "allreduce/two_shot in 2 Simple f32 16384 16 256",
+    "allreduce/two_shot in 2 Simple f32 1048576 32 512",
+];
+
+/// Compiles `cases`, or those that are measured by default.
+///
+/// # Errors
+///
+/// What went wrong, with what to do.
+pub fn write(folder: &Path, cases: &[&str]) -> Result<(), String> {
+    let cases = if cases.is_empty() { CASES } else { cases };
+    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    let nvrtc = kernels::load_compiler()?;
+    let headers: Result<Vec<_>, String> = HEADERS.iter().map(|path| header(path)).collect();
+    let mut headers = headers?;
+    headers.push(Source::new("special.cuh", kernels::text(SPECIAL_HEADER)?)?);
+    for (number, line) in cases.iter().enumerate() {
+        let case: Case = line.parse()?;
+        let text = special::source(&case, &plans(&case)?);
+        let text = text.ok_or_else(|| format!("`{case}` cannot be cut"))?;
+        kernels::write_file(&folder.join(format!("{number}.cu")), text.as_bytes())?;
+        let main = Source::new("special.cu", text.into_bytes())?;
+        let start = Instant::now();
+        let bytes = nvrtc.compile(&main, &headers, Architecture::Machine(90));
+        let bytes = bytes.map_err(|log| format!("`{case}`: {log}"))?;
+        let (length, took) = (bytes.len(), start.elapsed().as_secs_f64());
+        crate::say(&format!("{number}: {case}: {length} bytes in {took:.1} s"));
+        kernels::write_file(&folder.join(format!("{number}.cubin")), &bytes)?;
+    }
+    kernels::write_file(&folder.join("CASES"), (cases.join("\n") + "\n").as_bytes())
+}
+
+/// A header of the interpreters, as kernels for one call include it.
+fn header(path: &str) -> Result<Source, String> {
+    let text = String::from_utf8(kernels::text(path)?).map_err(|error| error.to_string())?;
+    Source::new(&kernels::name_of(path), special::unrolled(&text).into_bytes())
+}
+
+/// The plans of all ranks.
+fn plans(case: &Case) -> Result<Vec<Plan>, String> {
+    let Case { algorithm, in_place, ranks, .. } = case;
+    if *ranks == 0 {
+        return Err(format!("`{case}` has no ranks"));
+    }
+    let registry = Registry::new(Shape { ranks: *ranks, per_node: *ranks }, &[]);
+    let of = |wanted: &Wanted| algorithm.split('/').next() == Some(wanted.name());
+    let wanted = Wanted::all(Rank(ranks - 1)).into_iter().find(of);
+    let wanted = wanted.ok_or_else(|| format!("`{algorithm}` is of no collective"))?;
+    let entries = registry.built_in(wanted, *in_place);
+    let entry = entries.iter().find(|entry| entry.name == *algorithm);
+    let entry = entry.ok_or_else(|| format!("no built-in algorithm serves `{case}`"))?;
+    Plan::all(&entry.verified).map_err(|error| error.to_string())
+}
