@@ -54,8 +54,7 @@ impl Case {
         let WireShape { wires, depth, slot_bytes } = self.wires();
         let element = self.data_type.size_bytes() as u64;
         let (instances, slot) = (self.instances, u64::from(slot_bytes));
-        let cut =
-            Cut::within(plan.program(), self.count, element, instances, self.protocol, slot)?;
+        let cut = Cut::within(plan.program(), self.count, element, instances, self.protocol, slot)?;
         let launch = Launch {
             ranks: self.ranks,
             wires,

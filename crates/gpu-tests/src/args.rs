@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -32,6 +33,9 @@ pub struct Args {
     /// What random cases follow from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Kernels for one call each, as `cargo xtask specialise FOLDER` makes them, for the section `specialised`.
+    #[arg(long, value_name = "FOLDER")]
+    pub cubins: Option<PathBuf>,
     /// Runs as one rank, started by the section `processes`.
     #[arg(long, hide = true)]
     pub as_rank: Option<u32>,

@@ -14,7 +14,8 @@ mod kernels;
 mod nvrtc;
 mod specialise;
 
-const USAGE: &str = "usage: cargo xtask kernels [--check], or cargo xtask specialise FOLDER [CASE…]";
+const USAGE: &str =
+    "usage: cargo xtask kernels [--check], or cargo xtask specialise FOLDER [CASE…]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

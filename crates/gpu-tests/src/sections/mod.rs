@@ -18,7 +18,10 @@ mod point_to_point;
 mod processes;
 mod programs;
 mod scaled;
+mod specialised;
 mod splits;
+
+use std::path::PathBuf;
 
 use msccl_collective::Rank;
 use msccl_registry::Wanted;
@@ -42,6 +45,8 @@ pub struct Bench {
     pub quick: bool,
     /// What random cases follow from.
     pub seed: u64,
+    /// Where kernels for one call each lie, if there are any.
+    pub cubins: Option<PathBuf>,
 }
 
 /// Something that can be tested by itself.
@@ -75,6 +80,7 @@ pub const SECTIONS: &[Section] = &[
     abort::SECTION,
     dmabuf::SECTION,
     exhausted::SECTION,
+    specialised::SECTION,
     cycles::CYCLES,
     cycles::CALLS,
 ];
