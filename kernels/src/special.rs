@@ -118,6 +118,18 @@ impl FromStr for Case {
     }
 }
 
+/// The headers that define interpreters of every protocol.
+const INCLUDES: &str =
+    "#include \"interpreter.cuh\"\n#include \"ll.cuh\"\n#include \"ll128.cuh\"\n";
+
+/// The name of the kernel of [`interpreter_source`].
+pub const INTERPRETER: &str = "msccl_interpreter";
+
+/// The name of the file with the compiled kernel of [`interpreter_source`].
+pub fn interpreter_file(case: &Case) -> String {
+    format!("interpreter.{}.{}.cubin", case.protocol, case.data_type)
+}
+
 /// The name of the kernel of `rank`.
 pub fn kernel(rank: usize) -> String {
     format!("msccl_special_{rank}")
@@ -129,9 +141,7 @@ pub fn source(case: &Case, plans: &[Plan]) -> Option<String> {
         "// {case}\n\
          struct MscclBlock {{ static constexpr unsigned x = {}; }};\n\
          #define blockDim MscclBlock{{}}\n\
-         #include \"interpreter.cuh\"\n\
-         #include \"ll.cuh\"\n\
-         #include \"ll128.cuh\"\n\
+         {INCLUDES}\
          #include \"special.cuh\"\n\n\
          using namespace msccl::special;\n",
         case.threads
@@ -152,6 +162,12 @@ pub fn source(case: &Case, plans: &[Plan]) -> Option<String> {
         );
     }
     Some(text)
+}
+
+/// The source of the interpreter that could run `case`: to measure headers of which there are no images yet.
+pub fn interpreter_source(case: &Case) -> String {
+    let (protocol, number) = (protocol_name(case.protocol), type_name(case.data_type));
+    format!("{INCLUDES}MSCCL_INTERPRETER({INTERPRETER}, {protocol}, {number})\n")
 }
 
 /// A header as these kernels include it: loops over operands, of which interpreters keep one copy, are

@@ -77,7 +77,7 @@ pub fn load_compiler() -> Result<Nvrtc, String> {
 
 /// The text at `path` below the package, under the name by which the others include it: those of
 /// `device/` say the bare name, and lead up to `include/`.
-fn source(path: &str) -> Result<Source, String> {
+pub fn source(path: &str) -> Result<Source, String> {
     Source::new(&name_of(path), text(path)?)
 }
 

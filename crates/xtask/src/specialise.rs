@@ -1,8 +1,10 @@
 //! `cargo xtask specialise`: kernels for one call each, into a folder, for `msccl-gpu-tests --only specialised`.
 //!
 //! The folder gets a file `CASES` with a line for each case, and for line `n` the files `n.cu` and `n.cubin`, for
-//! compute capability 9.0.
+//! compute capability 9.0. For each protocol and type among them it also gets the interpreter of these sources,
+//! `interpreter.PROTOCOL.TYPE.cubin`, of which there need not be images yet.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -14,7 +16,7 @@ use msccl_plan::Plan;
 use msccl_registry::{Registry, Shape, Wanted};
 
 use crate::kernels;
-use crate::nvrtc::Source;
+use crate::nvrtc::{Nvrtc, Source};
 
 /// What is measured unless somebody says otherwise.
 const CASES: &[&str] = &[
@@ -24,6 +26,9 @@ const CASES: &[&str] = &[
     "allreduce/one_step in 2 LL f32 256 1 128",
     "allreduce/one_step in 2 LL f32 16384 16 256",
     "allreduce/one_step in 2 LL f32 1048576 32 512",
+    "allreduce/one_block in 2 LL f32 256 1 128",
+    "allreduce/one_block in 2 LL f32 16384 16 256",
+    "allreduce/one_block in 2 LL f32 1048576 32 512",
     "allreduce/two_shot in 2 LL f32 256 1 128",
     "allreduce/two_shot in 2 LL f32 16384 16 256",
     "allreduce/two_shot in 2 LL f32 1048576 32 512",
@@ -40,28 +45,64 @@ const CASES: &[&str] = &[
 pub fn write(folder: &Path, cases: &[&str]) -> Result<(), String> {
     let cases = if cases.is_empty() { CASES } else { cases };
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-    let nvrtc = kernels::load_compiler()?;
-    let headers: Result<Vec<_>, String> = HEADERS.iter().map(|path| header(path)).collect();
-    let mut headers = headers?;
-    headers.push(Source::new("special.cuh", kernels::text(SPECIAL_HEADER)?)?);
+    let compiler = Compiler::load()?;
+    let mut interpreters = BTreeSet::new();
     for (number, line) in cases.iter().enumerate() {
         let case: Case = line.parse()?;
         let text = special::source(&case, &plans(&case)?);
         let text = text.ok_or_else(|| format!("`{case}` cannot be cut"))?;
         kernels::write_file(&folder.join(format!("{number}.cu")), text.as_bytes())?;
-        let main = Source::new("special.cu", text.into_bytes())?;
-        let start = Instant::now();
-        let bytes = nvrtc.compile(&main, &headers, Architecture::Machine(90));
-        let bytes = bytes.map_err(|log| format!("`{case}`: {log}"))?;
-        let (length, took) = (bytes.len(), start.elapsed().as_secs_f64());
-        crate::say(&format!("{number}: {case}: {length} bytes in {took:.1} s"));
+        let bytes = compiler.special(&case, text)?;
         kernels::write_file(&folder.join(format!("{number}.cubin")), &bytes)?;
+        let interpreter = special::interpreter_file(&case);
+        if interpreters.insert(interpreter.clone()) {
+            kernels::write_file(&folder.join(interpreter), &compiler.interpreter(&case)?)?;
+        }
     }
     kernels::write_file(&folder.join("CASES"), (cases.join("\n") + "\n").as_bytes())
 }
 
+/// The compiler, and what sources include.
+struct Compiler {
+    nvrtc: Nvrtc,
+    /// For interpreters.
+    headers: Vec<Source>,
+    /// For kernels for one call.
+    special_headers: Vec<Source>,
+}
+
+impl Compiler {
+    fn load() -> Result<Self, String> {
+        let nvrtc = kernels::load_compiler()?;
+        let headers: Result<Vec<_>, _> = HEADERS.iter().map(|path| kernels::source(path)).collect();
+        let unrolled: Result<Vec<_>, _> = HEADERS.iter().map(|path| unrolled(path)).collect();
+        let mut special_headers = unrolled?;
+        special_headers.push(Source::new("special.cuh", kernels::text(SPECIAL_HEADER)?)?);
+        Ok(Self { nvrtc, headers: headers?, special_headers })
+    }
+
+    fn special(&self, case: &Case, text: String) -> Result<Vec<u8>, String> {
+        self.compile(&case.to_string(), text, &self.special_headers)
+    }
+
+    fn interpreter(&self, case: &Case) -> Result<Vec<u8>, String> {
+        let name = format!("interpreter over {} of {}", case.protocol, case.data_type);
+        self.compile(&name, special::interpreter_source(case), &self.headers)
+    }
+
+    fn compile(&self, name: &str, text: String, headers: &[Source]) -> Result<Vec<u8>, String> {
+        let main = Source::new("special.cu", text.into_bytes())?;
+        let start = Instant::now();
+        let bytes = self.nvrtc.compile(&main, headers, Architecture::Machine(90));
+        let bytes = bytes.map_err(|log| format!("{name}: {log}"))?;
+        let took = start.elapsed().as_secs_f64();
+        crate::say(&format!("{name}: {} bytes in {took:.1} s", bytes.len()));
+        Ok(bytes)
+    }
+}
+
 /// A header of the interpreters, as kernels for one call include it.
-fn header(path: &str) -> Result<Source, String> {
+fn unrolled(path: &str) -> Result<Source, String> {
     let text = String::from_utf8(kernels::text(path)?).map_err(|error| error.to_string())?;
     Source::new(&kernels::name_of(path), special::unrolled(&text).into_bytes())
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use msccl_collective::Rank;
-use msccl_kernels::special::Case;
+use msccl_kernels::special::{self, Case};
 use msccl_plan::Plan;
 use msccl_registry::Wanted;
 
@@ -16,7 +16,7 @@ use crate::Trouble;
 use crate::machine::Machine;
 use crate::oracle::Oracle;
 use crate::tally::Tally;
-use rig::{Kind, Rig};
+use rig::{Built, Kind, Rig};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -45,14 +45,32 @@ fn run(bench: &Bench, tally: &mut Tally) {
 /// One case: results, then times.
 fn check(bench: &Bench, folder: &Path, number: usize, line: &str) -> Result<(), Trouble> {
     let case: Case = line.parse()?;
-    let cubin = fs::read(folder.join(format!("{number}.cubin")))?;
-    let rig = Rig::new(&bench.machine, &case, &plans(&case)?, &cubin)?;
+    let built = Built {
+        special: fs::read(folder.join(format!("{number}.cubin")))?,
+        interpreter: fs::read(folder.join(special::interpreter_file(&case)))?,
+    };
+    let rig = Rig::new(&bench.machine, &case, &plans(&case)?, &built)?;
     compare(&rig, bench.seed)?;
+    let [shipped, rebuilt, special] = time(&rig, &case, bench.number(TURNS, 5))?.map(Spread::of);
+    println!(
+        "  {case}: shipped {shipped}, rebuilt {rebuilt}, special {special} µs; over special: shipped \
+         {:.3}, rebuilt {:.3}",
+        shipped.median / special.median,
+        rebuilt.median / special.median
+    );
+    Ok(())
+}
+
+/// The time of a call in microseconds, by kind and turn.
+fn time(rig: &Rig, case: &Case, turns: usize) -> Result<[Vec<f64>; 3], Trouble> {
     let calls = ((CALLS_MAX << 20) / (case.block_bytes() + (1 << 20))).max(CALLS_MIN);
-    let graphs = [rig.graphs(Kind::Interpreter, calls)?, rig.graphs(Kind::Special, calls)?];
-    let mut times = [Vec::new(), Vec::new()];
-    for turn in 0..bench.number(TURNS, 5) + 1 {
-        for of in [turn % 2, 1 - turn % 2] {
+    let [shipped, rebuilt, special] = Kind::ALL.map(|kind| rig.graphs(kind, calls));
+    let graphs = [shipped?, rebuilt?, special?];
+    let mut times = [const { Vec::new() }; 3];
+    for turn in 0..=turns {
+        for next in 0..graphs.len() {
+            // Each comes first, second and last alike.
+            let of = (turn + next) % graphs.len();
             let time = rig.time(&graphs[of])? / calls as f64;
             // The first turn warms up.
             if turn > 0 {
@@ -60,34 +78,28 @@ fn check(bench: &Bench, folder: &Path, number: usize, line: &str) -> Result<(), 
             }
         }
     }
-    let [interpreter, special] = times.map(Spread::of);
-    let ratio = interpreter.median / special.median;
-    println!("  {case}: interpreter {interpreter}, specialised {special} µs, ratio {ratio:.3}");
-    Ok(())
+    Ok(times)
 }
 
-/// The interpreters, the special kernels, and both in one call must leave the same.
+/// All kinds of kernels, and two kinds in one call, must leave the same.
 fn compare(rig: &Rig, seed: u64) -> Result<(), Trouble> {
-    let interpreted = rig.results(seed, |_| Kind::Interpreter)?;
-    let special = rig.results(seed, |_| Kind::Special)?;
-    let mixed = rig.results(seed, |rank| match rank % 2 {
-        0 => Kind::Special,
-        _ => Kind::Interpreter,
-    })?;
-    for (name, found) in [("the special kernels", special), ("both kinds together", mixed)] {
-        for (rank, (found, expected)) in found.iter().zip(&interpreted).enumerate() {
-            let wrong = found.iter().zip(expected).filter(|(one, other)| one != other).count();
-            if wrong > 0 {
-                let first = found.iter().zip(expected).position(|(one, other)| one != other);
-                let first = first.unwrap_or_default();
-                return Err(format!(
-                    "r{rank}: {name} differ in {wrong} bytes, the first at {first}"
-                )
-                .into());
+    let expected = rig.results(seed, |_| Kind::Shipped)?;
+    let check = |name: &str, found: Vec<Vec<u8>>| -> Result<(), Trouble> {
+        for (rank, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let wrong = |(one, other): (&u8, &u8)| one != other;
+            let number = found.iter().zip(expected).filter(|pair| wrong(*pair)).count();
+            if let Some(first) = found.iter().zip(expected).position(wrong) {
+                return Err(
+                    format!("{name}: r{rank} has {number} other bytes, from {first} on").into()
+                );
             }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    check("rebuilt", rig.results(seed, |_| Kind::Rebuilt)?)?;
+    check("special", rig.results(seed, |_| Kind::Special)?)?;
+    let mixed = |rank| if rank % 2 == 0 { Kind::Special } else { Kind::Shipped };
+    check("special and shipped together", rig.results(seed, mixed)?)
 }
 
 fn plans(case: &Case) -> Result<Vec<Plan>, Trouble> {

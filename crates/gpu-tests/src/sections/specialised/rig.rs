@@ -40,8 +40,25 @@ const SEEN: u64 = 16;
 /// Which kernel runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    Interpreter,
+    /// The interpreter, as it is shipped.
+    Shipped,
+    /// The interpreter of the sources from which the special kernels were made.
+    Rebuilt,
+    /// The special kernel.
     Special,
+}
+
+impl Kind {
+    /// Every kind, in the order of [`Rank::functions`].
+    pub const ALL: [Kind; 3] = [Kind::Shipped, Kind::Rebuilt, Kind::Special];
+}
+
+/// What was built for a case, as the compiler wrote it.
+pub struct Built {
+    /// The special kernels.
+    pub special: Vec<u8>,
+    /// The interpreter.
+    pub interpreter: Vec<u8>,
 }
 
 /// All ranks of one case.
@@ -53,8 +70,8 @@ pub struct Rig {
 struct Rank {
     stream: Stream,
     events: [Event; 2],
-    interpreter: Function,
-    special: Function,
+    /// By kind.
+    functions: [Function; 3],
     launch: Launch,
     blocks: u32,
     /// Input and output, and what lies around them.
@@ -105,12 +122,12 @@ impl Layout {
 }
 
 impl Rig {
-    /// The ranks of `case`, each on its GPU, with the special kernels of `cubin`.
+    /// The ranks of `case`, each on its GPU, with the kernels of `built`.
     pub fn new(
         machine: &Machine,
         case: &Case,
         plans: &[Plan],
-        cubin: &[u8],
+        built: &Built,
     ) -> Result<Self, Trouble> {
         let contexts = contexts(machine, case.ranks)?;
         let layout = Layout { ranks: u64::from(case.ranks), shape: case.wires() };
@@ -125,7 +142,7 @@ impl Rig {
                 .slice(first..layout.bytes())?
                 .write(&layout.ends(at as u64, &addresses))?;
             let links = arena.ptr().0 + layout.end(false, 0, 0);
-            ranks.push(Rank::new(context, case, &plans[at], cubin, arena, links)?);
+            ranks.push(Rank::new(context, case, &plans[at], built, arena, links)?);
         }
         Ok(Self { case: case.clone(), ranks })
     }
@@ -233,7 +250,7 @@ impl Rank {
         context: Context,
         case: &Case,
         plan: &Plan,
-        cubin: &[u8],
+        built: &Built,
         arena: DeviceBuffer,
         links: u64,
     ) -> Result<Self, Trouble> {
@@ -261,13 +278,17 @@ impl Rank {
             progress: control.ptr().offset(PROGRESS_BYTES).0,
             ..launch
         };
+        let rank = plan.program().rank.index();
+        let functions = [
+            shipped(&context, case)?,
+            load(&context, &built.interpreter)?.function(special::INTERPRETER)?,
+            load(&context, &built.special)?.function(&special::kernel(rank))?,
+        ];
         let events = [Event::timing(&context)?, Event::timing(&context)?];
         Ok(Self {
             stream: Stream::new(&context)?,
             events,
-            interpreter: interpreter(&context, case)?,
-            special: load(&context, cubin)?
-                .function(&special::kernel(plan.program().rank.index()))?,
+            functions,
             launch,
             blocks,
             memory,
@@ -278,9 +299,11 @@ impl Rank {
     }
 
     fn launch(&self, kind: Kind, case: &Case) -> Result<(), Trouble> {
+        let [shipped, rebuilt, special] = &self.functions;
         let function = match kind {
-            Kind::Interpreter => &self.interpreter,
-            Kind::Special => &self.special,
+            Kind::Shipped => shipped,
+            Kind::Rebuilt => rebuilt,
+            Kind::Special => special,
         };
         let start = std::ptr::from_ref(&self.launch).cast::<u8>();
         // SAFETY: the record is of integers without padding, which its definition asserts.
@@ -354,7 +377,8 @@ fn load(context: &Context, cubin: &[u8]) -> Result<Module, Trouble> {
     Ok(Module::load(context, unsafe { Image::binary(cubin) })?)
 }
 
-fn interpreter(context: &Context, case: &Case) -> Result<Function, Trouble> {
+/// The interpreter, as it is shipped.
+fn shipped(context: &Context, case: &Case) -> Result<Function, Trouble> {
     let module = match case.protocol {
         Protocol::Simple => Kernels::Simple,
         Protocol::Ll => Kernels::Ll,
