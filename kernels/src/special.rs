@@ -67,6 +67,14 @@ impl Case {
         Some(launch.with_plan(plan).with_cut(&cut))
     }
 
+    /// The source of its kernels, for the ranks of `plans`; `None` if it cannot be cut.
+    pub fn source(&self, plans: &[Plan]) -> Option<String> {
+        let launched = |plan| Some((plan, self.launch(plan)?));
+        let ranks = plans.iter().map(launched).collect::<Option<Vec<_>>>()?;
+        let text = source(self.protocol, self.data_type, self.threads, &ranks);
+        Some(format!("// {self}\n{text}"))
+    }
+
     /// Bytes of a block.
     pub fn block_bytes(&self) -> u64 {
         self.count * self.data_type.size_bytes() as u64
@@ -118,9 +126,14 @@ impl FromStr for Case {
     }
 }
 
-/// The headers that define interpreters of every protocol.
-const INCLUDES: &str =
-    "#include \"interpreter.cuh\"\n#include \"ll.cuh\"\n#include \"ll128.cuh\"\n";
+/// The headers of interpreters under `protocol`.
+fn includes(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Simple => "#include \"interpreter.cuh\"\n",
+        Protocol::Ll => "#include \"interpreter.cuh\"\n#include \"ll.cuh\"\n",
+        Protocol::Ll128 => "#include \"interpreter.cuh\"\n#include \"ll128.cuh\"\n",
+    }
+}
 
 /// The name of the kernel of [`interpreter_source`].
 pub const INTERPRETER: &str = "msccl_interpreter";
@@ -135,39 +148,42 @@ pub fn kernel(rank: usize) -> String {
     format!("msccl_special_{rank}")
 }
 
-/// The source of the kernels of `case` for the ranks of `plans`, in order; `None` if the call cannot be cut.
-pub fn source(case: &Case, plans: &[Plan]) -> Option<String> {
+/// The source of kernels for the ranks of `ranks`, in order, each with what is known of its launches, under
+/// `protocol` in blocks of `threads` threads.
+pub fn source(
+    protocol: Protocol,
+    data_type: DataType,
+    threads: u32,
+    ranks: &[(&Plan, Launch)],
+) -> String {
     let mut text = format!(
-        "// {case}\n\
-         struct MscclBlock {{ static constexpr unsigned x = {}; }};\n\
-         #define blockDim MscclBlock{{}}\n\
-         {INCLUDES}\
-         #include \"special.cuh\"\n\n\
+        "struct MscclBlock {{ static constexpr unsigned x = {threads}; }};\n\
+         #define blockDim MscclBlock{{}}\n{}#include \"special.cuh\"\n\n\
          using namespace msccl::special;\n",
-        case.threads
+        includes(protocol)
     );
-    for (rank, plan) in plans.iter().enumerate() {
-        let launch = case.launch(plan)?;
-        let (words, threads, name) = (plan.words(), case.threads, kernel(rank));
-        let blocks = (0..launch.tb_count).map(|tb| thread_block(case, words, tb));
+    for (rank, (plan, launch)) in ranks.iter().enumerate() {
+        let (words, name) = (plan.words(), kernel(rank));
+        let blocks = (0..launch.tb_count).map(|tb| thread_block(protocol, data_type, words, tb));
         // Writing to a text cannot fail.
         let _ = write!(
             text,
             "\nextern \"C\" __global__ void __launch_bounds__({threads})\n    {name}(const \
              __grid_constant__ msccl_launch launch) {{\n    __shared__ msccl::Watch watch;\n{}    \
              switch (blockIdx.x % {}) {{\n{}    }}\n}}\n",
-            known(&launch),
+            known(launch),
             launch.tb_count,
             blocks.collect::<String>()
         );
     }
-    Some(text)
+    text
 }
 
 /// The source of the interpreter that could run `case`: to measure headers of which there are no images yet.
 pub fn interpreter_source(case: &Case) -> String {
     let (protocol, number) = (protocol_name(case.protocol), type_name(case.data_type));
-    format!("{INCLUDES}MSCCL_INTERPRETER({INTERPRETER}, {protocol}, {number})\n")
+    let includes = includes(case.protocol);
+    format!("{includes}MSCCL_INTERPRETER({INTERPRETER}, {protocol}, {number})\n")
 }
 
 /// A header as these kernels include it: loops over operands, of which interpreters keep one copy, are
@@ -265,7 +281,7 @@ fn known(launch: &Launch) -> String {
 }
 
 /// The case of the `switch` for thread block `at` of the plan `words`.
-fn thread_block(case: &Case, words: &[u32], at: u32) -> String {
+fn thread_block(protocol: Protocol, data_type: DataType, words: &[u32], at: u32) -> String {
     let word = |at: usize| words.get(at).copied().unwrap_or(0);
     let entry = word(header::TB_TABLE as usize) as usize + at as usize * tb::LENGTH;
     let of = |field: u32| word(entry + field as usize);
@@ -284,8 +300,8 @@ fn thread_block(case: &Case, words: &[u32], at: u32) -> String {
     format!(
         "        case {at}:\n            return run<msccl::{}, msccl::{}, {at}, {receives}>(\n                \
          call, watch, Ends<{}>{{}},\n                Steps<{}>{{}});\n",
-        protocol_name(case.protocol),
-        type_name(case.data_type),
+        protocol_name(protocol),
+        type_name(data_type),
         ends.join(", "),
         texts.join(",\n                      "),
     )

@@ -49,7 +49,7 @@ pub fn write(folder: &Path, cases: &[&str]) -> Result<(), String> {
     let mut interpreters = BTreeSet::new();
     for (number, line) in cases.iter().enumerate() {
         let case: Case = line.parse()?;
-        let text = special::source(&case, &plans(&case)?);
+        let text = case.source(&plans(&case)?);
         let text = text.ok_or_else(|| format!("`{case}` cannot be cut"))?;
         kernels::write_file(&folder.join(format!("{number}.cu")), text.as_bytes())?;
         let bytes = compiler.special(&case, text)?;
