@@ -197,7 +197,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
     open_links<Protocol>(shared, launch, role);
     __syncthreads();
-    Context context{shared, launch, 0, 0, false};
+    Context context{shared, launch, 0, 0, false, false};
     run_rounds<Protocol, Number>(context);
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {

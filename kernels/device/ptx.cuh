@@ -129,6 +129,10 @@ __device__ inline void st_release_sys_u32(u64 address, u32 value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
 
+__device__ inline void st_relaxed_gpu_u64(u64 address, u64 value) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+
 __device__ inline void st_relaxed_sys_u64(u64 address, u64 value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }

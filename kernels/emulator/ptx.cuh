@@ -56,6 +56,7 @@ inline u32 ld_constant_u32(u64 address) { return load<u32>(address); }
 inline void st_release_sys_u64(u64 address, u64 value) { store(address, value); }
 inline void st_release_gpu_u64(u64 address, u64 value) { store(address, value); }
 inline void st_release_sys_u32(u64 address, u32 value) { store(address, value); }
+inline void st_relaxed_gpu_u64(u64 address, u64 value) { store(address, value); }
 inline void st_relaxed_sys_u64(u64 address, u64 value) { store(address, value); }
 inline void st_relaxed_sys_u32(u64 address, u32 value) { store(address, value); }
 inline void st_relaxed_sys_2u64(u64 address, Doubles2 value) {

@@ -256,6 +256,7 @@ private:
         u32 at = 0;
         (await<WAITS>(slice, at++), ...);
         bool acquired = sizeof...(WAITS) > 0;
+        if (acquired) owes_ = true;
         if constexpr (COUNT == 0) {
             if (acquired && is_aborted_after_barrier()) return false;
             if ((HEAD & MSCCL_PLAN_STEP_SIGNALS) && !acquired) __syncthreads();
@@ -271,10 +272,20 @@ private:
             }
             acquired = false;
         }
-        if ((HEAD & MSCCL_PLAN_STEP_SIGNALS) && threadIdx.x == 0) {
-            ptx::st_release_gpu_u64(signals_ + 8ull * TB, signal_value(slice, INDEX));
-        }
+        if constexpr (HEAD & MSCCL_PLAN_STEP_SIGNALS) signal(signal_value(slice, INDEX));
         return true;
+    }
+
+    // After a barrier: see the interpreter's `signal`.
+    __device__ __forceinline__ void signal(u64 value) {
+        bool releases = Protocol::TAILS || owes_;
+        owes_ = false;
+        if (threadIdx.x != 0) return;
+        if (releases) {
+            ptx::st_release_gpu_u64(signals_ + 8ull * TB, value);
+        } else {
+            ptx::st_relaxed_gpu_u64(signals_ + 8ull * TB, value);
+        }
     }
 
     __device__ bool is_aborted_after_barrier() {
@@ -308,7 +319,7 @@ private:
             }
         }
         (refresh_one<DESTINATIONS>(slice, chunks), ...);
-        if constexpr (HEAD & MSCCL_PLAN_STEP_STORES) unordered_ = true;
+        if constexpr (HEAD & MSCCL_PLAN_STEP_STORES) unordered_ = owes_ = true;
         bool posts = Protocol::TAILS && SENDS_SOME;
         bool gives_back = RECEIVES_SOME && more;
         bool tells = posts || gives_back || (HEAD & MSCCL_PLAN_STEP_SIGNALS);
@@ -344,6 +355,7 @@ private:
     u64 signal_base_ = 0;
     Link links_[LINKS > 0 ? LINKS : 1];
     bool unordered_ = false;
+    bool owes_ = false;
 };
 
 // The body of a kernel: thread block `TB` of the plan.
