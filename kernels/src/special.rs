@@ -1,10 +1,10 @@
-//! Kernels for one call: the source of a kernel in which a plan's program and the shape of a call are
-//! constants, so that the compiler decodes the program and decides what the interpreter decides on the way.
+//! Special kernels: the source of a kernel in which a plan's program is constant, and perhaps the shape of a
+//! call too, so that the compiler decodes the program and decides what the interpreter decides on the way.
 //!
 //! The text instantiates `special/special.cuh` and includes the headers of the interpreters, whose moves of
-//! data it shares. Its kernels take the same record as interpreters and leave the same behind. They
-//! disregard every field of it that [`Case::launch`] fills in, and need every address, the call's number and the
-//! shape of the wires.
+//! data it shares. Its kernels take the same record as interpreters and leave the same behind. What is
+//! [known](Known) they disregard in that record; addresses, the call's number and the shape of the wires are
+//! never known.
 //!
 //! Links never deliver directly here.
 
@@ -68,10 +68,10 @@ impl Case {
     }
 
     /// The source of its kernels, for the ranks of `plans`; `None` if it cannot be cut.
-    pub fn source(&self, plans: &[Plan]) -> Option<String> {
+    pub fn source(&self, plans: &[Plan], known: Known) -> Option<String> {
         let launched = |plan| Some((plan, self.launch(plan)?));
         let ranks = plans.iter().map(launched).collect::<Option<Vec<_>>>()?;
-        let text = source(self.protocol, self.data_type, self.threads, &ranks);
+        let text = source(self.protocol, self.data_type, known, &ranks);
         Some(format!("// {self}\n{text}"))
     }
 
@@ -148,20 +148,32 @@ pub fn kernel(rank: usize) -> String {
     format!("msccl_special_{rank}")
 }
 
-/// The source of kernels for the ranks of `ranks`, in order, each with what is known of its launches, under
-/// `protocol` in blocks of `threads` threads.
+/// What the compiler knows of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Known {
+    /// The plan: every call is served, in blocks of any number of threads.
+    Plan,
+    /// The plan, how the call is cut, its reduction, and the number of threads.
+    Call {
+        /// Threads in a block.
+        threads: u32,
+    },
+}
+
+/// The source of kernels for the ranks of `ranks`, in order, each with what its launches are told.
 pub fn source(
     protocol: Protocol,
     data_type: DataType,
-    threads: u32,
+    known: Known,
     ranks: &[(&Plan, Launch)],
 ) -> String {
-    let mut text = format!(
-        "struct MscclBlock {{ static constexpr unsigned x = {threads}; }};\n\
-         #define blockDim MscclBlock{{}}\n{}#include \"special.cuh\"\n\n\
-         using namespace msccl::special;\n",
-        includes(protocol)
-    );
+    let (block, threads) = match known {
+        Known::Plan => (String::new(), launch::threads_max(protocol)),
+        Known::Call { threads } => (block(threads), threads),
+    };
+    let includes = includes(protocol);
+    let mut text =
+        format!("{block}{includes}#include \"special.cuh\"\n\nusing namespace msccl::special;\n");
     for (rank, (plan, launch)) in ranks.iter().enumerate() {
         let (words, name) = (plan.words(), kernel(rank));
         let blocks = (0..launch.tb_count).map(|tb| thread_block(protocol, data_type, words, tb));
@@ -171,7 +183,7 @@ pub fn source(
             "\nextern \"C\" __global__ void __launch_bounds__({threads})\n    {name}(const \
              __grid_constant__ msccl_launch launch) {{\n    __shared__ msccl::Watch watch;\n{}    \
              switch (blockIdx.x % {}) {{\n{}    }}\n}}\n",
-            known(launch),
+            record(known, launch),
             launch.tb_count,
             blocks.collect::<String>()
         );
@@ -203,8 +215,16 @@ pub fn unrolled(header: &str) -> String {
     text
 }
 
+/// Declares the number of threads in a block as a constant.
+fn block(threads: u32) -> String {
+    format!(
+        "struct MscclBlock {{ static constexpr unsigned x = {threads}; }};\n\
+         #define blockDim MscclBlock{{}}\n"
+    )
+}
+
 /// The record `call`: what is known of `launch` as constants, the rest from the parameter.
-fn known(launch: &Launch) -> String {
+fn record(known: Known, launch: &Launch) -> String {
     let Launch {
         plan: _,
         links: _,
@@ -241,7 +261,7 @@ fn known(launch: &Launch) -> String {
         views: _,
         words: _,
     } = *launch;
-    let given = [
+    let of_launch = [
         "links",
         "input",
         "output",
@@ -256,28 +276,37 @@ fn known(launch: &Launch) -> String {
         "slot_bytes",
         "report_after_us",
     ];
-    let wide = [
+    let of_plan = [
+        ("ranks", u64::from(ranks)),
+        ("flags", u64::from(flags)),
+        ("tb_count", u64::from(tb_count)),
+        ("signal_stride", u64::from(signal_stride)),
+        ("block_chunks", u64::from(block_chunks)),
+    ];
+    let of_call = [
         ("block_bytes", block_bytes),
         ("chunk_bytes", chunk_bytes),
         ("part_bytes", part_bytes),
         ("slice_bytes", slice_bytes),
+        ("rounds", u64::from(rounds)),
+        ("instances", u64::from(instances)),
+        ("chunks_per_message", u64::from(chunks_per_message)),
+        ("reduction", u64::from(reduction)),
+        ("divisor", u64::from(divisor)),
     ];
-    let narrow = [
-        ("rounds", rounds),
-        ("instances", instances),
-        ("chunks_per_message", chunks_per_message),
-        ("ranks", ranks),
-        ("reduction", reduction),
-        ("divisor", divisor),
-        ("flags", flags),
-        ("tb_count", tb_count),
-        ("signal_stride", signal_stride),
-        ("block_chunks", block_chunks),
-    ];
-    let given = given.map(|field| format!("    call.{field} = launch.{field};\n"));
-    let wide = wide.map(|(field, value)| format!("    call.{field} = {value}ull;\n"));
-    let narrow = narrow.map(|(field, value)| format!("    call.{field} = {value}u;\n"));
-    format!("    msccl_launch call;\n{}{}{}", given.concat(), wide.concat(), narrow.concat())
+    let given = |field: &str| format!("    call.{field} = launch.{field};\n");
+    let constant = |(field, value): (&str, u64)| format!("    call.{field} = {value};\n");
+    let of_call = of_call.map(|(field, value)| match known {
+        Known::Plan => given(field),
+        Known::Call { .. } => constant((field, value)),
+    });
+    let (of_launch, of_plan) = (of_launch.map(given), of_plan.map(constant));
+    format!(
+        "    msccl_launch call;\n{}{}{}",
+        of_launch.concat(),
+        of_plan.concat(),
+        of_call.concat()
+    )
 }
 
 /// The case of the `switch` for thread block `at` of the plan `words`.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use msccl_collective::{DataType, Kind, Placement, Protocol, Reduction};
 use msccl_compiler::evaluate::Launch;
 use msccl_ir::Target;
-use msccl_kernels::special;
+use msccl_kernels::special::{self, Known};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_plan::{Alias, Delivery, Plan, Program};
@@ -442,10 +442,11 @@ fn every_example_gives_the_same_whatever_is_offered() {
     assert!(runs > 80 && direct > 40, "{direct} of {runs} deliver directly");
 }
 
-/// Kernels for one call and interpreters take turns, on every rank at different times.
+/// Special kernels and interpreters take turns, on every rank at different times.
 fn check_special(
     (name, placement): (&str, Placement),
     protocol: Protocol,
+    known: Known,
     (ranks, count, instances): (u32, usize, u32),
 ) {
     let verified = named(name, ranks, placement);
@@ -453,16 +454,16 @@ fn check_special(
     let (in_place, offers) = (placement == Placement::InPlace, &[Offers::Off; 5]);
     let scenario = Scenario { algorithms, protocol, count, instances, in_place, offers };
     let plans = Plan::all(&verified).unwrap();
-    let known = |plan| {
+    let launched = |plan| {
         let launch = launch::Launch { ranks, ..launch::Launch::default().with_plan(plan) };
         (plan, launch.with_cut(&scenario.cut(plan).unwrap()))
     };
-    let of_ranks: Vec<_> = plans.iter().map(known).collect();
-    let mut text = special::source(protocol, DataType::I32, THREADS as u32, &of_ranks);
+    let of_ranks: Vec<_> = plans.iter().map(launched).collect();
+    let mut text = special::source(protocol, DataType::I32, known, &of_ranks);
     let kernels: Vec<_> = (0..plans.len()).map(special::kernel).collect();
     text += &format!("void (*const SPECIAL[])(msccl_launch) = {{{}}};\n", kernels.join(", "));
     let what = format!("{name} {placement:?} {protocol}, {ranks} ranks, {count} elements");
-    let folder = format!("{what} {instances}").replace(['/', ' ', ','], "_");
+    let folder = format!("{name} {protocol} {ranks} {count}").replace(['/', ' '], "_");
     let Some(emulator) = compile(&folder, Some((protocol, &text))) else { return };
     for seed in 0..5 {
         let used = scenario.check(&emulator, &mut Numbers(seed));
@@ -471,12 +472,13 @@ fn check_special(
 }
 
 #[test]
-fn kernels_for_one_call_do_what_interpreters_do() {
+fn special_kernels_do_what_interpreters_do() {
     use Placement::{InPlace, OutOfPlace};
     use Protocol::{Ll, Simple};
-    check_special(("allreduce/one_step", InPlace), Ll, (3, 205, 2));
-    check_special(("allreduce/one_block", InPlace), Ll, (2, 300, 1));
-    check_special(("allreduce/two_shot", InPlace), Simple, (3, 1003, 2));
-    check_special(("alltoall/bruck", OutOfPlace), Ll, (4, 96, 2));
-    check_special(("allgather/bruck", OutOfPlace), Simple, (3, 33, 1));
+    let call = Known::Call { threads: THREADS as u32 };
+    check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2));
+    check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1));
+    check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2));
+    check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2));
+    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1));
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask specialise`: kernels for one call each, into a folder, for `msccl-gpu-tests --only specialised`.
 //!
-//! The folder gets a file `CASES` with a line for each case, and for line `n` the files `n.cu` and `n.cubin`, for
+//! The folder gets a file `CASES` with a line for each case, and for line `n` kernels of which the call is known, `n.call.cu`
+//! and `n.call.cubin`, and kernels of which only the plan is, `n.plan.cu` and `n.plan.cubin`, all for
 //! compute capability 9.0. For each protocol and type among them it also gets the interpreter of these sources,
 //! `interpreter.PROTOCOL.TYPE.cubin`, of which there need not be images yet.
 
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 use msccl_collective::Rank;
 use msccl_kernels::recipe::{Architecture, HEADERS, SPECIAL_HEADER};
-use msccl_kernels::special::{self, Case};
+use msccl_kernels::special::{self, Case, Known};
 use msccl_plan::Plan;
 use msccl_registry::{Registry, Shape, Wanted};
 
@@ -49,11 +50,17 @@ pub fn write(folder: &Path, cases: &[&str]) -> Result<(), String> {
     let mut interpreters = BTreeSet::new();
     for (number, line) in cases.iter().enumerate() {
         let case: Case = line.parse()?;
-        let text = case.source(&plans(&case)?);
-        let text = text.ok_or_else(|| format!("`{case}` cannot be cut"))?;
-        kernels::write_file(&folder.join(format!("{number}.cu")), text.as_bytes())?;
-        let bytes = compiler.special(&case, text)?;
-        kernels::write_file(&folder.join(format!("{number}.cubin")), &bytes)?;
+        let plans = plans(&case)?;
+        for (name, known) in
+            [("call", Known::Call { threads: case.threads }), ("plan", Known::Plan)]
+        {
+            let text = case.source(&plans, known);
+            let text = text.ok_or_else(|| format!("`{case}` cannot be cut"))?;
+            let file = |extension| folder.join(format!("{number}.{name}.{extension}"));
+            kernels::write_file(&file("cu"), text.as_bytes())?;
+            let bytes = compiler.special(&format!("{case}, {name} known"), text)?;
+            kernels::write_file(&file("cubin"), &bytes)?;
+        }
         let interpreter = special::interpreter_file(&case);
         if interpreters.insert(interpreter.clone()) {
             kernels::write_file(&folder.join(interpreter), &compiler.interpreter(&case)?)?;
@@ -81,8 +88,8 @@ impl Compiler {
         Ok(Self { nvrtc, headers: headers?, special_headers })
     }
 
-    fn special(&self, case: &Case, text: String) -> Result<Vec<u8>, String> {
-        self.compile(&case.to_string(), text, &self.special_headers)
+    fn special(&self, name: &str, text: String) -> Result<Vec<u8>, String> {
+        self.compile(name, text, &self.special_headers)
     }
 
     fn interpreter(&self, case: &Case) -> Result<Vec<u8>, String> {

@@ -26,7 +26,7 @@ pub const SECTION: Section = Section {
 };
 
 /// How often each kind takes its turn.
-const TURNS: usize = 31;
+const TURNS: usize = 32;
 
 /// Calls in a graph: as many for the smallest buffers, and for the largest.
 const CALLS_MAX: u64 = 200;
@@ -46,30 +46,32 @@ fn run(bench: &Bench, tally: &mut Tally) {
 fn check(bench: &Bench, folder: &Path, number: usize, line: &str) -> Result<(), Trouble> {
     let case: Case = line.parse()?;
     let built = Built {
-        special: fs::read(folder.join(format!("{number}.cubin")))?,
+        special: [
+            fs::read(folder.join(format!("{number}.plan.cubin")))?,
+            fs::read(folder.join(format!("{number}.call.cubin")))?,
+        ],
         interpreter: fs::read(folder.join(special::interpreter_file(&case)))?,
     };
     let rig = Rig::new(&bench.machine, &case, &plans(&case)?, &built)?;
     compare(&rig, bench.seed)?;
-    let [shipped, rebuilt, special] = time(&rig, &case, bench.number(TURNS, 5))?.map(Spread::of);
-    println!(
-        "  {case}: shipped {shipped}, rebuilt {rebuilt}, special {special} µs; over special: shipped \
-         {:.3}, rebuilt {:.3}",
-        shipped.median / special.median,
-        rebuilt.median / special.median
-    );
+    let times = time(&rig, &case, bench.number(TURNS, 5))?.map(Spread::of);
+    let [.., least] = &times;
+    let columns = Kind::ALL.iter().zip(&times).map(|(kind, time)| {
+        format!("{} {time}, {:.3}", format!("{kind:?}").to_lowercase(), time.median / least.median)
+    });
+    println!("  {case}: {}", columns.collect::<Vec<_>>().join("; "));
     Ok(())
 }
 
-/// The time of a call in microseconds, by kind and turn.
-fn time(rig: &Rig, case: &Case, turns: usize) -> Result<[Vec<f64>; 3], Trouble> {
+/// The time of a call in microseconds, by kind (in the order of [`Kind::ALL`]) and turn.
+fn time(rig: &Rig, case: &Case, turns: usize) -> Result<[Vec<f64>; 4], Trouble> {
     let calls = ((CALLS_MAX << 20) / (case.block_bytes() + (1 << 20))).max(CALLS_MIN);
-    let [shipped, rebuilt, special] = Kind::ALL.map(|kind| rig.graphs(kind, calls));
-    let graphs = [shipped?, rebuilt?, special?];
-    let mut times = [const { Vec::new() }; 3];
+    let graphs = Kind::ALL.iter().map(|kind| rig.graphs(*kind, calls));
+    let graphs = graphs.collect::<Result<Vec<_>, _>>()?;
+    let mut times = [const { Vec::new() }; 4];
     for turn in 0..=turns {
         for next in 0..graphs.len() {
-            // Each comes first, second and last alike.
+            // Each comes first as often as last.
             let of = (turn + next) % graphs.len();
             let time = rig.time(&graphs[of])? / calls as f64;
             // The first turn warms up.
@@ -96,9 +98,10 @@ fn compare(rig: &Rig, seed: u64) -> Result<(), Trouble> {
         }
         Ok(())
     };
-    check("rebuilt", rig.results(seed, |_| Kind::Rebuilt)?)?;
-    check("special", rig.results(seed, |_| Kind::Special)?)?;
-    let mixed = |rank| if rank % 2 == 0 { Kind::Special } else { Kind::Shipped };
+    for kind in Kind::ALL {
+        check(&format!("{kind:?}"), rig.results(seed, |_| kind)?)?;
+    }
+    let mixed = |rank| if rank % 2 == 0 { Kind::Plan } else { Kind::Shipped };
     check("special and shipped together", rig.results(seed, mixed)?)
 }
 

@@ -44,19 +44,21 @@ pub enum Kind {
     Shipped,
     /// The interpreter of the sources from which the special kernels were made.
     Rebuilt,
-    /// The special kernel.
-    Special,
+    /// The special kernel that knows the plan.
+    Plan,
+    /// The special kernel that knows the plan and the call.
+    Call,
 }
 
 impl Kind {
     /// Every kind, in the order of [`Rank::functions`].
-    pub const ALL: [Kind; 3] = [Kind::Shipped, Kind::Rebuilt, Kind::Special];
+    pub const ALL: [Kind; 4] = [Kind::Shipped, Kind::Rebuilt, Kind::Plan, Kind::Call];
 }
 
 /// What was built for a case, as the compiler wrote it.
 pub struct Built {
-    /// The special kernels.
-    pub special: Vec<u8>,
+    /// The special kernels that know the plan, and those that know the call too.
+    pub special: [Vec<u8>; 2],
     /// The interpreter.
     pub interpreter: Vec<u8>,
 }
@@ -71,7 +73,7 @@ struct Rank {
     stream: Stream,
     events: [Event; 2],
     /// By kind.
-    functions: [Function; 3],
+    functions: [Function; 4],
     launch: Launch,
     blocks: u32,
     /// Input and output, and what lies around them.
@@ -279,10 +281,12 @@ impl Rank {
             ..launch
         };
         let rank = plan.program().rank.index();
+        let [plan_known, call_known] = &built.special;
         let functions = [
             shipped(&context, case)?,
             load(&context, &built.interpreter)?.function(special::INTERPRETER)?,
-            load(&context, &built.special)?.function(&special::kernel(rank))?,
+            load(&context, plan_known)?.function(&special::kernel(rank))?,
+            load(&context, call_known)?.function(&special::kernel(rank))?,
         ];
         let events = [Event::timing(&context)?, Event::timing(&context)?];
         Ok(Self {
@@ -299,12 +303,7 @@ impl Rank {
     }
 
     fn launch(&self, kind: Kind, case: &Case) -> Result<(), Trouble> {
-        let [shipped, rebuilt, special] = &self.functions;
-        let function = match kind {
-            Kind::Shipped => shipped,
-            Kind::Rebuilt => rebuilt,
-            Kind::Special => special,
-        };
+        let function = &self.functions[kind as usize];
         let start = std::ptr::from_ref(&self.launch).cast::<u8>();
         // SAFETY: the record is of integers without padding, which its definition asserts.
         let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<Launch>()) };
