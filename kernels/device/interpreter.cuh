@@ -81,8 +81,9 @@ private:
 // ---- Beginning -----------------------------------------------------------------------------------
 
 __device__ inline Role role_of(const msccl_launch& launch) {
-    u32 instance = blockIdx.x / launch.tb_count;
-    u32 tb = blockIdx.x % launch.tb_count;
+    // A division takes long.
+    u32 instance = launch.instances == 1 ? 0 : blockIdx.x / launch.tb_count;
+    u32 tb = blockIdx.x - instance * launch.tb_count;
     // The table follows the header without a gap.
     u32 entry = MSCCL_PLAN_HEADER_LENGTH + tb * MSCCL_PLAN_TB_LENGTH;
     auto word = [&](u32 at) { return plan_word(launch, entry + at); };
@@ -190,10 +191,13 @@ static_assert(sizeof(Shared) <= 40 << 10, "a thread block takes too much shared 
 template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
     __shared__ Shared shared;
-    // No link would be used, and its launch not counted.
-    if (launch.rounds == 0) return;
+    // What is the same in every launch of the plan, while the kernel before this one may still run.
     Role role = role_of(launch);
     load_window(shared, launch, role, 0);
+    ptx::griddepcontrol_wait();
+    if (launch.flags & MSCCL_LAUNCH_LETS_NEXT_IN) ptx::griddepcontrol_launch_dependents();
+    // No link would be used, and its launch not counted.
+    if (launch.rounds == 0) return;
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
     open_links<Protocol>(shared, launch, role);
     __syncthreads();

@@ -186,6 +186,23 @@ __device__ inline u32 atom_add_acq_rel_gpu_u32(u64 address, u32 value) {
     return old;
 }
 
+// ---- Kernels one after another -------------------------------------------------------------------
+
+// Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is left to wait
+// for unless the launch let this one start earlier.
+__device__ inline void griddepcontrol_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The kernel after this one may start, if its launch says that it wants to.
+__device__ inline void griddepcontrol_launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // ---- Time ----------------------------------------------------------------------------------------
 
 __device__ inline u64 globaltimer_ns() {

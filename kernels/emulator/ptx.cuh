@@ -76,6 +76,8 @@ inline void st_weak_u16(u64 address, u16 value) { store(address, value); }
 inline void st_weak_u8(u64 address, u32 value) { store(address, (unsigned char)(value)); }
 
 inline void fence_acq_rel_gpu() {}
+inline void griddepcontrol_wait() {}
+inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }
 
 // Only integers are emulated.

@@ -26,7 +26,7 @@ pub const SECTION: Section = Section {
 };
 
 /// How often each kind takes its turn.
-const TURNS: usize = 32;
+const TURNS: usize = 30;
 
 /// Calls in a graph: as many for the smallest buffers, and for the largest.
 const CALLS_MAX: u64 = 200;
@@ -64,11 +64,11 @@ fn check(bench: &Bench, folder: &Path, number: usize, line: &str) -> Result<(), 
 }
 
 /// The time of a call in microseconds, by kind (in the order of [`Kind::ALL`]) and turn.
-fn time(rig: &Rig, case: &Case, turns: usize) -> Result<[Vec<f64>; 4], Trouble> {
+fn time(rig: &Rig, case: &Case, turns: usize) -> Result<[Vec<f64>; 6], Trouble> {
     let calls = ((CALLS_MAX << 20) / (case.block_bytes() + (1 << 20))).max(CALLS_MIN);
     let graphs = Kind::ALL.iter().map(|kind| rig.graphs(*kind, calls));
     let graphs = graphs.collect::<Result<Vec<_>, _>>()?;
-    let mut times = [const { Vec::new() }; 4];
+    let mut times = [const { Vec::new() }; 6];
     for turn in 0..=turns {
         for next in 0..graphs.len() {
             // Each comes first as often as last.

@@ -14,7 +14,7 @@ use msccl_kernels::recipe::{Architecture, Module as Kernels};
 use msccl_kernels::special::{self, Case};
 use msccl_plan::cut::Cut;
 use msccl_plan::exchange::WireShape;
-use msccl_plan::launch::{Control, Launch, Progress};
+use msccl_plan::launch::{self, Control, Launch, Progress};
 use msccl_plan::{Alias, Plan, Program};
 use msccl_runtime::PlaceOfRank;
 
@@ -44,6 +44,10 @@ pub enum Kind {
     Shipped,
     /// The interpreter of the sources from which the special kernels were made.
     Rebuilt,
+    /// The same, which starts early.
+    Early,
+    /// The same, which starts early and lets the next one in while it runs.
+    Earlier,
     /// The special kernel that knows the plan.
     Plan,
     /// The special kernel that knows the plan and the call.
@@ -51,8 +55,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order of [`Rank::functions`].
-    pub const ALL: [Kind; 4] = [Kind::Shipped, Kind::Rebuilt, Kind::Plan, Kind::Call];
+    /// Every kind, the one that knows most last.
+    pub const ALL: [Kind; 6] =
+        [Kind::Shipped, Kind::Rebuilt, Kind::Early, Kind::Earlier, Kind::Plan, Kind::Call];
 }
 
 /// What was built for a case, as the compiler wrote it.
@@ -72,7 +77,7 @@ pub struct Rig {
 struct Rank {
     stream: Stream,
     events: [Event; 2],
-    /// By kind.
+    /// Shipped, rebuilt, with the plan known, with the call known.
     functions: [Function; 4],
     launch: Launch,
     blocks: u32,
@@ -303,11 +308,21 @@ impl Rank {
     }
 
     fn launch(&self, kind: Kind, case: &Case) -> Result<(), Trouble> {
-        let function = &self.functions[kind as usize];
-        let start = std::ptr::from_ref(&self.launch).cast::<u8>();
+        let [shipped, rebuilt, plan_known, call_known] = &self.functions;
+        let (function, starts_early, flags) = match kind {
+            Kind::Shipped => (shipped, false, 0),
+            Kind::Rebuilt => (rebuilt, false, 0),
+            Kind::Early => (rebuilt, true, 0),
+            Kind::Earlier => (rebuilt, true, launch::LAUNCH_LETS_NEXT_IN),
+            Kind::Plan => (plan_known, false, 0),
+            Kind::Call => (call_known, false, 0),
+        };
+        let record = Launch { flags: self.launch.flags | flags, ..self.launch };
+        let start = std::ptr::from_ref(&record).cast::<u8>();
         // SAFETY: the record is of integers without padding, which its definition asserts.
         let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<Launch>()) };
-        let shape = Shape { own_memory_domain: true, ..Shape::linear(self.blocks, case.threads) };
+        let shape = Shape::linear(self.blocks, case.threads);
+        let shape = Shape { own_memory_domain: true, starts_early, ..shape };
         // SAFETY: the record is what both kernels declare; all its addresses are of this rig, which waits
         // for its kernels before it ends.
         unsafe { function.launch(self.stream.borrow(), &shape, bytes)? };
