@@ -38,12 +38,20 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let lines = || Ok(fs::read_to_string(folder.join("CASES"))?);
     let Some(lines) = tally.need(|| "CASES".to_owned(), lines) else { return };
     for (number, line) in lines.lines().enumerate() {
-        tally.check(|| line.to_owned(), || check(bench, folder, number, line));
+        let rig = tally.need(|| line.to_owned(), || rig(bench, folder, number, line));
+        let Some((case, rig)) = rig else { continue };
+        tally.check(
+            || line.to_owned(),
+            || match rig.fits()? {
+                true => check(bench, &case, &rig),
+                false => Err("not all thread blocks fit on the GPU: use one for each rank".into()),
+            },
+        );
     }
 }
 
-/// One case: results, then times.
-fn check(bench: &Bench, folder: &Path, number: usize, line: &str) -> Result<(), Trouble> {
+/// The case of a line, and what it needs.
+fn rig(bench: &Bench, folder: &Path, number: usize, line: &str) -> Result<(Case, Rig), Trouble> {
     let case: Case = line.parse()?;
     let built = Built {
         special: [
@@ -53,8 +61,13 @@ fn check(bench: &Bench, folder: &Path, number: usize, line: &str) -> Result<(), 
         interpreter: fs::read(folder.join(special::interpreter_file(&case)))?,
     };
     let rig = Rig::new(&bench.machine, &case, &plans(&case)?, &built)?;
-    compare(&rig, bench.seed)?;
-    let times = time(&rig, &case, bench.number(TURNS, 5))?.map(Spread::of);
+    Ok((case, rig))
+}
+
+/// One case: results, then times.
+fn check(bench: &Bench, case: &Case, rig: &Rig) -> Result<(), Trouble> {
+    compare(rig, bench.seed)?;
+    let times = time(rig, case, bench.number(TURNS, 5))?.map(Spread::of);
     let [.., least] = &times;
     let columns = Kind::ALL.iter().zip(&times).map(|(kind, time)| {
         format!("{} {time}, {:.3}", format!("{kind:?}").to_lowercase(), time.median / least.median)

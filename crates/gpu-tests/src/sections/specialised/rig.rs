@@ -154,6 +154,20 @@ impl Rig {
         Ok(Self { case: case.clone(), ranks })
     }
 
+    /// Whether all thread blocks of ranks that share a GPU run there at once, whichever kernel they run.
+    pub fn fits(&self) -> Result<bool, Trouble> {
+        for rank in &self.ranks {
+            let gpu = rank.gpu();
+            let sharing = self.ranks.iter().filter(|other| other.gpu() == gpu).count() as u32;
+            for function in &rank.functions {
+                if function.co_resident_blocks(self.case.threads, 0)? < sharing * rank.blocks {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
     /// What is in the memory of all ranks after one call on inputs that follow from `seed`, each rank with
     /// the kernel that `kind` says.
     pub fn results(
@@ -327,6 +341,10 @@ impl Rank {
         // for its kernels before it ends.
         unsafe { function.launch(self.stream.borrow(), &shape, bytes)? };
         Ok(())
+    }
+
+    fn gpu(&self) -> u32 {
+        self.stream.borrow().context().device().ordinal()
     }
 
     fn abort(&self) {
