@@ -154,11 +154,17 @@ impl Rig {
         Ok(Self { case: case.clone(), ranks })
     }
 
-    /// Whether all thread blocks of ranks that share a GPU run there at once, whichever kernel they run.
+    /// Whether all thread blocks of ranks that share a GPU run there at once, whichever kernel they run; with those
+    /// of the next call, which may be let in early.
     pub fn fits(&self) -> Result<bool, Trouble> {
         for rank in &self.ranks {
             let gpu = rank.gpu();
-            let sharing = self.ranks.iter().filter(|other| other.gpu() == gpu).count() as u32;
+            let sharing = match self.ranks.iter().filter(|other| other.gpu() == gpu).count() as u32
+            {
+                // The next call's wait for none but those before them, which are all there.
+                1 => 1,
+                sharing => 2 * sharing,
+            };
             for function in &rank.functions {
                 if function.co_resident_blocks(self.case.threads, 0)? < sharing * rank.blocks {
                     return Ok(false);
