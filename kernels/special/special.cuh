@@ -185,7 +185,9 @@ private:
     __device__ __forceinline__ bool begin_destination() {
         if constexpr (IS_LINK<WORD>) {
             constexpr u32 AT = INDEX_OF<WORD>;
-            return begin_send(links_[AT], wires(), AT, watch_);
+            u64 before = links_[AT].count;
+            begin_send(links_[AT], wires(), AT, watch_);
+            return links_[AT].count != before;
         }
         return true;
     }
