@@ -1,5 +1,5 @@
 // Runs the interpreters of protocol Simple for all ranks of a collective on the host; those of MSCCL_PROTOCOL,
-// if it is defined, and then, in every other launch of a rank, the kernels for one call in the file MSCCL_SPECIAL.
+// if it is defined, and then, in every other launch of a rank, the special kernels in the file MSCCL_SPECIAL.
 //
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it

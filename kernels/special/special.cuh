@@ -1,4 +1,4 @@
-// A kernel for one rank's plan and one shape of call, both known to the compiler.
+// A kernel for one rank's plan, which the compiler knows; perhaps it knows the shape of the call too.
 //
 // It does what the interpreter does, over the same wires, with the same arithmetic in the same order, and
 // leaves the same behind: either may follow the other, and the two ends of a link need not run the same
@@ -46,8 +46,7 @@ struct Steps {};
 
 // ---- A thread block ------------------------------------------------------------------------------
 
-// Thread block `TB` of one instance, in one of its threads. Of `call` everything is known but addresses,
-// how wires are shaped, and the call's number.
+// Thread block `TB` of one instance, in one of its threads.
 template <class Protocol, class Number, u32 TB, u32 RECEIVES, u32 LINKS>
 class Block {
 public:
@@ -185,7 +184,9 @@ private:
     __device__ __forceinline__ bool begin_destination() {
         if constexpr (IS_LINK<WORD>) {
             constexpr u32 AT = INDEX_OF<WORD>;
-            return begin_send(links_[AT], wires(), AT, watch_);
+            u64 before = links_[AT].count;
+            begin_send(links_[AT], wires(), AT, watch_);
+            return links_[AT].count != before;
         }
         return true;
     }

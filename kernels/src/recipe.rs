@@ -118,7 +118,7 @@ pub const HEADERS: [&str; 15] = [
     "device/exchange.cuh",
 ];
 
-/// The header that kernels for one call ([`crate::special`]) include beside those; no image does.
+/// The header that special kernels ([`crate::special`]) include beside those; no image does.
 pub const SPECIAL_HEADER: &str = "special/special.cuh";
 
 /// The path of a module's source below the folder of this package.

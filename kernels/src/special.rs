@@ -67,12 +67,11 @@ impl Case {
         Some(launch.with_plan(plan).with_cut(&cut))
     }
 
-    /// The source of its kernels, for the ranks of `plans`; `None` if it cannot be cut.
+    /// The source of special kernels for the ranks of `plans`; `None` if the call cannot be cut.
     pub fn source(&self, plans: &[Plan], known: Known) -> Option<String> {
         let launched = |plan| Some((plan, self.launch(plan)?));
         let ranks = plans.iter().map(launched).collect::<Option<Vec<_>>>()?;
-        let text = source(self.protocol, self.data_type, known, &ranks);
-        Some(format!("// {self}\n{text}"))
+        Some(source(self.protocol, self.data_type, known, &ranks))
     }
 
     /// Bytes of a block.

@@ -31,7 +31,7 @@ fn emulator() -> Option<&'static Path> {
     COMPILED.get_or_init(|| compile("emulator", None)).as_deref()
 }
 
-/// The emulator in a folder of that name, with kernels for one call under a protocol.
+/// The emulator in a folder of that name, with special kernels under a protocol if there are any.
 fn compile(name: &str, special: Option<(Protocol, &str)>) -> Option<PathBuf> {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -33,7 +33,7 @@ pub struct Args {
     /// What random cases follow from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Kernels for one call each, as `cargo xtask specialise FOLDER` makes them, for the section `specialised`.
+    /// Special kernels, as `cargo xtask specialise FOLDER` makes them, for the section `specialised`.
     #[arg(long, value_name = "FOLDER")]
     pub cubins: Option<PathBuf>,
     /// Runs as one rank, started by the section `processes`.

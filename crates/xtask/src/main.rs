@@ -4,7 +4,7 @@
 //! cargo xtask kernels            compile kernels/device and write kernels/images
 //! cargo xtask kernels --check    compile, and compare with what is committed
 //! cargo xtask specialise FOLDER [CASE…]
-//!                                compile kernels for one call each, to measure the interpreters against
+//!                                compile special kernels, to measure the interpreters against them
 //! ```
 
 use std::process::ExitCode;

@@ -1,11 +1,12 @@
-//! `cargo xtask specialise`: kernels for one call each, into a folder, for `msccl-gpu-tests --only specialised`.
+//! `cargo xtask specialise`: special kernels ([`msccl_kernels::special`]), into a folder, for
+//! `msccl-gpu-tests --only specialised --cubins FOLDER`.
 //!
 //! The folder gets a file `CASES` with a line for each case, and for line `n` kernels of which the call is known, `n.call.cu`
 //! and `n.call.cubin`, and kernels of which only the plan is, `n.plan.cu` and `n.plan.cubin`, all for
 //! compute capability 9.0. For each protocol and type among them it also gets the interpreter of these sources,
 //! `interpreter.PROTOCOL.TYPE.cubin`, of which there need not be images yet.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -46,8 +47,7 @@ const CASES: &[&str] = &[
 pub fn write(folder: &Path, cases: &[&str]) -> Result<(), String> {
     let cases = if cases.is_empty() { CASES } else { cases };
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-    let compiler = Compiler::load()?;
-    let mut interpreters = BTreeSet::new();
+    let mut compiler = Compiler::load()?;
     for (number, line) in cases.iter().enumerate() {
         let case: Case = line.parse()?;
         let plans = plans(&case)?;
@@ -61,10 +61,8 @@ pub fn write(folder: &Path, cases: &[&str]) -> Result<(), String> {
             let bytes = compiler.special(&format!("{case}, {name} known"), text)?;
             kernels::write_file(&file("cubin"), &bytes)?;
         }
-        let interpreter = special::interpreter_file(&case);
-        if interpreters.insert(interpreter.clone()) {
-            kernels::write_file(&folder.join(interpreter), &compiler.interpreter(&case)?)?;
-        }
+        let bytes = compiler.interpreter(&case)?;
+        kernels::write_file(&folder.join(special::interpreter_file(&case)), &bytes)?;
     }
     kernels::write_file(&folder.join("CASES"), (cases.join("\n") + "\n").as_bytes())
 }
@@ -74,8 +72,10 @@ struct Compiler {
     nvrtc: Nvrtc,
     /// For interpreters.
     headers: Vec<Source>,
-    /// For kernels for one call.
+    /// For special kernels.
     special_headers: Vec<Source>,
+    /// What was compiled, by its text.
+    compiled: HashMap<String, Vec<u8>>,
 }
 
 impl Compiler {
@@ -85,20 +85,35 @@ impl Compiler {
         let unrolled: Result<Vec<_>, _> = HEADERS.iter().map(|path| unrolled(path)).collect();
         let mut special_headers = unrolled?;
         special_headers.push(Source::new("special.cuh", kernels::text(SPECIAL_HEADER)?)?);
-        Ok(Self { nvrtc, headers: headers?, special_headers })
+        Ok(Self { nvrtc, headers: headers?, special_headers, compiled: HashMap::new() })
     }
 
-    fn special(&self, name: &str, text: String) -> Result<Vec<u8>, String> {
-        self.compile(name, text, &self.special_headers)
+    fn special(&mut self, name: &str, text: String) -> Result<Vec<u8>, String> {
+        self.once(name, text, |compiler| &compiler.special_headers)
     }
 
-    fn interpreter(&self, case: &Case) -> Result<Vec<u8>, String> {
+    fn interpreter(&mut self, case: &Case) -> Result<Vec<u8>, String> {
         let name = format!("interpreter over {} of {}", case.protocol, case.data_type);
-        self.compile(&name, special::interpreter_source(case), &self.headers)
+        self.once(&name, special::interpreter_source(case), |compiler| &compiler.headers)
     }
 
-    fn compile(&self, name: &str, text: String, headers: &[Source]) -> Result<Vec<u8>, String> {
-        let main = Source::new("special.cu", text.into_bytes())?;
+    /// What the compiler makes of `text`, or has made of it.
+    fn once(
+        &mut self,
+        name: &str,
+        text: String,
+        headers: impl Fn(&Self) -> &[Source],
+    ) -> Result<Vec<u8>, String> {
+        if let Some(bytes) = self.compiled.get(&text) {
+            return Ok(bytes.clone());
+        }
+        let bytes = self.compile(name, &text, headers(self))?;
+        self.compiled.insert(text, bytes.clone());
+        Ok(bytes)
+    }
+
+    fn compile(&self, name: &str, text: &str, headers: &[Source]) -> Result<Vec<u8>, String> {
+        let main = Source::new("special.cu", text.into())?;
         let start = Instant::now();
         let bytes = self.nvrtc.compile(&main, headers, Architecture::Machine(90));
         let bytes = bytes.map_err(|log| format!("{name}: {log}"))?;
@@ -108,7 +123,7 @@ impl Compiler {
     }
 }
 
-/// A header of the interpreters, as kernels for one call include it.
+/// A header of the interpreters, as special kernels include it.
 fn unrolled(path: &str) -> Result<Source, String> {
     let text = String::from_utf8(kernels::text(path)?).map_err(|error| error.to_string())?;
     Source::new(&kernels::name_of(path), special::unrolled(&text).into_bytes())

@@ -45,7 +45,7 @@ pub struct Bench {
     pub quick: bool,
     /// What random cases follow from.
     pub seed: u64,
-    /// Where kernels for one call each lie, if there are any.
+    /// Where special kernels lie, if there are any.
     pub cubins: Option<PathBuf>,
 }
 
