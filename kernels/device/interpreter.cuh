@@ -79,8 +79,9 @@ private:
 // ---- Beginning -----------------------------------------------------------------------------------
 
 __device__ inline Role role_of(const msccl_launch& launch) {
-    u32 instance = blockIdx.x / launch.tb_count;
-    u32 tb = blockIdx.x % launch.tb_count;
+    // A division takes long.
+    u32 instance = launch.instances == 1 ? 0 : blockIdx.x / launch.tb_count;
+    u32 tb = blockIdx.x - instance * launch.tb_count;
     // The table follows the header without a gap.
     u32 entry = MSCCL_PLAN_HEADER_LENGTH + tb * MSCCL_PLAN_TB_LENGTH;
     auto [first_step, step_words, step_count, channel] = plan_words(launch, entry);
@@ -200,14 +201,17 @@ template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
     __shared__ Shared memory;
     Shared& shared = ptx::in_register(memory);
-    // No link would be used, and its launch not counted.
-    if (launch.rounds == 0) return;
+    // What is the same in every launch of the plan, while the kernel before this one may still run.
     Role role = role_of(launch);
     load_window(shared, launch, role, 0);
+    ptx::griddepcontrol_wait();
+    if (launch.flags & MSCCL_LAUNCH_LETS_NEXT_IN) ptx::griddepcontrol_launch_dependents();
+    // No link would be used, and its launch not counted.
+    if (launch.rounds == 0) return;
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
     open_links<Protocol>(shared, launch, role);
     __syncthreads();
-    Context context{shared, launch, 0, 0, false};
+    Context context{shared, launch, 0, 0, false, false};
     run_rounds<Protocol, Number>(context);
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {

@@ -141,6 +141,10 @@ __device__ inline void st_release_sys_u32(u64 address, u32 value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
 
+__device__ inline void st_relaxed_gpu_u64(u64 address, u64 value) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+
 __device__ inline void st_relaxed_sys_u64(u64 address, u64 value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
@@ -192,6 +196,23 @@ __device__ inline u32 atom_add_acq_rel_gpu_u32(u64 address, u32 value) {
                  : "l"(address), "r"(value)
                  : "memory");
     return old;
+}
+
+// ---- Kernels one after another -------------------------------------------------------------------
+
+// Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is left to wait
+// for unless the launch let this one start earlier.
+__device__ inline void griddepcontrol_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The kernel after this one may start, if its launch says that it wants to.
+__device__ inline void griddepcontrol_launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 // ---- Time ----------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ struct Context {
     u32 turn;         // which set of operands comes next
     u32 taken_count;  // sources of the last message, of which no slot has been given back yet
     bool unordered;   // the thread block stored to local memory since its last fence
+    bool owes;        // it stored to local memory, or waited for others, since it last released
 
     // The set of operands that comes next, and the one before.
     __device__ Operand* next_set() const { return shared.operands[turn]; }
@@ -137,11 +138,22 @@ __device__ inline void wait_for_steps(const Context& context, const Slice& slice
 }
 
 // After a barrier: tells other thread blocks that the step has ended. Releases at GPU scope what the
-// thread block did.
-__device__ inline void signal(const Context& context, const Slice& slice, const Step& step) {
-    if (!step.signals() || threadIdx.x != 0) return;
+// thread block did, if it did something that they may read. If it has only read and sent packets, they can
+// but overwrite what it read: that has arrived in registers, and has been used, before the barrier. A
+// release would wait until all packets have arrived at the other ranks.
+template <class Protocol>
+__device__ inline void signal(Context& context, const Slice& slice, const Step& step) {
+    if (!step.signals()) return;
     const Role& role = context.shared.role;
-    ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, signal_value(context, slice, step.index));
+    bool releases = Protocol::TAILS || context.owes;
+    context.owes = false;
+    if (threadIdx.x != 0) return;
+    u64 address = role.signals + 8ull * role.tb, value = signal_value(context, slice, step.index);
+    if (releases) {
+        ptx::st_release_gpu_u64(address, value);
+    } else {
+        ptx::st_relaxed_gpu_u64(address, value);
+    }
 }
 
 // ---- Operands ------------------------------------------------------------------------------------
@@ -417,7 +429,7 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
         Protocol::template move<Number>(move, context.shared.watch);
     }
     refresh_slots<Protocol>(context, slice, step, chunks);
-    if (step.stores()) context.unordered = true;
+    if (step.stores()) context.unordered = context.owes = true;
     bool last = first + chunks == step.count && ends_launch(context, slice, step);
     if (!Protocol::TAILS && !step.signals() && (last || !step.receives())) return true;
     if (stores != 0) {
@@ -436,6 +448,7 @@ template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
     give_back(context);
     wait_for_steps(context, slice, step);
+    if (step.waits() > 0) context.owes = true;
     if (step.count == 0) {
         __syncthreads();
         if (context.shared.watch.aborted) return false;
@@ -446,7 +459,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
         u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
     }
-    signal(context, slice, step);
+    signal<Protocol>(context, slice, step);
     return true;
 }
 
