@@ -78,10 +78,12 @@ private:
 
 // ---- Beginning -----------------------------------------------------------------------------------
 
+// The number of this thread block in the grid.
+__device__ inline u32 block_number() { return blockIdx.y * gridDim.x + blockIdx.x; }
+
 __device__ inline Role role_of(const msccl_launch& launch) {
-    // A division takes long.
-    u32 instance = launch.instances == 1 ? 0 : blockIdx.x / launch.tb_count;
-    u32 tb = blockIdx.x - instance * launch.tb_count;
+    // The grid is as wide as the plan, so that nothing must be divided.
+    u32 instance = blockIdx.y, tb = blockIdx.x;
     // The table follows the header without a gap.
     u32 entry = MSCCL_PLAN_HEADER_LENGTH + tb * MSCCL_PLAN_TB_LENGTH;
     auto [first_step, step_words, step_count, channel] = plan_words(launch, entry);
@@ -143,12 +145,12 @@ __device__ inline Slice slice_of(const msccl_launch& launch, u32 instance, u32 r
 __device__ inline void share(Shared& shared, const msccl_launch& launch, const Role& role) {
     auto control = reinterpret_cast<msccl_control*>(launch.control);
     auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
-    shared.watch = {control, progress + blockIdx.x, launch.call, launch.report_after_us, 0, 0, 0, 0};
+    shared.watch = {control, progress + block_number(), launch.call, launch.report_after_us, 0, 0, 0, 0};
     shared.role = role;
     shared.slice = slice_of(launch, role.instance, 0);
     if (launch.flags & MSCCL_LAUNCH_SIGNALS) {
         // All signals are equal when a launch begins, and only this thread block changes its own.
-        shared.role.signal_base = ptx::ld_relaxed_gpu_u64(launch.signals + 8ull * blockIdx.x);
+        shared.role.signal_base = ptx::ld_relaxed_gpu_u64(launch.signals + 8ull * block_number());
     }
 }
 
@@ -184,9 +186,10 @@ __device__ inline void end_signals(const Context& context) {
     const msccl_launch& launch = context.launch;
     if (!(launch.flags & MSCCL_LAUNCH_SIGNALS)) return;
     u64 value = context.shared.role.signal_base + u64(launch.rounds) * launch.signal_stride;
-    if (threadIdx.x == 0) ptx::st_release_gpu_u64(launch.signals + 8ull * blockIdx.x, value);
-    u64 first = gridDim.x + u64(blockIdx.x) * blockDim.x + threadIdx.x;
-    u64 stride = u64(gridDim.x) * blockDim.x;
+    u32 block = block_number(), blocks = gridDim.x * gridDim.y;
+    if (threadIdx.x == 0) ptx::st_release_gpu_u64(launch.signals + 8ull * block, value);
+    u64 first = blocks + u64(block) * blockDim.x + threadIdx.x;
+    u64 stride = u64(blocks) * blockDim.x;
 #pragma unroll 1
     for (u64 at = launch.signals + 8 * first; at < launch.signals_end; at += 8 * stride) {
         ptx::st_weak_u64(at, value);

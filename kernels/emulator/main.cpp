@@ -180,7 +180,7 @@ int main() {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
-                emulator::launch(launch.instances * launch.tb_count, unsigned(threads),
+                emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
                                  [&launch, number] { kernel(launch, number); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);

@@ -187,7 +187,7 @@ struct msccl_launch {
     unsigned long long part_bytes;  // bytes of a chunk that one instance handles, a multiple of 16; the last instance's part may be shorter
     unsigned long long slice_bytes;  // bytes of a part that one round handles, a multiple of 16; the last round's slice may be shorter
     unsigned rounds;  // how often the program runs; 0 does nothing
-    unsigned instances;  // copies of the program that run side by side, at least 1: the grid has `instances * tb_count` blocks
+    unsigned instances;  // copies of the program that run side by side, at least 1: the grid is `tb_count` wide and so many blocks high
     unsigned chunks_per_message;  // most chunks of a counted step that share a message, at least 1
     unsigned ranks;  // ranks that `links` has entries for
     unsigned wires;  // wires from any rank to any other: more than any link's `NUMBER * instances + instance`

@@ -51,10 +51,10 @@ template <class Protocol, class Number, u32 TB, u32 RECEIVES, u32 LINKS>
 class Block {
 public:
     __device__ __forceinline__ Block(const msccl_launch& call, Watch& watch)
-        : call_(call), watch_(watch), instance_(blockIdx.x / call.tb_count) {
+        : call_(call), watch_(watch), instance_(blockIdx.y) {
         signals_ = call.signals + 8ull * instance_ * call.tb_count;
         if (keeps_signals()) {
-            signal_base_ = ptx::ld_relaxed_gpu_u64(call.signals + 8ull * blockIdx.x);
+            signal_base_ = ptx::ld_relaxed_gpu_u64(call.signals + 8ull * block_number());
         }
     }
 
@@ -94,9 +94,10 @@ public:
         }
         if (!keeps_signals()) return;
         u64 value = signal_base_ + u64(call_.rounds) * call_.signal_stride;
-        if (threadIdx.x == 0) ptx::st_release_gpu_u64(call_.signals + 8ull * blockIdx.x, value);
-        u64 first = gridDim.x + u64(blockIdx.x) * blockDim.x + threadIdx.x;
-        u64 stride = u64(gridDim.x) * blockDim.x;
+        u32 block = block_number(), blocks = gridDim.x * gridDim.y;
+        if (threadIdx.x == 0) ptx::st_release_gpu_u64(call_.signals + 8ull * block, value);
+        u64 first = blocks + u64(block) * blockDim.x + threadIdx.x;
+        u64 stride = u64(blocks) * blockDim.x;
 #pragma unroll 1
         for (u64 at = call_.signals + 8 * first; at < call_.signals_end; at += 8 * stride) {
             ptx::st_weak_u64(at, value);
@@ -368,7 +369,7 @@ __device__ __forceinline__ void run(const msccl_launch& call, Watch& watch, Ends
     if (threadIdx.x == blockDim.x - 1) {
         auto control = reinterpret_cast<msccl_control*>(call.control);
         auto progress = reinterpret_cast<msccl_progress*>(call.progress);
-        watch = {control, progress + blockIdx.x, call.call, call.report_after_us, 0, 0, 0, 0};
+        watch = {control, progress + block_number(), call.call, call.report_after_us, 0, 0, 0, 0};
     }
     // Nobody closes an end that others have yet to read.
     __syncthreads();

@@ -181,9 +181,8 @@ pub fn source(
             text,
             "\nextern \"C\" __global__ void __launch_bounds__({threads})\n    {name}(const \
              __grid_constant__ msccl_launch launch) {{\n    __shared__ msccl::Watch watch;\n{}    \
-             switch (blockIdx.x % {}) {{\n{}    }}\n}}\n",
+             switch (blockIdx.x) {{\n{}    }}\n}}\n",
             record(known, launch),
-            launch.tb_count,
             blocks.collect::<String>()
         );
     }

@@ -40,7 +40,7 @@ records! {
         part_bytes: u64, "bytes of a chunk that one instance handles, a multiple of 16; the last instance's part may be shorter";
         slice_bytes: u64, "bytes of a part that one round handles, a multiple of 16; the last round's slice may be shorter";
         rounds: u32, "how often the program runs; 0 does nothing";
-        instances: u32, "copies of the program that run side by side, at least 1: the grid has `instances * tb_count` blocks";
+        instances: u32, "copies of the program that run side by side, at least 1: the grid is `tb_count` wide and so many blocks high";
         chunks_per_message: u32, "most chunks of a counted step that share a message, at least 1";
         ranks: u32, "ranks that `links` has entries for";
         wires: u32, "wires from any rank to any other: more than any link's `NUMBER * instances + instance`";

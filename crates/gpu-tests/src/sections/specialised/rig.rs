@@ -341,8 +341,9 @@ impl Rank {
         let start = std::ptr::from_ref(&record).cast::<u8>();
         // SAFETY: the record is of integers without padding, which its definition asserts.
         let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<Launch>()) };
-        let shape = Shape::linear(self.blocks, case.threads);
-        let shape = Shape { own_memory_domain: true, starts_early, ..shape };
+        let grid = [record.tb_count, record.instances, 1];
+        let shape = Shape::linear(1, case.threads);
+        let shape = Shape { grid, own_memory_domain: true, starts_early, ..shape };
         // SAFETY: the record is what both kernels declare; all its addresses are of this rig, which waits
         // for its kernels before it ends.
         unsafe { function.launch(self.stream.borrow(), &shape, bytes)? };
