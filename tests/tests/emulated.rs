@@ -18,8 +18,8 @@ use msccl_runtime::host::{Executor, Job, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
 
-/// Protocol Simple knows no warps.
-const THREADS: u64 = 8;
+/// One warp: every number of threads is a multiple of 32.
+const THREADS: u64 = 32;
 const SLOT_BYTES: u64 = 256;
 const SIMPLE: Protocol = Protocol::Simple;
 /// Room around buffers, so that what goes astray is seen.
