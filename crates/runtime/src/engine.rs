@@ -18,6 +18,7 @@ use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
 use crate::error::Error;
+use crate::select::Links;
 use crate::wiring::Wiring;
 
 /// What an engine can hold; the same on all ranks of a communicator.
@@ -34,14 +35,24 @@ pub(crate) struct Capacity {
     /// Threads of a rank that can run at once in blocks of the largest size, by protocol in the order of
     /// [`Protocol::ALL`].
     pub threads: [u32; 3],
+    /// The same under Simple for links that may deliver directly; 0 if none can.
+    pub direct_threads: u32,
 }
 
 impl Capacity {
-    /// Blocks of `threads` threads that can run at once under `protocol`.
-    pub fn blocks_of(&self, protocol: Protocol, threads: u32) -> u32 {
+    /// Blocks of `threads` threads that can run at once under `protocol` with such links.
+    pub fn blocks_of(&self, protocol: Protocol, links: Links, threads: u32) -> u32 {
         let position = Protocol::ALL.iter().position(|&of| of == protocol);
-        let at_once = position.map_or(0, |position| self.threads[position]);
+        let at_once = match links {
+            Links::Staged => position.map_or(0, |position| self.threads[position]),
+            Links::Direct => self.direct_threads,
+        };
         self.blocks.min(at_once / threads.max(1))
+    }
+
+    /// Whether links can deliver directly.
+    pub fn lends(&self) -> bool {
+        self.direct_threads > 0
     }
 
     /// The wires under `protocol`.
@@ -74,6 +85,11 @@ pub(crate) struct Job<'a> {
     pub prepared: &'a Arc<Prepared>,
     /// How messages are laid out.
     pub protocol: Protocol,
+    /// How links deliver; [`Links::Direct`] only if the engine can, and then on all ranks.
+    pub links: Links,
+    /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links deliver
+    /// directly.
+    pub patient: bool,
     /// Threads in a block.
     pub threads: u32,
     /// How buffers are cut; also the number of instances.
@@ -151,7 +167,8 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
-    /// Collectives so far whose buffers every peer could use directly, as far as links wanted that.
+    /// Collectives so far that had [`Links::Direct`] and whose buffers every peer could use, as far as links wanted
+    /// that.
     fn direct_calls(&self) -> u64;
 
     /// Makes everything under way give up. Never waits.

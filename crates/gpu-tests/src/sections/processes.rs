@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use msccl_collective::{DataType, Rank};
 use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
 use msccl_registry::Wanted;
-use msccl_runtime::{ErrorKind, Settings};
+use msccl_runtime::{ErrorKind, Links, Settings};
 
 use super::{Bench, Section, direct, every_collective, placements};
 use crate::Trouble;
@@ -164,8 +164,9 @@ fn seat(args: &Args, rank: u32, settings: &Settings) -> Result<Seat, Trouble> {
 
 fn calls(args: &Args, rank: u32, settings: &Settings) -> Result<(), Trouble> {
     let mut seat = seat(args, rank, settings)?;
+    let is_direct = settings.wish.links == Some(Links::Direct);
     // The first call with some memory may come before peers have mapped it.
-    let repeats = if settings.direct { 3 } else { 1 };
+    let repeats = if is_direct { 3 } else { 1 };
     let counts: &[usize] =
         if args.quick { &[1003, 60_001] } else { &[1003, 60_001, 1, 0, 1 << 20] };
     let mut oracle = Oracle::new(args.ranks, &[]);
@@ -186,7 +187,7 @@ fn calls(args: &Args, rank: u32, settings: &Settings) -> Result<(), Trouble> {
             }
         }
     }
-    if settings.direct && seat.communicator.direct_calls() == 0 {
+    if is_direct && seat.communicator.direct_calls() == 0 {
         return Err("no call was direct".into());
     }
     Ok(())

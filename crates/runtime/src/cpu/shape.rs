@@ -24,7 +24,8 @@ const BLOCKS: u32 = 1 << 16;
 pub(crate) fn capacity(ranks: u32, per_node: u32) -> Capacity {
     let none = WireShape::default();
     let simple = wires(ranks, per_node);
-    Capacity { simple, ll: none, ll128: none, blocks: BLOCKS, threads: [u32::MAX; 3] }
+    let (threads, direct_threads) = ([u32::MAX; 3], 0);
+    Capacity { simple, ll: none, ll128: none, blocks: BLOCKS, threads, direct_threads }
 }
 
 /// The built-in algorithms have two links from one rank to another; the rest is for loaded ones.

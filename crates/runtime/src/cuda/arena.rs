@@ -288,7 +288,8 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let capacity = Capacity { simple, ll, ll128, blocks: 1, threads: [1; 3] };
+                let (threads, direct_threads) = ([1; 3], 1);
+                let capacity = Capacity { simple, ll, ll128, blocks: 1, threads, direct_threads };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
             }

@@ -14,6 +14,7 @@ use msccl_plan::launch;
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, ErrorKind};
+use crate::select::Links;
 
 /// Every kernel, ready to be launched.
 pub(super) struct Kernels {
@@ -24,6 +25,8 @@ pub(super) struct Kernels {
     exchange: Function,
     /// Threads that run on the device at once, by protocol.
     resident_threads: [u32; 3],
+    /// The same of `direct`.
+    resident_direct: u32,
 }
 
 /// What is loaded, by device.
@@ -51,10 +54,8 @@ impl Kernels {
             let functions = functions.into_iter();
             interpreters.extend(functions.map(|(of, function)| ((protocol, of), function)));
         }
-        let (direct, resident) =
+        let (direct, resident_direct) =
             load_interpreters(context, kernels::Module::Direct, Protocol::Simple)?;
-        let [simple, ..] = &mut resident_threads;
-        *simple = (*simple).min(resident);
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
             let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
@@ -68,20 +69,19 @@ impl Kernels {
         // Exchanges run over wires of protocol Simple, among others.
         let [simple, ..] = &mut resident_threads;
         *simple = (*simple).min(resident);
-        Ok(Self { interpreters, direct, scalers, exchange, resident_threads })
+        Ok(Self { interpreters, direct, scalers, exchange, resident_threads, resident_direct })
     }
 
-    /// The interpreter for one protocol and type; `direct` if links may deliver directly, which takes
-    /// protocol Simple.
+    /// The interpreter for one protocol, links and type; [`Links::Direct`] takes protocol Simple.
     pub fn interpreter(
         &self,
         protocol: Protocol,
+        links: Links,
         of: DataType,
-        direct: bool,
     ) -> Result<&Function, Error> {
-        let function = match direct {
-            true => self.direct.get(&of),
-            false => self.interpreters.get(&(protocol, of)),
+        let function = match links {
+            Links::Direct => self.direct.get(&of),
+            Links::Staged => self.interpreters.get(&(protocol, of)),
         };
         function.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
     }
@@ -100,6 +100,11 @@ impl Kernels {
     /// protocol in the order of [`Protocol::ALL`].
     pub fn resident_threads(&self) -> [u32; 3] {
         self.resident_threads
+    }
+
+    /// The same under Simple for links that may deliver directly.
+    pub fn resident_direct(&self) -> u32 {
+        self.resident_direct
     }
 }
 

@@ -13,6 +13,7 @@ mod choices;
 mod decision;
 mod estimate;
 mod explain;
+mod links;
 mod overtaken;
 mod preference;
 mod request;
@@ -20,9 +21,11 @@ mod tuning;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_collective::Rank;
+use msccl_collective::{Channel, Rank, Region};
 use msccl_plan::Plan;
+use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
+use msccl_verify::{Delivery, DirectLink, Verified};
 use rustc_hash::FxHashMap;
 
 use crate::communicator::Direct;
@@ -35,6 +38,7 @@ pub(crate) use decision::Decision;
 pub use decision::{Alternative, Service};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
+pub use links::Links;
 use preference::Preference;
 pub(crate) use request::Request;
 use request::Terms;
@@ -62,6 +66,8 @@ struct Known {
     decisions: FxHashMap<Request, Arc<Decision>>,
     prepared: FxHashMap<Fingerprint, Arc<Prepared>>,
     needs: FxHashMap<Fingerprint, Needs>,
+    /// Whether some link of an algorithm can deliver directly.
+    direct: FxHashMap<Fingerprint, bool>,
     profiles: FxHashMap<Fingerprint, Profile>,
     /// What serves every call, whatever would be chosen: see [`choices`].
     pinned: Option<Choice>,
@@ -182,24 +188,42 @@ impl Selector {
                 prepared
             }
         };
-        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity };
+        let wanted = wish.links.unwrap_or(way.links) == Links::Direct && self.capacity.lends();
+        let direct = wanted && self.can_be_direct(known, entry);
+        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity, direct };
         candidate.serve(terms, way, wish)
     }
 
-    /// What an instance of `entry` needs. Where only the root knows whether a call is in place, the others
-    /// run the other placement's part of the same program, and all must reckon with what either needs.
+    /// Whether some link of `entry` can deliver directly, and all ranks say so of the same links.
+    fn can_be_direct(&self, known: &mut Known, entry: &Entry) -> bool {
+        let fits = self.ranks() <= DIRECT_RANKS_MAX;
+        let found = known.direct.entry(entry.fingerprint);
+        *found.or_insert_with(|| {
+            let regions = direct_regions(&entry.verified);
+            let alike = |twin: &Entry| direct_regions(&twin.verified) == regions;
+            fits && !regions.is_empty() && self.twins(entry).iter().all(alike)
+        })
+    }
+
+    /// What an instance of `entry` needs.
     fn needs(&self, entry: &Entry) -> Needs {
         let shape = self.registry.shape();
         let own = Needs::of(&entry.verified, shape);
+        let twins = self.twins(entry);
+        twins.iter().fold(own, |needs, twin| needs.max(Needs::of(&twin.verified, shape)))
+    }
+
+    /// What other ranks may run while this one runs `entry`. Where only the root knows whether a call is in
+    /// place, the others run the other placement's part of the same program, and all must reckon with either.
+    fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
         let rooted = |wanted: &Wanted| wanted.root().is_some() && !entry.loaded;
         let Some(wanted) = Wanted::of(&algorithm.collective.kind).filter(rooted) else {
-            return own;
+            return Vec::new();
         };
         let in_place = algorithm.placement.serves_in_place();
         let twins = self.registry.built_in(wanted, !in_place);
-        let twins = twins.iter().filter(|twin| twin.name == entry.name);
-        twins.fold(own, |needs, twin| needs.max(Needs::of(&twin.verified, shape)))
+        twins.iter().filter(|twin| twin.name == entry.name).cloned().collect()
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does not.
@@ -241,6 +265,16 @@ impl Selector {
     }
 }
 
+/// The links that can deliver directly, how, and the regions from or to which they do, message by message.
+fn direct_regions(verified: &Verified) -> Vec<(Rank, Rank, Channel, Delivery, Vec<Region>)> {
+    let links = verified.direct_links().into_iter().map(|link| {
+        let DirectLink { from, to, channel, delivery, messages } = link;
+        let regions = messages.iter().map(|message| message.region).collect();
+        (from, to, channel, delivery, regions)
+    });
+    links.collect()
+}
+
 /// This rank's part of an algorithm, ready to be bound.
 fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
     let plan = Plan::of(&entry.verified, rank).map_err(|error| Unserved(error.to_string()))?;
@@ -271,19 +305,23 @@ mod tests {
         wanted: Wanted,
         in_place: bool,
         count: u64,
+        links: Option<Links>,
     ) -> Vec<String> {
         let ranks = registry.shape().ranks;
         // Few thread blocks, so that instances are cut down.
-        let capacity = Capacity { threads: [24 * 512; 3], ..cuda::nominal_capacity(ranks, ranks) };
+        let (threads, direct_threads) = ([24 * 512; 3], 20 * 512);
+        let nominal = cuda::nominal_capacity(ranks, ranks);
+        let capacity = Capacity { threads, direct_threads, ..nominal };
         let decide = |rank: Rank| {
-            let (machine, wish) = (Machine::Gpus, Wish::default());
+            let (machine, wish) = (Machine::Gpus, Wish { links, ..Wish::default() });
             let selector = Selector::new(registry.clone(), rank, capacity, machine, wish, None);
             let in_place = in_place && wanted.root() == Some(rank);
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
             let request = Request { wanted, in_place, data_type, reduction, count };
             let (decision, _) = selector.choose(&request).unwrap();
-            let Decision { prepared, protocol, threads, cut, passed_over: _ } = &*decision;
-            format!("{} {protocol} {threads} {cut:?}", prepared.name)
+            let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } =
+                &*decision;
+            format!("{} {protocol} {links} {threads} {cut:?}", prepared.name)
         };
         (0..ranks).map(Rank).map(decide).collect()
     }
@@ -305,15 +343,90 @@ mod tests {
         );
     }
 
+    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there is a wish for some.
+    #[track_caller]
+    fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
+        let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
+        let nominal = cuda::nominal_capacity(4, 4);
+        let direct_threads = if lent { nominal.direct_threads } else { 0 };
+        let capacity = Capacity { direct_threads, ..nominal };
+        let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
+        let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
+        let wish = Wish { links: wished, ..Wish::default() };
+        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, tuning);
+        let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
+        let (wanted, count) = (Wanted::AllReduce, 1 << 18);
+        let request = Request { wanted, in_place: true, data_type, reduction, count };
+        let (decision, _) = selector.choose(&request).unwrap();
+        assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.story());
+        assert_eq!(decision.links, expected, "{row}: {}", decision.story());
+        assert_eq!(decision.story().contains("direct links"), expected == Links::Direct);
+        assert!(!decision.exact);
+    }
+
+    #[test]
+    fn links_are_direct_where_they_should_and_can_be() {
+        let (direct, staged) =
+            ("Simple direct 4 512 allreduce/two_shot", "Simple staged 4 512 allreduce/two_shot");
+        check_links(direct, true, None, Links::Direct);
+        check_links(direct, true, Some(Links::Staged), Links::Staged);
+        check_links(direct, false, None, Links::Staged);
+        check_links(staged, true, None, Links::Staged);
+        check_links(staged, true, Some(Links::Direct), Links::Direct);
+        check_links(staged, false, Some(Links::Direct), Links::Staged);
+        // Packets carry flags beside the data, and not every algorithm has links that could be direct.
+        check_links("LL direct 4 512 allreduce/two_shot", true, Some(Links::Direct), Links::Staged);
+        check_links("Simple direct 4 512 allreduce/ring", true, None, Links::Staged);
+    }
+
+    /// Every rank must take the same kernel, and find the offers that its peers make.
+    #[test]
+    fn both_placements_of_a_root_deliver_alike_where_links_are_direct() {
+        let mut direct = 0;
+        for ranks in [2, 3, 4, 8] {
+            let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
+            let capacity = cuda::nominal_capacity(ranks, ranks);
+            let (machine, wish) = (Machine::Gpus, Wish::default());
+            let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish, None);
+            for wanted in Wanted::with_root(Rank(ranks - 1)) {
+                for entry in registry.built_in(wanted, false).iter() {
+                    let mut known = selector.known.lock().unwrap();
+                    if !selector.can_be_direct(&mut known, entry) {
+                        println!("staged: {ranks} {}", entry.name);
+                        continue;
+                    }
+                    direct += 1;
+                    for twin in selector.twins(entry) {
+                        assert!(selector.can_be_direct(&mut known, &twin), "{}", entry.name);
+                        for rank in (0..ranks).map(Rank) {
+                            let lends = |of: &Entry| {
+                                Plan::of(&of.verified, rank).unwrap().program().lends()
+                            };
+                            assert_eq!(lends(entry), lends(&twin), "{} {rank}", entry.name);
+                        }
+                    }
+                }
+            }
+        }
+        println!("direct: {direct}");
+        assert!(direct > 0);
+    }
+
     #[test]
     fn ranks_agree_whatever_the_root_knows() {
         for ranks in [2, 4, 8] {
             let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
             let root = Rank(ranks - 1);
             for wanted in Wanted::with_root(root) {
-                for count in [1, 1000, 100_003, 10_000_000] {
-                    let mut all = decisions(&registry, wanted, true, count);
-                    all.extend(decisions(&registry, wanted, false, count));
+                for (count, links) in [
+                    (1, None),
+                    (1000, Some(Links::Direct)),
+                    (100_003, None),
+                    (200_007, Some(Links::Direct)),
+                    (10_000_000, Some(Links::Direct)),
+                ] {
+                    let mut all = decisions(&registry, wanted, true, count, links);
+                    all.extend(decisions(&registry, wanted, false, count, links));
                     all.dedup();
                     assert_eq!(all.len(), 1, "{wanted:?} of {count}: {all:#?}");
                 }

@@ -78,6 +78,7 @@ struct ChoiceJson<'a> {
 #[derive(Serialize)]
 struct ServiceJson {
     protocol: &'static str,
+    links: &'static str,
     instances: u32,
     thread_blocks: u32,
     threads: u32,
@@ -161,7 +162,8 @@ impl<'a> ChoiceJson<'a> {
 
 impl ServiceJson {
     fn of(service: &Service) -> Self {
-        let Service { protocol, instances, thread_blocks, threads, rounds } = *service;
-        Self { protocol: protocol.name(), instances, thread_blocks, threads, rounds }
+        let Service { protocol, links, instances, thread_blocks, threads, rounds } = *service;
+        let (protocol, links) = (protocol.name(), links.name());
+        Self { protocol, links, instances, thread_blocks, threads, rounds }
     }
 }

@@ -27,12 +27,12 @@ use ledger::{Allocation, ENTRIES, Ledger};
 /// Marks the ledger's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
 
-/// How long a call that is being captured waits for peers to map its buffers, from the first call on that
-/// had them.
-const CAPTURE_PATIENCE: Duration = Duration::from_millis(100);
+/// How long a patient call waits for peers to map its buffers, from the first call on that had them: one that is
+/// being captured, or measured.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How often it looks.
-const CAPTURE_POLL: Duration = Duration::from_micros(200);
+const POLL: Duration = Duration::from_micros(200);
 
 /// Buffers that cannot be lent are remembered, so many of them.
 const REFUSED_MAX: usize = 1024;
@@ -137,17 +137,17 @@ impl Lending {
     }
 
     /// By rank: where it may find this rank's buffers, as far as links need them; nothing where it has
-    /// not mapped all of those. If the call is `captured`, waits a little for peers who have not.
+    /// not mapped all of those. A `patient` call waits a little for peers who have not.
     pub fn views(
         &self,
         input: Option<Lent>,
         output: Option<Lent>,
-        captured: bool,
+        patient: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
         let mut views = [View::default(); DIRECT_RANKS_MAX as usize];
         let wanted = input.is_some() || output.is_some();
         let [input, output] = self.look_up([input, output]);
-        if captured {
+        if patient {
             self.wait_for_answers([input, output]);
         }
         let mut all = true;
@@ -215,8 +215,8 @@ impl Lending {
         for entry in places.iter().filter_map(Place::entry) {
             let waits_for = |peer| self.shared.answer(peer, &entry).is_none();
             let waits = || self.shared.peers.iter().any(waits_for);
-            while entry.since.elapsed() < CAPTURE_PATIENCE && waits() {
-                thread::sleep(CAPTURE_POLL);
+            while entry.since.elapsed() < PATIENCE && waits() {
+                thread::sleep(POLL);
             }
         }
     }
