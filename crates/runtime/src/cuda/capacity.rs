@@ -145,10 +145,12 @@ impl Common {
     /// size under Simple, and with one under the other protocols and where links may deliver directly.
     pub fn nominal(ranks: u32, near: u32) -> Self {
         let part = PART_OF_BLOCKS as u32;
-        let [simple, ll, ll128, direct_threads] = [2, 1, 1, 1].map(|each| each * 132 * 512 / part);
-        let threads = [simple, ll, ll128];
+        let resident = |each: u32| each * 132 * 512 / part;
+        let threads = [2, 1, 1].map(resident);
         let blocks = 132 * BLOCKS_EACH / part;
         let (nodes, budget_bytes) = (near < ranks, BUDGET_BYTES);
+        // Ranks lend to those of their node alone.
+        let direct_threads = if nodes { 0 } else { resident(1) };
         Self { near, nodes, budget_bytes, blocks, threads, direct_threads, sharing: 1 }
     }
 

@@ -21,11 +21,9 @@ mod tuning;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_collective::{Channel, Rank, Region};
+use msccl_collective::Rank;
 use msccl_plan::Plan;
-use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
-use msccl_verify::{Delivery, DirectLink, Verified};
 use rustc_hash::FxHashMap;
 
 use crate::communicator::Direct;
@@ -194,17 +192,6 @@ impl Selector {
         candidate.serve(terms, way, wish)
     }
 
-    /// Whether some link of `entry` can deliver directly, and all ranks say so of the same links.
-    fn can_be_direct(&self, known: &mut Known, entry: &Entry) -> bool {
-        let fits = self.ranks() <= DIRECT_RANKS_MAX;
-        let found = known.direct.entry(entry.fingerprint);
-        *found.or_insert_with(|| {
-            let regions = direct_regions(&entry.verified);
-            let alike = |twin: &Entry| direct_regions(&twin.verified) == regions;
-            fits && !regions.is_empty() && self.twins(entry).iter().all(alike)
-        })
-    }
-
     /// What an instance of `entry` needs.
     fn needs(&self, entry: &Entry) -> Needs {
         let shape = self.registry.shape();
@@ -263,16 +250,6 @@ impl Selector {
         };
         built_in.iter().map(guess).collect()
     }
-}
-
-/// The links that can deliver directly, how, and the regions from or to which they do, message by message.
-fn direct_regions(verified: &Verified) -> Vec<(Rank, Rank, Channel, Delivery, Vec<Region>)> {
-    let links = verified.direct_links().into_iter().map(|link| {
-        let DirectLink { from, to, channel, delivery, messages } = link;
-        let regions = messages.iter().map(|message| message.region).collect();
-        (from, to, channel, delivery, regions)
-    });
-    links.collect()
 }
 
 /// This rank's part of an algorithm, ready to be bound.
@@ -341,75 +318,6 @@ mod tests {
             "{} threads",
             decision.threads
         );
-    }
-
-    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there is a wish for some.
-    #[track_caller]
-    fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
-        let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
-        let nominal = cuda::nominal_capacity(4, 4);
-        let direct_threads = if lent { nominal.direct_threads } else { 0 };
-        let capacity = Capacity { direct_threads, ..nominal };
-        let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
-        let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
-        let wish = Wish { links: wished, ..Wish::default() };
-        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, tuning);
-        let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
-        let (wanted, count) = (Wanted::AllReduce, 1 << 18);
-        let request = Request { wanted, in_place: true, data_type, reduction, count };
-        let (decision, _) = selector.choose(&request).unwrap();
-        assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.story());
-        assert_eq!(decision.links, expected, "{row}: {}", decision.story());
-        assert_eq!(decision.story().contains("direct links"), expected == Links::Direct);
-        assert!(!decision.exact);
-    }
-
-    #[test]
-    fn links_are_direct_where_they_should_and_can_be() {
-        let (direct, staged) =
-            ("Simple direct 4 512 allreduce/two_shot", "Simple staged 4 512 allreduce/two_shot");
-        check_links(direct, true, None, Links::Direct);
-        check_links(direct, true, Some(Links::Staged), Links::Staged);
-        check_links(direct, false, None, Links::Staged);
-        check_links(staged, true, None, Links::Staged);
-        check_links(staged, true, Some(Links::Direct), Links::Direct);
-        check_links(staged, false, Some(Links::Direct), Links::Staged);
-        // Packets carry flags beside the data, and not every algorithm has links that could be direct.
-        check_links("LL direct 4 512 allreduce/two_shot", true, Some(Links::Direct), Links::Staged);
-        check_links("Simple direct 4 512 allreduce/ring", true, None, Links::Staged);
-    }
-
-    /// Every rank must take the same kernel, and find the offers that its peers make.
-    #[test]
-    fn both_placements_of_a_root_deliver_alike_where_links_are_direct() {
-        let mut direct = 0;
-        for ranks in [2, 3, 4, 8] {
-            let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
-            let capacity = cuda::nominal_capacity(ranks, ranks);
-            let (machine, wish) = (Machine::Gpus, Wish::default());
-            let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish, None);
-            for wanted in Wanted::with_root(Rank(ranks - 1)) {
-                for entry in registry.built_in(wanted, false).iter() {
-                    let mut known = selector.known.lock().unwrap();
-                    if !selector.can_be_direct(&mut known, entry) {
-                        println!("staged: {ranks} {}", entry.name);
-                        continue;
-                    }
-                    direct += 1;
-                    for twin in selector.twins(entry) {
-                        assert!(selector.can_be_direct(&mut known, &twin), "{}", entry.name);
-                        for rank in (0..ranks).map(Rank) {
-                            let lends = |of: &Entry| {
-                                Plan::of(&of.verified, rank).unwrap().program().lends()
-                            };
-                            assert_eq!(lends(entry), lends(&twin), "{} {rank}", entry.name);
-                        }
-                    }
-                }
-            }
-        }
-        println!("direct: {direct}");
-        assert!(direct > 0);
     }
 
     #[test]

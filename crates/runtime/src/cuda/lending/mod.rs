@@ -1,15 +1,15 @@
 //! Lending the caller's buffers to peers, so that links deliver directly. `docs/MEMORY.md`, sections 5
 //! and 6, says why no stale mapping is ever used.
 //!
-//! A launch asks [`Lending::views`] where each peer sees the buffers it was given. Peers map what the
-//! [`ledger`] of a rank describes, in a thread of their own ([`borrower`]); until they have, there is
-//! nothing to see, and links go through slots.
+//! A launch that is to have direct links asks [`Lending::views`] where each peer sees the buffers it was given. Peers
+//! map what the [`ledger`] of a rank describes, in a thread of their own ([`borrower`]), which begins with the first such
+//! launch, and all ranks have the same; until they have mapped it, there is nothing to see, and links go through slots.
 
 mod borrower;
 mod ledger;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
 use rustc_hash::FxHashMap;
 
 use super::links::agree;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use borrower::Borrower;
 use ledger::{Allocation, ENTRIES, Ledger};
 
@@ -47,7 +47,8 @@ pub(super) struct Lent {
 /// This rank's allocations, and the peers who map them.
 pub(super) struct Lending {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// The borrower's; nothing if it could not begin, and then all stays staged.
+    thread: OnceLock<Option<JoinHandle<()>>>,
 }
 
 /// What the calling threads and the borrower share.
@@ -121,19 +122,18 @@ impl Lending {
         let peers = agree(group, near().map(neighbour).collect::<Result<_, Error>>())?;
         let (context, me) = (context.clone(), group.rank());
         let (known, ends, calls) = Default::default();
-        Self::start(Shared { context, me, own, peers, known, ends, calls }).map(Some)
+        let shared = Arc::new(Shared { context, me, own, peers, known, ends, calls });
+        Ok(Some(Self { shared, thread: OnceLock::new() }))
     }
 
-    fn start(shared: Shared) -> Result<Self, Error> {
-        let name = format!("msccl-lend-{}", shared.me.0);
-        let shared = Arc::new(shared);
-        let borrower = Borrower::new(shared.clone());
-        let thread = thread::Builder::new().name(name).spawn(move || borrower.run());
-        let thread = thread.map_err(|error| {
-            let text = format!("cannot start the thread that maps buffers of peers: {error}");
-            Error::new(ErrorKind::System, text)
-        })?;
-        Ok(Self { shared, thread: Some(thread) })
+    /// The thread that maps what peers lend, begun now if it has not.
+    fn borrower(&self) -> Option<&JoinHandle<()>> {
+        let start = || {
+            let borrower = Borrower::new(self.shared.clone());
+            let name = format!("msccl-lend-{}", self.shared.me.0);
+            thread::Builder::new().name(name).spawn(move || borrower.run()).ok()
+        };
+        self.thread.get_or_init(start).as_ref()
     }
 
     /// By rank: where it may find this rank's buffers, as far as links need them; nothing where it has
@@ -146,6 +146,8 @@ impl Lending {
     ) -> [View; DIRECT_RANKS_MAX as usize] {
         let mut views = [View::default(); DIRECT_RANKS_MAX as usize];
         let wanted = input.is_some() || output.is_some();
+        // Peers lend, even if this rank does not.
+        self.borrower();
         let [input, output] = self.look_up([input, output]);
         if patient {
             self.wait_for_answers([input, output]);
@@ -194,14 +196,15 @@ impl Lending {
         if let Some(entry) = known.lent.get(&id) {
             return Some(*entry);
         }
-        if known.refused.contains_key(&id) {
+        // There may be room later.
+        if known.refused.contains_key(&id) || known.lent.len() >= ENTRIES as usize {
             return None;
         }
         let entry = self.shared.lend(known, id, address);
         match entry {
             Some(entry) => {
                 known.lent.insert(id, entry);
-                self.thread.iter().for_each(|thread| thread.thread().unpark());
+                self.borrower().iter().for_each(|thread| thread.thread().unpark());
             }
             None if known.refused.len() < REFUSED_MAX => {
                 known.refused.insert(id, ());
@@ -225,7 +228,7 @@ impl Lending {
 impl Drop for Lending {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.take().flatten() {
             thread.thread().unpark();
             // A panic of the thread has been reported by the panic hook; there is nothing to add.
             let _ = thread.join();
