@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_registry::Wanted;
-use msccl_runtime::{Choice, Links, Settings, Tuning, Wish};
+use msccl_runtime::{Choice, Links, PlaceOfRank, Settings, Tuning, Wish};
 
 use super::{Bench, Section, every_collective, graphs, placements};
 use crate::Trouble;
@@ -102,7 +102,10 @@ fn by_table(bench: &Bench, tally: &mut Tally) {
         let cases = cases.map(|count| Case { count, ..Case::of(Wanted::AllGather) });
         tally.check(|| format!("{name}: by turns"), || many(&mut world, &cases));
         if serves {
-            tally.check(|| format!("{name}: pinned"), || pinned(&mut world));
+            tally.check(|| format!("{name}: pinned"), || pinned(&mut world, Arena::new));
+            let arena = Arena::in_virtual_memory;
+            tally.check(|| format!("{name}: virtual memory"), || pinned(&mut world, arena));
+            tally.check(|| format!("{name}: no memory twice"), || anew_by_turns(&mut world));
         }
     }
 }
@@ -123,13 +126,27 @@ fn served(world: &mut World, case: &Case, is_direct: bool) -> Result<(), Trouble
     }
 }
 
+/// Plain and virtual memory by turns, each time allocated anew, most likely where the last was freed.
+fn anew_by_turns(world: &mut World) -> Result<(), Trouble> {
+    for seed in 1..=8 {
+        let arena = if seed % 2 == 0 { Arena::new } else { Arena::in_virtual_memory };
+        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
+        let case = Case { seed, count: SMALL, ..Case::of(Wanted::AllGather) };
+        served(world, &case, true)?;
+        // And without a pause for peers to notice.
+        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
+        world.run(&Case { seed: seed + 50, ..case }, "")?;
+    }
+    Ok(())
+}
+
 /// What is pinned waits for peers to map memory that they have not seen.
-fn pinned(world: &mut World) -> Result<(), Trouble> {
+fn pinned(world: &mut World, arena: fn(PlaceOfRank) -> Arena) -> Result<(), Trouble> {
     for (links, is_direct) in [("direct", true), ("staged", false)] {
         let choice = format!("Simple {links} 1 256 allgather/allpairs");
         let choice: Choice = choice.parse().map_err(|why: String| Trouble::from(why))?;
         world.seats.iter().for_each(|seat| seat.communicator.pin(Some(choice.clone())));
-        world.seats.iter_mut().for_each(|seat| seat.arena = Arena::new(seat.place.clone()));
+        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
         let before = direct_calls(world);
         world.run(&Case { count: LARGE, ..Case::of(Wanted::AllGather) }, "")?;
         if (direct_calls(world) > before) != is_direct {

@@ -7,6 +7,7 @@
 
 mod borrower;
 mod ledger;
+mod pieces;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,14 +16,17 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer};
-use msccl_gpu::{CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind};
+use msccl_gpu::{
+    CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind, VmmAllocation,
+};
 use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::links::agree;
 use crate::error::Error;
 use borrower::Borrower;
-use ledger::{Allocation, ENTRIES, Ledger};
+use ledger::{Allocation, ENTRIES, Handle, Ledger};
+use pieces::{LentPiece, Outgoing, Piece};
 
 /// Marks the ledger's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
@@ -53,6 +57,7 @@ pub(super) struct Lending {
 
 /// What the calling threads and the borrower share.
 struct Shared {
+    group: Arc<Group>,
     context: Context,
     me: Rank,
     own: Ledger,
@@ -77,6 +82,34 @@ struct Known {
     lent: FxHashMap<u64, Entry>,
     /// They cannot be lent.
     refused: FxHashMap<u64, ()>,
+    /// Pieces of virtual memory, by their numbers.
+    pieces: FxHashMap<u64, LentPiece>,
+    /// Those that cannot be lent. Nobody holds them: the number may be another's one day, which then is not lent.
+    refused_pieces: FxHashMap<u64, ()>,
+    /// Pieces that peers are yet to be told of, by the thread.
+    outgoing: Vec<Outgoing>,
+}
+
+impl Known {
+    /// An entry that is not in use.
+    fn free_entry(&self) -> Option<u32> {
+        let pieces = self.pieces.values().map(|lent| lent.entry.number);
+        let used = self.lent.values().map(|entry| entry.number).chain(pieces);
+        let used: FxHashSet<u32> = used.collect();
+        (0..ENTRIES).find(|number| !used.contains(number))
+    }
+
+    fn is_full(&self) -> bool {
+        self.lent.len() + self.pieces.len() >= ENTRIES as usize
+    }
+}
+
+/// Takes note of `key`, forgetting all others where there are too many.
+fn refuse(refused: &mut FxHashMap<u64, ()>, key: u64) {
+    if refused.len() >= REFUSED_MAX {
+        refused.clear();
+    }
+    refused.insert(key, ());
 }
 
 /// An allocation in this rank's ledger.
@@ -101,7 +134,11 @@ impl Entry {
 
 impl Lending {
     /// Ledgers for all ranks of `group` on one host, if all want it. Every rank calls it.
-    pub fn join(group: &Group, context: &Context, wanted: bool) -> Result<Option<Self>, Error> {
+    pub fn join(
+        group: &Arc<Group>,
+        context: &Context,
+        wanted: bool,
+    ) -> Result<Option<Self>, Error> {
         let all = group.all_gather(&[u8::from(wanted && group.ranks() <= DIRECT_RANKS_MAX)])?;
         if all.iter().any(|said| said != &[1]) {
             return Ok(None);
@@ -120,9 +157,9 @@ impl Lending {
             Ok(Neighbour { rank: peer.rank, ledger, same_process })
         };
         let peers = agree(group, near().map(neighbour).collect::<Result<_, Error>>())?;
-        let (context, me) = (context.clone(), group.rank());
+        let (group, context, me) = (group.clone(), context.clone(), group.rank());
         let (known, ends, calls) = Default::default();
-        let shared = Arc::new(Shared { context, me, own, peers, known, ends, calls });
+        let shared = Arc::new(Shared { group, context, me, own, peers, known, ends, calls });
         Ok(Some(Self { shared, thread: OnceLock::new() }))
     }
 
@@ -192,26 +229,49 @@ impl Lending {
 
     /// The entry of the allocation in which `address` lies, made now if it is new.
     fn entry(&self, known: &mut Known, address: u64) -> Option<Entry> {
-        let id = self.shared.context.buffer_id(DevicePtr(address)).ok()?;
-        if let Some(entry) = known.lent.get(&id) {
+        let id = self.shared.context.buffer_id(DevicePtr(address)).ok();
+        if let Some(entry) = id.and_then(|id| known.lent.get(&id)) {
             return Some(*entry);
         }
-        // There may be room later.
-        if known.refused.contains_key(&id) || known.lent.len() >= ENTRIES as usize {
-            return None;
+        if let Some(piece) = Piece::at(&self.shared.context, address) {
+            return self.entry_of(known, piece);
         }
+        // There may be room later.
+        let id = id.filter(|id| !known.refused.contains_key(id) && !known.is_full())?;
         let entry = self.shared.lend(known, id, address);
         match entry {
             Some(entry) => {
                 known.lent.insert(id, entry);
-                self.borrower().iter().for_each(|thread| thread.thread().unpark());
+                self.wake();
             }
-            None if known.refused.len() < REFUSED_MAX => {
-                known.refused.insert(id, ());
-            }
-            None => known.refused.clear(),
+            None => refuse(&mut known.refused, id),
         }
         entry
+    }
+
+    /// The entry of a piece of virtual memory, made now if it is new.
+    fn entry_of(&self, known: &mut Known, piece: Piece) -> Option<Entry> {
+        let number = piece.number;
+        if let Some(lent) = known.pieces.get(&number) {
+            // It may be mapped twice.
+            return Some(lent.entry).filter(|entry| entry.base == piece.base);
+        }
+        if known.refused_pieces.contains_key(&number) || known.is_full() {
+            return None;
+        }
+        let Some((outgoing, _held)) = self.shared.lend_piece(known, piece) else {
+            refuse(&mut known.refused_pieces, number);
+            return None;
+        };
+        let entry = outgoing.entry;
+        known.outgoing.push(outgoing);
+        known.pieces.insert(number, LentPiece { entry, _held });
+        self.wake();
+        Some(entry)
+    }
+
+    fn wake(&self) {
+        self.borrower().iter().for_each(|thread| thread.thread().unpark());
     }
 
     fn wait_for_answers(&self, places: [Place; 2]) {
@@ -274,14 +334,28 @@ impl Shared {
 
     /// Puts the allocation of `address` into the ledger, if it can be lent and there is room.
     fn lend(&self, known: &Known, id: u64, address: u64) -> Option<Entry> {
-        let number =
-            (0..ENTRIES).find(|number| known.lent.values().all(|it| it.number != *number))?;
+        let number = known.free_entry()?;
         let allocation = self.describe(DevicePtr(address)).ok().flatten()?;
         // The same allocation still: what was asked is about this one.
         self.context.buffer_id(DevicePtr(allocation.base)).ok().filter(|of| *of == id)?;
         let generation = self.own.publish(number, &allocation);
         let Allocation { base, length_bytes, handle: _ } = allocation;
         Some(Entry { number, generation, base, length_bytes, since: Instant::now() })
+    }
+
+    /// What becomes an entry for `piece`, and what holds it, if it can be lent and there is room.
+    fn lend_piece(&self, known: &Known, piece: Piece) -> Option<(Outgoing, VmmAllocation)> {
+        let (held, descriptor) = piece.hold(&self.context, self.travels())?;
+        let number = known.free_entry()?;
+        let (generation, since) = (self.own.next_generation(number), Instant::now());
+        let length_bytes = piece.length_bytes as u64;
+        let entry = Entry { number, generation, base: piece.base, length_bytes, since };
+        Some((Outgoing { entry, number: piece.number, descriptor }, held))
+    }
+
+    /// Whether some peer is another process.
+    fn travels(&self) -> bool {
+        self.peers.iter().any(|peer| peer.same_process.is_none())
     }
 
     /// The allocation of `address`, if peers can map it.
@@ -298,11 +372,11 @@ impl Shared {
             return Ok(None);
         }
         let range = self.context.address_range(address)?;
-        let travels = self.peers.iter().any(|peer| peer.same_process.is_none());
-        let handle = match travels {
+        let handle = match self.travels() {
             true => self.context.ipc_handle(range.base)?,
             false => IpcHandle([0; 64]),
         };
+        let handle = Handle::Plain(handle);
         let length_bytes = range.length_bytes as u64;
         Ok(Some(Allocation { base: range.base.0, length_bytes, handle }))
     }
