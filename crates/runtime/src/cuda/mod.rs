@@ -102,8 +102,8 @@ struct State {
 }
 
 impl Rank {
-    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links deliver
-    /// directly, where they can, if all ranks want that.
+    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links can deliver
+    /// directly unless some rank never wants that.
     pub fn join(
         group: &Arc<Group>,
         nodes: &Nodes,
