@@ -21,6 +21,9 @@ use crate::error::Error;
 use crate::select::Links;
 use crate::wiring::Wiring;
 
+/// How many types of elements there are.
+pub(crate) const TYPES: usize = DataType::ALL.len();
+
 /// What an engine can hold; the same on all ranks of a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Capacity {
@@ -35,24 +38,29 @@ pub(crate) struct Capacity {
     /// Threads of a rank that can run at once in blocks of the largest size, by protocol in the order of
     /// [`Protocol::ALL`].
     pub threads: [u32; 3],
-    /// The same under Simple for links that may deliver directly; 0 if none can.
-    pub direct_threads: u32,
+    /// The same under Simple where links may deliver directly, by type in the order of [`DataType::ALL`]; zeros if
+    /// none can.
+    pub direct_threads: [u32; TYPES],
 }
 
 impl Capacity {
-    /// Blocks of `threads` threads that can run at once under `protocol` with such links.
-    pub fn blocks_of(&self, protocol: Protocol, links: Links, threads: u32) -> u32 {
+    /// Blocks of `threads` threads that can run at once under `protocol`.
+    pub fn blocks_of(&self, protocol: Protocol, threads: u32) -> u32 {
         let position = Protocol::ALL.iter().position(|&of| of == protocol);
-        let at_once = match links {
-            Links::Staged => position.map_or(0, |position| self.threads[position]),
-            Links::Direct => self.direct_threads,
-        };
+        let at_once = position.map_or(0, |position| self.threads[position]);
+        self.blocks.min(at_once / threads.max(1))
+    }
+
+    /// The same in calls on `data_type` where links may deliver directly.
+    pub fn direct_blocks_of(&self, data_type: DataType, threads: u32) -> u32 {
+        let position = DataType::ALL.iter().position(|&of| of == data_type);
+        let at_once = position.map_or(0, |position| self.direct_threads[position]);
         self.blocks.min(at_once / threads.max(1))
     }
 
     /// Whether links can deliver directly.
     pub fn lends(&self) -> bool {
-        self.direct_threads > 0
+        self.direct_threads.iter().any(|threads| *threads > 0)
     }
 
     /// The wires under `protocol`.

@@ -1,5 +1,6 @@
 //! How much a communicator on GPUs sets aside for its wires: the same on all ranks.
 
+use msccl_collective::DataType;
 use msccl_fabric::Group;
 use msccl_gpu::Context;
 use msccl_ir::Target;
@@ -7,7 +8,7 @@ use msccl_plan::exchange::WireShape;
 
 use super::kernels::Kernels;
 use super::links::Place;
-use crate::engine::Capacity;
+use crate::engine::{Capacity, TYPES};
 use crate::error::{Error, ErrorKind};
 
 /// The most that a rank sets aside, in bytes.
@@ -44,7 +45,7 @@ struct Means {
     memory_bytes: u64,
     multiprocessors: u32,
     threads: [u32; 3],
-    direct_threads: u32,
+    direct_threads: [u32; TYPES],
     /// Ranks on its node.
     near: u32,
 }
@@ -66,23 +67,24 @@ impl Means {
         let Self { device, memory_bytes, multiprocessors, threads, direct_threads, near } = self;
         let [simple, ll, ll128] = threads;
         let memory_bytes = memory_bytes.to_le_bytes();
-        let numbers = [multiprocessors, simple, ll, ll128, direct_threads, near];
+        let numbers = [multiprocessors, simple, ll, ll128, near];
         let numbers = numbers.map(|number| number.to_le_bytes());
-        [&device[..], &memory_bytes, numbers.as_flattened()].concat()
+        let direct = direct_threads.map(u32::to_le_bytes);
+        [&device[..], &memory_bytes, numbers.as_flattened(), direct.as_flattened()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
-        let [multiprocessors, simple, ll, ll128, direct, near] = rest.as_chunks().0 else {
-            return None;
-        };
+        let (numbers, direct) = rest.split_first_chunk::<20>()?;
+        let [multiprocessors, simple, ll, ll128, near] = numbers.as_chunks().0 else { return None };
+        let direct: &[[u8; 4]; TYPES] = direct.as_chunks().0.try_into().ok()?;
         Some(Self {
             device: *device,
             memory_bytes: u64::from_le_bytes(*memory_bytes),
             multiprocessors: u32::from_le_bytes(*multiprocessors),
             threads: [simple, ll, ll128].map(|number| u32::from_le_bytes(*number)),
-            direct_threads: u32::from_le_bytes(*direct),
+            direct_threads: direct.map(u32::from_le_bytes),
             near: u32::from_le_bytes(*near),
         })
     }
@@ -101,8 +103,8 @@ pub(super) struct Common {
     blocks: u32,
     /// Threads of a rank that do, by protocol.
     threads: [u32; 3],
-    /// The same where links may deliver directly.
-    direct_threads: u32,
+    /// The same where links may deliver directly, by type.
+    direct_threads: [u32; TYPES],
     /// The most ranks that share a GPU.
     pub sharing: u32,
 }
@@ -136,13 +138,13 @@ impl Common {
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
             blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
             threads: [0, 1, 2].map(|protocol| least(&|of| of.threads[protocol])),
-            direct_threads: least(&|of| of.direct_threads),
+            direct_threads: std::array::from_fn(|of_type| least(&|of| of.direct_threads[of_type])),
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
         })
     }
 
     /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node: 132 multiprocessors with two blocks of the largest
-    /// size under Simple, and with one under the other protocols and where links may deliver directly.
+    /// size under Simple, and with one under the other protocols.
     pub fn nominal(ranks: u32, near: u32) -> Self {
         let part = PART_OF_BLOCKS as u32;
         let resident = |each: u32| each * 132 * 512 / part;
@@ -150,7 +152,13 @@ impl Common {
         let blocks = 132 * BLOCKS_EACH / part;
         let (nodes, budget_bytes) = (near < ranks, BUDGET_BYTES);
         // Ranks lend to those of their node alone.
-        let direct_threads = if nodes { 0 } else { resident(1) };
+        let direct = |of| match of {
+            _ if nodes => 0,
+            // Its kernel has more registers.
+            DataType::Bf16 => resident(1),
+            _ => resident(2),
+        };
+        let direct_threads = DataType::ALL.map(direct);
         Self { near, nodes, budget_bytes, blocks, threads, direct_threads, sharing: 1 }
     }
 

@@ -13,6 +13,8 @@ use msccl_kernels::recipe::Architecture;
 use msccl_plan::launch;
 use rustc_hash::FxHashMap;
 
+use super::CARRIERS;
+use crate::engine::TYPES;
 use crate::error::{Error, ErrorKind};
 use crate::select::Links;
 
@@ -25,8 +27,8 @@ pub(super) struct Kernels {
     exchange: Function,
     /// Threads that run on the device at once, by protocol.
     resident_threads: [u32; 3],
-    /// The same of `direct`.
-    resident_direct: u32,
+    /// The same of `direct`, by type in the order of [`DataType::ALL`].
+    resident_direct: [u32; TYPES],
 }
 
 /// What is loaded, by device.
@@ -50,7 +52,7 @@ impl Kernels {
         let mut resident_threads = [u32::MAX; 3];
         for (protocol, resident_threads) in Protocol::ALL.into_iter().zip(&mut resident_threads) {
             let (functions, resident) = load_interpreters(context, module(protocol), protocol)?;
-            *resident_threads = resident;
+            *resident_threads = resident.into_iter().min().unwrap_or(0);
             let functions = functions.into_iter();
             interpreters.extend(functions.map(|(of, function)| ((protocol, of), function)));
         }
@@ -102,9 +104,13 @@ impl Kernels {
         self.resident_threads
     }
 
-    /// The same under Simple for links that may deliver directly.
-    pub fn resident_direct(&self) -> u32 {
-        self.resident_direct
+    /// The same under Simple where links may deliver directly, in calls on a type, by type in the order of
+    /// [`DataType::ALL`]: ranks that compute nothing have kernels of [`CARRIERS`].
+    pub fn resident_direct(&self) -> [u32; TYPES] {
+        let carries = |(of, _): &(&DataType, &u32)| CARRIERS.contains(of);
+        let all = || DataType::ALL.iter().zip(&self.resident_direct);
+        let carriers = all().filter(carries).map(|(_, threads)| *threads).min().unwrap_or(0);
+        self.resident_direct.map(|threads| threads.min(carriers))
     }
 }
 
@@ -117,18 +123,18 @@ fn module(protocol: Protocol) -> kernels::Module {
 }
 
 /// The interpreters of `module`, and how many threads of blocks of the largest size under `protocol` run
-/// at once of the one that needs most.
+/// at once of each, in the order of [`DataType::ALL`].
 fn load_interpreters(
     context: &Context,
     module: kernels::Module,
     protocol: Protocol,
-) -> Result<(FxHashMap<DataType, Function>, u32), Error> {
+) -> Result<(FxHashMap<DataType, Function>, [u32; TYPES]), Error> {
     let loaded = load_module(context, module)?;
-    let (mut functions, mut resident) = (FxHashMap::default(), u32::MAX);
+    let (mut functions, mut resident) = (FxHashMap::default(), [0; TYPES]);
     let threads = launch::threads_max(protocol);
-    for data_type in DataType::ALL {
+    for (data_type, resident) in DataType::ALL.into_iter().zip(&mut resident) {
         let function = loaded.function(&module.kernel(data_type.name()))?;
-        resident = resident.min(threads * function.co_resident_blocks(threads, 0)?);
+        *resident = threads * function.co_resident_blocks(threads, 0)?;
         functions.insert(data_type, function);
     }
     Ok((functions, resident))

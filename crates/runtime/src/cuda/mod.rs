@@ -38,7 +38,7 @@ use msccl_plan::launch::{Exchange, Launch, Scale};
 use msccl_proxy::Proxy;
 
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
+use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
 use crate::select;
@@ -126,7 +126,7 @@ impl Rank {
         let direct = settings.wish.links != Some(select::Links::Staged);
         let direct = direct && place == Place::Device && nodes.count() == 1;
         let lending = Lending::join(group, context, direct)?;
-        let direct_threads = lending.as_ref().map_or(0, |_| capacity.direct_threads);
+        let direct_threads = lending.as_ref().map_or([0; TYPES], |_| capacity.direct_threads);
         let capacity = Capacity { direct_threads, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
@@ -234,15 +234,14 @@ fn reduction(job: &Job<'_>) -> (u32, u32) {
     }
 }
 
+/// The types of collectives that move bits and compute nothing, the narrowest first.
+const CARRIERS: [DataType; 4] = [DataType::U8, DataType::F16, DataType::U32, DataType::U64];
+
 /// For a collective that moves bits and computes nothing: the type that moves most at once.
 fn carrier(job: &Job<'_>) -> DataType {
     let bits = job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes;
-    match bits.trailing_zeros() {
-        0 => DataType::U8,
-        1 => DataType::F16,
-        2 => DataType::U32,
-        _ => DataType::U64,
-    }
+    let [.., widest] = CARRIERS;
+    CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
 }
 
 impl Engine for Rank {

@@ -7,11 +7,10 @@ use msccl_plan::launch::{self, EXCHANGE_LANES, Exchange, WireEnd};
 use super::arena::View;
 use super::capacity::TRANSFER_WIRES;
 use crate::engine::{Capacity, Waiting};
-use crate::select::Links;
 
 /// The launches for `transfers`, in order, without what only the communicator knows.
 pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer]) -> Vec<Exchange> {
-    let blocks = capacity.blocks_of(Protocol::Simple, Links::Staged, launch::THREADS_MAX_EXCHANGE);
+    let blocks = capacity.blocks_of(Protocol::Simple, launch::THREADS_MAX_EXCHANGE);
     let shape = Shape {
         me: view.me,
         ranks: view.layout.ranks(),

@@ -103,12 +103,16 @@ impl Candidate<'_> {
         let program = self.prepared.plan.program();
         let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
         let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
+        let at_once = |threads| match links {
+            Links::Staged => self.capacity.blocks_of(protocol, threads),
+            Links::Direct => self.capacity.direct_blocks_of(terms.data_type, threads),
+        };
         let threads = match wish.threads {
             Some(_) => threads,
-            None => self.fitting(protocol, links, threads),
+            None => self.fitting(&at_once, threads),
         };
         let wished = wish.instances.unwrap_or(way.instances);
-        let instances = self.instances(protocol, links, wished, threads)?;
+        let instances = self.instances(protocol, wished, at_once(threads))?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
         let element_bytes = terms.data_type.size_bytes() as u64;
         let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
@@ -158,9 +162,9 @@ impl Candidate<'_> {
         if spoken && !order && !crosses_nodes { wished } else { Protocol::Simple }
     }
 
-    /// `threads`, or as many fewer as it takes for one instance to run at once.
-    fn fitting(&self, protocol: Protocol, links: Links, mut threads: u32) -> u32 {
-        let at_once = |threads| self.capacity.blocks_of(protocol, links, threads);
+    /// `threads`, or as many fewer as it takes for one instance to run at once, as `at_once` tells how many blocks of so
+    /// many threads do.
+    fn fitting(&self, at_once: &impl Fn(u32) -> u32, mut threads: u32) -> u32 {
         let fits = |threads| at_once(threads) >= self.needs.blocks;
         while !fits(threads) && threads / 2 >= THREADS_LEAST {
             threads = (threads / 2).next_multiple_of(32);
@@ -168,14 +172,8 @@ impl Candidate<'_> {
         threads
     }
 
-    /// As many instances of `threads` threads a block as wished, or as fit.
-    fn instances(
-        &self,
-        protocol: Protocol,
-        links: Links,
-        wished: u32,
-        threads: u32,
-    ) -> Result<u32, Unserved> {
+    /// As many instances as wished, or as fit where `at_once` of their blocks run at once.
+    fn instances(&self, protocol: Protocol, wished: u32, at_once: u32) -> Result<u32, Unserved> {
         let Needs { links: each, blocks, depth, order: _, crosses_nodes: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
         if depth > shape.depth {
@@ -183,7 +181,6 @@ impl Candidate<'_> {
             return Err(Unserved(format!("its links need a depth of {depth}, there is {has}")));
         }
         let by_wires = shape.wires / each.max(1);
-        let at_once = self.capacity.blocks_of(protocol, links, threads);
         let by_blocks = at_once / blocks.max(1);
         match (by_wires, by_blocks) {
             (0, _) => {

@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::cuda;
-    use crate::engine::Capacity;
+    use crate::engine::{Capacity, TYPES};
     use crate::select::{Machine, Request, Tuning};
     use crate::settings::Wish;
 
@@ -91,7 +91,7 @@ mod tests {
     fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
         let nominal = cuda::nominal_capacity(4, 4);
-        let direct_threads = if lent { nominal.direct_threads } else { 0 };
+        let direct_threads = if lent { nominal.direct_threads } else { [0; TYPES] };
         let capacity = Capacity { direct_threads, ..nominal };
         let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
         let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());

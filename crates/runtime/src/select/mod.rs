@@ -274,6 +274,7 @@ mod tests {
 
     use super::*;
     use crate::cuda;
+    use crate::engine::TYPES;
 
     /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root for the
     /// placement that it alone knows.
@@ -286,7 +287,7 @@ mod tests {
     ) -> Vec<String> {
         let ranks = registry.shape().ranks;
         // Few thread blocks, so that instances are cut down.
-        let (threads, direct_threads) = ([24 * 512; 3], 20 * 512);
+        let (threads, direct_threads) = ([24 * 512; 3], [20 * 512; TYPES]);
         let nominal = cuda::nominal_capacity(ranks, ranks);
         let capacity = Capacity { threads, direct_threads, ..nominal };
         let decide = |rank: Rank| {
