@@ -23,7 +23,6 @@ pub struct Requests {
     join_timeout: Option<Duration>,
     check: bool,
     peer_memory: bool,
-    direct: bool,
     network: Network,
 }
 
@@ -40,7 +39,6 @@ impl Requests {
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
-            direct: reader.flag(&variable::DIRECT).unwrap_or(false),
             network: Network::read(&mut reader),
         };
         (requests, reader.complaints())
@@ -60,7 +58,6 @@ impl Requests {
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,
-            direct: self.direct,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
             ..Settings::default()
@@ -79,7 +76,7 @@ fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
 mod tests {
     use msccl_collective::Protocol;
     use msccl_environment::DeviceWish;
-    use msccl_runtime::Wish;
+    use msccl_runtime::{Links, Wish};
 
     use super::*;
 
@@ -99,7 +96,6 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
-        assert!(!settings.direct);
         assert_eq!(requests.preferences, Preferences::default());
     }
 
@@ -114,7 +110,7 @@ mod tests {
             ("MSCCL_PROTO", "LL128"),
             ("MSCCL_INSTANCES", "4"),
             ("NCCL_P2P_DISABLE", "1"),
-            ("MSCCL_DIRECT", "1"),
+            ("MSCCL_DIRECT", "0"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
@@ -129,8 +125,9 @@ mod tests {
         assert_eq!(settings.fabric.operation_timeout, settings.timeout);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
-        assert!(settings.check && settings.direct && !settings.peer_memory);
+        assert!(settings.check && !settings.peer_memory);
         let wish = settings.wish;
+        assert_eq!(wish.links, Some(Links::Staged));
         assert_eq!(wish.algorithm.as_deref(), Some("ring"));
         assert_eq!((wish.protocol, wish.instances), (Some(Protocol::Ll128), Some(4)));
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());

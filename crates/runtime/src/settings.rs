@@ -10,7 +10,7 @@ use msccl_gpu as gpu;
 use msccl_proxy as proxy;
 use msccl_registry::File;
 
-use crate::select::Tuning;
+use crate::select::{Links, Tuning};
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]
@@ -30,9 +30,6 @@ pub struct Settings {
     pub check: bool,
     /// Whether GPUs may map one another's memory; if not, links lie in host memory.
     pub peer_memory: bool,
-    /// Whether links between GPUs deliver straight from and to the caller's buffers where they can; all ranks
-    /// must want it.
-    pub direct: bool,
     /// Replaces the choice of algorithm where it can.
     pub wish: Wish,
     /// What is best for which size on this machine, before what the shipped table says; the same on all
@@ -60,6 +57,8 @@ pub struct Wish {
     pub algorithm: Option<String>,
     /// This protocol.
     pub protocol: Option<Protocol>,
+    /// Links that deliver so. If [`Links::Staged`], nothing is set aside for the others.
+    pub links: Option<Links>,
     /// That many instances.
     pub instances: Option<u32>,
     /// That many threads in a block.
@@ -76,7 +75,6 @@ impl Default for Settings {
             timeout: None,
             check: false,
             peer_memory: true,
-            direct: false,
             wish: Wish::default(),
             tuning: None,
             blocks_max: None,

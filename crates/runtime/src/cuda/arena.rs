@@ -231,6 +231,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::engine::TYPES;
 
     /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
     /// Every rank is on the node, or, if `scattered`, every other one.
@@ -288,7 +289,8 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let capacity = Capacity { simple, ll, ll128, blocks: 1, threads: [1; 3] };
+                let (threads, direct_threads) = ([1; 3], [1; TYPES]);
+                let capacity = Capacity { simple, ll, ll128, blocks: 1, threads, direct_threads };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
             }

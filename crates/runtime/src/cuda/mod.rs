@@ -38,9 +38,10 @@ use msccl_plan::launch::{Exchange, Launch, Scale};
 use msccl_proxy::Proxy;
 
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
+use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
+use crate::select;
 use crate::settings::Settings;
 use bind::{Bindings, Bound};
 use capacity::Common;
@@ -101,8 +102,8 @@ struct State {
 }
 
 impl Rank {
-    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links deliver
-    /// directly, where they can, if all ranks want that.
+    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links can deliver
+    /// directly unless some rank never wants that.
     pub fn join(
         group: &Arc<Group>,
         nodes: &Nodes,
@@ -122,8 +123,11 @@ impl Rank {
         let proxy = links::agree(group, proxy.transpose())?;
         let maker = Maker { group, context, common: &common, near: &near, proxy };
         let Wires { place, capacity, links, remote } = maker.make(settings.peer_memory)?;
-        let direct = settings.direct && place == Place::Device && nodes.count() == 1;
+        let direct = settings.wish.links != Some(select::Links::Staged);
+        let direct = direct && place == Place::Device && nodes.count() == 1;
         let lending = Lending::join(group, context, direct)?;
+        let direct_threads = lending.as_ref().map_or([0; TYPES], |_| capacity.direct_threads);
+        let capacity = Capacity { direct_threads, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -193,10 +197,8 @@ impl Rank {
 
     /// The same with what peers may use of the caller's buffers.
     fn with_views(&self, record: Launch, job: &Job<'_>, bound: &Bound, captured: bool) -> Launch {
-        let Some(lending) = self.lending.as_ref().filter(|_| job.protocol == Protocol::Simple)
-        else {
-            return record;
-        };
+        let direct = job.links == select::Links::Direct;
+        let Some(lending) = self.lending.as_ref().filter(|_| direct) else { return record };
         let geometry = &job.prepared.plan.program().geometry;
         let lent = |lends: bool, address, chunks: u32| {
             let blocks = u64::from(chunks / geometry.block_chunks.max(1));
@@ -206,7 +208,7 @@ impl Rank {
         let [lends_input, lends_output] = bound.lends;
         let input = lent(lends_input, job.send, geometry.input_chunks);
         let output = lent(lends_output, job.receive, geometry.output_chunks);
-        let views = lending.views(input, output, captured);
+        let views = lending.views(input, output, captured || job.patient);
         Launch { offers: self.links.view.offers(), views, ..record }
     }
 }
@@ -232,15 +234,14 @@ fn reduction(job: &Job<'_>) -> (u32, u32) {
     }
 }
 
+/// The types of collectives that move bits and compute nothing, the narrowest first.
+const CARRIERS: [DataType; 4] = [DataType::U8, DataType::F16, DataType::U32, DataType::U64];
+
 /// For a collective that moves bits and computes nothing: the type that moves most at once.
 fn carrier(job: &Job<'_>) -> DataType {
     let bits = job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes;
-    match bits.trailing_zeros() {
-        0 => DataType::U8,
-        1 => DataType::F16,
-        2 => DataType::U32,
-        _ => DataType::U64,
-    }
+    let [.., widest] = CARRIERS;
+    CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
 }
 
 impl Engine for Rank {
@@ -278,8 +279,7 @@ impl Engine for Rank {
         let blocks = job.cut.instances * bound.blocks();
         let capture = order.before(job.stream)?;
         let record = self.with_views(record, job, &bound, capture.is_some());
-        // All ranks of a communicator lend, or none does.
-        let function = kernels.interpreter(job.protocol, data_type, record.offers != 0)?;
+        let function = kernels.interpreter(job.protocol, job.links, data_type)?;
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
         self.launched.fetch_max(job.call, Ordering::AcqRel);
