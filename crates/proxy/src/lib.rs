@@ -55,6 +55,7 @@ mod tcp;
 pub use config::{Config, RdmaConfig};
 pub use error::{Error, Failure};
 pub use log::{Event, Log};
-pub use port::{DmaBuf, Inlet, Memory, Outlet, Piece, Ports};
+pub use port::{Copies, DmaBuf, Inlet, Memory, Outlet, Piece, Ports};
 pub use proxy::{Proxy, Wait};
 pub use rail::{Broken, Happened, Posted, Rail, Wake, Write};
+pub use rdma::Registered;

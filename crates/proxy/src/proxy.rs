@@ -20,7 +20,7 @@ use crate::error::{Error, Failure};
 use crate::log::Event;
 use crate::port::{Memory, Ports};
 use crate::pump::Pump;
-use crate::rdma::{Devices, Half};
+use crate::rdma::{Devices, Half, Registered};
 use crate::tag::RAILS_LIMIT;
 use crate::tcp::Listener;
 
@@ -164,6 +164,17 @@ impl Proxy {
         let making = Making::new(me, peer, ports, hello, halves.unwrap_or_default());
         self.shared.command(Command::Connect(Box::new(making)));
         Ok(())
+    }
+
+    /// Whether there are devices for RDMA.
+    pub fn has_devices(&self) -> bool {
+        self.devices.is_ok()
+    }
+
+    /// Lets every device reach `memory`, as long as the answer lives or a rail uses it. The text names those that
+    /// cannot.
+    pub fn register(&self, memory: &Arc<dyn Memory>) -> Result<Registered, String> {
+        self.devices.as_ref().map_err(Clone::clone)?.register_all(memory)
     }
 
     /// Ends of rails to a new peer, on all devices; the text says why there are none.

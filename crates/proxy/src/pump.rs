@@ -148,9 +148,9 @@ impl Pump {
                     self.makings.push(making);
                 }
                 Ok(Made::Left) => self.gone.push((peer, LEFT.to_owned())),
-                Ok(Made::Done { session, why }) => {
+                Ok(Made::Done { session, why, slots }) => {
                     let rails = session.rails();
-                    self.config.log.event(&Event::Connected { peer, rails, why });
+                    self.config.log.event(&Event::Connected { peer, rails, why, slots });
                     self.lines.push(Line { peer, session });
                     busy = true;
                 }

@@ -75,7 +75,12 @@ pub(crate) enum Made {
     /// The peer has left in order.
     Left,
     /// Everything.
-    Done { session: Session, why: String },
+    Done {
+        session: Session,
+        why: String,
+        /// As [`crate::Memory::story`].
+        slots: Option<String>,
+    },
 }
 
 /// Why there is no connection.
@@ -241,10 +246,6 @@ impl Making {
         theirs: Hello,
         why: String,
     ) -> Result<Made, Unmade> {
-        if !self.ports.memory.is_host() {
-            let doing = "the slots lie in memory of a device, which only RDMA reaches";
-            return Err(Unmade::new(ErrorKind::System, doing, why));
-        }
         if means.rdma_required {
             let doing = "only RDMA is allowed on this host";
             return Err(Unmade::new(ErrorKind::System, doing, why));
@@ -290,9 +291,10 @@ impl Making {
     }
 
     fn done(&mut self, theirs: &Hello, rails: Vec<Box<dyn Rail>>, why: String) -> Made {
-        let Ports { memory: _, outlets, inlets } = &mut self.ports;
+        let Ports { memory, outlets, inlets } = &mut self.ports;
         let outlets = mem::take(outlets).into_iter().zip(far_inlets(theirs)).collect();
-        Made::Done { session: Session::new(rails, outlets, mem::take(inlets)), why }
+        let session = Session::new(rails, outlets, mem::take(inlets));
+        Made::Done { session, why, slots: memory.story() }
     }
 
     /// Takes a connection that the peer has made; gives it back if it is not waited for now.

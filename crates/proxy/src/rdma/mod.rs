@@ -32,6 +32,11 @@ pub(crate) struct Devices {
     registrations: Mutex<Vec<Known>>,
 }
 
+/// Memory that all devices reach as long as this lives; whoever connects it meanwhile need not register it again.
+pub struct Registered {
+    _all: Vec<Arc<Registration>>,
+}
+
 /// Memory that a device reaches already.
 struct Known {
     device: u32,
@@ -77,6 +82,18 @@ impl Devices {
             }
         }
         if halves.is_empty() { Err(troubles.join("; ")) } else { Ok((halves, troubles)) }
+    }
+
+    /// Lets every device reach `memory`; the text names those that cannot.
+    pub(crate) fn register_all(&self, memory: &Arc<dyn Memory>) -> Result<Registered, String> {
+        let (mut all, mut troubles) = (Vec::new(), Vec::new());
+        for (index, device) in self.devices.iter().enumerate() {
+            match self.registration(index as u32, memory) {
+                Ok(registration) => all.push(registration),
+                Err(why) => troubles.push(format!("{}: {why}", device.name)),
+            }
+        }
+        if troubles.is_empty() { Ok(Registered { _all: all }) } else { Err(troubles.join("; ")) }
     }
 
     fn half(&self, index: u32, device: &Device, memory: &Arc<dyn Memory>) -> Result<Half, String> {

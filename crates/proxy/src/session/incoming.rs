@@ -58,7 +58,7 @@ impl Incoming {
         while let Some(Some(bytes)) = self.ahead.front().copied() {
             self.ahead.pop_front();
             self.arrived += 1;
-            self.inlet.commit(self.arrived, bytes);
+            self.inlet.commit(self.arrived, bytes)?;
         }
         Ok(())
     }
