@@ -3,8 +3,8 @@
 //! A [`DeviceSpan`] is memory of a device that its owner keeps alive, so that reading, writing and
 //! filling it is safe: the driver checks addresses, the span checks lengths, and the host waits for
 //! the result. Each such call has a stream of its own, for it must not wait for kernels of others:
-//! one of them may be waiting for what this call prepares. That fits set-up and tests; what must be
-//! fast goes through a stream of the caller's.
+//! one of them may be waiting for what this call prepares. That fits set-up and tests; who copies often
+//! names a stream.
 
 use std::ops::Range;
 
@@ -55,8 +55,13 @@ impl<'a> DeviceSpan<'a> {
 
     /// Writes `bytes` to the beginning of the span, which must be long enough.
     pub fn write(self, bytes: &[u8]) -> Result<(), Error> {
+        self.in_new_stream(|stream| self.write_in(stream, bytes))
+    }
+
+    /// As [`DeviceSpan::write`], when `stream` gets there.
+    pub fn write_in(self, stream: StreamRef<'_>, bytes: &[u8]) -> Result<(), Error> {
         let to = self.slice(0..bytes.len())?;
-        to.wait_for(|calls, stream| {
+        to.wait_for(stream, |calls| {
             let from = bytes.as_ptr().cast();
             // SAFETY: both sides have `bytes.len()` bytes and are borrowed until it is done.
             unsafe { calls.copy_to_device(to.base.0, from, bytes.len(), stream.handle()) }
@@ -65,8 +70,13 @@ impl<'a> DeviceSpan<'a> {
 
     /// Reads as many bytes as `into` has from the beginning of the span, which must be long enough.
     pub fn read(self, into: &mut [u8]) -> Result<(), Error> {
+        self.in_new_stream(|stream| self.read_in(stream, into))
+    }
+
+    /// As [`DeviceSpan::read`], when `stream` gets there.
+    pub fn read_in(self, stream: StreamRef<'_>, into: &mut [u8]) -> Result<(), Error> {
         let from = self.slice(0..into.len())?;
-        from.wait_for(|calls, stream| {
+        from.wait_for(stream, |calls| {
             let to = into.as_mut_ptr().cast();
             // SAFETY: both sides have `into.len()` bytes and are borrowed until it is done.
             unsafe { calls.copy_from_device(to, from.base.0, into.len(), stream.handle()) }
@@ -75,25 +85,33 @@ impl<'a> DeviceSpan<'a> {
 
     /// Sets every byte and waits until it is done.
     pub fn fill(self, byte: u8) -> Result<(), Error> {
-        self.wait_for(|calls, stream| {
-            // SAFETY: the memory is a device's and alive until it is done.
-            unsafe { calls.fill(self.base.0, byte, self.length_bytes, stream.handle()) }
+        self.in_new_stream(|stream| {
+            self.wait_for(stream, |calls| {
+                // SAFETY: the memory is a device's and alive until it is done.
+                unsafe { calls.fill(self.base.0, byte, self.length_bytes, stream.handle()) }
+            })
         })
     }
 
-    /// Gives `work` on this span a new stream and waits until that is idle. There is no work on
-    /// an empty span.
+    fn in_new_stream(
+        self,
+        work: impl FnOnce(StreamRef<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        work(Stream::new(self.context)?.borrow())
+    }
+
+    /// Puts `work` on this span into `stream` and waits until that is idle. There is no work on an empty span.
     fn wait_for(
         self,
-        work: impl FnOnce(&Calls, StreamRef<'_>) -> Result<(), Error>,
+        stream: StreamRef<'_>,
+        work: impl FnOnce(&Calls) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if self.length_bytes == 0 {
             return Ok(());
         }
         let _entered = self.context.enter()?;
-        let stream = Stream::new(self.context)?;
-        work(self.context.calls(), stream.borrow())?;
-        stream.borrow().synchronize()
+        work(self.context.calls())?;
+        stream.synchronize()
     }
 }
 

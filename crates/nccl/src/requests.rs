@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric as fabric;
-use msccl_runtime::Settings;
+use msccl_runtime::{FarSlots, Settings};
 
 use crate::network::Network;
 
@@ -24,6 +24,7 @@ pub struct Requests {
     check: bool,
     peer_memory: bool,
     direct: bool,
+    far_slots: FarSlots,
     network: Network,
 }
 
@@ -41,6 +42,7 @@ impl Requests {
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             direct: reader.flag(&variable::DIRECT).unwrap_or(false),
+            far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
         (requests, reader.complaints())
@@ -61,10 +63,20 @@ impl Requests {
             check: self.check,
             peer_memory: self.peer_memory,
             direct: self.direct,
+            far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
             ..Settings::default()
         }
+    }
+}
+
+/// How far network cards may be from the GPU, of which only "not at all" matters.
+fn far_slots(text: &str) -> Option<FarSlots> {
+    match text.to_ascii_uppercase().as_str() {
+        "LOC" | "0" => Some(FarSlots::Host),
+        "PIX" | "PXB" | "PHB" | "SYS" | "1" | "2" | "3" | "4" | "5" => Some(FarSlots::Best),
+        _ => None,
     }
 }
 
@@ -100,6 +112,7 @@ mod tests {
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
         assert!(!settings.direct);
+        assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
 
@@ -120,6 +133,7 @@ mod tests {
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
             ("NCCL_HOSTID", "here"),
             ("NCCL_NET", "Socket"),
+            ("NCCL_NET_GDR_LEVEL", "loc"),
         ]);
         assert_eq!(complaints, [""; 0]);
         let settings = requests.settings();
@@ -129,6 +143,7 @@ mod tests {
         assert_eq!(settings.fabric.operation_timeout, settings.timeout);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
+        assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && settings.direct && !settings.peer_memory);
         let wish = settings.wish;
         assert_eq!(wish.algorithm.as_deref(), Some("ring"));

@@ -33,6 +33,8 @@ pub struct Settings {
     /// Whether links between GPUs deliver straight from and to the caller's buffers where they can; all ranks
     /// must want it.
     pub direct: bool,
+    /// Where slots of links between GPUs of different nodes lie.
+    pub far_slots: FarSlots,
     /// Replaces the choice of algorithm where it can.
     pub wish: Wish,
     /// What is best for which size on this machine, before what the shipped table says; the same on all
@@ -51,6 +53,18 @@ pub enum PlaceOfRank {
     Host,
     /// On the GPU of this context.
     Gpu(gpu::Context),
+}
+
+/// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks may differ.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum FarSlots {
+    /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory otherwise.
+    #[default]
+    Best,
+    /// In host memory.
+    Host,
+    /// In GPU memory, even where the proxy must copy out of it and into it.
+    Gpu,
 }
 
 /// What a user wants to be used, where it serves.
@@ -77,6 +91,7 @@ impl Default for Settings {
             check: false,
             peer_memory: true,
             direct: false,
+            far_slots: FarSlots::Best,
             wish: Wish::default(),
             tuning: None,
             blocks_max: None,

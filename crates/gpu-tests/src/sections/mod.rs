@@ -9,6 +9,7 @@ mod data_types;
 mod direct;
 mod dmabuf;
 mod exhausted;
+mod far;
 mod graphs;
 mod groups;
 mod hosts;
@@ -69,6 +70,7 @@ pub const SECTIONS: &[Section] = &[
     direct::SECTION,
     many_ranks::SECTION,
     hosts::SECTION,
+    far::SECTION,
     processes::SECTION,
     splits::SECTION,
     checking::SECTION,

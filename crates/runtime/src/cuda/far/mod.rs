@@ -1,51 +1,113 @@
-//! Wires to ranks on other hosts.
+//! Wires to ranks on other nodes.
 //!
-//! To a kernel such a wire is like any other under protocol Simple, except that all of it lies in pinned
-//! memory of this host: the kernel's own end, the slots, and the words that the two sides count in. The other
-//! side is the proxy: it takes what the kernel has sent to the peer's host, and puts what comes from there
-//! into slots.
+//! To a kernel such a wire is like any other under protocol Simple, except that its other side is the proxy: it
+//! takes what the kernel has sent to the peer's host, and puts what comes from there into slots.
 //!
 //! ```text
 //! table    msccl_wire_end[2][ranks][wires]        one for all peers; rows of peers on this node are unused
 //!          msccl_wire_end                         one that goes nowhere
 //! region   one for each peer, for each of its wires:
-//!          posted · lengths of messages           out: written by the kernel, read by the proxy
-//!          slots                                  the same
-//!          taken                                  in: written by the kernel, read by the proxy
-//!          slots                                  written by the proxy, read by the kernel
+//!   heads    posted · lengths of messages         out: written by the kernel, read by the proxy
+//!            taken                                in: written by the kernel, read by the proxy
+//!   slots    out                                  written by the kernel, read by the proxy or by a network card
+//!            in                                   the other way round
 //! ```
+//!
+//! Table and heads lie in pinned memory of this host. **Slots lie in memory of the GPU** if network cards do all the
+//! carrying: there are devices for RDMA on both hosts, and every one of this host can register the memory; in pinned
+//! memory otherwise. Each rank chooses for its own slots when it first needs the peer, whatever the peer chooses, and the
+//! log says what it has chosen and why. If RDMA then fails to connect, the proxy copies out of and into the GPU: slow,
+//! but right.
 //!
 //! **Order.** The kernel releases its counts at system scope; the proxy acquires them before it looks at slots. What
 //! the proxy writes, or has seen arrive, it releases with the count in the kernel's end, which the kernel acquires
-//! at system scope. A slot is written again only after its reader's count says that it was read.
+//! at system scope. A slot is written again only after its reader's count says that it was read. `docs/MEMORY.md` says
+//! why that holds for slots in the GPU as well.
 //!
 //! A region is made when the first call needs its peer, on this rank and on the peer alike; neither waits
 //! for the other: what is sent meanwhile lies in the slots.
+
+mod region;
+mod slots;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::{Protocol, Rank};
+use msccl_fabric::Group;
 use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer};
 use msccl_plan::Direction;
-use msccl_plan::exchange::WireShape;
 use msccl_plan::launch::WireEnd;
-use msccl_proxy::{Failure, Inlet, Memory, Outlet, Piece, Ports, Proxy};
+use msccl_proxy::{Failure, Inlet, Memory, Outlet, Piece, Ports, Proxy, Registered};
 
 use super::arena::{End, Layout};
 use crate::engine::Waiting;
 use crate::error::Error;
+use crate::settings::FarSlots;
+use region::{LINE_BYTES, Region, WORD_BYTES, slots_bytes};
+use slots::Slots;
 
-/// What the start of every part of a region is a multiple of.
-const LINE_BYTES: usize = 128;
-
-const WORD_BYTES: usize = 8;
-
-/// The wires of a rank to ranks on other hosts.
-pub(super) struct Remote {
-    context: Context,
+/// What carries messages to and from other nodes.
+#[derive(Clone)]
+pub(super) struct Carrier {
     proxy: Arc<Proxy>,
+    /// Which ranks have devices for RDMA.
+    equipped: Arc<[bool]>,
+    wish: FarSlots,
+}
+
+impl Carrier {
+    /// What `proxy` makes possible. Every rank of `group` calls it.
+    pub fn new(group: &Group, proxy: Arc<Proxy>, wish: FarSlots) -> Result<Self, Error> {
+        let equipped = group.all_gather(&[u8::from(proxy.has_devices())])?;
+        let equipped = equipped.iter().map(|said| said == &[1]).collect();
+        Ok(Self { proxy, equipped, wish })
+    }
+
+    /// Memory for `bytes` bytes of slots for messages to and from `peer`. What devices reach of it, they reach as long
+    /// as the second answer lives.
+    fn slots(
+        &self,
+        context: &Context,
+        peer: Rank,
+        bytes: usize,
+    ) -> Result<(Arc<Slots>, Option<Registered>), Error> {
+        match self.in_gpu(context, peer, bytes) {
+            Ok(found) => Ok(found),
+            Err(why) => Ok((Arc::new(Slots::in_host(context, bytes, why)?), None)),
+        }
+    }
+
+    fn in_gpu(
+        &self,
+        context: &Context,
+        peer: Rank,
+        bytes: usize,
+    ) -> Result<(Arc<Slots>, Option<Registered>), String> {
+        let Self { proxy, equipped, wish } = self;
+        match wish {
+            FarSlots::Gpu => return Ok((Arc::new(Slots::in_gpu(context, bytes)?), None)),
+            FarSlots::Host => return Err("as configured".to_owned()),
+            FarSlots::Best => {}
+        }
+        if !proxy.has_devices() {
+            return Err("no RDMA here".to_owned());
+        }
+        if !equipped.get(peer.index()).copied().unwrap_or(false) {
+            return Err(format!("no RDMA at {peer}"));
+        }
+        let slots = Arc::new(Slots::in_gpu(context, bytes)?);
+        let memory: Arc<dyn Memory> = slots.clone();
+        let registered = proxy.register(&memory)?;
+        Ok((slots, Some(registered)))
+    }
+}
+
+/// The wires of a rank to ranks on other nodes.
+pub(super) struct Far {
+    context: Context,
+    carrier: Carrier,
     layout: Layout,
     me: Rank,
     table: Arc<PinnedBuffer>,
@@ -53,11 +115,11 @@ pub(super) struct Remote {
     reached: Mutex<BTreeMap<Rank, Arc<Region>>>,
 }
 
-impl Remote {
+impl Far {
     /// No peer has a region yet.
     pub fn new(
         context: &Context,
-        proxy: Arc<Proxy>,
+        carrier: Carrier,
         layout: Layout,
         me: Rank,
     ) -> Result<Self, Error> {
@@ -69,7 +131,7 @@ impl Remote {
             word.store(value, Ordering::Relaxed);
         }
         let (context, reached) = (context.clone(), Mutex::default());
-        Ok(Self { context, proxy, layout, me, table, reached })
+        Ok(Self { context, carrier, layout, me, table, reached })
     }
 
     /// Where the kernel finds its ends.
@@ -77,7 +139,7 @@ impl Remote {
         self.table.ptr().0
     }
 
-    /// Makes sure that there are wires to and from `peer`, which is on another host. Does not wait for it.
+    /// Makes sure that there are wires to and from `peer`, which is on another node. Does not wait for it.
     pub fn reach(&self, peer: Rank) -> Result<(), Error> {
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         if reached.contains_key(&peer) {
@@ -85,21 +147,22 @@ impl Remote {
         }
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
-        let region = Arc::new(Region::new(&self.context, self.layout.wires(Protocol::Simple))?);
-        let ports = self.ports(&region, peer);
-        self.proxy.connect(peer, ports)?;
+        let shape = self.layout.wires(Protocol::Simple);
+        let (slots, _registered) = self.carrier.slots(&self.context, peer, slots_bytes(shape))?;
+        let region = Arc::new(Region::new(&self.context, shape, slots)?);
+        self.carrier.proxy.connect(peer, self.ports(&region, peer))?;
         reached.insert(peer, region);
         Ok(())
     }
 
     /// From or to whom nothing comes or goes any more.
     pub fn failures(&self) -> Vec<Failure> {
-        self.proxy.failures()
+        self.carrier.proxy.failures()
     }
 
     /// What the proxy has under way for call number `call`, or waits for.
     pub fn waits(&self, call: u64) -> Vec<Waiting> {
-        let waits = self.proxy.waits().into_iter().filter(|wait| !wait.links.is_empty());
+        let waits = self.carrier.proxy.waits().into_iter().filter(|wait| !wait.links.is_empty());
         let told = waits.map(|wait| Waiting {
             call,
             peer: Some(wait.peer),
@@ -113,7 +176,7 @@ impl Remote {
         let wires = 0..region.shape.wires;
         let port = |way, wire| self.port(region, End { owner: self.me, way, peer, wire });
         Ports {
-            memory: region.clone(),
+            memory: region.slots.clone(),
             outlets: wires
                 .clone()
                 .map(|wire| port(Direction::Out, wire) as Box<dyn Outlet>)
@@ -123,15 +186,14 @@ impl Remote {
     }
 
     fn port(&self, region: &Arc<Region>, end: End) -> Box<Port> {
-        let head = region.head(end.way, end.wire);
         let entry = self.layout.entry(Protocol::Simple, end) as usize / WORD_BYTES;
-        let base = region.memory.ptr().0;
+        let head = region.head(end.way, end.wire);
         let far = match end.way {
-            Direction::In => base + head as u64,
+            Direction::In => head,
             // The proxy must know how long messages are.
-            Direction::Out => base + head as u64 + 1,
+            Direction::Out => head + 1,
         };
-        let slots = base + region.slots(end.way, end.wire) as u64;
+        let slots = region.ring(end.way, end.wire);
         let WireEnd { slots, far, seen, count } = WireEnd { slots, far, ..WireEnd::default() };
         let port = Port { table: self.table.clone(), region: region.clone(), entry, end };
         for (at, value) in [slots, far, seen, count].into_iter().enumerate() {
@@ -140,69 +202,6 @@ impl Remote {
         }
         Box::new(port)
     }
-}
-
-/// The memory of the wires to and from one peer.
-struct Region {
-    shape: WireShape,
-    memory: PinnedBuffer,
-}
-
-impl Region {
-    fn new(context: &Context, shape: WireShape) -> Result<Self, Error> {
-        let bytes = wire_bytes(shape) * shape.wires as usize;
-        Ok(Self { shape, memory: PinnedBuffer::new(context, bytes.max(LINE_BYTES))? })
-    }
-
-    /// Where the kernel counts at its end of `wire`.
-    fn head(&self, way: Direction, wire: u32) -> usize {
-        let start = wire as usize * wire_bytes(self.shape);
-        match way {
-            Direction::Out => start,
-            Direction::In => start + head_bytes(self.shape) + ring_bytes(self.shape),
-        }
-    }
-
-    fn slots(&self, way: Direction, wire: u32) -> usize {
-        let head = match way {
-            Direction::Out => head_bytes(self.shape),
-            Direction::In => LINE_BYTES,
-        };
-        self.head(way, wire) + head
-    }
-
-    fn slot(&self, way: Direction, wire: u32, message: u64) -> u64 {
-        let place = slot_of(self.shape, message) as usize * self.shape.slot_bytes as usize;
-        (self.slots(way, wire) + place) as u64
-    }
-}
-
-impl Memory for Region {
-    fn address(&self) -> *mut u8 {
-        self.memory.as_mut_ptr()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.memory.length_bytes() as u64
-    }
-}
-
-/// What the kernel counts in, and the lengths of the messages in the slots.
-fn head_bytes(shape: WireShape) -> usize {
-    (WORD_BYTES * (1 + shape.depth as usize)).next_multiple_of(LINE_BYTES)
-}
-
-fn ring_bytes(shape: WireShape) -> usize {
-    (shape.depth as usize * shape.slot_bytes as usize).next_multiple_of(LINE_BYTES)
-}
-
-/// Of one wire in each way.
-fn wire_bytes(shape: WireShape) -> usize {
-    head_bytes(shape) + LINE_BYTES + 2 * ring_bytes(shape)
-}
-
-fn slot_of(shape: WireShape, message: u64) -> u64 {
-    message.wrapping_sub(1) % u64::from(shape.depth.max(1))
 }
 
 /// The proxy's end of a wire.
@@ -226,8 +225,7 @@ impl Port {
 
     /// Word number `at` of what the kernel writes.
     fn head_word(&self, at: usize) -> &AtomicU64 {
-        let head = self.region.head(self.end.way, self.end.wire);
-        &self.region.memory.words64()[head / WORD_BYTES + at]
+        self.region.head_word(self.end.way, self.end.wire, at)
     }
 
     fn slot(&self, message: u64) -> u64 {
@@ -241,8 +239,7 @@ impl Outlet for Port {
     }
 
     fn message(&self, number: u64) -> Piece {
-        let length = 1 + slot_of(self.region.shape, number) as usize;
-        let bytes = self.head_word(length).load(Ordering::Relaxed);
+        let bytes = self.head_word(1 + self.region.turn(number)).load(Ordering::Relaxed);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.region.shape.slot_bytes);
         Piece { offset: self.slot(number), bytes }
     }
@@ -269,26 +266,10 @@ impl Inlet for Port {
         Port::slot(self, number)
     }
 
-    fn commit(&mut self, number: u64, _bytes: u32) {
+    fn commit(&mut self, number: u64, _bytes: u32) -> Result<(), String> {
+        self.region.slots.settle()?;
         // The kernel knows how long it is.
         self.seen().store(number, Ordering::Release);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_a_region_lie_apart_and_aligned() {
-        for depth in [1, 4, 16, 64] {
-            let shape = WireShape { wires: 3, depth, slot_bytes: 384 };
-            let words = WORD_BYTES * (1 + depth as usize);
-            assert!(head_bytes(shape) >= words && head_bytes(shape).is_multiple_of(LINE_BYTES));
-            assert_eq!(ring_bytes(shape), depth as usize * 384);
-            let slots: Vec<_> = (1..=2 * u64::from(depth)).map(|n| slot_of(shape, n)).collect();
-            assert_eq!(slots[..depth as usize], slots[depth as usize..]);
-            assert_eq!(slots[0], 0);
-        }
+        Ok(())
     }
 }
