@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     /// None once the thread has ended.
     inbox: Mutex<Option<Vec<Command>>>,
     failures: Mutex<Vec<Failure>>,
+    stirred: AtomicBool,
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) abort: Abort,
 }
@@ -111,6 +113,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             inbox: Mutex::new(Some(Vec::new())),
             failures: Mutex::new(Vec::new()),
+            stirred: AtomicBool::new(false),
             doorbell: Arc::new(Doorbell::new()?),
             abort,
         });
@@ -192,6 +195,13 @@ impl Proxy {
         self.shared.doorbell.clone()
     }
 
+    /// Says that executors whose ports do not ring are about to send or to receive: the proxy looks at them without a
+    /// pause for a while. Never waits.
+    pub fn stir(&self) {
+        self.shared.stirred.store(true, Ordering::Relaxed);
+        self.shared.doorbell.announce();
+    }
+
     /// The first failure, if there is one. Never waits.
     pub fn failure(&self) -> Option<Failure> {
         lock(&self.shared.failures).first().cloned()
@@ -221,6 +231,11 @@ impl Shared {
 
     pub(crate) fn take_commands(&self) -> Vec<Command> {
         lock(&self.inbox).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether the owner has stirred the thread since it last looked.
+    pub(crate) fn was_stirred(&self) -> bool {
+        self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
     }
 
     /// The thread ends; nobody needs to wait for its answers.

@@ -75,12 +75,7 @@ pub(crate) enum Made {
     /// The peer has left in order.
     Left,
     /// Everything.
-    Done {
-        session: Session,
-        why: String,
-        /// As [`crate::Memory::story`].
-        slots: Option<String>,
-    },
+    Done { session: Session, why: String },
 }
 
 /// Why there is no connection.
@@ -291,10 +286,9 @@ impl Making {
     }
 
     fn done(&mut self, theirs: &Hello, rails: Vec<Box<dyn Rail>>, why: String) -> Made {
-        let Ports { memory, outlets, inlets } = &mut self.ports;
+        let Ports { memory: _, outlets, inlets } = &mut self.ports;
         let outlets = mem::take(outlets).into_iter().zip(far_inlets(theirs)).collect();
-        let session = Session::new(rails, outlets, mem::take(inlets));
-        Made::Done { session, why, slots: memory.story() }
+        Made::Done { session: Session::new(rails, outlets, mem::take(inlets)), why }
     }
 
     /// Takes a connection that the peer has made; gives it back if it is not waited for now.
@@ -319,6 +313,11 @@ impl Making {
         };
         let dials = dials.into_iter().flat_map(BTreeMap::values);
         dials.map(|dial| (dial.descriptor(), dial.wants_to_write()))
+    }
+
+    /// Where this rank's slots lie, as [`crate::Memory::story`].
+    pub(crate) fn slots(&self) -> Option<String> {
+        self.ports.memory.story()
     }
 
     /// What is being waited for, for people.

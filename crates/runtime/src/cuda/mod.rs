@@ -283,6 +283,7 @@ impl Engine for Rank {
         let function = kernels.interpreter(job.protocol, data_type, record.offers != 0)?;
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
+        self.far.as_ref().inspect(|far| far.stir());
         self.launched.fetch_max(job.call, Ordering::AcqRel);
         order.after(job.stream, capture)
     }
@@ -306,6 +307,7 @@ impl Engine for Rank {
             let stream = order::stream(&self.context, stream);
             launch::launch(self.kernels.exchange(), stream, blocks, threads, &record)?;
         }
+        self.far.as_ref().inspect(|far| far.stir());
         self.launched.fetch_max(call, Ordering::AcqRel);
         state.order.after(stream, capture)
     }

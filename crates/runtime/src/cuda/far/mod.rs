@@ -155,6 +155,11 @@ impl Far {
         Ok(())
     }
 
+    /// Lets the proxy know that a kernel will soon send or receive.
+    pub fn stir(&self) {
+        self.carrier.proxy.stir();
+    }
+
     /// From or to whom nothing comes or goes any more.
     pub fn failures(&self) -> Vec<Failure> {
         self.carrier.proxy.failures()
