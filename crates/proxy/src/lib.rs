@@ -43,6 +43,7 @@ mod connect;
 mod error;
 mod log;
 mod port;
+mod processors;
 mod proxy;
 mod pump;
 mod rail;

@@ -20,6 +20,7 @@ use crate::connect::{
 use crate::error::{Error, Failure};
 use crate::log::Event;
 use crate::port::{Memory, Ports};
+use crate::processors;
 use crate::pump::Pump;
 use crate::rdma::{Devices, Half, Registered};
 use crate::tag::RAILS_LIMIT;
@@ -121,7 +122,11 @@ impl Proxy {
         config.log.event(&Event::Devices { story });
         let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener);
         let thread = thread::Builder::new().name("msccl-proxy".to_owned());
-        let thread = thread.spawn(move || pump.run());
+        let wanted = config.processors.clone();
+        let thread = thread.spawn(move || {
+            processors::prefer(&wanted);
+            pump.run();
+        });
         let thread =
             thread.map_err(|error| Error::system("cannot start the proxy's thread", error))?;
         let peers = Mutex::new(BTreeSet::new());
