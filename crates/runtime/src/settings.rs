@@ -63,7 +63,8 @@ pub enum FarSlots {
     Best,
     /// In host memory.
     Host,
-    /// In GPU memory, even where the proxy must copy out of it and into it.
+    /// In GPU memory, even where the proxy must copy out of it and into it. Wires to all peers are made when ranks join,
+    /// so that nothing is allocated while kernels run; that suits tests, in which ranks share GPUs.
     Gpu,
 }
 

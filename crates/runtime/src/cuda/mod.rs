@@ -120,10 +120,13 @@ impl Rank {
             Proxy::start(group, config, abort.clone()).map(Arc::new).map_err(Error::from)
         });
         let proxy = links::agree(group, proxy.transpose())?;
-        let carrier = proxy.map(|proxy| Carrier::new(group, proxy, settings.far_slots));
+        let sharing = common.sharing > 1;
+        let carrier = proxy.map(|proxy| Carrier::new(group, proxy, settings.far_slots, sharing));
         let carrier = carrier.transpose()?;
         let maker = Maker { group, context, common: &common, near: &near, carrier };
         let Wires { place, capacity, links, far } = maker.make(settings.peer_memory)?;
+        // All ranks have such wires, or none.
+        far.as_ref().map_or(Ok(()), |far| links::agree(group, far.prepare()))?;
         let direct = settings.direct && place == Place::Device && nodes.count() == 1;
         let lending = Lending::join(group, context, direct)?;
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
@@ -146,7 +149,7 @@ impl Rank {
             lending,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
-            bindings: Mutex::new(Bindings::new(common.sharing > 1)),
+            bindings: Mutex::new(Bindings::new(sharing)),
             state: Mutex::new(state),
             launched: AtomicU64::new(0),
         })

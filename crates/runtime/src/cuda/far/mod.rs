@@ -55,14 +55,21 @@ pub(super) struct Carrier {
     /// Which ranks have devices for RDMA.
     equipped: Arc<[bool]>,
     wish: FarSlots,
+    /// Whether ranks share a GPU.
+    sharing: bool,
 }
 
 impl Carrier {
     /// What `proxy` makes possible. Every rank of `group` calls it.
-    pub fn new(group: &Group, proxy: Arc<Proxy>, wish: FarSlots) -> Result<Self, Error> {
+    pub fn new(
+        group: &Group,
+        proxy: Arc<Proxy>,
+        wish: FarSlots,
+        sharing: bool,
+    ) -> Result<Self, Error> {
         let equipped = group.all_gather(&[u8::from(proxy.has_devices())])?;
         let equipped = equipped.iter().map(|said| said == &[1]).collect();
-        Ok(Self { proxy, equipped, wish })
+        Ok(Self { proxy, equipped, wish, sharing })
     }
 
     /// Memory for `bytes` bytes of slots for messages to and from `peer`. What devices reach of it, they reach as long
@@ -85,7 +92,7 @@ impl Carrier {
         peer: Rank,
         bytes: usize,
     ) -> Result<(Arc<Slots>, Option<Registered>), String> {
-        let Self { proxy, equipped, wish } = self;
+        let Self { proxy, equipped, wish, sharing } = self;
         match wish {
             FarSlots::Gpu => return Ok((Arc::new(Slots::in_gpu(context, bytes)?), None)),
             FarSlots::Host => return Err("as configured".to_owned()),
@@ -96,6 +103,10 @@ impl Carrier {
         }
         if !equipped.get(peer.index()).copied().unwrap_or(false) {
             return Err(format!("no RDMA at {peer}"));
+        }
+        if *sharing {
+            // To allocate may wait for a kernel of another rank, which may be waiting for this one.
+            return Err("ranks share a GPU".to_owned());
         }
         let slots = Arc::new(Slots::in_gpu(context, bytes)?);
         let memory: Arc<dyn Memory> = slots.clone();
@@ -137,6 +148,17 @@ impl Far {
     /// Where the kernel finds its ends.
     pub fn table(&self) -> u64 {
         self.table.ptr().0
+    }
+
+    /// Makes what must not be made while kernels run.
+    pub fn prepare(&self) -> Result<(), Error> {
+        let far = |peer: &Rank| !self.layout.is_near(*peer);
+        match self.carrier.wish {
+            FarSlots::Gpu => {
+                (0..self.layout.ranks()).map(Rank).filter(far).try_for_each(|peer| self.reach(peer))
+            }
+            FarSlots::Best | FarSlots::Host => Ok(()),
+        }
     }
 
     /// Makes sure that there are wires to and from `peer`, which is on another node. Does not wait for it.

@@ -1,10 +1,17 @@
 //! The memory of slots: pinned memory of the host, or memory of the GPU.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
-use msccl_gpu::{CaptureModeGuard, Context, DevicePtr, Error, PinnedBuffer, Stream, VmmAllocation};
-use msccl_gpu::{DeviceSpan, RemoteWrites, VmmMapping};
+use msccl_gpu::{CaptureModeGuard, Context, DevicePtr, DeviceSpan, Error, PinnedBuffer};
+use msccl_gpu::{RemoteWrites, Stream, VmmAllocation, VmmMapping};
 use msccl_proxy::{Copies, DmaBuf, Memory};
+
+use super::region::WORD_BYTES;
+
+/// Bytes that are copied at once.
+const STAGE_BYTES: usize = 64 << 10;
 
 /// Memory of slots.
 pub(super) enum Slots {
@@ -26,8 +33,14 @@ pub(super) struct GpuSlots {
     dmabuf: Option<OwnedFd>,
     /// Whether what devices have written must be flushed before kernels see it.
     flushed: bool,
-    /// For copies.
+    copying: Mutex<Copying>,
+}
+
+/// What copies take.
+struct Copying {
     stream: Stream,
+    /// Where bytes lie on their way.
+    stage: PinnedBuffer,
 }
 
 impl Slots {
@@ -70,8 +83,12 @@ impl GpuSlots {
         let mapping = VmmAllocation::new(context, bytes)?.map(&[context.device()])?;
         let has_dmabuf = context.device().supports_dmabuf()?;
         let dmabuf = has_dmabuf.then(|| mapping.span().export_dmabuf()).transpose()?;
-        let (context, stream) = (context.clone(), Stream::new(context)?);
-        Ok(Self { context, mapping, dmabuf, flushed, stream })
+        let (_, most_urgent) = context.stream_priorities()?;
+        let copying = Mutex::new(Copying {
+            stream: Stream::with_priority(context, most_urgent)?,
+            stage: PinnedBuffer::new(context, STAGE_BYTES)?,
+        });
+        Ok(Self { context: context.clone(), mapping, dmabuf, flushed, copying })
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -79,18 +96,19 @@ impl GpuSlots {
         self.context.flush_remote_writes()
     }
 
-    /// Does `work` on the bytes from `offset` on.
+    /// Does `work` on the `bytes` bytes at `offset`, no more than fit on the stage.
     fn copy(
         &self,
         offset: u64,
         bytes: usize,
-        work: impl FnOnce(DeviceSpan<'_>) -> Result<(), Error>,
+        work: impl FnOnce(DeviceSpan<'_>, &Copying) -> Result<(), Error>,
     ) -> Result<(), String> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let span = self.mapping.span().slice(start..start.saturating_add(bytes)).map_err(text)?;
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver()).map_err(text)?;
-        work(span).map_err(text)
+        let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        work(span, &copying).map_err(text)
     }
 }
 
@@ -136,11 +154,31 @@ impl Memory for Slots {
 
 impl Copies for GpuSlots {
     fn fetch(&self, from: u64, into: &mut [u8]) -> Result<(), String> {
-        self.copy(from, into.len(), |span| span.read_in(self.stream.borrow(), into))
+        for (piece, at) in into.chunks_mut(STAGE_BYTES).zip((from..).step_by(STAGE_BYTES)) {
+            self.copy(at, piece.len(), |span, copying| {
+                span.copy_to(copying.stream.borrow(), &copying.stage)?;
+                for (bytes, word) in piece.chunks_mut(WORD_BYTES).zip(copying.stage.words64()) {
+                    let word = word.load(Ordering::Relaxed).to_ne_bytes();
+                    bytes.copy_from_slice(&word[..bytes.len()]);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     fn put(&self, to: u64, bytes: &[u8]) -> Result<(), String> {
-        self.copy(to, bytes.len(), |span| span.write_in(self.stream.borrow(), bytes))
+        for (piece, at) in bytes.chunks(STAGE_BYTES).zip((to..).step_by(STAGE_BYTES)) {
+            self.copy(at, piece.len(), |span, copying| {
+                for (bytes, word) in piece.chunks(WORD_BYTES).zip(copying.stage.words64()) {
+                    let mut whole = [0; WORD_BYTES];
+                    whole[..bytes.len()].copy_from_slice(bytes);
+                    word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+                }
+                span.copy_from(copying.stream.borrow(), &copying.stage)
+            })?;
+        }
+        Ok(())
     }
 }
 
