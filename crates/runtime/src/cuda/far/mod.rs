@@ -93,25 +93,32 @@ impl Carrier {
         bytes: usize,
     ) -> Result<(Arc<Slots>, Option<Registered>), String> {
         let Self { proxy, equipped, wish, sharing } = self;
-        match wish {
-            FarSlots::Gpu => return Ok((Arc::new(Slots::in_gpu(context, bytes)?), None)),
-            FarSlots::Host => return Err("as configured".to_owned()),
-            FarSlots::Best => {}
-        }
-        if !proxy.has_devices() {
-            return Err("no RDMA here".to_owned());
-        }
-        if !equipped.get(peer.index()).copied().unwrap_or(false) {
-            return Err(format!("no RDMA at {peer}"));
-        }
-        if *sharing {
-            // To allocate may wait for a kernel of another rank, which may be waiting for this one.
-            return Err("ranks share a GPU".to_owned());
-        }
+        let there = equipped.get(peer.index()).copied().unwrap_or(false);
+        let against = match wish {
+            FarSlots::Gpu => None,
+            FarSlots::Host => Some("as configured"),
+            FarSlots::Best => against(proxy.has_devices(), there, *sharing),
+        };
+        against.map_or(Ok(()), |why| Err(why.to_owned()))?;
         let slots = Arc::new(Slots::in_gpu(context, bytes)?);
         let memory: Arc<dyn Memory> = slots.clone();
-        let registered = proxy.register(&memory)?;
-        Ok((slots, Some(registered)))
+        match (wish, proxy.register(&memory)) {
+            (_, Ok(registered)) => Ok((slots, Some(registered))),
+            (FarSlots::Gpu, Err(_)) => Ok((slots, None)),
+            (FarSlots::Best | FarSlots::Host, Err(why)) => Err(why),
+        }
+    }
+}
+
+/// What speaks against slots in GPU memory before it is tried, if there are devices for RDMA `here` or `there`, and if ranks
+/// share a GPU.
+fn against(here: bool, there: bool, sharing: bool) -> Option<&'static str> {
+    match (here, there, sharing) {
+        (false, _, _) => Some("no RDMA on this host"),
+        (true, false, _) => Some("no RDMA on the peer's host"),
+        // To allocate may wait for a kernel of another rank, which may be waiting for this one.
+        (true, true, true) => Some("ranks share a GPU"),
+        (true, true, false) => None,
     }
 }
 
@@ -298,5 +305,18 @@ impl Inlet for Port {
         // The kernel knows how long it is.
         self.seen().store(number, Ordering::Release);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_cards_on_both_hosts_and_a_gpu_of_its_own() {
+        assert_eq!(against(true, true, false), None);
+        assert_eq!(against(false, true, false), Some("no RDMA on this host"));
+        assert_eq!(against(true, false, false), Some("no RDMA on the peer's host"));
+        assert_eq!(against(true, true, true), Some("ranks share a GPU"));
     }
 }
