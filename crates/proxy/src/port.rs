@@ -15,8 +15,7 @@ pub trait Memory: Send + Sync {
     /// How long it is.
     fn bytes(&self) -> u64;
 
-    /// The dma-buf by which devices reach it; memory of a GPU has one. Such memory that has none is
-    /// registered by its address, which not every driver allows.
+    /// The dma-buf by which devices reach it. Memory that processors do not read and write is reached in no other way.
     fn dmabuf(&self) -> Option<DmaBuf<'_>> {
         None
     }

@@ -9,7 +9,7 @@
 //! system's loader looks.
 //!
 //! **Memory.** A device reaches the memory of ports by its dma-buf, if it has one ([`Memory::dmabuf`]); if
-//! the device or the driver does not offer that, by its address. A registration is shared by all rails of a
+//! the device or the driver does not offer that, by its address, if it is the host's. A registration is shared by all rails of a
 //! device that use the same memory, and ends with the last of them.
 
 pub mod abi;
@@ -122,12 +122,15 @@ impl Devices {
     }
 
     fn register(&self, device: u32, memory: &Arc<dyn Memory>) -> Result<Registration, String> {
-        if memory.dmabuf().is_none() {
+        let in_host = memory.copies().is_none();
+        if in_host && memory.dmabuf().is_none() {
             return self.context.register(device, memory).map_err(Refusal::text);
         }
         match self.context.register_dmabuf(device, memory) {
             Ok(registration) => Ok(registration),
             Err(Refusal::Failed(why)) => Err(why),
+            // What is registered by its address may be read by processors.
+            Err(Refusal::Unsupported(why)) if !in_host => Err(why),
             Err(Refusal::Unsupported(why)) => self
                 .context
                 .register(device, memory)

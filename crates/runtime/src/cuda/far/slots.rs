@@ -29,7 +29,7 @@ pub(super) enum Slots {
 pub(super) struct GpuSlots {
     context: Context,
     mapping: VmmMapping,
-    /// None where the driver has no dma-bufs; then there may be a driver that finds the memory by its address.
+    /// None where the driver has no dma-bufs; then no device reaches the memory.
     dmabuf: Option<OwnedFd>,
     /// Whether what devices have written must be flushed before kernels see it.
     flushed: bool,
