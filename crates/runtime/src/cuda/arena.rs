@@ -170,7 +170,7 @@ pub(super) struct View {
     pub arenas: Vec<DevicePtr>,
     /// Where the ends of wires under Simple to ranks elsewhere lie, in a table of the same layout; 0 if all ranks
     /// are on this node.
-    pub far: u64,
+    pub far_table: u64,
 }
 
 impl View {
@@ -206,7 +206,7 @@ impl View {
                 // Only messages that are announced by counts can be carried on.
                 Protocol::Ll | Protocol::Ll128 => self.layout.idle_end(),
             };
-            return WireEnd { far: self.far + place, ..WireEnd::default() };
+            return WireEnd { far: self.far_table + place, ..WireEnd::default() };
         }
         let (receiver, sender) = match way {
             Direction::In => (owner, peer),
@@ -240,7 +240,8 @@ mod tests {
         let layout = Layout::new(&(0..ranks).map(near).collect::<Vec<_>>(), capacity);
         let arenas: Vec<_> =
             (0..u64::from(ranks)).map(|rank| DevicePtr((rank + 1) << 40)).collect();
-        let view = |me| View { layout: layout.clone(), me, arenas: arenas.clone(), far: 1 << 50 };
+        let view =
+            |me| View { layout: layout.clone(), me, arenas: arenas.clone(), far_table: 1 << 50 };
         let mut pieces = BTreeMap::new();
         for protocol in Protocol::ALL {
             let shape = capacity.wires(protocol);

@@ -121,8 +121,10 @@ impl Rank {
         });
         let proxy = links::agree(group, proxy.transpose())?;
         let sharing = common.sharing > 1;
-        let carrier = proxy.map(|proxy| Carrier::new(group, proxy, settings.far_slots, sharing));
-        let carrier = carrier.transpose()?;
+        let carrier = proxy
+            .map(|proxy| Carrier::new(group, context, proxy, settings.far_slots, sharing))
+            .transpose();
+        let carrier = links::agree(group, carrier)?;
         let maker = Maker { group, context, common: &common, near: &near, carrier };
         let Wires { place, capacity, links, far } = maker.make(settings.peer_memory)?;
         // All ranks have such wires, or none.

@@ -27,6 +27,7 @@
 //! A region is made when the first call needs its peer, on this rank and on the peer alike; neither waits
 //! for the other: what is sent meanwhile lies in the slots.
 
+mod copier;
 mod region;
 mod slots;
 
@@ -45,6 +46,7 @@ use super::arena::{End, Layout};
 use crate::engine::Waiting;
 use crate::error::Error;
 use crate::settings::FarSlots;
+use copier::Copier;
 use region::{LINE_BYTES, Region, WORD_BYTES, slots_bytes};
 use slots::Slots;
 
@@ -57,19 +59,22 @@ pub(super) struct Carrier {
     wish: FarSlots,
     /// Whether ranks share a GPU.
     sharing: bool,
+    copier: Arc<Copier>,
 }
 
 impl Carrier {
     /// What `proxy` makes possible. Every rank of `group` calls it.
     pub fn new(
         group: &Group,
+        context: &Context,
         proxy: Arc<Proxy>,
         wish: FarSlots,
         sharing: bool,
     ) -> Result<Self, Error> {
         let equipped = group.all_gather(&[u8::from(proxy.has_devices())])?;
         let equipped = equipped.iter().map(|said| said == &[1]).collect();
-        Ok(Self { proxy, equipped, wish, sharing })
+        let copier = Arc::new(Copier::new(context)?);
+        Ok(Self { proxy, equipped, wish, sharing, copier })
     }
 
     /// Memory for `bytes` bytes of slots for messages to and from `peer`. What devices reach of it, they reach as long
@@ -92,7 +97,7 @@ impl Carrier {
         peer: Rank,
         bytes: usize,
     ) -> Result<(Arc<Slots>, Option<Registered>), String> {
-        let Self { proxy, equipped, wish, sharing } = self;
+        let Self { proxy, equipped, wish, sharing, copier } = self;
         let there = equipped.get(peer.index()).copied().unwrap_or(false);
         let against = match wish {
             FarSlots::Gpu => None,
@@ -100,7 +105,7 @@ impl Carrier {
             FarSlots::Best => against(proxy.has_devices(), there, *sharing),
         };
         against.map_or(Ok(()), |why| Err(why.to_owned()))?;
-        let slots = Arc::new(Slots::in_gpu(context, bytes)?);
+        let slots = Arc::new(Slots::in_gpu(context, bytes, copier)?);
         let memory: Arc<dyn Memory> = slots.clone();
         match (wish, proxy.register(&memory)) {
             (_, Ok(registered)) => Ok((slots, Some(registered))),

@@ -1,17 +1,13 @@
 //! The memory of slots: pinned memory of the host, or memory of the GPU.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 use msccl_gpu::{CaptureModeGuard, Context, DevicePtr, DeviceSpan, Error, PinnedBuffer};
-use msccl_gpu::{RemoteWrites, Stream, VmmAllocation, VmmMapping};
+use msccl_gpu::{RemoteWrites, VmmAllocation, VmmMapping};
 use msccl_proxy::{Copies, DmaBuf, Memory};
 
-use super::region::WORD_BYTES;
-
-/// Bytes that are copied at once.
-const STAGE_BYTES: usize = 64 << 10;
+use super::copier::Copier;
 
 /// Memory of slots.
 pub(super) enum Slots {
@@ -33,14 +29,7 @@ pub(super) struct GpuSlots {
     dmabuf: Option<OwnedFd>,
     /// Whether what devices have written must be flushed before kernels see it.
     flushed: bool,
-    copying: Mutex<Copying>,
-}
-
-/// What copies take.
-struct Copying {
-    stream: Stream,
-    /// Where bytes lie on their way.
-    stage: PinnedBuffer,
+    copier: Arc<Copier>,
 }
 
 impl Slots {
@@ -49,8 +38,8 @@ impl Slots {
         Ok(Self::Host { memory: PinnedBuffer::new(context, bytes)?, why })
     }
 
-    /// In GPU memory; the text says why that is not possible.
-    pub fn in_gpu(context: &Context, bytes: usize) -> Result<Self, String> {
+    /// In GPU memory, out of and into which `copier` copies if need be; the text says why that is not possible.
+    pub fn in_gpu(context: &Context, bytes: usize, copier: &Arc<Copier>) -> Result<Self, String> {
         let flushed = match context.device().remote_writes().map_err(text)? {
             RemoteWrites::Ordered => false,
             RemoteWrites::Flushed => true,
@@ -58,7 +47,7 @@ impl Slots {
                 return Err("the GPU does not say when kernels see what devices write".to_owned());
             }
         };
-        GpuSlots::new(context, bytes, flushed).map(Self::Gpu).map_err(text)
+        GpuSlots::new(context, bytes, flushed, copier.clone()).map(Self::Gpu).map_err(text)
     }
 
     /// Where kernels find it.
@@ -79,16 +68,16 @@ impl Slots {
 }
 
 impl GpuSlots {
-    fn new(context: &Context, bytes: usize, flushed: bool) -> Result<Self, Error> {
+    fn new(
+        context: &Context,
+        bytes: usize,
+        flushed: bool,
+        copier: Arc<Copier>,
+    ) -> Result<Self, Error> {
         let mapping = VmmAllocation::new(context, bytes)?.map(&[context.device()])?;
         let has_dmabuf = context.device().supports_dmabuf()?;
         let dmabuf = has_dmabuf.then(|| mapping.span().export_dmabuf()).transpose()?;
-        let (_, most_urgent) = context.stream_priorities()?;
-        let copying = Mutex::new(Copying {
-            stream: Stream::with_priority(context, most_urgent)?,
-            stage: PinnedBuffer::new(context, STAGE_BYTES)?,
-        });
-        Ok(Self { context: context.clone(), mapping, dmabuf, flushed, copying })
+        Ok(Self { context: context.clone(), mapping, dmabuf, flushed, copier })
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -96,19 +85,10 @@ impl GpuSlots {
         self.context.flush_remote_writes()
     }
 
-    /// Does `work` on the `bytes` bytes at `offset`, no more than fit on the stage.
-    fn copy(
-        &self,
-        offset: u64,
-        bytes: usize,
-        work: impl FnOnce(DeviceSpan<'_>, &Copying) -> Result<(), Error>,
-    ) -> Result<(), String> {
+    /// The `bytes` bytes at `offset`.
+    fn span(&self, offset: u64, bytes: usize) -> Result<DeviceSpan<'_>, Error> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let span = self.mapping.span().slice(start..start.saturating_add(bytes)).map_err(text)?;
-        // Somebody may be capturing; what happens here has nothing to do with that.
-        let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver()).map_err(text)?;
-        let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
-        work(span, &copying).map_err(text)
+        self.mapping.span().slice(start..start.saturating_add(bytes))
     }
 }
 
@@ -154,31 +134,12 @@ impl Memory for Slots {
 
 impl Copies for GpuSlots {
     fn fetch(&self, from: u64, into: &mut [u8]) -> Result<(), String> {
-        for (piece, at) in into.chunks_mut(STAGE_BYTES).zip((from..).step_by(STAGE_BYTES)) {
-            self.copy(at, piece.len(), |span, copying| {
-                span.copy_to(copying.stream.borrow(), &copying.stage)?;
-                for (bytes, word) in piece.chunks_mut(WORD_BYTES).zip(copying.stage.words64()) {
-                    let word = word.load(Ordering::Relaxed).to_ne_bytes();
-                    bytes.copy_from_slice(&word[..bytes.len()]);
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
+        let span = self.span(from, into.len());
+        span.and_then(|span| self.copier.fetch(span, into)).map_err(text)
     }
 
     fn put(&self, to: u64, bytes: &[u8]) -> Result<(), String> {
-        for (piece, at) in bytes.chunks(STAGE_BYTES).zip((to..).step_by(STAGE_BYTES)) {
-            self.copy(at, piece.len(), |span, copying| {
-                for (bytes, word) in piece.chunks(WORD_BYTES).zip(copying.stage.words64()) {
-                    let mut whole = [0; WORD_BYTES];
-                    whole[..bytes.len()].copy_from_slice(bytes);
-                    word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-                }
-                span.copy_from(copying.stream.borrow(), &copying.stage)
-            })?;
-        }
-        Ok(())
+        self.span(to, bytes.len()).and_then(|span| self.copier.put(span, bytes)).map_err(text)
     }
 }
 
