@@ -38,13 +38,19 @@ impl Arena {
         Self { place, memory: Memory::None, outgrown: Vec::new() }
     }
 
-    /// Writes `bytes` at its beginning, growing it if it must; it may lie elsewhere afterwards.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        if self.length_bytes() < bytes.len() {
-            let length = bytes.len().next_power_of_two().max(LENGTH_MIN);
+    /// Grows to `length` bytes, if it is smaller; it may lie elsewhere afterwards.
+    pub fn reserve(&mut self, length: usize) -> Result<(), Trouble> {
+        if self.length_bytes() < length {
+            let length = length.next_power_of_two().max(LENGTH_MIN);
             let grown = Memory::new(&self.place, length)?;
             self.outgrown.push(std::mem::replace(&mut self.memory, grown));
         }
+        Ok(())
+    }
+
+    /// Writes `bytes` at its beginning, growing it if it must; it may lie elsewhere afterwards.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        self.reserve(bytes.len())?;
         match &self.memory {
             Memory::None => {}
             Memory::Host { bytes: memory, offset } => {

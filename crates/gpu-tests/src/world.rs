@@ -73,19 +73,9 @@ impl World {
         settings: &Settings,
         diary: &Arc<Diary>,
     ) -> Result<Self, Trouble> {
-        let id = UniqueId::create(&settings.fabric)?;
-        let joined = on_threads((0..ranks).map(|rank| {
-            let (place, log) = (machine.place(rank), diary.clone());
-            let mut settings = Settings { place, log, ..settings.clone() };
-            // Clones of settings share it, and what one rank gives up others need not.
-            settings.fabric.abort = Abort::new();
-            if hosts > 1 {
-                settings.fabric.host = Some(format!("host {}", rank * hosts / ranks));
-            }
-            move || Seat::join(id, Rank(rank), ranks, &settings)
-        }));
-        let (seats, diary) = (first_failure(joined)?, diary.clone());
-        Ok(Self { seats, diary, oracle: Oracle::new(ranks, &settings.files) })
+        let settings = Settings { log: diary.clone(), ..settings.clone() };
+        let seats = seats(hosts, machine, ranks, &settings)?;
+        Ok(Self { seats, diary: diary.clone(), oracle: Oracle::new(ranks, &settings.files) })
     }
 
     /// How many ranks there are.
@@ -99,16 +89,7 @@ impl World {
         work: impl Fn(&mut Seat) -> Result<T, Trouble> + Sync,
     ) -> Result<Vec<T>, Trouble> {
         let all: Vec<_> = self.seats.iter().map(|seat| seat.communicator.clone()).collect();
-        let (all, work) = (&all, &work);
-        first_failure(on_threads(self.seats.iter_mut().map(|seat| {
-            move || {
-                let result = work(seat);
-                if result.is_err() {
-                    all.iter().for_each(|communicator| communicator.abort(ANOTHER_FAILED));
-                }
-                result.map_err(|error| Trouble::from(format!("{}: {error}", seat.rank)))
-            }
-        })))
+        together(&mut self.seats, &all, work)
     }
 
     /// Makes one call on all ranks and compares all their memory. `algorithm` is what is known to
@@ -131,7 +112,7 @@ impl World {
     ) -> Result<(), Trouble> {
         // Where each rank has its own GPU, or none, they do not wait for one another here: a call must
         // not touch memory of a rank that has not made it yet.
-        let early = self.share_gpus();
+        let early = share_gpus(self.seats.iter().map(|seat| &seat.place));
         if early {
             self.load(trial)?;
         }
@@ -148,17 +129,6 @@ impl World {
     /// Writes what `trial` needs into the memory of all ranks.
     pub fn load(&mut self, trial: &Trial) -> Result<(), Trouble> {
         self.on_all(|seat| seat.load(trial)).map(drop)
-    }
-
-    /// Whether two ranks have one GPU. Then nothing may be allocated or copied on it once the first
-    /// rank has submitted a call: the driver may let it wait for the kernel that waits for the others.
-    fn share_gpus(&self) -> bool {
-        let gpu = |seat: &Seat| match &seat.place {
-            PlaceOfRank::Host => None,
-            PlaceOfRank::Gpu(context) => Some(context.device().ordinal()),
-        };
-        let gpus: Vec<_> = self.seats.iter().filter_map(gpu).collect();
-        gpus.iter().any(|gpu| gpus.iter().filter(|other| *other == gpu).count() > 1)
     }
 
     /// Compares the memory of all ranks with what `trial` must leave.
@@ -254,6 +224,55 @@ impl Seat {
     fn finish(&self) -> Result<(), Trouble> {
         Ok(self.communicator.finish()?)
     }
+}
+
+/// The seats of `ranks` ranks, in order, each with `settings` but for its place, as if on `hosts` hosts.
+pub fn seats(
+    hosts: u32,
+    machine: &Machine,
+    ranks: u32,
+    settings: &Settings,
+) -> Result<Vec<Seat>, Trouble> {
+    let id = UniqueId::create(&settings.fabric)?;
+    first_failure(on_threads((0..ranks).map(|rank| {
+        let mut settings = Settings { place: machine.place(rank), ..settings.clone() };
+        // Clones of settings share it, and what one rank gives up others need not.
+        settings.fabric.abort = Abort::new();
+        if hosts > 1 {
+            settings.fabric.host = Some(format!("host {}", rank * hosts / ranks));
+        }
+        move || Seat::join(id, Rank(rank), ranks, &settings)
+    })))
+}
+
+/// Does `work` for every rank at once; `ranks` has what each needs. If it fails on one, all of
+/// `communicators` are aborted, so that the others give up.
+pub fn together<S: Send, T: Send>(
+    ranks: &mut [S],
+    communicators: &[Communicator],
+    work: impl Fn(&mut S) -> Result<T, Trouble> + Sync,
+) -> Result<Vec<T>, Trouble> {
+    let work = &work;
+    first_failure(on_threads(ranks.iter_mut().enumerate().map(|(rank, of_rank)| {
+        move || {
+            let result = work(of_rank);
+            if result.is_err() {
+                communicators.iter().for_each(|communicator| communicator.abort(ANOTHER_FAILED));
+            }
+            result.map_err(|error| Trouble::from(format!("{}: {error}", Rank::from(rank))))
+        }
+    })))
+}
+
+/// Whether two ranks have one GPU. Then nothing may be allocated or copied on it once the first
+/// rank has submitted a call: the driver may let it wait for the kernel that waits for the others.
+pub fn share_gpus<'a>(places: impl Iterator<Item = &'a PlaceOfRank>) -> bool {
+    let gpu = |place: &PlaceOfRank| match place {
+        PlaceOfRank::Host => None,
+        PlaceOfRank::Gpu(context) => Some(context.device().ordinal()),
+    };
+    let gpus: Vec<_> = places.filter_map(gpu).collect();
+    gpus.iter().any(|gpu| gpus.iter().filter(|other| *other == gpu).count() > 1)
 }
 
 /// A stream as a call names it.

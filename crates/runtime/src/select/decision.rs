@@ -56,6 +56,22 @@ pub struct Service {
     pub rounds: u32,
 }
 
+/// Multiprocessors of an H200.
+const MULTIPROCESSORS: u32 = 132;
+
+impl Service {
+    /// Thread blocks of a call in all, on the rank that was asked.
+    pub fn blocks(&self) -> u32 {
+        self.instances * self.thread_blocks
+    }
+
+    /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs on one, and one may
+    /// run several.
+    pub fn multiprocessors(&self) -> u32 {
+        self.blocks().min(MULTIPROCESSORS)
+    }
+}
+
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { protocol, instances, thread_blocks, threads, rounds: _ } = self;
