@@ -117,6 +117,10 @@ variables! {
         "The traffic class of RDMA's packets."
     IB_SL "NCCL_IB_SL" "0 to 255, -1 for the default" "the library's"
         "The service level of RDMA's packets."
+    NET_GDR_LEVEL "NCCL_NET_GDR_LEVEL" "`LOC`, `PIX`, `PXB`, `PHB`, `SYS`, or 0 to 5"
+        "GPU memory wherever RDMA can use it"
+        "`LOC` (0): between hosts, GPUs leave and find messages in host memory. Any other value lets network cards read \
+         and write GPU memory if all of a host can, however far they are from the GPU. Ranks may differ."
     P2P_DISABLE "NCCL_P2P_DISABLE" "0 or 1" "0"
         "Keeps GPUs from mapping one another's memory; links lie in host memory instead."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"

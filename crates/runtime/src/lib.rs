@@ -32,5 +32,5 @@ pub use error::{Error, ErrorKind};
 pub use select::{
     Alternative, Basis, Choice, Links, Question, Row, Service, Tuning, TuningError, Way, explain,
 };
-pub use settings::{Event, Log, PlaceOfRank, Settings, Wish};
+pub use settings::{Event, FarSlots, Log, PlaceOfRank, Settings, Wish};
 pub use watch::request_story;

@@ -30,6 +30,8 @@ pub struct Settings {
     pub check: bool,
     /// Whether GPUs may map one another's memory; if not, links lie in host memory.
     pub peer_memory: bool,
+    /// Where slots of links between GPUs of different nodes lie.
+    pub far_slots: FarSlots,
     /// Replaces the choice of algorithm where it can.
     pub wish: Wish,
     /// What is best for which size on this machine, before what the shipped table says; the same on all
@@ -48,6 +50,19 @@ pub enum PlaceOfRank {
     Host,
     /// On the GPU of this context.
     Gpu(gpu::Context),
+}
+
+/// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks may differ.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum FarSlots {
+    /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory otherwise.
+    #[default]
+    Best,
+    /// In host memory.
+    Host,
+    /// In GPU memory, even where the proxy must copy out of it and into it. Wires to all peers are made when ranks join,
+    /// so that nothing is allocated while kernels run; that suits tests, in which ranks share GPUs.
+    Gpu,
 }
 
 /// What a user wants to be used, where it serves.
@@ -75,6 +90,7 @@ impl Default for Settings {
             timeout: None,
             check: false,
             peer_memory: true,
+            far_slots: FarSlots::Best,
             wish: Wish::default(),
             tuning: None,
             blocks_max: None,

@@ -178,7 +178,8 @@ impl Common {
         };
         let ll128 = match place {
             Place::Device if !self.nodes => shape(20, 32, target.ll128.depth, 32 << 10),
-            // Lines may tear on the way to host memory, and no packets leave a node.
+            // Lines may tear on the way to host memory, and proxies know nothing of packets: that a communicator over
+            // several nodes has no wires for them is all that keeps it to Simple.
             Place::Device | Place::Host => WireShape::default(),
         };
         let (simple, ll, largest) = match self.nodes {

@@ -1,7 +1,7 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `remote` (those to other hosts), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
+//! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `order` (calls in several streams),
 //! `launch`, `watchtower` (abort and progress), `scratch`.
 //!
@@ -14,12 +14,12 @@
 mod arena;
 mod bind;
 mod capacity;
+mod far;
 mod kernels;
 mod launch;
 mod lending;
 mod links;
 mod order;
-mod remote;
 mod scratch;
 mod transfers;
 mod watchtower;
@@ -45,11 +45,11 @@ use crate::select;
 use crate::settings::Settings;
 use bind::{Bindings, Bound};
 use capacity::Common;
+use far::{Carrier, Far};
 use kernels::Kernels;
 use lending::{Lending, Lent};
 use links::{Links, Place};
 use order::Order;
-use remote::Remote;
 use scratch::Scratch;
 use watchtower::Watchtower;
 use wires::{Maker, Wires};
@@ -76,8 +76,8 @@ pub(crate) struct Rank {
     sharing: u32,
     ranks: u32,
     links: Links,
-    /// The wires to ranks on other hosts, if there are any.
-    remote: Option<Remote>,
+    /// The wires to ranks on other nodes, if there are any.
+    far: Option<Far>,
     /// Ends the proxy early.
     abort: Abort,
     /// If links may deliver directly.
@@ -121,8 +121,15 @@ impl Rank {
             Proxy::start(group, config, abort.clone()).map(Arc::new).map_err(Error::from)
         });
         let proxy = links::agree(group, proxy.transpose())?;
-        let maker = Maker { group, context, common: &common, near: &near, proxy };
-        let Wires { place, capacity, links, remote } = maker.make(settings.peer_memory)?;
+        let sharing = common.sharing > 1;
+        let carrier = proxy
+            .map(|proxy| Carrier::new(group, context, proxy, settings.far_slots, sharing))
+            .transpose();
+        let carrier = links::agree(group, carrier)?;
+        let maker = Maker { group, context, common: &common, near: &near, carrier };
+        let Wires { place, capacity, links, far } = maker.make(settings.peer_memory)?;
+        // All ranks have such wires, or none.
+        far.as_ref().map_or(Ok(()), |far| links::agree(group, far.prepare()))?;
         let direct = settings.wish.links != Some(select::Links::Staged);
         let direct = direct && place == Place::Device && nodes.count() == 1;
         let lending = Lending::join(group, context, direct)?;
@@ -143,12 +150,12 @@ impl Rank {
             sharing: common.sharing,
             ranks: group.ranks(),
             links,
-            remote,
+            far,
             abort,
             lending,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
-            bindings: Mutex::new(Bindings::new(common.sharing > 1)),
+            bindings: Mutex::new(Bindings::new(sharing)),
             state: Mutex::new(state),
             launched: AtomicU64::new(0),
         })
@@ -164,8 +171,8 @@ impl Rank {
 
     /// Makes sure that there are wires to `peer`.
     fn reach(&self, peer: MemberRank) -> Result<(), Error> {
-        match &self.remote {
-            Some(remote) if !self.links.view.layout.is_near(peer) => remote.reach(peer),
+        match &self.far {
+            Some(far) if !self.links.view.layout.is_near(peer) => far.reach(peer),
             Some(_) | None => Ok(()),
         }
     }
@@ -256,8 +263,7 @@ impl Engine for Rank {
             Place::Device => "links in GPU memory",
             Place::Host => "links in host memory",
         };
-        let far =
-            self.remote.as_ref().map_or("", |_| ", to other hosts by a proxy from pinned memory");
+        let far = self.far.as_ref().map_or("", |_| ", to other hosts by a proxy");
         let shared = match self.sharing {
             1 => String::new(),
             ranks => format!(", up to {ranks} ranks on a GPU"),
@@ -282,6 +288,7 @@ impl Engine for Rank {
         let function = kernels.interpreter(job.protocol, job.links, data_type)?;
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
+        self.far.as_ref().inspect(|far| far.stir());
         self.launched.fetch_max(job.call, Ordering::AcqRel);
         order.after(job.stream, capture)
     }
@@ -305,6 +312,7 @@ impl Engine for Rank {
             let stream = order::stream(&self.context, stream);
             launch::launch(self.kernels.exchange(), stream, blocks, threads, &record)?;
         }
+        self.far.as_ref().inspect(|far| far.stir());
         self.launched.fetch_max(call, Ordering::AcqRel);
         state.order.after(stream, capture)
     }
@@ -358,8 +366,8 @@ impl Engine for Rank {
             }
         });
         let told: Vec<_> = told.collect();
-        match (&self.remote, told.first()) {
-            (Some(remote), Some(first)) => [remote.waits(first.call), told].concat(),
+        match (&self.far, told.first()) {
+            (Some(far), Some(first)) => [far.waits(first.call), told].concat(),
             (None, _) | (_, None) => told,
         }
     }
@@ -370,7 +378,7 @@ impl Engine for Rank {
     }
 
     fn failure(&self) -> Option<Error> {
-        let failures = self.remote.as_ref().map(Remote::failures).unwrap_or_default();
+        let failures = self.far.as_ref().map(Far::failures).unwrap_or_default();
         if failures.is_empty() {
             return None;
         }

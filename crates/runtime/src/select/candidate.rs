@@ -44,19 +44,14 @@ pub(super) struct Needs {
     /// Whether messages must order memory that is not in them, as only protocol Simple does: see
     /// [`overtaken`].
     pub order: bool,
-    /// Whether a link leaves a node: the proxy at its ends speaks Simple alone.
-    pub crosses_nodes: bool,
 }
 
 impl Needs {
     pub fn of(verified: &Verified, shape: Shape) -> Self {
         let algorithm = verified.algorithm();
         let blocks = algorithm.ranks.iter().map(|rank| rank.thread_blocks.len()).max();
-        let crosses_nodes = algorithm
-            .thread_blocks()
-            .any(|(rank, _, block)| block.sends.iter().any(|to| !shape.on_one_node(rank, *to)));
-        // Where it makes no difference, it is not worth its time.
-        let order = !crosses_nodes
+        // Over several nodes there are no wires but Simple's, so it makes no difference and is not worth its time.
+        let order = shape.nodes() == 1
             && (0..)
                 .zip(&algorithm.ranks)
                 .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program));
@@ -65,7 +60,6 @@ impl Needs {
             blocks: blocks.unwrap_or(0) as u32,
             depth: verified.facts().least_link_depth,
             order,
-            crosses_nodes,
         }
     }
 
@@ -76,7 +70,6 @@ impl Needs {
             blocks: self.blocks.max(other.blocks),
             depth: self.depth.max(other.depth),
             order: self.order || other.order,
-            crosses_nodes: self.crosses_nodes || other.crosses_nodes,
         }
     }
 }
@@ -154,12 +147,12 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// `wished`, if the engine speaks it and the algorithm allows it; every engine and every proxy speaks
-    /// Simple, and every algorithm allows it.
+    /// `wished`, if the engine has wires for it and the algorithm allows it; every engine has wires for Simple, and every
+    /// algorithm allows it.
     fn protocol(&self, wished: Protocol) -> Protocol {
-        let Needs { order, crosses_nodes, links: _, blocks: _, depth: _ } = self.needs;
+        let Needs { order, links: _, blocks: _, depth: _ } = self.needs;
         let spoken = self.capacity.wires(wished).wires > 0;
-        if spoken && !order && !crosses_nodes { wished } else { Protocol::Simple }
+        if spoken && !order { wished } else { Protocol::Simple }
     }
 
     /// `threads`, or as many fewer as it takes for one instance to run at once, as `at_once` tells how many blocks of so
@@ -174,7 +167,7 @@ impl Candidate<'_> {
 
     /// As many instances as wished, or as fit where `at_once` of their blocks run at once.
     fn instances(&self, protocol: Protocol, wished: u32, at_once: u32) -> Result<u32, Unserved> {
-        let Needs { links: each, blocks, depth, order: _, crosses_nodes: _ } = self.needs;
+        let Needs { links: each, blocks, depth, order: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
         if depth > shape.depth {
             let has = shape.depth;
