@@ -109,6 +109,24 @@ fn what_a_call_takes_of_a_gpu_is_told() {
     assert!(!host.contains("multiprocessor"), "{host}");
 }
 
+#[test]
+fn direct_links_are_told() {
+    let rows = "allreduce any 4 ..64KiB Simple direct 2 64 allreduce/two_shot\n";
+    let table = file("explain/direct.tuning", format!("msccl-tuning 2\nmachine ours\n{rows}"));
+    let ask = |direct: &str, more: &[&str]| {
+        let args = ["explain", "allreduce", "64K", "--ranks", "4", "--tuning", arg(&table)];
+        msccl_with(&[("MSCCL_DIRECT", direct)], &[&args[..], more].concat(), b"")
+    };
+    for (direct, links) in [("0", "staged"), ("1", "direct"), ("2", "direct")] {
+        let report = ask(direct, &["--format", "json"]).json();
+        assert_eq!(report["alternatives"][0]["links"], links, "{report}");
+        let told = ask(direct, &[]).stdout;
+        let serves = told.lines().find(|line| line.contains("serves")).unwrap();
+        let is_direct = serves.contains("Simple over direct links, 2 × ");
+        assert_eq!(is_direct, links == "direct", "{told}");
+    }
+}
+
 /// On GPUs measurements decide, so that only the form of the table stays.
 #[test]
 fn the_table_covers_all_sizes_of_all_collectives() {

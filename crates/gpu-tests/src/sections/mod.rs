@@ -9,6 +9,7 @@ mod data_types;
 mod direct;
 mod dmabuf;
 mod exhausted;
+mod far;
 mod graphs;
 mod groups;
 mod hosts;
@@ -80,6 +81,7 @@ pub const SECTIONS: &[Section] = &[
     soak::SECTION,
     many_ranks::SECTION,
     hosts::SECTION,
+    far::SECTION,
     processes::SECTION,
     splits::SECTION,
     checking::SECTION,

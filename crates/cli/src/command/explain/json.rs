@@ -78,6 +78,7 @@ struct ChoiceJson<'a> {
 #[derive(Serialize)]
 struct ServiceJson {
     protocol: &'static str,
+    links: &'static str,
     instances: u32,
     thread_blocks: u32,
     threads: u32,
@@ -167,12 +168,12 @@ impl<'a> ChoiceJson<'a> {
 
 impl ServiceJson {
     fn of(service: &Service, place: PlaceName) -> Self {
-        let Service { protocol, instances, thread_blocks, threads, rounds } = *service;
-        let (protocol, blocks) = (protocol.name(), service.blocks());
+        let Service { protocol, links, instances, thread_blocks, threads, rounds } = *service;
+        let (protocol, links, blocks) = (protocol.name(), links.name(), service.blocks());
         let multiprocessors = match place {
             PlaceName::Cuda => Some(service.multiprocessors()),
             PlaceName::Host => None,
         };
-        Self { protocol, instances, thread_blocks, threads, rounds, blocks, multiprocessors }
+        Self { protocol, links, instances, thread_blocks, threads, rounds, blocks, multiprocessors }
     }
 }

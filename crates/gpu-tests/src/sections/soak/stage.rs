@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_gpu::{Event, GraphExec, Stream};
-use msccl_runtime::{Batch, Choice, Communicator, PlaceOfRank, Settings, submit};
+use msccl_runtime::{Batch, Choice, Communicator, Links, PlaceOfRank, Settings, Wish, submit};
 
 use super::recent::Recent;
 use super::scene::{Act, Capture, Round, Scene};
@@ -46,7 +46,8 @@ impl Stage {
     pub fn open(bench: &Bench) -> Result<Self, Trouble> {
         let recent: Arc<Recent> = Arc::default();
         let first = Settings { log: recent.clone(), ..settings() };
-        let second = Settings { direct: bench.machine.has_gpus(), ..first.clone() };
+        let wish = Wish { links: Some(Links::Direct), ..first.wish.clone() };
+        let second = Settings { wish, ..first.clone() };
         let first = seats(1, &bench.machine, bench.ranks, &first)?;
         let second = seats(1, &bench.machine, bench.ranks, &second)?;
         let player =
