@@ -70,6 +70,7 @@ fn settings(
     Ok(Settings {
         root: Some(address(launched, &interface)?),
         interface,
+        connect_timeout: timeout,
         join_timeout: timeout,
         operation_timeout: Some(timeout.saturating_add(GRACE)),
         ..Settings::default()

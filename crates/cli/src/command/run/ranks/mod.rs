@@ -185,7 +185,12 @@ fn of_all<T: Serialize + DeserializeOwned>(
         Err(fault) => Said { done: Vec::new(), fault: Some((fault.is_echo(), fault.to_string())) },
     };
     let (mut all, mut faults) = (Vec::new(), Vec::new());
-    for Said { done, fault } in company.exchange(&said).map_err(|error| error.to_string())? {
+    let failed = said.fault.is_some();
+    let all_said = company.exchange_outcomes(&said, failed).map_err(|error| match said.fault {
+        Some((_, fault)) => format!("{fault}; {error}"),
+        None => error.to_string(),
+    });
+    for Said { done, fault } in all_said? {
         all.extend(done);
         faults.extend(fault);
     }
