@@ -16,6 +16,7 @@
 
 mod distress;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -157,8 +158,20 @@ impl Company {
             if first_is_silent && !self.group.departed().iter().any(went_home) {
                 self.is_orphaned.store(true, Ordering::Relaxed);
             }
-            error.into()
+            self.located(&error)
         })
+    }
+
+    /// `error`, with the hosts of the ranks at fault.
+    fn located(&self, error: &msccl_fabric::Error) -> Error {
+        let text = error.to_string();
+        let hosts = error.ranks().iter().filter_map(|rank| self.host_name(rank.0));
+        let hosts: BTreeSet<_> = hosts.filter(|host| !text.contains(host)).collect();
+        let hosts: Vec<_> = hosts.into_iter().collect();
+        match hosts.is_empty() {
+            true => Error::new(text),
+            false => Error::new(format!("{text} (on {})", hosts.join(", "))),
+        }
     }
 
     /// The own outcome if it is good on all ranks; otherwise what is wrong, the same text on all.

@@ -215,6 +215,7 @@ fn torchrun_launches_on_hosts() {
         let mut command = bared(hosts.command(host, "torchrun"));
         command.args(["--no_python", "--nnodes", "2", "--nproc_per_node", "2"]);
         command.args(["--rdzv_backend", "c10d", "--rdzv_endpoint", "host0:29511"]);
+        command.args(["--monitor_interval", "0.5"]);
         // The oldest torchrun that we met does not start where nothing is redirected.
         command.args(["--redirects", "2", "--tee", "2", "--log_dir", arg(&logs)]);
         command.arg(MSCCL).args(bench(arg(&ours), "allreduce"));
@@ -316,12 +317,49 @@ fn a_host_that_is_cut_off_ends_all() {
     assert!(ran[1].stderr.is_empty(), "{}", ran[1]);
     // The system would have told after a minute.
     assert!(took < Duration::from_secs(45), "{took:?}");
-    let left =
-        |hosts: &Hosts| -> usize { (0..3).map(|it| hosts.processes(it).unwrap().len()).sum() };
-    while left(&hosts) > 0 {
+    await_silence(&hosts);
+}
+
+/// Waits until nothing runs on any of three hosts.
+fn await_silence(hosts: &Hosts) {
+    let since = Instant::now();
+    while (0..3).any(|host| !hosts.processes(host).unwrap().is_empty()) {
         assert!(since.elapsed() < LONGEST, "processes stay behind");
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Ranks of `msccl run` have no worker that could be ended: their communicators must let go by themselves, even on
+/// hosts that never had a word with the one that is cut off.
+#[test]
+fn a_host_that_is_cut_off_ends_a_program() {
+    let Some(mut hosts) = said_aloud(Hosts::new(3)) else { return };
+    let ring = file("hosts/cut.msccl", crate::RING.replace("N = 3", "N = 6"));
+    let args = ["run", arg(&ring), "--device", "ranks", "--size", "4M", "--timeout", "3"];
+    let args = [&args[..], &["--iterations", "100000000"]].concat();
+    let children = start(&hosts, (3, 2), by_hand, &args, unchanged);
+    let since = Instant::now();
+    // Some calls are made: each sends almost all of the buffer to the next host.
+    while sent_bytes(&hosts, 2) < 20 << 20 {
+        assert!(since.elapsed() < LONGEST, "nothing is sent");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let since = Instant::now();
+    hosts.cut(2).unwrap();
+    let ran: Vec<_> = children.into_iter().map(end).collect();
+    let took = since.elapsed();
+    assert!(ran.iter().all(|ran| ran.code == 1), "{}{}", ran[0], ran[4]);
+    assert!(ran[0].stdout.contains("host2"), "{}", ran[0]);
+    assert!(ran[1].stdout.is_empty() && !ran[4].stdout.is_empty(), "{}{}", ran[1], ran[4]);
+    assert!(took < Duration::from_secs(45), "{took:?}");
+    await_silence(&hosts);
+}
+
+/// What `host` has sent so far.
+fn sent_bytes(hosts: &Hosts, host: u32) -> u64 {
+    let mut cat = hosts.command(host, "cat");
+    let output = cat.arg("/sys/class/net/eth7/statistics/tx_bytes").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
 /// TCP goes on where it was.

@@ -166,7 +166,8 @@ fn programs_run_on_launched_ranks() {
 
 /// Whether a launcher is installed; if not, that is said aloud.
 pub fn is_installed(name: &str) -> bool {
-    let found = Command::new(name).arg("--help").output().is_ok();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
     if !found {
         skip(&format!("`{name}` is not installed"));
     }

@@ -111,6 +111,11 @@ impl Ranks {
         places.into_iter().next().unwrap_or_default()
     }
 
+    /// Whether this process speaks for all of its launch, if there is one.
+    pub fn is_speaker(&self) -> bool {
+        self.company.as_ref().is_none_or(Company::is_speaker)
+    }
+
     /// What was told of calls that did not get on.
     pub fn stories(&self) -> Vec<String> {
         self.diary.stories()
