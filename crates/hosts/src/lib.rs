@@ -35,6 +35,10 @@ impl Hosts {
     /// # Errors
     ///
     /// They cannot be had here; the text says why.
+    ///
+    /// # Panics
+    ///
+    /// They can be had, and yet the script has failed.
     pub fn new(count: u32) -> Result<Self, String> {
         Self::made(count, &[])
     }
@@ -42,6 +46,10 @@ impl Hosts {
     /// Hosts that have another interface, `eth0`, before that one, which leads nowhere.
     ///
     /// # Errors
+    ///
+    /// As for [`Hosts::new`].
+    ///
+    /// # Panics
     ///
     /// As for [`Hosts::new`].
     pub fn with_dead_ends(count: u32) -> Result<Self, String> {

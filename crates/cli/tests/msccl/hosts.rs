@@ -234,7 +234,7 @@ fn torchrun_launches_on_hosts() {
 #[test]
 fn interfaces_are_chosen_by_name() {
     let (Some(ours), Some(hosts)) = (ours(), said_aloud(Hosts::with_dead_ends(2))) else { return };
-    let args = [&bench(arg(&ours), "allreduce")[..], &["-T", "8"]].concat();
+    let args = [&bench(arg(&ours), "allreduce")[..], &["-T", "16"]].concat();
     let by_name = |name: &'static str| {
         start(&hosts, (2, 2), by_hand, &args, |command| {
             command.env("NCCL_SOCKET_IFNAME", name).env("NCCL_DEBUG", "INFO");
@@ -270,12 +270,12 @@ struct Begun {
     first: BufReader<std::process::ChildStdout>,
 }
 
-/// Three hosts of two ranks that make very many calls, or `iterations`.
-fn begin(hosts: &Hosts, library: &str, iterations: &str) -> Begun {
+/// Three hosts of two ranks that make `iterations` calls, none of which may stand still for longer than `timeout_s`.
+fn begin(hosts: &Hosts, library: &str, iterations: &str, timeout_s: &str) -> Begun {
     let args = ["bench", "allreduce", "--library", library, "-b", "8", "-e", "8", "-T", "60"];
     let args = [&args[..], &["-n", iterations]].concat();
     let mut children = start(hosts, (3, 2), by_hand, &args, |command| {
-        command.env("MSCCL_TIMEOUT_S", "3");
+        command.env("MSCCL_TIMEOUT_S", timeout_s);
     });
     let mut first = BufReader::new(children[0].stdout.take().unwrap());
     let mut line = String::new();
@@ -302,7 +302,7 @@ impl Begun {
 #[test]
 fn a_host_that_is_cut_off_ends_all() {
     let (Some(ours), Some(mut hosts)) = (ours(), said_aloud(Hosts::new(3))) else { return };
-    let begun = begin(&hosts, arg(&ours), "100000000");
+    let begun = begin(&hosts, arg(&ours), "100000000", "5");
     let since = Instant::now();
     hosts.cut(2).unwrap();
     let ran = begun.end();
@@ -316,7 +316,7 @@ fn a_host_that_is_cut_off_ends_all() {
     assert!(ran[4].stderr.contains("host0") || ran[4].stderr.contains("host1"), "{}", ran[4]);
     assert!(ran[1].stderr.is_empty(), "{}", ran[1]);
     // The system would have told after a minute.
-    assert!(took < Duration::from_secs(45), "{took:?}");
+    assert!(took < Duration::from_secs(50), "{took:?}");
     await_silence(&hosts);
 }
 
@@ -335,7 +335,7 @@ fn await_silence(hosts: &Hosts) {
 fn a_host_that_is_cut_off_ends_a_program() {
     let Some(mut hosts) = said_aloud(Hosts::new(3)) else { return };
     let ring = file("hosts/cut.msccl", crate::RING.replace("N = 3", "N = 6"));
-    let args = ["run", arg(&ring), "--device", "ranks", "--size", "4M", "--timeout", "3"];
+    let args = ["run", arg(&ring), "--device", "ranks", "--size", "4M", "--timeout", "5"];
     let args = [&args[..], &["--iterations", "100000000"]].concat();
     let children = start(&hosts, (3, 2), by_hand, &args, unchanged);
     let since = Instant::now();
@@ -351,7 +351,7 @@ fn a_host_that_is_cut_off_ends_a_program() {
     assert!(ran.iter().all(|ran| ran.code == 1), "{}{}", ran[0], ran[4]);
     assert!(ran[0].stdout.contains("host2"), "{}", ran[0]);
     assert!(ran[1].stdout.is_empty() && !ran[4].stdout.is_empty(), "{}{}", ran[1], ran[4]);
-    assert!(took < Duration::from_secs(45), "{took:?}");
+    assert!(took < Duration::from_secs(50), "{took:?}");
     await_silence(&hosts);
 }
 
@@ -366,7 +366,7 @@ fn sent_bytes(hosts: &Hosts, host: u32) -> u64 {
 #[test]
 fn a_host_that_comes_back_in_time_is_not_missed() {
     let (Some(ours), Some(mut hosts)) = (ours(), said_aloud(Hosts::new(3))) else { return };
-    let begun = begin(&hosts, arg(&ours), "4000");
+    let begun = begin(&hosts, arg(&ours), "4000", "30");
     hosts.cut(2).unwrap();
     thread::sleep(Duration::from_secs(1));
     hosts.mend(2).unwrap();
