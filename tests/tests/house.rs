@@ -44,8 +44,8 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// The rooms that meet the world: they may read the environment, print, open files and exit.
 const OPEN_ROOMS: &[&str] = &["environment", "nccl"];
 
-/// Programs and tasks of developers.
-const PROGRAMS: &[&str] = &["cli", "gpu-tests", "xtask"];
+/// Programs, tasks of developers, and what tests alone use.
+const PROGRAMS: &[&str] = &["cli", "gpu-tests", "hosts", "xtask"];
 
 /// Outside of the workspace, with a library of the system below them.
 const OUTSIDE: &[&str] = &["rdma"];

@@ -322,9 +322,9 @@ impl<'a> Team<'a> {
     /// What came of a request on all ranks, where `mine` is what came of it in this process.
     fn of_all(&self, mine: Tally) -> Tally {
         let Some(company) = self.company else { return mine };
-        match company.exchange(&mine) {
+        match company.exchange_outcomes(&mine, !mine.is_good()) {
             Ok(tallies) => tallies.into_iter().fold(Tally::default(), Tally::and),
-            Err(error) => Tally::lost(company.rank(), error.to_string()),
+            Err(error) => mine.and(Tally::lost(company.rank(), error.to_string())),
         }
     }
 

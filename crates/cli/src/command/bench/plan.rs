@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use msccl_bench::{
     Case, Company, Contestant, Machine, Method, Plan, Rounding, Sizes, Step, Sweep, Wish, Workload,
@@ -38,8 +39,10 @@ pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<Plan> {
         let text = format!("{} needs a power of two of ranks, not {ranks}", args.collective);
         return Err(Failure::new(text));
     }
+    let mut contestants = contestants(args.library.as_ref(), &args.against, &args.env)?;
+    contestants.iter_mut().for_each(|contestant| limit_joining(contestant, args.timeout));
     Ok(Plan {
-        contestants: contestants(args.library.as_ref(), &args.against, &args.env)?,
+        contestants,
         cases: cases(args, &machine, ranks)?,
         ranks,
         machine,
@@ -188,6 +191,16 @@ fn assign(variable: &Scoped, contestants: &mut [Contestant]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes ours, unless told otherwise, say who did not come before it is ended for not answering.
+fn limit_joining(contestant: &mut Contestant, timeout: Duration) {
+    let name = msccl_environment::variable::JOIN_TIMEOUT_S.name;
+    if msccl_environment::lookup(name).is_none() {
+        let seconds = (timeout / 2).as_secs().max(1);
+        // Whatever --env says comes later, and wins.
+        contestant.environment.insert(0, (name.into(), seconds.to_string().into()));
+    }
 }
 
 /// Our own library: where `MSCCL_LIBRARY` says, beside this program, or in the folder `lib` beside
