@@ -116,7 +116,7 @@ pub fn call(comm: Arc<Comm>, communicator: Communicator, call: Call) -> Result<O
         return Ok(Outcome::Done);
     };
     if blocking {
-        submit(&[Batch { communicator, calls: vec![call] }])?;
+        communicator.submit(&[call])?;
         return Ok(Outcome::Done);
     }
     Work { jobs: Vec::new(), calls: vec![(comm, call)] }.run_for_polling()

@@ -35,13 +35,25 @@ type Few<T> = SmallVec<[T; 4]>;
 /// The first call that cannot be served, or the failure of a communicator. Nothing of any batch is
 /// executed if some call's arguments are wrong.
 pub fn submit(batches: &[Batch]) -> Result<(), Error> {
-    for batch in batches {
-        batch.communicator.error().map_or(Ok(()), Err)?;
-        batch.calls.iter().try_for_each(|call| batch.communicator.admit(call))?;
-        point_to_point::admit(&batch.calls, batch.communicator.rank())?;
+    let lent = batches.iter().map(|Batch { communicator, calls }| Lent { communicator, calls });
+    submit_all(&lent.collect::<Few<_>>())
+}
+
+/// A batch whose calls are somebody else's.
+#[derive(Clone, Copy)]
+struct Lent<'a> {
+    communicator: &'a Communicator,
+    calls: &'a [Call],
+}
+
+fn submit_all(batches: &[Lent<'_>]) -> Result<(), Error> {
+    for Lent { communicator, calls } in batches {
+        communicator.error().map_or(Ok(()), Err)?;
+        calls.iter().try_for_each(|call| communicator.admit(call))?;
+        point_to_point::admit(calls, communicator.rank())?;
     }
     let _turns = take_turns(batches);
-    let announced: Few<Announced> = batches.iter().map(Batch::announce).collect();
+    let announced: Few<Announced> = batches.iter().map(Lent::announce).collect();
     let agreed =
         batches.iter().zip(&announced).try_for_each(|(batch, announced)| batch.agree(announced));
     if let Err(difference) = agreed {
@@ -49,7 +61,7 @@ pub fn submit(batches: &[Batch]) -> Result<(), Error> {
         return Err(difference);
     }
     let on_host =
-        |batch: &Batch| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
+        |batch: &Lent<'_>| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
     match batches {
         [only] => announced.iter().try_for_each(|of| only.execute(of)),
         _ if batches.iter().any(on_host) => at_once(batches, &announced),
@@ -67,10 +79,12 @@ struct Announced {
     last_collective: Option<u64>,
     /// How many collectives it has.
     collectives: u64,
+    /// Whether it has point-to-point calls.
+    transfers: bool,
 }
 
 /// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
-fn take_turns(batches: &[Batch]) -> Few<MutexGuard<'_, ()>> {
+fn take_turns<'a>(batches: &[Lent<'a>]) -> Few<MutexGuard<'a, ()>> {
     let mut inners: Few<_> = batches.iter().map(|batch| &batch.communicator.inner).collect();
     inners.sort_by_key(|inner| std::sync::Arc::as_ptr(inner).addr());
     inners
@@ -81,7 +95,7 @@ fn take_turns(batches: &[Batch]) -> Few<MutexGuard<'_, ()>> {
 
 /// Executes batches on threads of their own: calls on the host return when they are done, and these
 /// may wait for one another.
-fn at_once(batches: &[Batch], announced: &[Announced]) -> Result<(), Error> {
+fn at_once(batches: &[Lent<'_>], announced: &[Announced]) -> Result<(), Error> {
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
         let threads = batches.iter().zip(announced);
         let threads = threads.map(|(batch, of)| scope.spawn(move || batch.execute(of)));
@@ -92,7 +106,7 @@ fn at_once(batches: &[Batch], announced: &[Announced]) -> Result<(), Error> {
     results.into_iter().collect()
 }
 
-impl Batch {
+impl Lent<'_> {
     /// Says on the board what comes.
     fn announce(&self) -> Announced {
         let inner = &self.communicator.inner;
@@ -101,7 +115,7 @@ impl Batch {
         let numbers = self.calls.len() as u64 + u64::from(!transfers.is_empty());
         let first = inner.take_numbers(numbers);
         let (mut last_collective, mut collectives) = (None, 0);
-        for (number, call) in (first..).zip(&self.calls) {
+        for (number, call) in (first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
                 let in_place = self.communicator.is_in_place(call);
                 last_collective = inner.board.post(number, call, in_place);
@@ -110,7 +124,8 @@ impl Batch {
         }
         let last = (first + numbers).saturating_sub(1);
         inner.board.post_transfers(last, &transfers);
-        Announced { first, last, last_collective, collectives }
+        let transfers = !transfers.is_empty();
+        Announced { first, last, last_collective, collectives, transfers }
     }
 
     /// Where arguments are compared: waits until all ranks have announced the same.
@@ -140,25 +155,54 @@ impl Batch {
     /// Executes the calls in the first of `streams`, as if in all of them.
     fn execute_in(&self, streams: &[u64], announced: &Announced) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
-        let Some(&stream) = streams.first() else { return Ok(()) };
-        engine.join_streams(streams)?;
-        for (number, call) in (announced.first..).zip(&self.calls) {
+        match *streams {
+            [] => Ok(()),
+            // Nothing has to wait for anything that is not before it already.
+            [stream] => self.execute_calls(stream, announced),
+            [stream, ..] => {
+                engine.join_streams(streams)?;
+                self.execute_calls(stream, announced)?;
+                engine.release_streams(streams)
+            }
+        }
+    }
+
+    fn execute_calls(&self, stream: u64, announced: &Announced) -> Result<(), Error> {
+        for (number, call) in (announced.first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
                 self.communicator.collective(&Call { stream, ..*call }, number)?;
             }
         }
-        let Exchange { copies, transfers } = exchange_of(&self.calls, self.communicator.rank())?;
+        match announced.transfers {
+            true => self.exchange(stream, announced.last),
+            false => Ok(()),
+        }
+    }
+
+    /// Executes the point-to-point calls, all under `number`.
+    fn exchange(&self, stream: u64, number: u64) -> Result<(), Error> {
+        let engine = &self.communicator.inner.engine;
+        let Exchange { copies, transfers } = exchange_of(self.calls, self.communicator.rank())?;
         for copy in copies {
             engine.copy(copy.from, copy.to, copy.bytes, stream)?;
         }
-        if !transfers.is_empty() {
-            engine.transfers(&transfers, stream, announced.last)?;
+        if transfers.is_empty() {
+            return Ok(());
         }
-        engine.release_streams(streams)
+        engine.transfers(&transfers, stream, number)
     }
 }
 
 impl Communicator {
+    /// Submits `calls` on this communicator alone, as [`submit`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`].
+    pub fn submit(&self, calls: &[Call]) -> Result<(), Error> {
+        submit_all(&[Lent { communicator: self, calls }])
+    }
+
     fn is_in_place(&self, call: &Call) -> bool {
         call.is_in_place(self.rank(), self.ranks())
     }

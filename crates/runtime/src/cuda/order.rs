@@ -8,7 +8,9 @@
 //! Not ordered: graphs among one another, and graphs with calls outside of them. Who launches a graph
 //! and calls the same communicator in another stream orders the two.
 
-use msccl_gpu::{CaptureState, Context, CuResult, DevicePtr, Event, StreamRef};
+use msccl_gpu::{
+    CaptureState, Context, ContextGuard, CuResult, DevicePtr, EnteredStream, Event, StreamRef,
+};
 
 use crate::error::{Error, ErrorKind};
 
@@ -38,8 +40,15 @@ pub(super) fn stream(context: &Context, raw: u64) -> StreamRef<'_> {
     unsafe { StreamRef::from_raw(context, raw) }
 }
 
+/// The same, where the context is entered already: one query less for everything that is asked of it.
+pub(super) fn entered_stream<'a>(entered: &'a ContextGuard<'_>, raw: u64) -> EnteredStream<'a> {
+    let raw = std::ptr::with_exposed_provenance_mut(raw as usize);
+    // SAFETY: as in `stream`.
+    unsafe { EnteredStream::from_raw(entered, raw) }
+}
+
 /// The capture that records `stream`, if one does.
-pub(super) fn capture_of(stream: StreamRef<'_>) -> Result<Option<u64>, Error> {
+fn capture_of(stream: EnteredStream<'_>) -> Result<Option<u64>, Error> {
     match stream.capture_state() {
         Ok(CaptureState::None) => Ok(None),
         Ok(CaptureState::Active(id)) => Ok(Some(id)),
@@ -73,11 +82,15 @@ impl Order {
     }
 
     /// Before a launch in `raw`: what came before comes first. Whether the launch is captured.
-    pub fn before(&mut self, raw: u64) -> Result<Option<u64>, Error> {
-        let capture = capture_of(stream(&self.context, raw))?;
+    pub fn before(
+        &mut self,
+        entered: &ContextGuard<'_>,
+        raw: u64,
+    ) -> Result<Option<u64>, Error> {
+        let capture = capture_of(entered_stream(entered, raw))?;
         match self.last {
             Some(last) if last.stream != raw && last.capture == capture => {
-                self.follow(last, raw)?;
+                self.follow(entered, last, raw)?;
             }
             Some(_) | None => {}
         }
@@ -86,12 +99,12 @@ impl Order {
     }
 
     /// Lets the stream `raw` wait for the last call, which was in another one.
-    fn follow(&self, last: Last, raw: u64) -> Result<(), Error> {
-        let next = stream(&self.context, raw);
+    fn follow(&self, entered: &ContextGuard<'_>, last: Last, raw: u64) -> Result<(), Error> {
+        let next = entered_stream(entered, raw);
         match last.capture {
             Some(_) => {
                 let edge = Event::ordering(&self.context)?;
-                edge.record(stream(&self.context, last.stream))?;
+                entered_stream(entered, last.stream).record(&edge)?;
                 Ok(next.wait(&edge)?)
             }
             None => Ok(next.wait(&self.end)?),
@@ -99,9 +112,14 @@ impl Order {
     }
 
     /// After a launch in `raw`.
-    pub fn after(&mut self, raw: u64, capture: Option<u64>) -> Result<(), Error> {
+    pub fn after(
+        &mut self,
+        entered: &ContextGuard<'_>,
+        raw: u64,
+        capture: Option<u64>,
+    ) -> Result<(), Error> {
         match capture {
-            None => Ok(self.end.record(stream(&self.context, raw))?),
+            None => Ok(entered_stream(entered, raw).record(&self.end)?),
             Some(_) => {
                 self.captured = true;
                 Ok(())
