@@ -124,9 +124,8 @@ impl World {
         let contexts: Vec<_> = (0..ranks).map(context).collect();
         let mut comms = vec![Comm(std::ptr::null_mut()); contexts.len()];
         // SAFETY: there is room for as many communicators; no list stands for the first devices.
-        let code = unsafe {
-            ncclCommInitAll(comms.as_mut_ptr(), ranks.cast_signed(), std::ptr::null())
-        };
+        let code =
+            unsafe { ncclCommInitAll(comms.as_mut_ptr(), ranks.cast_signed(), std::ptr::null()) };
         assert_eq!(code, 0, "{}", last_error());
         let rank = |(context, comm): (&'static Context, Comm)| {
             let buffer = DeviceBuffer::zeroed(context, 4 * ELEMENTS).unwrap();

@@ -1,6 +1,6 @@
 //! Submitting calls: alone, or many that may wait for one another.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 
 use msccl_collective::Reduction;
@@ -47,11 +47,15 @@ struct Lent<'a> {
 }
 
 fn submit_all(batches: &[Lent<'_>]) -> Result<(), Error> {
-    for Lent { communicator, calls } in batches {
-        communicator.error().map_or(Ok(()), Err)?;
-        calls.iter().try_for_each(|call| communicator.admit(call))?;
-        point_to_point::admit(calls, communicator.rank())?;
+    batches.iter().try_for_each(Lent::admit)?;
+    match batches {
+        // By far the most: a call alone.
+        [only] => only.submit(),
+        _ => submit_together(batches),
     }
+}
+
+fn submit_together(batches: &[Lent<'_>]) -> Result<(), Error> {
     let _turns = take_turns(batches);
     let announced: Few<Announced> = batches.iter().map(Lent::announce).collect();
     let agreed =
@@ -62,10 +66,9 @@ fn submit_all(batches: &[Lent<'_>]) -> Result<(), Error> {
     }
     let on_host =
         |batch: &Lent<'_>| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
-    match batches {
-        [only] => announced.iter().try_for_each(|of| only.execute(of)),
-        _ if batches.iter().any(on_host) => at_once(batches, &announced),
-        _ => batches.iter().zip(&announced).try_for_each(|(batch, of)| batch.execute(of)),
+    match batches.iter().any(on_host) {
+        true => at_once(batches, &announced),
+        false => batches.iter().zip(&announced).try_for_each(|(batch, of)| batch.execute(of)),
     }
 }
 
@@ -85,12 +88,9 @@ struct Announced {
 
 /// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
 fn take_turns<'a>(batches: &[Lent<'a>]) -> Few<MutexGuard<'a, ()>> {
-    let mut inners: Few<_> = batches.iter().map(|batch| &batch.communicator.inner).collect();
-    inners.sort_by_key(|inner| std::sync::Arc::as_ptr(inner).addr());
-    inners
-        .into_iter()
-        .map(|inner| inner.turn.lock().unwrap_or_else(PoisonError::into_inner))
-        .collect()
+    let mut batches: Few<&Lent<'a>> = batches.iter().collect();
+    batches.sort_by_key(|batch| Arc::as_ptr(&batch.communicator.inner).addr());
+    batches.into_iter().map(Lent::take_turn).collect()
 }
 
 /// Executes batches on threads of their own: calls on the host return when they are done, and these
@@ -106,13 +106,39 @@ fn at_once(batches: &[Lent<'_>], announced: &[Announced]) -> Result<(), Error> {
     results.into_iter().collect()
 }
 
-impl Lent<'_> {
+impl<'a> Lent<'a> {
+    /// Whether all calls make sense, and the communicator takes calls.
+    fn admit(&self) -> Result<(), Error> {
+        let Self { communicator, calls } = self;
+        communicator.error().map_or(Ok(()), Err)?;
+        calls.iter().try_for_each(|call| communicator.admit(call))?;
+        point_to_point::admit(calls, communicator.rank())
+    }
+
+    /// Keeps other submissions off the communicator.
+    fn take_turn(&self) -> MutexGuard<'a, ()> {
+        self.communicator.inner.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does everything with this batch, which is alone.
+    fn submit(&self) -> Result<(), Error> {
+        let _turn = self.take_turn();
+        let announced = self.announce();
+        match self.agree(&announced) {
+            Ok(()) => self.execute(&announced),
+            Err(difference) => {
+                self.settle(&announced);
+                Err(difference)
+            }
+        }
+    }
+
     /// Says on the board what comes.
     fn announce(&self) -> Announced {
         let inner = &self.communicator.inner;
         let is_transfer = |call: &&Call| call.operation.wanted().is_none();
-        let transfers: Few<Call> = self.calls.iter().filter(is_transfer).copied().collect();
-        let numbers = self.calls.len() as u64 + u64::from(!transfers.is_empty());
+        let transfers = self.calls.iter().any(|call| is_transfer(&call));
+        let numbers = self.calls.len() as u64 + u64::from(transfers);
         let first = inner.take_numbers(numbers);
         let (mut last_collective, mut collectives) = (None, 0);
         for (number, call) in (first..).zip(self.calls) {
@@ -123,8 +149,10 @@ impl Lent<'_> {
             }
         }
         let last = (first + numbers).saturating_sub(1);
-        inner.board.post_transfers(last, &transfers);
-        let transfers = !transfers.is_empty();
+        if transfers {
+            let transfers: Few<Call> = self.calls.iter().filter(is_transfer).copied().collect();
+            inner.board.post_transfers(last, &transfers);
+        }
         Announced { first, last, last_collective, collectives, transfers }
     }
 
@@ -144,27 +172,24 @@ impl Lent<'_> {
     }
 
     fn execute(&self, announced: &Announced) -> Result<(), Error> {
-        let mut streams: Few<u64> = self.calls.iter().map(|call| call.stream).collect();
-        streams.sort_unstable();
-        streams.dedup();
-        let done = self.execute_in(&streams, announced);
+        let done = match self.calls {
+            [only] => self.execute_calls(only.stream, announced),
+            _ => self.execute_in_streams(announced),
+        };
         self.settle(announced);
         done.map_err(|error| self.communicator.inner.note(error))
     }
 
-    /// Executes the calls in the first of `streams`, as if in all of them.
-    fn execute_in(&self, streams: &[u64], announced: &Announced) -> Result<(), Error> {
+    /// Executes the calls in one of their streams, as if in all of them.
+    fn execute_in_streams(&self, announced: &Announced) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
-        match *streams {
-            [] => Ok(()),
-            // Nothing has to wait for anything that is not before it already.
-            [stream] => self.execute_calls(stream, announced),
-            [stream, ..] => {
-                engine.join_streams(streams)?;
-                self.execute_calls(stream, announced)?;
-                engine.release_streams(streams)
-            }
-        }
+        let mut streams: Few<u64> = self.calls.iter().map(|call| call.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        let Some(&stream) = streams.first() else { return Ok(()) };
+        engine.join_streams(&streams)?;
+        self.execute_calls(stream, announced)?;
+        engine.release_streams(&streams)
     }
 
     fn execute_calls(&self, stream: u64, announced: &Announced) -> Result<(), Error> {

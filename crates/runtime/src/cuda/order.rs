@@ -82,11 +82,7 @@ impl Order {
     }
 
     /// Before a launch in `raw`: what came before comes first. Whether the launch is captured.
-    pub fn before(
-        &mut self,
-        entered: &ContextGuard<'_>,
-        raw: u64,
-    ) -> Result<Option<u64>, Error> {
+    pub fn before(&mut self, entered: &ContextGuard<'_>, raw: u64) -> Result<Option<u64>, Error> {
         let capture = capture_of(entered_stream(entered, raw))?;
         match self.last {
             Some(last) if last.stream != raw && last.capture == capture => {
