@@ -162,6 +162,16 @@ fn the_default_stream_is_a_stream() {
 }
 
 #[test]
+fn every_thread_has_a_default_stream_of_its_own() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let per_thread = std::ptr::without_provenance_mut(2);
+    rank.all_reduce_in(64, per_thread);
+    let waits = [&EAGER[..], &[("cuStreamWaitEvent", 1)]].concat();
+    check(|| rank.all_reduce_in(64, per_thread), &waits);
+}
+
+#[test]
 fn a_stream_may_be_destroyed_after_its_calls() {
     let world = World::new(2);
     let rank = world.rank(0);

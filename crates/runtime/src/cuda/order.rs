@@ -5,6 +5,14 @@
 //! outside captures is marked at once, since a caller may destroy a stream as soon as a call has
 //! returned, and the driver does not survive the use of a stream that is gone.
 //!
+//! Streams are told apart by their handles. A new stream may get the handle of one that was destroyed, but
+//! the driver keeps what belongs to a destroyed stream until its work is done, so that nothing is left to
+//! wait for. The handle of the per-thread default stream stands for another stream on every thread, so a
+//! call in it always waits.
+//!
+//! Whether a stream is being captured is asked before every call: a capture begins without a word to
+//! libraries.
+//!
 //! Not ordered: graphs among one another, and graphs with calls outside of them. Who launches a graph
 //! and calls the same communicator in another stream orders the two.
 
@@ -20,6 +28,17 @@ struct Last {
     stream: u64,
     /// The capture it was recorded by.
     capture: Option<u64>,
+}
+
+/// The handle that stands for the default stream of whichever thread uses it.
+const PER_THREAD: u64 = 2;
+
+impl Last {
+    /// Whether a call in the stream `raw`, recorded by `capture`, comes after this one by itself. Captures are
+    /// of one thread's default stream.
+    fn precedes(&self, raw: u64, capture: Option<u64>) -> bool {
+        self.stream == raw && (raw != PER_THREAD || capture.is_some())
+    }
 }
 
 /// The order of calls.
@@ -85,7 +104,7 @@ impl Order {
     pub fn before(&mut self, entered: &ContextGuard<'_>, raw: u64) -> Result<Option<u64>, Error> {
         let capture = capture_of(entered_stream(entered, raw))?;
         match self.last {
-            Some(last) if last.stream != raw && last.capture == capture => {
+            Some(last) if last.capture == capture && !last.precedes(raw, capture) => {
                 self.follow(entered, last, raw)?;
             }
             Some(_) | None => {}
