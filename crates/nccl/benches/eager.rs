@@ -54,6 +54,7 @@ fn main() {
         tell(&what, call_ns(|| rank.all_reduce(count, &stream)));
     }
     two_shapes(rank, &stream);
+    at_once(&world);
     let [communicator, _other] = communicators();
     runtime(&communicator, &stream, rank.context);
     driver(rank.context, &stream);
@@ -64,6 +65,21 @@ fn two_shapes(rank: &null_driver::Rank, stream: &Stream) {
     let both = || COUNTS.iter().for_each(|&count| rank.all_reduce(count, stream));
     let times = call_ns(both).map(|ns| ns / 2.0);
     tell("ncclAllReduce, each of another shape than the one before", times);
+}
+
+/// Both ranks, each on a thread of its own: what they share they only read.
+fn at_once(world: &World) {
+    let alone = |rank: &null_driver::Rank| {
+        let _current = rank.context.enter().unwrap();
+        let stream = Stream::new(rank.context).unwrap();
+        call_ns(|| rank.all_reduce(COUNTS[0], &stream))
+    };
+    let (one, other) = (world.rank(0), world.rank(1));
+    let times = std::thread::scope(|scope| {
+        let other = scope.spawn(|| alone(other));
+        [alone(one), other.join().unwrap()]
+    });
+    times.iter().for_each(|times| tell("ncclAllReduce, another rank's thread beside", *times));
 }
 
 /// The same calls without the C door.

@@ -9,6 +9,7 @@ mod null_driver;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use msccl_gpu::{CaptureMode, Stream};
 use null_driver::{Rank, World};
@@ -45,7 +46,7 @@ struct Asked {
 }
 
 /// The driver's functions that a call may have to do with.
-const WATCHED: [&str; 12] = [
+const WATCHED: [&str; 13] = [
     "cuCtxGetCurrent",
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
@@ -58,6 +59,7 @@ const WATCHED: [&str; 12] = [
     "cuEventQuery",
     "cuStreamWaitEvent",
     "cuMemAlloc_v2",
+    "cuPointerGetAttribute",
 ];
 
 /// What `body` asks for; that is nothing which is not watched.
@@ -181,6 +183,28 @@ fn a_stream_may_be_destroyed_after_its_calls() {
     drop(gone);
     rank.all_reduce(64, &next);
     drop(next);
+}
+
+/// Runs itself again as a process whose links deliver directly, which is asked for by a variable.
+#[test]
+fn a_lent_buffer_is_asked_for_its_allocation() {
+    const DIRECT: &str = "MSCCL_DIRECT";
+    if std::env::var_os(DIRECT).is_none() {
+        let itself = ["--exact", "a_lent_buffer_is_asked_for_its_allocation", "--nocapture"];
+        let program = std::env::current_exe().unwrap();
+        let ran = Command::new(program).args(itself).env(DIRECT, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let world = World::new(2);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    rank.all_reduce(null_driver::ELEMENTS, &stream);
+    let asked = asked(|| rank.all_reduce(null_driver::ELEMENTS, &stream));
+    assert_eq!(asked.allocations, 0);
+    assert_eq!(asked.driver.get("cuPointerGetAttribute"), Some(&1), "{asked:?}");
+    let marks = ["cuLaunchKernelEx", "cuEventRecord", "cuStreamGetCaptureInfo_v2"];
+    marks.iter().for_each(|call| assert_eq!(asked.driver.get(call), Some(&1), "{asked:?}"));
 }
 
 #[test]

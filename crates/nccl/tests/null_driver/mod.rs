@@ -21,6 +21,11 @@ use nccl as _;
 #[repr(transparent)]
 pub struct Comm(*mut c_void);
 
+// SAFETY: the handle is a number to whoever has it; the library's functions may be called from any thread.
+unsafe impl Send for Comm {}
+// SAFETY: as above.
+unsafe impl Sync for Comm {}
+
 #[rustfmt::skip]
 unsafe extern "C" {
     fn ncclCommInitAll(comms: *mut Comm, count: c_int, devices: *const c_int) -> c_int;
