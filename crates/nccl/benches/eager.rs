@@ -4,6 +4,7 @@
 //! A door for `unsafe`, as it talks to the driver past the library. The same is measured from further inside, so that differences say what each part costs.
 
 #![allow(clippy::print_stdout, reason = "it is a report")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 
 #[path = "../tests/null_driver/mod.rs"]
 mod null_driver;

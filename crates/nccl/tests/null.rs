@@ -185,14 +185,15 @@ fn a_stream_may_be_destroyed_after_its_calls() {
     drop(next);
 }
 
-/// Runs itself again as a process whose links deliver directly, which is asked for by a variable.
+/// Runs itself again as a process whose links deliver directly, which is asked for by variables.
 #[test]
 fn a_lent_buffer_is_asked_for_its_allocation() {
     const DIRECT: &str = "MSCCL_DIRECT";
     if std::env::var_os(DIRECT).is_none() {
         let itself = ["--exact", "a_lent_buffer_is_asked_for_its_allocation", "--nocapture"];
         let program = std::env::current_exe().unwrap();
-        let ran = Command::new(program).args(itself).env(DIRECT, "1").output().unwrap();
+        let wish = [(DIRECT, "1"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
+        let ran = Command::new(program).args(itself).envs(wish).output().unwrap();
         let text = String::from_utf8_lossy(&ran.stdout);
         assert!(ran.status.success() && text.contains("1 passed"), "{text}");
         return;

@@ -5,6 +5,7 @@
 //! driver; since it bears the driver's name, the loader then gives it to whoever asks for the driver.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(dead_code, reason = "the tests and the benchmark each use a part of it")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
