@@ -139,8 +139,11 @@ impl Bench<'_> {
                 "cuLaunchKernelEx, {RECORD_BYTES} bytes by value{}",
                 if own_memory_domain { ", its own memory domain" } else { "" }
             );
-            // SAFETY: the kernel takes such a record and does nothing.
-            self.tell(&name, || Ok(unsafe { kernel.launch_in(stream, &shape, &record)? }))?;
+            self.tell(&name, || {
+                // SAFETY: the kernel takes such a record and does nothing.
+                unsafe { kernel.launch_in(stream, &shape, &record)? };
+                Ok(())
+            })?;
         }
         self.plain_launch(&record)
     }
