@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use msccl_bench::{
-    Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Report,
-    ReportJson, Row, Spread,
+    Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Registration,
+    Report, ReportJson, Row, Spread,
 };
 
 use crate::args::BenchArgs;
@@ -167,5 +167,9 @@ fn library_line(library: &LibraryReport) -> String {
     let init = Spread::of(&library.init_us);
     let init = init.map(|init| format!(", joined in {:.1} ms", init.max / 1e3)).unwrap_or_default();
     let (name, version) = (&library.name, library.version_name());
-    format!("# Library {name}: {version}{init}, {}", library.path.display())
+    let buffers = match library.registration {
+        Registration::None => String::new(),
+        told => format!(", {told}"),
+    };
+    format!("# Library {name}: {version}{init}{buffers}, {}", library.path.display())
 }
