@@ -177,7 +177,9 @@ fn scripts_pass_a_checker() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut scripts = files("", "sh");
     scripts.extend(files("slurm", "sbatch"));
-    scripts.extend([root.join("tests/namespaces/run"), root.join(".ci/run")]);
+    let namespaces = ["run", "enter", "rsh"].map(|name| root.join("tests/namespaces").join(name));
+    scripts.extend(namespaces);
+    scripts.push(root.join(".ci/run"));
     assert!(scripts.iter().all(|script| script.is_file()), "{scripts:?}");
     let Ok(checked) = Command::new("shellcheck").args(&scripts).output() else {
         return skip("`shellcheck` is not installed; scripts are not checked");

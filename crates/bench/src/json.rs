@@ -3,7 +3,7 @@
 //! One object: what was run (`collective`, `ranks`, `devices`, `method`, `average`), `libraries`, and
 //! `rows`, each a call with a result per library and placement. Times are in microseconds, bandwidths
 //! in gigabytes (10⁹) a second. A `spread` is `{min, mean, max, per_rank}`. `ratio` is the time of the
-//! library by that of the first. `wrong` is null where nothing was checked. What did not happen is
+//! library by that of the first. `registration` says what a library was told of the buffers. `wrong` is null where nothing was checked. What did not happen is
 //! left out.
 
 use std::path::Path;
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::case::Placement;
 use crate::protocol::{Method, Quantiles};
+use crate::registration::Registration;
 use crate::report::{Average, LibraryReport, Measurement, Outcome, Report, Row, Spread};
 use crate::run::Plan;
 
@@ -37,6 +38,7 @@ struct LibraryJson<'a> {
     name: &'a str,
     path: &'a Path,
     version: Option<i32>,
+    registration: Registration,
     #[serde(skip_serializing_if = "Option::is_none")]
     init_us: Option<SpreadJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,11 +124,13 @@ impl<'a> ReportJson<'a> {
 
 impl<'a> LibraryJson<'a> {
     fn of(library: &'a LibraryReport) -> Self {
-        let LibraryReport { name, path, version, init_us, destroy_us, loss } = library;
+        let LibraryReport { name, path, version, registration, init_us, destroy_us, loss } =
+            library;
         Self {
             name,
             path,
             version: *version,
+            registration: *registration,
             init_us: SpreadJson::of(init_us.clone()),
             destroy_us: SpreadJson::of(destroy_us.clone()),
             lost: loss.as_deref(),
@@ -217,6 +221,7 @@ mod tests {
         assert_eq!(json["collective"], "allreduce");
         assert_eq!(json["good"], false);
         assert_eq!(json["libraries"][0]["init_us"]["max"], 2e5);
+        assert_eq!(json["libraries"][0]["registration"], "none");
         assert_eq!(json["libraries"][1]["lost"], "no answer from r1 in 120 s");
         let first = &json["rows"][0];
         assert_eq!((&first["bytes"], &first["type"]), (&8.into(), &"float".into()));

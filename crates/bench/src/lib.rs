@@ -31,6 +31,7 @@ mod json;
 mod machine;
 mod plot;
 mod protocol;
+mod registration;
 mod report;
 mod run;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub use json::ReportJson;
 pub use machine::{Gpu, Machine, Place, Wish};
 pub use plot::svg;
 pub use protocol::{Method, Quantiles, Sample};
+pub use registration::Registration;
 pub use report::{Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Spread};
 pub use run::{Audience, Contestant, Plan, run, run_launched};
 pub use table::Layout;

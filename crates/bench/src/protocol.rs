@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Placement};
 use crate::machine::Place;
+use crate::registration::Registration;
 
 /// What a worker is asked.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ pub(crate) enum Request {
         ranks: u32,
         /// Bytes of each of the two buffers.
         capacity_bytes: u64,
+        /// What the library is told of them.
+        registration: Registration,
         /// A unique id by which ranks of several launched processes meet; ranks that have one
         /// parent share memory instead.
         meeting: Option<String>,

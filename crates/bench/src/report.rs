@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::case::{Case, Placement};
 use crate::protocol::{Quantiles, Sample};
+use crate::registration::Registration;
 use crate::workload::Bandwidth;
 
 /// A whole run.
@@ -27,6 +28,8 @@ pub struct LibraryReport {
     pub path: PathBuf,
     /// Its version as one number, once it is open.
     pub version: Option<i32>,
+    /// What it was told of the buffers.
+    pub registration: Registration,
     /// How long each rank took to join, in µs; empty if they did not.
     pub init_us: Vec<f64>,
     /// How long each rank took to end its communicator, in µs.
@@ -92,6 +95,7 @@ impl LibraryReport {
             name: name.to_owned(),
             path: path.to_owned(),
             version: None,
+            registration: Registration::None,
             init_us: Vec::new(),
             destroy_us: Vec::new(),
             loss: None,

@@ -13,6 +13,7 @@ use crate::company::Company;
 use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
 use crate::protocol::{Answer, Method, Request, to_hex};
+use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
 
 /// A library to measure.
@@ -24,6 +25,8 @@ pub struct Contestant {
     pub path: PathBuf,
     /// Variables set for its workers alone.
     pub environment: Vec<(OsString, OsString)>,
+    /// What it is told of the buffers.
+    pub registration: Registration,
 }
 
 /// What to run.
@@ -128,7 +131,8 @@ impl<'a> Team<'a> {
         company: Option<&'a Company>,
         contestant: &'a Contestant,
     ) -> Self {
-        let report = LibraryReport::new(&contestant.name, &contestant.path);
+        let mut report = LibraryReport::new(&contestant.name, &contestant.path);
+        report.registration = contestant.registration;
         Self { plan, company, contestant, crew: None, report }
     }
 
@@ -162,6 +166,7 @@ impl<'a> Team<'a> {
             rank,
             ranks: plan.ranks,
             capacity_bytes,
+            registration: self.contestant.registration,
             meeting: meeting.clone(),
         };
         let opened = self.ask(open, audience).map_err(Failure::into_text)?;
@@ -322,9 +327,9 @@ impl<'a> Team<'a> {
     /// What came of a request on all ranks, where `mine` is what came of it in this process.
     fn of_all(&self, mine: Tally) -> Tally {
         let Some(company) = self.company else { return mine };
-        match company.exchange(&mine) {
+        match company.exchange_outcomes(&mine, !mine.is_good()) {
             Ok(tallies) => tallies.into_iter().fold(Tally::default(), Tally::and),
-            Err(error) => Tally::lost(company.rank(), error.to_string()),
+            Err(error) => mine.and(Tally::lost(company.rank(), error.to_string())),
         }
     }
 

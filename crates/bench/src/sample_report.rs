@@ -9,6 +9,7 @@ use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop};
 use crate::machine::Machine;
 use crate::protocol::{Method, Quantiles, Sample};
+use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
 use crate::run::{Contestant, Plan};
 use crate::workload::Workload;
@@ -84,6 +85,7 @@ pub(crate) fn plan() -> Plan {
         name: name.to_owned(),
         path: PathBuf::from("/lib").join(name),
         environment: Vec::new(),
+        registration: Registration::None,
     };
     Plan {
         contestants: ["msccl", "nccl"].map(contestant).into(),

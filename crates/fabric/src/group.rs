@@ -117,10 +117,31 @@ impl Group {
 
     /// Sends `bytes` to `peer`; returns as soon as they are on their way.
     pub fn send(&self, peer: Rank, tag: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.send_patiently(peer, tag, bytes, &self.patience())
+    }
+
+    /// The same, where a connection to `peer`, if there is none yet, may take at most `timeout`.
+    pub fn send_within(
+        &self,
+        peer: Rank,
+        tag: u64,
+        bytes: &[u8],
+        timeout: Duration,
+    ) -> Result<(), Error> {
+        self.send_patiently(peer, tag, bytes, &self.patience().at_most(timeout))
+    }
+
+    fn send_patiently(
+        &self,
+        peer: Rank,
+        tag: u64,
+        bytes: &[u8],
+        patience: &Patience,
+    ) -> Result<(), Error> {
         let to = self.member(peer)?;
         let (subject, group) = (Subject::Message, self.id);
         let frame = Frame { subject, group, number: tag, body: bytes.to_vec() };
-        self.board.send(to, frame, &self.patience())
+        self.board.send(to, frame, patience)
     }
 
     /// Waits for the next message of `peer` with `tag`.

@@ -1,7 +1,7 @@
 //! Which network interface to listen on, by the rules that NCCL's users know.
 //!
 //! A filter, if there is one, decides alone. Otherwise the first kind that has an address wins: the
-//! names that start with `ib`; the subnet of the fixed root address; anything but `docker`, `lo` and
+//! names that start with `ib`; the subnet of an address that is known to be reached; anything but `docker`, `lo` and
 //! `virbr`; then `docker`; then `lo`; then `virbr`. Within a kind the system's order stands, except
 //! that link-local IPv6 addresses, which need a scope to be reached, come last.
 
@@ -104,7 +104,7 @@ impl Interface {
     }
 }
 
-/// The interface to listen on; `near` is the fixed root address, if there is one.
+/// The interface to listen on; `near` is an address that other ranks are known to reach, if there is one.
 pub(crate) fn choose(choice: &Choice, near: Option<SocketAddr>) -> Result<Interface, Error> {
     let all = list().map_err(|error| Error::system("cannot list network interfaces", error))?;
     pick(&all, choice, near).cloned().ok_or_else(|| nothing_fits(&all, choice))

@@ -279,7 +279,11 @@ impl Root {
 
     fn answer(&self, answer: &[u8]) {
         let patience = Patience::new(&Abort::new(), Some(FAREWELL));
-        for visitor in self.visitors.iter().filter(|visitor| !visitor.ranks.is_empty()) {
+        let known = self.visitors.iter().filter(|visitor| !visitor.ranks.is_empty());
+        // Rank 0 may live in this process, and end it as soon as it has heard.
+        let (first, others): (Vec<_>, Vec<_>) =
+            known.partition(|visitor| visitor.ranks.contains(&Rank(0)));
+        for visitor in others.into_iter().chain(first) {
             // Whoever does not hear it notices by itself that the connection ended.
             if socket::send_all(&visitor.stream, answer, &patience).is_ok() {
                 let _: io::Result<()> = visitor.stream.shutdown(std::net::Shutdown::Write);

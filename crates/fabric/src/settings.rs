@@ -17,6 +17,9 @@ pub struct Settings {
     /// Where the root listens, if the user fixed it; the id then needs no transport (all ranks
     /// make it from the same address), and rank 0 opens the listener.
     pub root: Option<SocketAddr>,
+    /// An address that other ranks are known to reach: where `interface` names none, a root without a fixed address
+    /// listens in the same network, if this host is in it.
+    pub near: Option<SocketAddr>,
     /// Replaces the identity and the name that are found for this host; hosts with equal names are one host.
     pub host: Option<String>,
     /// How long a rank tries to reach the root or a peer that refuses connections.
@@ -38,6 +41,7 @@ impl Default for Settings {
         Self {
             interface: Choice::default(),
             root: None,
+            near: None,
             host: None,
             connect_timeout: Duration::from_secs(60),
             join_timeout: Duration::from_secs(600),
@@ -54,6 +58,7 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("interface", &self.interface)
             .field("root", &self.root)
+            .field("near", &self.near)
             .field("host", &self.host)
             .field("connect_timeout", &self.connect_timeout)
             .field("join_timeout", &self.join_timeout)

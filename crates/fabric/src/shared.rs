@@ -71,6 +71,7 @@ impl SharedMemory {
     }
 
     /// The eight bytes at `offset`, which must be a multiple of eight inside the memory.
+    #[inline]
     pub fn word(&self, offset: usize) -> Option<&AtomicU64> {
         self.mapping.word(offset)
     }

@@ -42,7 +42,7 @@ impl UniqueId {
             return Self::at(address);
         }
         let token = identity::random_u128()?;
-        let interface = interface::choose(&settings.interface, None)?;
+        let interface = interface::choose(&settings.interface, settings.near)?;
         let name = Some(interface.name.clone());
         let address = root::start(interface.any_port(), token, name, settings)?;
         Ok(Self { address, token, fixed: false })

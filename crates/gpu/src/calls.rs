@@ -296,13 +296,17 @@ calls! {
 
 impl Calls {
     /// `Ok` for success, else an error in the driver's words.
+    #[inline]
     fn check(&self, call: &'static str, code: CuResult) -> Result<(), Error> {
-        if code == CuResult::SUCCESS {
-            return Ok(());
-        }
+        if code == CuResult::SUCCESS { Ok(()) } else { Err(self.fault(call, code)) }
+    }
+
+    /// What `call` means by `code`.
+    #[cold]
+    fn fault(&self, call: &'static str, code: CuResult) -> Error {
         let name = self.words(self.error_name, code).unwrap_or("unknown code");
         let text = self.words(self.error_text, code).unwrap_or_default();
-        Err(Error::Driver { call, code, name, text })
+        Error::Driver { call, code, name, text }
     }
 
     /// What the driver has to say about `code`, if it knows the code.

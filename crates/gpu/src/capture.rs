@@ -12,7 +12,7 @@ use cudarc::driver::sys::{CUstreamCaptureMode as Mode, CUstreamCaptureStatus as 
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::stream::StreamRef;
+use crate::stream::{EnteredStream, StreamRef};
 
 /// Which calls a capture forbids, and on which threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,17 +45,7 @@ impl StreamRef<'_> {
     /// [`STREAM_CAPTURE_IMPLICIT`](crate::CuResult::STREAM_CAPTURE_IMPLICIT) while another stream
     /// captures in a way that excludes it.
     pub fn capture_state(self) -> Result<CaptureState, Error> {
-        const NONE: u32 = Status::CU_STREAM_CAPTURE_STATUS_NONE as u32;
-        const ACTIVE: u32 = Status::CU_STREAM_CAPTURE_STATUS_ACTIVE as u32;
-        let _entered = self.context().enter()?;
-        let (mut status, mut id) = (0, 0);
-        let calls = self.context().calls();
-        calls.capture_info(self.handle(), &mut status, &mut id, None, None, None)?;
-        Ok(match status {
-            NONE => CaptureState::None,
-            ACTIVE => CaptureState::Active(id),
-            _ => CaptureState::Invalidated,
-        })
+        self.entered(|stream| stream.capture_state())
     }
 
     /// Records from now on. The legacy stream cannot.
@@ -68,6 +58,21 @@ impl StreamRef<'_> {
     /// joined back by events.
     pub fn end_capture(self) -> Result<Graph, Error> {
         Graph::captured_by(self)
+    }
+}
+
+impl EnteredStream<'_> {
+    /// As [`StreamRef::capture_state`].
+    pub fn capture_state(self) -> Result<CaptureState, Error> {
+        const NONE: u32 = Status::CU_STREAM_CAPTURE_STATUS_NONE as u32;
+        const ACTIVE: u32 = Status::CU_STREAM_CAPTURE_STATUS_ACTIVE as u32;
+        let (mut status, mut id) = (0, 0);
+        self.calls().capture_info(self.handle(), &mut status, &mut id, None, None, None)?;
+        Ok(match status {
+            NONE => CaptureState::None,
+            ACTIVE => CaptureState::Active(id),
+            _ => CaptureState::Invalidated,
+        })
     }
 }
 

@@ -6,7 +6,9 @@
 //! [`Context::enter`]: it makes our context current and gives a guard that puts back what was
 //! there, on every way out. Everything in this crate that needs a current context enters its own;
 //! entering again what is current already costs one cheap query, so code that makes many calls
-//! enters once around them.
+//! enters once around them, and where even that query counts, asks an
+//! [`EnteredStream`](crate::EnteredStream). Nobody keeps in mind what is current beyond a guard: the caller
+//! may change it between any two calls.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -70,6 +72,12 @@ pub struct ContextGuard<'a> {
     context: &'a Context,
     pushed: bool,
     stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl ContextGuard<'_> {
+    pub(crate) fn context(&self) -> &Context {
+        self.context
+    }
 }
 
 impl Drop for ContextGuard<'_> {

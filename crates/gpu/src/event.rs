@@ -31,8 +31,7 @@ impl Event {
     /// Makes this the point that `stream`, of the same context, has reached by now; a point marked
     /// before is forgotten.
     pub fn record(&self, stream: StreamRef<'_>) -> Result<(), Error> {
-        let _entered = self.context().enter()?;
-        self.context().calls().event_record(self.handle(), stream.handle())
+        stream.entered(|stream| stream.record(self))
     }
 
     /// Whether the point has been passed; true of an event never recorded.

@@ -6,7 +6,7 @@ use cudarc::driver::sys::{self, CUlaunchAttributeID as Id};
 
 use crate::error::Error;
 use crate::module::Function;
-use crate::stream::StreamRef;
+use crate::stream::{EnteredStream, StreamRef};
 
 /// The shape of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,7 +105,21 @@ impl Function {
         launch: &Launch,
         parameters: &[u8],
     ) -> Result<(), Error> {
-        let _entered = stream.context().enter()?;
+        // SAFETY: promised by the caller.
+        stream.entered(|stream| unsafe { self.launch_in(stream, launch, parameters) })
+    }
+
+    /// As [`Function::launch`], in a stream whose context is entered.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Function::launch`].
+    pub unsafe fn launch_in(
+        &self,
+        stream: EnteredStream<'_>,
+        launch: &Launch,
+        parameters: &[u8],
+    ) -> Result<(), Error> {
         let (mut attributes, count) = launch.attributes();
         let config = sys::CUlaunchConfig {
             gridDimX: launch.grid[0],
@@ -115,7 +129,7 @@ impl Function {
             blockDimY: launch.block[1],
             blockDimZ: launch.block[2],
             sharedMemBytes: launch.dynamic_shared_bytes,
-            hStream: stream.as_raw().cast(),
+            hStream: stream.handle().raw(),
             attrs: attributes.as_mut_ptr(),
             numAttrs: count,
         };
@@ -127,10 +141,9 @@ impl Function {
             (&raw mut bytes).cast(),
             std::ptr::without_provenance_mut(END),
         ];
-        let calls = stream.context().calls();
         let nothing = std::ptr::null_mut();
         // SAFETY: the driver copies everything it is given before it returns; the rest is promised
         // by the caller.
-        unsafe { calls.launch(&config, self.handle(), nothing, list.as_mut_ptr()) }
+        unsafe { stream.calls().launch(&config, self.handle(), nothing, list.as_mut_ptr()) }
     }
 }

@@ -67,5 +67,5 @@ pub use launch::Launch;
 pub use memory::{DeviceBuffer, DeviceSpan};
 pub use module::{Function, FunctionAttributes, Image, Module};
 pub use pinned::{PinnedBuffer, RegisteredMemory};
-pub use stream::{Stream, StreamRef};
+pub use stream::{EnteredStream, Stream, StreamRef};
 pub use vmm::{VmmAllocation, VmmMapping};

@@ -30,6 +30,16 @@ impl<'a> DeviceSpan<'a> {
         Self { context, base, length_bytes }
     }
 
+    /// Memory that somebody else has allocated.
+    ///
+    /// # Safety
+    ///
+    /// From `base` on lie `length_bytes` bytes that the device of `context` may read and write, alive for
+    /// `'a`.
+    pub unsafe fn from_raw(context: &'a Context, base: DevicePtr, length_bytes: usize) -> Self {
+        Self::lent(context, base, length_bytes)
+    }
+
     pub(crate) fn context(self) -> &'a Context {
         self.context
     }

@@ -11,7 +11,8 @@ use std::ffi::c_void;
 use cudarc::driver::sys;
 
 use crate::address::DevicePtr;
-use crate::context::Context;
+use crate::calls::Calls;
+use crate::context::{Context, ContextGuard};
 use crate::error::{CuResult, Error};
 use crate::event::Event;
 use crate::handle::{Handle, Out, Owned};
@@ -117,8 +118,16 @@ impl<'a> StreamRef<'a> {
     /// Lets work that comes later in this stream wait for `event`'s latest recording. An event
     /// never recorded is not waited for.
     pub fn wait(self, event: &Event) -> Result<(), Error> {
-        let _entered = self.context.enter()?;
-        self.context.calls().stream_wait(self.handle, event.handle(), 0)
+        self.entered(|stream| stream.wait(event))
+    }
+
+    /// Does what `ask` asks of this stream, with its context entered.
+    pub(crate) fn entered<T>(
+        self,
+        ask: impl FnOnce(EnteredStream<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let entered = self.context.enter()?;
+        ask(EnteredStream { entered: &entered, handle: self.handle })
     }
 
     /// Copies `bytes` bytes between any memory that devices can use, when the stream gets there.
@@ -158,6 +167,45 @@ impl<'a> StreamRef<'a> {
         let _entered = self.context.enter()?;
         // SAFETY: promised by the caller.
         unsafe { self.context.calls().stream_call_host(self.handle, call, data) }
+    }
+
+    pub(crate) fn handle(self) -> Handle<'a, sys::CUstream_st> {
+        self.handle
+    }
+}
+
+/// A stream whose context is current on this thread as long as `'a`, so that what is asked of it is one
+/// call of the driver. For paths on which every call counts; otherwise [`StreamRef`] says the same with less
+/// ado.
+#[derive(Clone, Copy)]
+pub struct EnteredStream<'a> {
+    entered: &'a ContextGuard<'a>,
+    handle: Handle<'a, sys::CUstream_st>,
+}
+
+impl<'a> EnteredStream<'a> {
+    /// The stream that a caller handed over as a `cudaStream_t` or `CUstream`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is null, 1, 2, or a stream of the entered context that lives as long as `'a`.
+    pub unsafe fn from_raw(entered: &'a ContextGuard<'a>, raw: *mut c_void) -> Self {
+        // SAFETY: promised by the caller; the three numbers need no object.
+        Self { entered, handle: unsafe { Handle::from_raw(raw.cast()) } }
+    }
+
+    /// As [`StreamRef::wait`].
+    pub fn wait(self, event: &Event) -> Result<(), Error> {
+        self.calls().stream_wait(self.handle, event.handle(), 0)
+    }
+
+    /// As [`Event::record`].
+    pub fn record(self, event: &Event) -> Result<(), Error> {
+        self.calls().event_record(event.handle(), self.handle)
+    }
+
+    pub(crate) fn calls(self) -> &'static Calls {
+        self.entered.context().calls()
     }
 
     pub(crate) fn handle(self) -> Handle<'a, sys::CUstream_st> {

@@ -112,14 +112,19 @@ pub fn launch(job: Job) -> Result<Outcome, Fault> {
 /// open group.
 pub fn call(comm: Arc<Comm>, communicator: Communicator, call: Call) -> Result<Outcome, Fault> {
     let blocking = comm.config.blocking;
+    if blocking && !is_open() {
+        communicator.submit(&[call])?;
+        return Ok(Outcome::Done);
+    }
     let Some((comm, call)) = gather(Some(blocking), |work| &mut work.calls, (comm, call))? else {
         return Ok(Outcome::Done);
     };
-    if blocking {
-        submit(&[Batch { communicator, calls: vec![call] }])?;
-        return Ok(Outcome::Done);
-    }
     Work { jobs: Vec::new(), calls: vec![(comm, call)] }.run_for_polling()
+}
+
+/// Whether a group is open on this thread.
+fn is_open() -> bool {
+    with_group(|group| group.depth > 0)
 }
 
 /// Puts `item` into the open group; gives it back if none is open.

@@ -50,11 +50,14 @@ impl Requests {
     /// default's.
     pub fn settings(&self) -> Settings {
         let forever = Duration::from_secs(u64::from(u32::MAX));
+        let join_timeout = self.join_timeout.unwrap_or(forever);
+        let usual = fabric::Settings::default();
         Settings {
             fabric: self.network.fabric(fabric::Settings {
-                join_timeout: self.join_timeout.unwrap_or(forever),
+                connect_timeout: usual.connect_timeout.min(join_timeout),
+                join_timeout,
                 operation_timeout: self.timeout,
-                ..fabric::Settings::default()
+                ..usual
             }),
             proxy: self.network.proxy(),
             timeout: self.timeout,
@@ -138,6 +141,7 @@ mod tests {
         assert_eq!(settings.timeout, Some(Duration::from_millis(2500)));
         assert_eq!(settings.fabric.operation_timeout, settings.timeout);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
+        assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory);

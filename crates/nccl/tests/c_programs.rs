@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are loud")]
 
-mod cable;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -14,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use cable::Cable;
+use msccl_hosts::Hosts;
 
 /// How long a program may take before it counts as hanging.
 const LONGEST: Duration = Duration::from_secs(180);
@@ -190,24 +188,24 @@ fn communicators_from_communicators_across_hosts() {
     run("hosts", &["6", "2", "fault"], &[("PER_HOST", "2")]);
 }
 
-/// Hosts that only a network joins, as far as that can be had on one: two network namespaces and a cable.
+/// Hosts that only a network joins, as far as that can be had on one.
 #[test]
 fn ranks_in_network_namespaces() {
     let Some(program) = compile("processes") else { return };
-    let cable = match Cable::new() {
-        Ok(cable) => cable,
+    let hosts = match Hosts::new(2) {
+        Ok(hosts) => hosts,
         // Written past the test harness, which keeps back what tests print.
         Err(why) => {
-            let said = format!("SKIPPED: no network namespaces here: {why}\n");
+            let said = format!("SKIPPED: {why}\n");
             return std::io::stderr().write_all(said.as_bytes()).unwrap();
         }
     };
-    let child = |host: usize| {
-        let mut command = cable.command(host, "timeout");
+    let child = |host: u32| {
+        let mut command = hosts.command(host, "timeout");
         command.arg(LONGEST.as_secs().to_string()).arg(&program);
         command.args(["4", "2", if host == 0 { "0" } else { "2" }, "0"]);
         command.env("LD_LIBRARY_PATH", folder()).env("MSCCL_DEVICE", "host");
-        command.env("NCCL_COMM_ID", format!("{}:4712", Cable::ADDRESSES[0]));
+        command.env("NCCL_COMM_ID", format!("{}:4712", Hosts::address(0)));
         command.env("NCCL_DEBUG", "INFO").stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
@@ -216,7 +214,7 @@ fn ranks_in_network_namespaces() {
         let (log, errors) = (text(&stdout), text(&stderr));
         assert!(status.success(), "{log}\n{errors}");
         assert!(log.contains("2 nodes: r0, r1 on ") && log.contains(", r2, r3 on "), "{log}");
-        assert!(log.contains(Cable::ADDRESSES[0]) && log.contains(Cable::ADDRESSES[1]), "{log}");
+        assert!([0, 1].iter().all(|host| log.contains(&Hosts::address(*host))), "{log}");
     }
 }
 

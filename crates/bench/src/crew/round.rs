@@ -104,6 +104,11 @@ impl Tally {
         Self { asked: 1, failures: vec![(rank, reason)], is_lost: true, ..Self::default() }
     }
 
+    /// Whether all have answered, and nobody failed.
+    pub(crate) fn is_good(&self) -> bool {
+        !self.is_lost && self.failures.is_empty() && self.late.is_empty()
+    }
+
     /// Both.
     pub(crate) fn and(mut self, other: Self) -> Self {
         let Self { asked, answers, failures, late, is_lost, seconds } = other;

@@ -4,7 +4,7 @@
 //! other in them, as far as there is room, so that caches do not make small calls look faster than
 //! they are, and so that addresses with all kinds of alignment occur.
 
-use super::device::{Device, Region};
+use super::device::Region;
 use crate::case::{Case, Placement};
 use crate::error::Error;
 
@@ -30,11 +30,19 @@ pub(super) struct Places {
 }
 
 impl Buffers {
-    /// Buffers of `capacity_bytes` on `device`.
-    pub(super) fn new(device: Device, capacity_bytes: usize) -> Result<Self, Error> {
+    /// Buffers of `capacity_bytes`, each in what `allocate` gives.
+    pub(super) fn new(
+        capacity_bytes: usize,
+        allocate: impl Fn(usize) -> Result<Region, Error>,
+    ) -> Result<Self, Error> {
         let allocated_bytes = capacity_bytes.saturating_add(GUARD_BYTES);
-        let input = device.allocate(allocated_bytes)?;
-        Ok(Self { input, output: device.allocate(allocated_bytes)?, capacity_bytes })
+        let input = allocate(allocated_bytes)?;
+        Ok(Self { input, output: allocate(allocated_bytes)?, capacity_bytes })
+    }
+
+    /// Both, whole.
+    pub(super) fn all(&self) -> [Region; 2] {
+        [self.input, self.output]
     }
 
     /// How many calls fit one behind the other.
@@ -76,12 +84,13 @@ impl Buffers {
 
 #[cfg(test)]
 mod tests {
+    use super::super::device::Device;
     use super::*;
     use crate::element::{ElementType, Redop};
     use crate::workload::Workload;
 
     fn offsets(workload: Workload, placement: Placement, turn: usize) -> (isize, isize, usize) {
-        let buffers = Buffers::new(Device::Host, 100).unwrap();
+        let buffers = Buffers::new(100, |bytes| Device::Host.allocate(bytes)).unwrap();
         let [element, ..] = ElementType::ALL;
         let redop = Redop::ALL[0];
         let case = Case { workload, element, redop, root: 0, count: 10, ranks: 3 };

@@ -13,6 +13,7 @@ use super::library::{Comm, Functions, UniqueId};
 use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop, mulsum_exponent};
 use crate::error::Error;
+use crate::registration::Registration;
 use crate::truth::previous;
 use crate::workload::{Blocks, Workload};
 
@@ -31,6 +32,13 @@ pub(crate) struct Communicator {
     comm: Comm,
     rank: u32,
     device: Device,
+    registered: Vec<Registered>,
+}
+
+/// What a library has given for a registered buffer.
+enum Registered {
+    Buffer(*mut c_void),
+    Window(*mut c_void),
 }
 
 /// A reduction that may have been made for a communicator.
@@ -62,6 +70,21 @@ impl Library {
         Ok(id)
     }
 
+    /// `length_bytes` zeros of the library's own making on `device`, which is current; valid for good.
+    pub(crate) fn allocate(self, device: Device, length_bytes: usize) -> Result<Region, Error> {
+        let mut memory = ptr::null_mut();
+        // SAFETY: the place to write is borrowed.
+        unsafe { self.functions.memory_alloc(&mut memory, length_bytes)? };
+        if memory.is_null() {
+            return Err(Error::new("ncclMemAlloc reported success and gave no memory"));
+        }
+        // SAFETY: the library has just given so many bytes, to be used on this device, and they are never
+        // given back.
+        let region = unsafe { device.adopt(memory, length_bytes) };
+        region.fill(0)?;
+        Ok(region)
+    }
+
     /// Joins the ranks that have `id`.
     pub(crate) fn join(
         self,
@@ -73,7 +96,8 @@ impl Library {
         let mut comm = ptr::null_mut();
         // SAFETY: the place to write is borrowed.
         unsafe { self.functions.init_rank(&mut comm, int(ranks)?, id, int(rank)?)? };
-        Ok(Communicator { functions: self.functions, comm, rank, device })
+        let registered = Vec::new();
+        Ok(Communicator { functions: self.functions, comm, rank, device, registered })
     }
 }
 
@@ -183,8 +207,62 @@ impl Communicator {
         unsafe { self.functions.pin(self.comm, choice) }
     }
 
-    /// Ends the communicator.
+    /// Tells the library of `buffers`, as `registration` says. Every rank calls it with as many.
+    pub(crate) fn register(
+        &mut self,
+        registration: Registration,
+        buffers: &[Region],
+    ) -> Result<(), Error> {
+        for buffer in buffers {
+            match registration {
+                Registration::None => {}
+                Registration::Local => self.register_buffer(*buffer)?,
+                Registration::Symmetric => self.register_window(*buffer)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn register_buffer(&mut self, buffer: Region) -> Result<(), Error> {
+        let (mut handle, length_bytes) = (ptr::null_mut(), buffer.length_bytes());
+        // SAFETY: the communicator is alive; the buffer is valid for good; the place to write is borrowed.
+        unsafe { self.functions.register(self.comm, buffer.address(), length_bytes, &mut handle)? };
+        self.registered.push(Registered::Buffer(handle));
+        Ok(())
+    }
+
+    fn register_window(&mut self, buffer: Region) -> Result<(), Error> {
+        /// `NCCL_WIN_COLL_SYMMETRIC`.
+        const SYMMETRIC: c_int = 1;
+        let (mut window, length_bytes) = (ptr::null_mut(), buffer.length_bytes());
+        // SAFETY: as in `register_buffer`.
+        unsafe {
+            let Self { functions, comm, .. } = *self;
+            functions.register_window(
+                comm,
+                buffer.address(),
+                length_bytes,
+                &mut window,
+                SYMMETRIC,
+            )?;
+        }
+        self.registered.push(Registered::Window(window));
+        Ok(())
+    }
+
+    /// Takes back what was registered, and ends the communicator.
     pub(crate) fn destroy(self) -> Result<(), Error> {
+        for registered in &self.registered {
+            // SAFETY: the communicator is alive and gave the handle, which is used no more.
+            unsafe {
+                match *registered {
+                    Registered::Buffer(handle) => self.functions.deregister(self.comm, handle)?,
+                    Registered::Window(window) => {
+                        self.functions.deregister_window(self.comm, window)?;
+                    }
+                }
+            }
+        }
         // SAFETY: it is alive until now and is not used again.
         unsafe { self.functions.destroy(self.comm) }
     }

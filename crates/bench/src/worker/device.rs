@@ -1,6 +1,6 @@
 //! Where a worker's buffers lie and where its calls run: a GPU or the host. A door for `unsafe`.
 //!
-//! Memory made here is never freed: a worker lives for one benchmark, and calls that a library has
+//! Memory made or adopted here is never freed: a worker lives for one benchmark, and calls that a library has
 //! under way may use its buffers until the end. So a [`Region`] is valid for good, and whoever holds
 //! one may give its address to a library or to a stream. What is `unsafe` here relies on that, and on
 //! the bounds that a [`Region`] keeps. Order is the user's affair: reading a region while a call
@@ -75,6 +75,24 @@ impl Device {
             }
         };
         Ok(Region { memory, start: 0, length_bytes })
+    }
+
+    /// Memory of this device that somebody else has allocated.
+    ///
+    /// # Safety
+    ///
+    /// From `memory` on lie `length_bytes` bytes, on the host initialised ones, to be read and written here;
+    /// they stay valid for good.
+    pub(crate) unsafe fn adopt(self, memory: *mut c_void, length_bytes: usize) -> Region {
+        let memory = match self {
+            Self::Host => Memory::Host(memory.cast()),
+            Self::Gpu(context, stream) => {
+                let base = DevicePtr(memory.addr() as u64);
+                // SAFETY: promised by the caller.
+                Memory::Gpu(unsafe { DeviceSpan::from_raw(context, base, length_bytes) }, stream)
+            }
+        };
+        Region { memory, start: 0, length_bytes }
     }
 
     /// Records what `issue` puts into the stream.

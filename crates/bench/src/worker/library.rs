@@ -110,6 +110,15 @@ functions! {
     );
     group_start = "ncclGroupStart"();
     group_end = "ncclGroupEnd"();
+    memory_alloc = "ncclMemAlloc"(memory: &mut *mut c_void, bytes: usize);
+    register = "ncclCommRegister"(
+        comm: Comm, buffer: *mut c_void, bytes: usize, handle: &mut *mut c_void,
+    );
+    deregister = "ncclCommDeregister"(comm: Comm, handle: *mut c_void);
+    register_window = "ncclCommWindowRegister"(
+        comm: Comm, buffer: *mut c_void, bytes: usize, window: &mut *mut c_void, flags: c_int,
+    );
+    deregister_window = "ncclCommWindowDeregister"(comm: Comm, window: *mut c_void);
     choices = "mscclCommChoices"(
         comm: Comm, collective: *const c_char, in_place: c_int, element: c_int, redop: c_int,
         root: c_int, count: usize, text: *mut u8, capacity: usize,

@@ -29,6 +29,7 @@ use crate::connection;
 use crate::error::Error;
 use crate::machine::Place;
 use crate::protocol::{Answer, Method, Request, from_hex, to_hex};
+use crate::registration::Registration;
 pub(crate) use barrier::BARRIER_BYTES;
 use barrier::Barrier;
 use buffers::Buffers;
@@ -86,17 +87,38 @@ struct Opened {
     rank: u32,
     ranks: u32,
     buffers: Buffers,
+    /// What the library is told of them.
+    registration: Registration,
     barrier: Barrier,
     /// Libraries look for the current device when ranks join.
     _current: Option<ContextGuard<'static>>,
 }
 
+/// What a worker is to be.
+struct Wanted {
+    place: Place,
+    rank: u32,
+    ranks: u32,
+    /// Of each of the two buffers.
+    capacity_bytes: u64,
+    registration: Registration,
+}
+
 impl Worker {
     fn answer(&mut self, request: Request) -> Result<Answer, Error> {
         match request {
-            Request::Open { library, place, rank, ranks, capacity_bytes, meeting } => {
+            Request::Open {
+                library,
+                place,
+                rank,
+                ranks,
+                capacity_bytes,
+                registration,
+                meeting,
+            } => {
                 let barrier = self.barrier(rank, ranks, meeting.as_deref())?;
-                self.open(&library, place, rank, ranks, capacity_bytes, barrier)
+                let wanted = Wanted { place, rank, ranks, capacity_bytes, registration };
+                self.open(&library, wanted, barrier)
             }
             Request::MakeId => {
                 let UniqueId(bytes) = self.opened()?.library.unique_id()?;
@@ -130,32 +152,41 @@ impl Worker {
         Barrier::meet(&id, rank, ranks)
     }
 
-    fn open(
-        &mut self,
-        library: &Path,
-        place: Place,
-        rank: u32,
-        ranks: u32,
-        capacity_bytes: u64,
-        barrier: Barrier,
-    ) -> Result<Answer, Error> {
+    fn open(&mut self, library: &Path, wanted: Wanted, barrier: Barrier) -> Result<Answer, Error> {
+        let Wanted { place, rank, ranks, capacity_bytes, registration } = wanted;
         let (device, current) = Device::open(place)?;
         let library = Library::open(library)?;
         let version = library.version()?;
         let capacity = usize::try_from(capacity_bytes).unwrap_or(usize::MAX);
-        let buffers = Buffers::new(device, capacity)
-            .map_err(|error| error.while_doing(format_args!("two buffers on {place}")))?;
-        self.opened =
-            Some(Opened { library, device, rank, ranks, buffers, barrier, _current: current });
+        let buffers = Buffers::new(capacity, |bytes| match registration {
+            Registration::None => device.allocate(bytes),
+            Registration::Local | Registration::Symmetric => library.allocate(device, bytes),
+        });
+        let buffers =
+            buffers.map_err(|error| error.while_doing(format_args!("two buffers on {place}")))?;
+        self.opened = Some(Opened {
+            library,
+            device,
+            rank,
+            ranks,
+            buffers,
+            registration,
+            barrier,
+            _current: current,
+        });
         Ok(Answer::Opened { version })
     }
 
     fn join(&mut self, id: &str) -> Result<Answer, Error> {
         let id = from_hex(id).map(UniqueId).ok_or_else(|| Error::new("the unique id is cut"))?;
-        let Opened { library, device, rank, ranks, .. } = *self.opened()?;
+        let Opened { library, device, rank, ranks, registration, ref buffers, .. } =
+            *self.opened()?;
         let start = Instant::now();
-        self.communicator = Some(library.join(id, rank, ranks, device)?);
-        Ok(Answer::Joined { init_us: microseconds(start) })
+        let mut communicator = library.join(id, rank, ranks, device)?;
+        let init_us = microseconds(start);
+        communicator.register(registration, &buffers.all())?;
+        self.communicator = Some(communicator);
+        Ok(Answer::Joined { init_us })
     }
 
     fn measure(

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use msccl_bench::{Average, ElementType, Redop, Wish, Workload};
+use msccl_bench::{Average, ElementType, Redop, Registration, Wish, Workload};
 
 use super::values;
 use crate::size::ByteSize;
@@ -15,6 +15,7 @@ Examples:
   msccl bench allreduce
   msccl bench allreduce --against /path/to/libnccl.so.2 -G 10 --svg allreduce.svg
   msccl bench allgather -b 1K -e 1M --latency -d half
+  msccl bench allreduce --against nccl=NCCL --against symmetric=NCCL -R symmetric:2
   msccl bench allreduce -d all -o all --odd -e 1M
   msccl bench alltoall --ranks 8 --device host -e 64K
 
@@ -39,6 +40,12 @@ pub struct BenchArgs {
     /// Set a variable for all libraries, or for the one of that name; may be given several times
     #[arg(long, value_name = "[NAME:]KEY=VALUE")]
     pub env: Vec<Scoped>,
+
+    /// What libraries, or the one of that name, are told of the buffers: 0 nothing, 1 each rank registers its
+    /// own, 2 symmetric windows; may be given several times, the last one for a library counts. Registered
+    /// buffers are allocated by the library [default: 0]
+    #[arg(short = 'R', long = "local_register", value_name = "[NAME:]HOW")]
+    pub register: Vec<ScopedRegistration>,
 
     /// Smallest size
     #[arg(short = 'b', long = "minbytes", value_name = "BYTES", default_value = "8")]
@@ -217,6 +224,28 @@ impl FromStr for Scoped {
     }
 }
 
+/// What a library is told of the buffers, for all libraries or for one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScopedRegistration {
+    /// The library's name, if it is for one alone.
+    pub library: Option<String>,
+    /// What it is told.
+    pub registration: Registration,
+}
+
+impl FromStr for ScopedRegistration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (library, how) = match text.split_once(':') {
+            Some(("", _)) => return Err(format!("expected HOW or NAME:HOW, found `{text}`")),
+            Some((library, how)) => (Some(library.to_owned()), how),
+            None => (None, text),
+        };
+        Ok(Self { library, registration: how.parse()? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +266,15 @@ mod tests {
         assert_eq!(scoped("A=b=c:d"), Ok((None, owned("A"), owned("b=c:d"))));
         assert_eq!(scoped("nccl:A="), Ok((Some(owned("nccl")), owned("A"), owned(""))));
         assert!(scoped("A").is_err() && scoped(":A=b").is_err() && scoped("nccl:=b").is_err());
+    }
+
+    #[test]
+    fn buffers_are_registered_for_all_or_for_one() {
+        let scoped =
+            |text: &str| text.parse::<ScopedRegistration>().map(|it| (it.library, it.registration));
+        assert_eq!(scoped("1"), Ok((None, Registration::Local)));
+        assert_eq!(scoped("nccl-R2:2"), Ok((Some("nccl-R2".to_owned()), Registration::Symmetric)));
+        assert!(scoped("nccl:3").is_err() && scoped(":1").is_err() && scoped("").is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use msccl_collective::{DataType, Reduction};
 
-pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped};
+pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
 pub use topo::TopoArgs;

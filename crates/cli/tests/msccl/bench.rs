@@ -98,6 +98,37 @@ fn libraries_are_compared_in_one_run() {
 }
 
 #[test]
+fn buffers_are_registered_as_asked_for() {
+    let Some(fake) = fake() else { return };
+    let bench_with = |register: &[&str], needs: &str| {
+        let other = format!("other={fake}");
+        let json = file("bench/registered.json", "");
+        let needs = format!("other:FAKE_NEEDS={needs}");
+        let sizes = ["allgather", "-b", "64", "-e", "1K", "-n", "2", "--against", &other];
+        let ran =
+            bench(fake, &[&sizes[..], &["--env", &needs, "--json", arg(&json)], register].concat());
+        let report = std::fs::read_to_string(json).unwrap_or_default();
+        (ran, serde_json::from_str::<serde_json::Value>(&report).unwrap_or_default())
+    };
+    for (how, name, words) in
+        [("1", "local", "registered buffers"), ("2", "symmetric", "symmetric windows")]
+    {
+        let scoped = format!("other:{how}");
+        let (ran, report) = bench_with(&["-R", &scoped], how);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert!(ran.stdout.contains("# Library other: 2.28.9, joined in "), "{ran}");
+        assert_eq!(ran.stdout.matches(words).count(), 1, "{ran}");
+        let told = |library: usize| report["libraries"][library]["registration"].clone();
+        assert_eq!((told(0), told(1)), ("none".into(), name.into()));
+    }
+    // The last one for a library counts; what is not registered is refused by one that needs it.
+    assert_eq!(bench_with(&["-R", "2", "-R", "other:1"], "1").0.code, 0);
+    let (plain, _) = bench_with(&[], "2");
+    assert_eq!(plain.code, 1, "{plain}");
+    assert!(plain.stderr.contains("ncclAllGather failed: invalid argument"), "{plain}");
+}
+
+#[test]
 fn wrong_results_are_counted_and_fail() {
     let Some(fake) = fake() else { return };
     let ran = bench(fake, &["allgather", "-b", "64", "-e", "64", "--env", "FAKE_WRONG=1"]);
@@ -155,6 +186,8 @@ fn what_makes_no_sense_exits_with_2() {
     check(&["allreduce", "-b", "2K", "-e", "1K"], "the smallest size, 2 KiB, is more");
     check(&["reduce", "-r", "2"], "there is no rank 2");
     check(&["allreduce", "--env", "x:A=1"], "no library is called `x`");
+    check(&["allreduce", "-R", "x:2"], "no library is called `x`");
+    check(&["allreduce", "-R", "3"], "expected 0 (plain), 1 (registered) or 2");
     check(&["allreduce", "--against", "msccl=a"], "two libraries are called `msccl`");
     let cube = ["bench", "hypercube", "--device", "host", "--ranks", "3", "--library", "x"];
     assert!(msccl(&cube).stderr.contains("power of two"));
@@ -207,6 +240,15 @@ fn our_library_is_right_on_the_host() {
         let kinds = ["-d", "float,bfloat16,int8", "-o", "sum,avg,mulsum", "-T", "60"];
         let ran = bench(arg(&ours), &[&[collective][..], &sizes, &kinds].concat());
         assert_eq!(ran.code, 0, "{collective}: {ran}");
+    }
+}
+
+#[test]
+fn our_library_takes_registered_buffers() {
+    let Some(ours) = ours() else { return };
+    for how in ["1", "2"] {
+        let ran = bench(arg(&ours), &["allreduce", "-b", "8", "-e", "4K", "-n", "2", "-R", how]);
+        assert_eq!(ran.code, 0, "{how}: {ran}");
     }
 }
 

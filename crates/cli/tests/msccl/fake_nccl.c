@@ -3,7 +3,8 @@
  *
  * What it can: float, int32 and bytes; sum, max and the rest by copying; every collective that the
  * benchmark calls by name, but no sends and receives. What goes wrong on purpose is asked for by
- * variables: FAKE_HANG, FAKE_DIE, FAKE_FAIL and FAKE_WRONG hold a rank; FAKE_SAY is printed. For tests of
+ * variables: FAKE_HANG, FAKE_DIE, FAKE_FAIL and FAKE_WRONG hold a rank; FAKE_SAY is printed; FAKE_NEEDS is 1 or 2
+ * and makes calls fail unless their buffers are the library's own, and registered or windows. For tests of
  * `msccl tune`, FAKE_CHOICES holds ways to serve calls: `good`, `slow`, `wrong`, `dying` or `broken`, with commas
  * between; after a `broken` one nothing works before ranks join again. */
 
@@ -21,7 +22,18 @@
 
 typedef struct { char bytes[128]; } Id;
 typedef struct { _Atomic uint64_t arrivals; char pad[4088]; char data[]; } Shared;
-typedef struct { Shared *shared; int rank, ranks; uint64_t passed; char path[160], pinned[16]; int broken; } Comm;
+typedef struct { char *start; size_t bytes; int own, kind; } Range;
+typedef struct {
+    Shared *shared;
+    int rank, ranks;
+    uint64_t passed;
+    char path[160], pinned[16];
+    int broken, registered;
+    Range ranges[2];
+} Comm;
+
+static Range given[64];
+static _Atomic int given_count;
 
 static int is(const char *name, int rank) {
     const char *value = getenv(name);
@@ -65,7 +77,63 @@ int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
     return 0;
 }
 
-int ncclCommDestroy(Comm *comm) { meet(comm); free(comm); return 0; }
+int ncclCommDestroy(Comm *comm) {
+    int forgotten = comm->registered;
+    meet(comm);
+    free(comm);
+    return forgotten ? 5 : 0;
+}
+
+int ncclMemAlloc(void **memory, size_t bytes) {
+    int index = atomic_fetch_add(&given_count, 1);
+    if (index >= 64 || posix_memalign(memory, 4096, bytes)) return 2;
+    memset(*memory, 0x55, bytes);
+    given[index] = (Range){*memory, bytes, 1, 0};
+    return 0;
+}
+
+/* Takes up a range of the given kind; its handle is its number, from 1. */
+static int take_up(Comm *comm, void *buffer, size_t bytes, void **handle, int kind) {
+    if (comm->registered == 2) return 5;
+    int own = 0;
+    for (int i = 0; i < given_count && i < 64; i++) own |= given[i].start == buffer && given[i].bytes == bytes;
+    comm->ranges[comm->registered] = (Range){buffer, bytes, own, kind};
+    *handle = (void *)(intptr_t)++comm->registered;
+    return 0;
+}
+
+static int give_back(Comm *comm, void *handle, int kind) {
+    intptr_t number = (intptr_t)handle;
+    if (number < 1 || number > 2 || comm->ranges[number - 1].kind != kind) return 4;
+    comm->ranges[number - 1].kind = 0, comm->registered--;
+    return 0;
+}
+
+int ncclCommRegister(Comm *comm, void *buffer, size_t bytes, void **handle) {
+    return take_up(comm, buffer, bytes, handle, 1);
+}
+
+int ncclCommWindowRegister(Comm *comm, void *buffer, size_t bytes, void **window, int flags) {
+    if (flags != 1) return 4;
+    meet(comm);
+    return take_up(comm, buffer, bytes, window, 2);
+}
+
+int ncclCommDeregister(Comm *comm, void *handle) { return give_back(comm, handle, 1); }
+int ncclCommWindowDeregister(Comm *comm, void *window) { return give_back(comm, window, 2); }
+
+/* Whether `bytes` bytes at `at` are what FAKE_NEEDS asks for. */
+static int suits(Comm *comm, const char *at, size_t bytes) {
+    const char *needs = getenv("FAKE_NEEDS");
+    int found = !needs;
+    for (int i = 0; i < 2 && needs; i++) {
+        Range *range = &comm->ranges[i];
+        int inside = at >= range->start && at + bytes <= range->start + range->bytes;
+        found |= inside && range->own && range->kind == atoi(needs);
+    }
+    return found;
+}
+
 int ncclCommGetAsyncError(Comm *comm, int *error) { (void)comm; *error = 0; return 0; }
 const char *ncclGetErrorString(int code) { return code == 4 ? "invalid argument" : "fake"; }
 const char *ncclGetLastError(Comm *comm) { (void)comm; return "as the test wants it"; }
@@ -103,7 +171,7 @@ static void add(char *to, const char *from, size_t count, int type, int op) {
 }
 
 static int begin(Comm *comm, const void *send, size_t bytes) {
-    if (is("FAKE_FAIL", comm->rank)) return 4;
+    if (is("FAKE_FAIL", comm->rank) || !suits(comm, send, bytes)) return 4;
     comm->broken |= strcmp(comm->pinned, "broken") == 0;
     if (comm->broken) return 1;
     if (is("FAKE_DIE", comm->rank) || strcmp(comm->pinned, "dying") == 0) { fprintf(stderr, "alas\n"); abort(); }
@@ -115,6 +183,7 @@ static int begin(Comm *comm, const void *send, size_t bytes) {
 }
 
 static int end(Comm *comm, char *receive, size_t bytes) {
+    if (!suits(comm, receive, bytes)) return 4;
     int wrong = is("FAKE_WRONG", comm->rank) || strcmp(comm->pinned, "wrong") == 0;
     if (bytes && wrong) receive[bytes - 1] ^= 1;
     if (strcmp(comm->pinned, "slow") == 0) usleep(2000);

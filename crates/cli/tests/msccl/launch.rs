@@ -12,7 +12,11 @@ use crate::{Ran, arg, file, msccl_with};
 
 /// The command with none of the variables that launchers set, but for those that a test adds.
 fn bare(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = Command::new(program);
+    bared(Command::new(program))
+}
+
+/// `command` without the variables that launchers set.
+pub fn bared(mut command: Command) -> Command {
     let foreign = ["MSCCL_", "OMPI_", "PMI", "SLURM_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_"];
     for (name, _) in std::env::vars_os() {
         if foreign.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
@@ -39,7 +43,8 @@ fn start(ranks: u32, args: &[&str], change: impl Fn(u32, &mut Command)) -> Vec<C
     (0..ranks).map(start).collect()
 }
 
-fn end(child: Child) -> Ran {
+/// How `child` has ended.
+pub fn end(child: Child) -> Ran {
     let output = child.wait_with_output().unwrap();
     Ran {
         code: output.status.code().unwrap_or(-1),
@@ -159,13 +164,20 @@ fn programs_run_on_launched_ranks() {
     );
 }
 
-/// Runs two ranks under a launcher, if it is installed.
-fn under(launcher: &str, options: &[&str]) {
-    let Some(fake) = fake() else { return };
-    if Command::new(launcher).arg("--version").output().is_err() {
-        return skip(&format!("`{launcher}` is not installed"));
+/// Whether a launcher is installed; if not, that is said aloud.
+pub fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    if !found {
+        skip(&format!("`{name}` is not installed"));
     }
-    let mut command = bare(launcher);
+    found
+}
+
+/// Runs four ranks under a launcher, if it is installed.
+fn under(name: &str, options: &[&str]) {
+    let Some(fake) = fake().filter(|_| is_installed(name)) else { return };
+    let mut command = bare(name);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command.args(options).args(["-n", "4", env!("CARGO_BIN_EXE_msccl"), "bench", "allreduce"]);
     command.args(["--library", fake, "-b", "1K", "-e", "1K", "-n", "2"]);
@@ -186,28 +198,6 @@ fn mpich() {
 }
 
 /// Written past the test harness, which keeps back what tests print.
-fn skip(why: &str) {
+pub fn skip(why: &str) {
     std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).unwrap();
-}
-
-/// Ranks of two hosts run a ring; nothing where network namespaces are not allowed.
-fn across_hosts() -> Option<Ran> {
-    let ring = file("launch/far.msccl", crate::RING.replace("N = 3", "N = 4"));
-    let mut command = bare("tests/namespaces/run");
-    command.args(["-n", "2", "-r", "2", env!("CARGO_BIN_EXE_msccl"), "run", arg(&ring)]);
-    command.args(["--device", "ranks", "--size", "1K", "--iterations", "2"]);
-    let ran = end(command.spawn().unwrap());
-    if ran.code == 77 {
-        skip(ran.stderr.trim_end());
-        return None;
-    }
-    Some(ran)
-}
-
-#[test]
-fn ranks_of_two_hosts_work() {
-    let Some(ran) = across_hosts() else { return };
-    let all_ended = (0..4).all(|rank| ran.stderr.contains(&format!("rank {rank}: exit 0")));
-    assert!(ran.code == 0 && all_ended, "{ran}");
-    assert_eq!(ran.stdout.matches("correct").count(), 1, "{ran}");
 }

@@ -8,6 +8,7 @@ mod check;
 mod compile;
 mod explain;
 mod fmt;
+mod hosts;
 mod launch;
 mod list;
 mod malformed;

@@ -69,6 +69,17 @@ impl Group {
         self.parts(&gathered)
     }
 
+    /// The same, but waits for at most `timeout`: for those who know that somebody may not come.
+    pub fn all_gather_within(
+        &self,
+        bytes: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let patience = self.patience().at_most(timeout);
+        let gathered = self.operate(Operation::AllGather, bytes, &patience)?;
+        self.parts(&gathered)
+    }
+
     /// The bytes that `root` passes; the other ranks' `bytes` do not matter.
     pub fn broadcast(&self, root: Rank, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         self.member(root)?;

@@ -42,6 +42,7 @@ impl Mapping {
     }
 
     /// The atomic word at `offset`, if it lies inside and is aligned.
+    #[inline]
     pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU64> {
         let pointer = self.place(offset, size_of::<AtomicU64>())?;
         // SAFETY: the place is inside, aligned, initialised by the system, and mapped as long as
@@ -57,6 +58,7 @@ impl Mapping {
     }
 
     /// `size` bytes at `offset`, if they lie inside and `offset` is a multiple of `size`.
+    #[inline]
     fn place(&self, offset: usize, size: usize) -> Option<*mut u8> {
         let inside = offset.checked_add(size)? <= self.bytes && offset.is_multiple_of(size);
         inside.then(|| self.start.as_ptr().wrapping_add(offset))

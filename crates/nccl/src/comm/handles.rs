@@ -5,7 +5,12 @@
 //! out or was given back is refused, and one whose shell was overwritten is told apart by the
 //! shell's two magic words. The last shells that were given back are kept for a while, lest a stale
 //! handle meet a new communicator at the same address.
+//!
+//! Calls come again and again with the same handles. So every thread keeps what it has looked up last, and
+//! takes it from there as long as the table has not changed: threads that make calls touch nothing that
+//! another one writes.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,6 +27,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ncclcomm");
 /// How many shells are kept after they were given back.
 const KEPT: usize = 256;
 
+/// How many communicators a thread keeps at hand.
+const AT_HAND: usize = 8;
+
 /// What a handle points to: nothing that C may look at, with a mark at either end.
 #[repr(C)]
 struct Shell {
@@ -31,8 +39,8 @@ struct Shell {
 }
 
 impl Shell {
-    fn new() -> Box<Self> {
-        Box::new(Self { start: AtomicU64::new(MAGIC), middle: [0; 6], end: AtomicU64::new(MAGIC) })
+    fn new() -> Arc<Self> {
+        Arc::new(Self { start: AtomicU64::new(MAGIC), middle: [0; 6], end: AtomicU64::new(MAGIC) })
     }
 
     fn is_intact(&self) -> bool {
@@ -43,21 +51,43 @@ impl Shell {
 
 #[derive(Default)]
 struct Table {
-    live: FxHashMap<usize, (Box<Shell>, Arc<Comm>)>,
-    given_back: VecDeque<Box<Shell>>,
+    live: FxHashMap<usize, (Arc<Shell>, Arc<Comm>)>,
+    given_back: VecDeque<Arc<Shell>>,
 }
 
 static TABLE: RwLock<Option<Table>> = RwLock::new(None);
 
+/// How often the table was changed; written by whoever has locked it.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
 fn change<T>(body: impl FnOnce(&mut Table) -> T) -> T {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    CHANGES.fetch_add(1, Ordering::Release);
     body(table.get_or_insert_default())
+}
+
+/// What a thread has looked up.
+struct Found {
+    handle: usize,
+    /// How often the table had been changed by then.
+    changes: u64,
+    shell: Arc<Shell>,
+    comm: Arc<Comm>,
+}
+
+thread_local! {
+    static FOUND: RefCell<[Option<Found>; AT_HAND]> = const { RefCell::new([const { None }; AT_HAND]) };
+}
+
+/// Where a thread keeps what `handle` stands for; a shell is a line of the cache long.
+fn place_at_hand(handle: usize) -> usize {
+    handle / size_of::<Shell>() % AT_HAND
 }
 
 /// A handle for `comm`.
 pub fn enrol(comm: Arc<Comm>) -> CommHandle {
     let shell = Shell::new();
-    let handle = CommHandle((&raw const *shell).addr());
+    let handle = CommHandle(Arc::as_ptr(&shell).addr());
     change(|table| table.live.insert(handle.0, (shell, comm)));
     handle
 }
@@ -71,12 +101,35 @@ pub fn find(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     if handle.0 == 0 {
         return Err(Fault::null(operation, "comm"));
     }
+    // The calling thread may be ending, and what it had at hand be gone.
+    let at_hand = FOUND.try_with(|found| at_hand(&found.borrow(), handle)).ok().flatten();
+    at_hand.map_or_else(|| look_up(handle, operation), Ok)
+}
+
+fn at_hand(found: &[Option<Found>; AT_HAND], handle: CommHandle) -> Option<Arc<Comm>> {
+    let found = found[place_at_hand(handle.0)].as_ref()?;
+    let is_it = found.handle == handle.0
+        && found.changes == CHANGES.load(Ordering::Acquire)
+        && found.shell.is_intact();
+    is_it.then(|| Arc::clone(&found.comm))
+}
+
+fn look_up(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    match table.as_ref().and_then(|table| table.live.get(&handle.0)) {
-        Some((shell, comm)) if shell.is_intact() => Ok(Arc::clone(comm)),
-        Some(_) => Err(Fault::argument("Error: corrupted comm object detected")),
-        None => Err(unknown(operation)),
-    }
+    let known = table.as_ref().and_then(|table| table.live.get(&handle.0));
+    let (shell, comm) = match known {
+        Some((shell, comm)) if shell.is_intact() => (Arc::clone(shell), Arc::clone(comm)),
+        Some(_) => return Err(Fault::argument("Error: corrupted comm object detected")),
+        None => return Err(unknown(operation)),
+    };
+    // Nobody changes the table meanwhile.
+    let changes = CHANGES.load(Ordering::Acquire);
+    drop(table);
+    let found = Found { handle: handle.0, changes, shell, comm: Arc::clone(&comm) };
+    // What was there before may end a communicator, which takes its time and may look up others.
+    let before = FOUND.try_with(|all| all.borrow_mut()[place_at_hand(handle.0)].replace(found));
+    drop(before);
+    Ok(comm)
 }
 
 /// Takes `handle` back: from now on it stands for nothing. Its shell may be corrupted.

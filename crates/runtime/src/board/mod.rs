@@ -133,9 +133,13 @@ impl Board {
     }
 
     /// The calls of this rank up to `sequence` get no execution beyond what they had: they are
-    /// empty, were refused, or are done. Needed for calls that the engine never hears of.
+    /// empty, were refused, or are done. Needed for calls that the engine never hears of. One thread at a
+    /// time.
     pub fn settle(&self, sequence: u64) {
-        self.own(Field::Settled).fetch_max(sequence, Ordering::Release);
+        let settled = self.own(Field::Settled);
+        if settled.load(Ordering::Relaxed) < sequence {
+            settled.store(sequence, Ordering::Release);
+        }
     }
 
     /// The sequence up to which this rank's calls were settled.

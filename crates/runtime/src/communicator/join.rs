@@ -41,14 +41,16 @@ pub(crate) struct Inner {
     pub failure: Arc<OnceLock<Error>>,
     /// Held while calls are taken up, which keeps their order.
     pub turn: Mutex<()>,
-    /// Calls announced so far.
+    /// Calls announced so far; changed by whoever holds the turn.
     calls: AtomicU64,
 }
 
 impl Inner {
-    /// Numbers for `calls` calls, counted from 1; the first of them.
+    /// Numbers for `calls` calls, counted from 1; the first of them. Whoever calls it holds the turn.
     pub fn take_numbers(&self, calls: u64) -> u64 {
-        self.calls.fetch_add(calls, Ordering::Relaxed) + 1
+        let before = self.calls.load(Ordering::Relaxed);
+        self.calls.store(before + calls, Ordering::Relaxed);
+        before + 1
     }
 
     /// The communicator fails, if `error` is one that ends it: what a caller did wrong does not. The

@@ -61,9 +61,14 @@ pub(super) fn exchange_of(calls: &[Call], rank: Rank) -> Result<Exchange, Error>
 
 /// Whether every send to `rank` itself has its receive among `calls`.
 pub(super) fn admit(calls: &[Call], rank: Rank) -> Result<(), Error> {
-    let count =
-        |operation: Operation| calls.iter().filter(|call| call.operation == operation).count();
-    let (sends, receives) = (count(Operation::Send(rank)), count(Operation::Receive(rank)));
+    let (mut sends, mut receives) = (0, 0);
+    for call in calls {
+        match call.operation {
+            Operation::Send(peer) if peer == rank => sends += 1,
+            Operation::Receive(peer) if peer == rank => receives += 1,
+            _ => {}
+        }
+    }
     if sends == receives {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! Submitting calls: alone, or many that may wait for one another.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 
 use msccl_collective::Reduction;
@@ -35,13 +35,29 @@ type Few<T> = SmallVec<[T; 4]>;
 /// The first call that cannot be served, or the failure of a communicator. Nothing of any batch is
 /// executed if some call's arguments are wrong.
 pub fn submit(batches: &[Batch]) -> Result<(), Error> {
-    for batch in batches {
-        batch.communicator.error().map_or(Ok(()), Err)?;
-        batch.calls.iter().try_for_each(|call| batch.communicator.admit(call))?;
-        point_to_point::admit(&batch.calls, batch.communicator.rank())?;
+    let lent = batches.iter().map(|Batch { communicator, calls }| Lent { communicator, calls });
+    submit_all(&lent.collect::<Few<_>>())
+}
+
+/// A batch whose calls are somebody else's.
+#[derive(Clone, Copy)]
+struct Lent<'a> {
+    communicator: &'a Communicator,
+    calls: &'a [Call],
+}
+
+fn submit_all(batches: &[Lent<'_>]) -> Result<(), Error> {
+    batches.iter().try_for_each(Lent::admit)?;
+    match batches {
+        // By far the most: a call alone.
+        [only] => only.submit(),
+        _ => submit_together(batches),
     }
+}
+
+fn submit_together(batches: &[Lent<'_>]) -> Result<(), Error> {
     let _turns = take_turns(batches);
-    let announced: Few<Announced> = batches.iter().map(Batch::announce).collect();
+    let announced: Few<Announced> = batches.iter().map(Lent::announce).collect();
     let agreed =
         batches.iter().zip(&announced).try_for_each(|(batch, announced)| batch.agree(announced));
     if let Err(difference) = agreed {
@@ -49,11 +65,10 @@ pub fn submit(batches: &[Batch]) -> Result<(), Error> {
         return Err(difference);
     }
     let on_host =
-        |batch: &Batch| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
-    match batches {
-        [only] => announced.iter().try_for_each(|of| only.execute(of)),
-        _ if batches.iter().any(on_host) => at_once(batches, &announced),
-        _ => batches.iter().zip(&announced).try_for_each(|(batch, of)| batch.execute(of)),
+        |batch: &Lent<'_>| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
+    match batches.iter().any(on_host) {
+        true => at_once(batches, &announced),
+        false => batches.iter().zip(&announced).try_for_each(|(batch, of)| batch.execute(of)),
     }
 }
 
@@ -67,21 +82,20 @@ struct Announced {
     last_collective: Option<u64>,
     /// How many collectives it has.
     collectives: u64,
+    /// Whether it has point-to-point calls.
+    transfers: bool,
 }
 
 /// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
-fn take_turns(batches: &[Batch]) -> Few<MutexGuard<'_, ()>> {
-    let mut inners: Few<_> = batches.iter().map(|batch| &batch.communicator.inner).collect();
-    inners.sort_by_key(|inner| std::sync::Arc::as_ptr(inner).addr());
-    inners
-        .into_iter()
-        .map(|inner| inner.turn.lock().unwrap_or_else(PoisonError::into_inner))
-        .collect()
+fn take_turns<'a>(batches: &[Lent<'a>]) -> Few<MutexGuard<'a, ()>> {
+    let mut batches: Few<&Lent<'a>> = batches.iter().collect();
+    batches.sort_by_key(|batch| Arc::as_ptr(&batch.communicator.inner).addr());
+    batches.into_iter().map(Lent::take_turn).collect()
 }
 
 /// Executes batches on threads of their own: calls on the host return when they are done, and these
 /// may wait for one another.
-fn at_once(batches: &[Batch], announced: &[Announced]) -> Result<(), Error> {
+fn at_once(batches: &[Lent<'_>], announced: &[Announced]) -> Result<(), Error> {
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
         let threads = batches.iter().zip(announced);
         let threads = threads.map(|(batch, of)| scope.spawn(move || batch.execute(of)));
@@ -92,16 +106,42 @@ fn at_once(batches: &[Batch], announced: &[Announced]) -> Result<(), Error> {
     results.into_iter().collect()
 }
 
-impl Batch {
+impl<'a> Lent<'a> {
+    /// Whether all calls make sense, and the communicator takes calls.
+    fn admit(&self) -> Result<(), Error> {
+        let Self { communicator, calls } = self;
+        communicator.error().map_or(Ok(()), Err)?;
+        calls.iter().try_for_each(|call| communicator.admit(call))?;
+        point_to_point::admit(calls, communicator.rank())
+    }
+
+    /// Keeps other submissions off the communicator.
+    fn take_turn(&self) -> MutexGuard<'a, ()> {
+        self.communicator.inner.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does everything with this batch, which is alone.
+    fn submit(&self) -> Result<(), Error> {
+        let _turn = self.take_turn();
+        let announced = self.announce();
+        match self.agree(&announced) {
+            Ok(()) => self.execute(&announced),
+            Err(difference) => {
+                self.settle(&announced);
+                Err(difference)
+            }
+        }
+    }
+
     /// Says on the board what comes.
     fn announce(&self) -> Announced {
         let inner = &self.communicator.inner;
         let is_transfer = |call: &&Call| call.operation.wanted().is_none();
-        let transfers: Few<Call> = self.calls.iter().filter(is_transfer).copied().collect();
-        let numbers = self.calls.len() as u64 + u64::from(!transfers.is_empty());
+        let transfers = self.calls.iter().any(|call| is_transfer(&call));
+        let numbers = self.calls.len() as u64 + u64::from(transfers);
         let first = inner.take_numbers(numbers);
         let (mut last_collective, mut collectives) = (None, 0);
-        for (number, call) in (first..).zip(&self.calls) {
+        for (number, call) in (first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
                 let in_place = self.communicator.is_in_place(call);
                 last_collective = inner.board.post(number, call, in_place);
@@ -109,8 +149,11 @@ impl Batch {
             }
         }
         let last = (first + numbers).saturating_sub(1);
-        inner.board.post_transfers(last, &transfers);
-        Announced { first, last, last_collective, collectives }
+        if transfers {
+            let transfers: Few<Call> = self.calls.iter().filter(is_transfer).copied().collect();
+            inner.board.post_transfers(last, &transfers);
+        }
+        Announced { first, last, last_collective, collectives, transfers }
     }
 
     /// Where arguments are compared: waits until all ranks have announced the same.
@@ -129,36 +172,62 @@ impl Batch {
     }
 
     fn execute(&self, announced: &Announced) -> Result<(), Error> {
-        let mut streams: Few<u64> = self.calls.iter().map(|call| call.stream).collect();
-        streams.sort_unstable();
-        streams.dedup();
-        let done = self.execute_in(&streams, announced);
+        let done = match self.calls {
+            [only] => self.execute_calls(only.stream, announced),
+            _ => self.execute_in_streams(announced),
+        };
         self.settle(announced);
         done.map_err(|error| self.communicator.inner.note(error))
     }
 
-    /// Executes the calls in the first of `streams`, as if in all of them.
-    fn execute_in(&self, streams: &[u64], announced: &Announced) -> Result<(), Error> {
+    /// Executes the calls in one of their streams, as if in all of them.
+    fn execute_in_streams(&self, announced: &Announced) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
+        let mut streams: Few<u64> = self.calls.iter().map(|call| call.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
         let Some(&stream) = streams.first() else { return Ok(()) };
-        engine.join_streams(streams)?;
-        for (number, call) in (announced.first..).zip(&self.calls) {
+        engine.join_streams(&streams)?;
+        self.execute_calls(stream, announced)?;
+        engine.release_streams(&streams)
+    }
+
+    fn execute_calls(&self, stream: u64, announced: &Announced) -> Result<(), Error> {
+        for (number, call) in (announced.first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
                 self.communicator.collective(&Call { stream, ..*call }, number)?;
             }
         }
-        let Exchange { copies, transfers } = exchange_of(&self.calls, self.communicator.rank())?;
+        match announced.transfers {
+            true => self.exchange(stream, announced.last),
+            false => Ok(()),
+        }
+    }
+
+    /// Executes the point-to-point calls, all under `number`.
+    fn exchange(&self, stream: u64, number: u64) -> Result<(), Error> {
+        let engine = &self.communicator.inner.engine;
+        let Exchange { copies, transfers } = exchange_of(self.calls, self.communicator.rank())?;
         for copy in copies {
             engine.copy(copy.from, copy.to, copy.bytes, stream)?;
         }
-        if !transfers.is_empty() {
-            engine.transfers(&transfers, stream, announced.last)?;
+        if transfers.is_empty() {
+            return Ok(());
         }
-        engine.release_streams(streams)
+        engine.transfers(&transfers, stream, number)
     }
 }
 
 impl Communicator {
+    /// Submits `calls` on this communicator alone, as [`submit`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`].
+    pub fn submit(&self, calls: &[Call]) -> Result<(), Error> {
+        submit_all(&[Lent { communicator: self, calls }])
+    }
+
     fn is_in_place(&self, call: &Call) -> bool {
         call.is_in_place(self.rank(), self.ranks())
     }

@@ -34,6 +34,11 @@ impl Bound {
     pub fn blocks(&self) -> u32 {
         self.prepared.plan.program().thread_blocks.len() as u32
     }
+
+    /// Thread blocks of `instances` instances.
+    pub fn grid(&self, instances: u32) -> u32 {
+        instances * self.blocks()
+    }
 }
 
 /// The words of a plan, where kernels find them.

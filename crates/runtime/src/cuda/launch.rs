@@ -5,7 +5,7 @@
 //! buffers live until the call is done, and again whenever a graph with it runs. That nobody
 //! uses them in conflict is what is proved of the plan.
 
-use msccl_gpu::{Function, Launch as Shape, StreamRef};
+use msccl_gpu::{EnteredStream, Function, Launch as Shape};
 use msccl_plan::launch::{Exchange, Launch, Scale};
 
 use crate::error::Error;
@@ -19,7 +19,7 @@ impl Record for Scale {}
 /// Launches `function` over `blocks` blocks of `threads` threads.
 pub(super) fn launch<R: Record>(
     function: &Function,
-    stream: StreamRef<'_>,
+    stream: EnteredStream<'_>,
     blocks: u32,
     threads: u32,
     record: &R,
@@ -29,6 +29,6 @@ pub(super) fn launch<R: Record>(
     let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<R>()) };
     let shape = Shape { own_memory_domain: true, ..Shape::linear(blocks, threads) };
     // SAFETY: the record is what the kernel declares; of its addresses see above.
-    unsafe { function.launch(stream, &shape, bytes)? };
+    unsafe { function.launch_in(stream, &shape, bytes)? };
     Ok(())
 }

@@ -3,9 +3,13 @@
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `order` (calls in several streams),
-//! `launch`, `watchtower` (abort and progress), `scratch`.
+//! `recent` (what the last call had in common with the next), `launch`, `watchtower` (abort and progress),
+//! `scratch`.
 //!
 //! # Guarantees
+//!
+//! A collective like the one before it, in the same stream, allocates nothing, and asks the driver four things:
+//! which context is current, whether the stream is being captured, the launch, and to mark its end.
 //!
 //! Taking up a call waits for nothing that runs on a GPU, except a copy of a few kilobytes when an
 //! algorithm is used for the first time. It works in a stream that is being captured, and a graph
@@ -20,6 +24,7 @@ mod launch;
 mod lending;
 mod links;
 mod order;
+mod recent;
 mod scratch;
 mod transfers;
 mod watchtower;
@@ -34,7 +39,7 @@ use msccl_fabric::{Abort, Group};
 use msccl_gpu::{Context, DeviceBuffer};
 use msccl_plan::exchange::Transfer;
 use msccl_plan::launch as abi;
-use msccl_plan::launch::{Exchange, Launch, Scale};
+use msccl_plan::launch::{DIRECT_RANKS_MAX, Exchange, Launch, Scale, View};
 use msccl_proxy::Proxy;
 
 use crate::call::Scalar;
@@ -50,6 +55,7 @@ use kernels::Kernels;
 use lending::{Lending, Lent};
 use links::{Links, Place};
 use order::Order;
+use recent::Recent;
 use scratch::Scratch;
 use watchtower::Watchtower;
 use wires::{Maker, Wires};
@@ -88,13 +94,15 @@ pub(crate) struct Rank {
     /// Never held while a call is taken up, so that stories can be told meanwhile.
     bindings: Mutex<Bindings>,
     state: Mutex<State>,
-    /// The number of the last call that was launched.
+    /// The number of the last call that was launched; written with `state` locked.
     launched: AtomicU64,
 }
 
 /// What changes from call to call.
 struct State {
     order: Order,
+    /// What the last collective was told.
+    recent: Option<Recent>,
     /// Of the plans.
     scratch: Scratch,
     /// Kept for callers of [`Engine::scratch`].
@@ -139,6 +147,7 @@ impl Rank {
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
             order: Order::new(context)?,
+            recent: None,
             scratch: Scratch::new(context),
             kept: Scratch::new(context),
         };
@@ -177,20 +186,20 @@ impl Rank {
         }
     }
 
-    /// What the kernel is told of `job`.
-    fn record(&self, job: &Job<'_>, bound: &Bound, scratch: u64) -> Launch {
+    /// What every call of the shape of `job` is told.
+    fn recent(&self, job: &Job<'_>) -> Result<Recent, Error> {
+        let reach = |peer| self.reach(peer);
+        let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
-        Launch {
+        let lends = self.lending.is_some() && job.links == select::Links::Direct;
+        let record = Launch {
             links: self.links.view.table(job.protocol),
-            input: job.send,
-            output: job.receive,
-            scratch,
+            offers: if lends { self.links.view.offers() } else { 0 },
             signals: self.signals.ptr().0,
             signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
             control: self.watchtower.control(),
             progress: self.watchtower.progress(),
-            call: tagged(u64::from(bound.number), job.call),
             ranks: self.ranks,
             wires: self.links.view.layout.wires(job.protocol).wires,
             link_depth: shape.depth,
@@ -199,13 +208,18 @@ impl Rank {
             divisor,
             report_after_us: REPORT_AFTER_US,
             ..bound.launch.with_cut(&job.cut)
-        }
+        };
+        Recent::new(job, bound, record)
     }
 
-    /// The same with what peers may use of the caller's buffers.
-    fn with_views(&self, record: Launch, job: &Job<'_>, bound: &Bound, captured: bool) -> Launch {
-        let direct = job.links == select::Links::Direct;
-        let Some(lending) = self.lending.as_ref().filter(|_| direct) else { return record };
+    /// Where peers may find the caller's buffers, as far as the plan has use for that.
+    fn views(
+        &self,
+        lending: &Lending,
+        job: &Job<'_>,
+        bound: &Bound,
+        captured: bool,
+    ) -> [View; DIRECT_RANKS_MAX as usize] {
         let geometry = &job.prepared.plan.program().geometry;
         let lent = |lends: bool, address, chunks: u32| {
             let blocks = u64::from(chunks / geometry.block_chunks.max(1));
@@ -215,8 +229,7 @@ impl Rank {
         let [lends_input, lends_output] = bound.lends;
         let input = lent(lends_input, job.send, geometry.input_chunks);
         let output = lent(lends_output, job.receive, geometry.output_chunks);
-        let views = lending.views(input, output, captured || job.patient);
-        Launch { offers: self.links.view.offers(), views, ..record }
+        lending.views(input, output, captured || job.patient)
     }
 }
 
@@ -272,32 +285,35 @@ impl Engine for Rank {
     }
 
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
-        let Self { context, kernels, .. } = self;
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { carrier(job) };
-        let bound = self.bindings().bind(context, job.prepared, |peer| self.reach(peer))?;
+        let entered = self.context.enter()?;
         let mut state = self.state();
-        let State { order, scratch, kept: _ } = &mut *state;
-        let chunks = job.prepared.plan.program().geometry.scratch_chunks;
-        let bytes = job.cut.scratch_bytes(chunks);
-        let bytes = bytes.ok_or_else(|| Error::invalid_argument("the call exceeds memory"))?;
-        let record = self.record(job, &bound, scratch.of(bytes)?);
-        let blocks = job.cut.instances * bound.blocks();
-        let capture = order.before(job.stream)?;
-        let record = self.with_views(record, job, &bound, capture.is_some());
-        let function = kernels.interpreter(job.protocol, job.links, data_type)?;
-        let stream = order::stream(context, job.stream);
-        launch::launch(function, stream, blocks, job.threads, &record)?;
+        let State { order, recent, scratch, kept: _ } = &mut *state;
+        let recent = match recent {
+            Some(recent) if recent.serves(job) => recent,
+            other => other.insert(self.recent(job)?),
+        };
+        let scratch = scratch.of(recent.scratch_bytes())?;
+        let capture = order.before(&entered, job.stream)?;
+        let (bound, record) = recent.told(job, scratch);
+        if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
+            record.views = self.views(lending, job, bound, capture.is_some());
+        }
+        let function = self.kernels.interpreter(job.protocol, job.links, data_type)?;
+        let stream = order::entered_stream(&entered, job.stream);
+        launch::launch(function, stream, bound.grid(job.cut.instances), job.threads, record)?;
         self.far.as_ref().inspect(|far| far.stir());
-        self.launched.fetch_max(job.call, Ordering::AcqRel);
-        order.after(job.stream, capture)
+        self.launched.store(job.call, Ordering::Release);
+        order.after(&entered, job.stream, capture)
     }
 
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error> {
         let view = &self.links.view;
         transfers.iter().try_for_each(|transfer| self.reach(transfer.peer))?;
+        let entered = self.context.enter()?;
         let mut state = self.state();
-        let capture = state.order.before(stream)?;
+        let capture = state.order.before(&entered, stream)?;
         for launch in transfers::launches(view, &self.capacity, transfers) {
             let record = Exchange {
                 links_simple: transfers::table(view, Protocol::Simple),
@@ -309,19 +325,20 @@ impl Engine for Rank {
                 ..launch
             };
             let (blocks, threads) = (record.lane_count, abi::THREADS_MAX_EXCHANGE);
-            let stream = order::stream(&self.context, stream);
+            let stream = order::entered_stream(&entered, stream);
             launch::launch(self.kernels.exchange(), stream, blocks, threads, &record)?;
         }
         self.far.as_ref().inspect(|far| far.stir());
-        self.launched.fetch_max(call, Ordering::AcqRel);
-        state.order.after(stream, capture)
+        self.launched.store(call, Ordering::Release);
+        state.order.after(&entered, stream, capture)
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error> {
+        let entered = self.context.enter()?;
         let mut state = self.state();
-        let capture = state.order.before(stream)?;
+        let capture = state.order.before(&entered, stream)?;
         order::copy(&self.context, from, to, bytes, stream)?;
-        state.order.after(stream, capture)
+        state.order.after(&entered, stream, capture)
     }
 
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error> {
@@ -333,11 +350,18 @@ impl Engine for Rank {
         };
         let blocks = elements.div_ceil(u64::from(THREADS)).clamp(1, 256) as u32;
         let record = Scale { from, to, elements, scalar, scalar_address };
+        let entered = self.context.enter()?;
         let mut state = self.state();
-        let capture = state.order.before(stream)?;
+        let capture = state.order.before(&entered, stream)?;
         let function = self.kernels.scaler(data_type)?;
-        launch::launch(function, order::stream(&self.context, stream), blocks, THREADS, &record)?;
-        state.order.after(stream, capture)
+        launch::launch(
+            function,
+            order::entered_stream(&entered, stream),
+            blocks,
+            THREADS,
+            &record,
+        )?;
+        state.order.after(&entered, stream, capture)
     }
 
     fn scratch(&self, bytes: u64) -> Result<u64, Error> {

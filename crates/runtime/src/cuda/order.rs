@@ -5,10 +5,20 @@
 //! outside captures is marked at once, since a caller may destroy a stream as soon as a call has
 //! returned, and the driver does not survive the use of a stream that is gone.
 //!
+//! Streams are told apart by their handles. A new stream may get the handle of one that was destroyed, but
+//! the driver keeps what belongs to a destroyed stream until its work is done, so that nothing is left to
+//! wait for. The handle of the per-thread default stream stands for another stream on every thread, so a
+//! call in it always waits.
+//!
+//! Whether a stream is being captured is asked before every call: a capture begins without a word to
+//! libraries.
+//!
 //! Not ordered: graphs among one another, and graphs with calls outside of them. Who launches a graph
 //! and calls the same communicator in another stream orders the two.
 
-use msccl_gpu::{CaptureState, Context, CuResult, DevicePtr, Event, StreamRef};
+use msccl_gpu::{
+    CaptureState, Context, ContextGuard, CuResult, DevicePtr, EnteredStream, Event, StreamRef,
+};
 
 use crate::error::{Error, ErrorKind};
 
@@ -19,6 +29,9 @@ struct Captured {
     /// By which capture.
     capture: u64,
 }
+
+/// The handle that stands for the default stream of whichever thread uses it.
+const PER_THREAD: u64 = 2;
 
 /// The order of calls.
 pub(super) struct Order {
@@ -39,8 +52,15 @@ pub(super) fn stream(context: &Context, raw: u64) -> StreamRef<'_> {
     unsafe { StreamRef::from_raw(context, raw) }
 }
 
+/// The same, where the context is entered already: one query less for everything that is asked of it.
+pub(super) fn entered_stream<'a>(entered: &'a ContextGuard<'_>, raw: u64) -> EnteredStream<'a> {
+    let raw = std::ptr::with_exposed_provenance_mut(raw as usize);
+    // SAFETY: as in `stream`.
+    unsafe { EnteredStream::from_raw(entered, raw) }
+}
+
 /// The capture that records `stream`, if one does.
-pub(super) fn capture_of(stream: StreamRef<'_>) -> Result<Option<u64>, Error> {
+fn capture_of(stream: EnteredStream<'_>) -> Result<Option<u64>, Error> {
     match stream.capture_state() {
         Ok(CaptureState::None) => Ok(None),
         Ok(CaptureState::Active(id)) => Ok(Some(id)),
@@ -74,12 +94,14 @@ impl Order {
     }
 
     /// Before a launch in `raw`: what came before comes first. Whether the launch is captured.
-    pub fn before(&mut self, raw: u64) -> Result<Option<u64>, Error> {
-        let next = stream(&self.context, raw);
+    pub fn before(&mut self, entered: &ContextGuard<'_>, raw: u64) -> Result<Option<u64>, Error> {
+        let next = entered_stream(entered, raw);
         let capture = capture_of(next)?;
         match capture {
             None => {
-                if self.last.replace(raw).is_some_and(|last| last != raw) {
+                // Of the per-thread default stream nobody knows whose the last one was.
+                let follows = |last| last != raw || raw == PER_THREAD;
+                if self.last.replace(raw).is_some_and(follows) {
                     next.wait(&self.end)?;
                 }
             }
@@ -87,7 +109,7 @@ impl Order {
                 let last = self.captured.replace(Captured { stream: raw, capture });
                 if let Some(last) = last.filter(|of| of.capture == capture && of.stream != raw) {
                     let edge = Event::ordering(&self.context)?;
-                    edge.record(stream(&self.context, last.stream))?;
+                    entered_stream(entered, last.stream).record(&edge)?;
                     next.wait(&edge)?;
                 }
             }
@@ -96,9 +118,14 @@ impl Order {
     }
 
     /// After a launch in `raw`.
-    pub fn after(&mut self, raw: u64, capture: Option<u64>) -> Result<(), Error> {
+    pub fn after(
+        &mut self,
+        entered: &ContextGuard<'_>,
+        raw: u64,
+        capture: Option<u64>,
+    ) -> Result<(), Error> {
         match capture {
-            None => Ok(self.end.record(stream(&self.context, raw))?),
+            None => Ok(entered_stream(entered, raw).record(&self.end)?),
             Some(_) => Ok(()),
         }
     }

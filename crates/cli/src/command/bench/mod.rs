@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use msccl_bench::{
-    Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Report,
-    ReportJson, Row, Spread,
+    Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Registration,
+    Report, ReportJson, Row, Spread,
 };
 
 use crate::args::BenchArgs;
@@ -84,7 +84,7 @@ impl Audience for Reporter<'_> {
     }
 
     fn begin(&mut self, libraries: &[LibraryReport]) {
-        for line in heading(self.args, self.plan, libraries) {
+        for line in heading(self.args, self.plan, self.company, libraries) {
             self.output.line(line);
         }
         for line in self.layout.head() {
@@ -129,7 +129,12 @@ impl Reporter<'_> {
 }
 
 /// What is measured, on what, and how.
-fn heading(args: &BenchArgs, plan: &Plan, libraries: &[LibraryReport]) -> Vec<String> {
+fn heading(
+    args: &BenchArgs,
+    plan: &Plan,
+    company: Option<&Company>,
+    libraries: &[LibraryReport],
+) -> Vec<String> {
     let method = &plan.method;
     let sizes = plan.cases.iter().map(|case| case.size_bytes());
     let (min, max) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
@@ -149,7 +154,11 @@ fn heading(args: &BenchArgs, plan: &Plan, libraries: &[LibraryReport]) -> Vec<St
     lines.extend(libraries.iter().map(library_line));
     lines.push("#".to_owned());
     lines.push("# Using devices".to_owned());
-    let rank = |rank| format!("#  Rank {rank:2} on {}", plan.machine.describe(rank));
+    let rank = |rank| {
+        let host = company.and_then(|company| company.host_name(rank));
+        let host = host.map(|host| format!("{host}: ")).unwrap_or_default();
+        format!("#  Rank {rank:2} on {host}{}", plan.machine.describe(rank))
+    };
     lines.extend((0..plan.ranks).map(rank));
     lines
 }
@@ -158,5 +167,9 @@ fn library_line(library: &LibraryReport) -> String {
     let init = Spread::of(&library.init_us);
     let init = init.map(|init| format!(", joined in {:.1} ms", init.max / 1e3)).unwrap_or_default();
     let (name, version) = (&library.name, library.version_name());
-    format!("# Library {name}: {version}{init}, {}", library.path.display())
+    let buffers = match library.registration {
+        Registration::None => String::new(),
+        told => format!(", {told}"),
+    };
+    format!("# Library {name}: {version}{init}{buffers}, {}", library.path.display())
 }

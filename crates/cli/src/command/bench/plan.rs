@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use msccl_bench::{
-    Case, Company, Contestant, Machine, Method, Plan, Rounding, Sizes, Step, Sweep, Wish, Workload,
+    Case, Company, Contestant, Machine, Method, Plan, Registration, Rounding, Sizes, Step, Sweep,
+    Wish, Workload,
 };
 use msccl_bench::{ElementType, Redop};
 use msccl_environment::{DeviceWish, Preferences, Reader};
 
-use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped};
+use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 use crate::failure::{Failure, Result};
 use crate::launch;
 use crate::size::ByteSize;
@@ -38,8 +40,11 @@ pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<Plan> {
         let text = format!("{} needs a power of two of ranks, not {ranks}", args.collective);
         return Err(Failure::new(text));
     }
+    let contestants = contestants(args.library.as_ref(), &args.against, &args.env)?;
+    let mut contestants = registered(contestants, &args.register)?;
+    contestants.iter_mut().for_each(|contestant| limit_joining(contestant, args.timeout));
     Ok(Plan {
-        contestants: contestants(args.library.as_ref(), &args.against, &args.env)?,
+        contestants,
         cases: cases(args, &machine, ranks)?,
         ranks,
         machine,
@@ -156,7 +161,8 @@ pub fn contestants(
         let usual = if index == 0 { "nccl".to_owned() } else { format!("nccl{}", index + 1) };
         contestants.push(contestant(other, usual));
     }
-    for (index, Contestant { name, path: _, environment: _ }) in contestants.iter().enumerate() {
+    for (index, contestant) in contestants.iter().enumerate() {
+        let name = &contestant.name;
         if contestants[..index].iter().any(|other| other.name == *name) {
             let text = format!("two libraries are called `{name}`; write NAME=PATH");
             return Err(Failure::new(text));
@@ -171,23 +177,56 @@ fn contestant(library: &NamedPath, usual_name: String) -> Contestant {
     // The loader would look for a bare name in the system's folders.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let name = name.clone().unwrap_or(usual_name);
-    Contestant { name, path, environment: Vec::new() }
+    Contestant { name, path, environment: Vec::new(), registration: Registration::None }
 }
 
 /// Gives a variable to those for whom it is.
 fn assign(variable: &Scoped, contestants: &mut [Contestant]) -> Result<()> {
     let Scoped { library, key, value } = variable;
+    for contestant in meant(library.as_deref(), contestants)? {
+        contestant.environment.push((key.into(), value.into()));
+    }
+    Ok(())
+}
+
+/// `contestants`, each with what it is to be told of the buffers.
+fn registered(
+    mut contestants: Vec<Contestant>,
+    register: &[ScopedRegistration],
+) -> Result<Vec<Contestant>> {
+    for ScopedRegistration { library, registration } in register {
+        for contestant in meant(library.as_deref(), &mut contestants)? {
+            contestant.registration = *registration;
+        }
+    }
+    Ok(contestants)
+}
+
+/// The contestant called `library`, or all if none is named.
+fn meant<'a>(
+    library: Option<&str>,
+    contestants: &'a mut [Contestant],
+) -> Result<impl Iterator<Item = &'a mut Contestant>> {
     let names: Vec<_> = contestants.iter().map(|contestant| contestant.name.clone()).collect();
+    let library = library.map(str::to_owned);
     if let Some(stranger) = library.as_ref().filter(|library| !names.contains(library)) {
         let text = format!("no library is called `{stranger}`; there are {}", names.join(", "));
         return Err(Failure::new(text));
     }
-    for contestant in contestants {
-        if library.as_ref().is_none_or(|library| *library == contestant.name) {
-            contestant.environment.push((key.into(), value.into()));
-        }
+    let is_meant = move |contestant: &&'a mut Contestant| {
+        library.as_ref().is_none_or(|library| *library == contestant.name)
+    };
+    Ok(contestants.iter_mut().filter(is_meant))
+}
+
+/// Makes ours, unless told otherwise, say who did not come before it is ended for not answering.
+fn limit_joining(contestant: &mut Contestant, timeout: Duration) {
+    let name = msccl_environment::variable::JOIN_TIMEOUT_S.name;
+    if msccl_environment::lookup(name).is_none() {
+        let seconds = (timeout / 2).as_secs().max(1);
+        // Whatever --env says comes later, and wins.
+        contestant.environment.insert(0, (name.into(), seconds.to_string().into()));
     }
-    Ok(())
 }
 
 /// Our own library: where `MSCCL_LIBRARY` says, beside this program, or in the folder `lib` beside

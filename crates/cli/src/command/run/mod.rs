@@ -117,6 +117,8 @@ fn on_ranks(
     let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout, company)?;
     let rows = measured(&mut ranks, &plan, &progress);
     drop(progress);
+    // If it is rank 0 that is lost, somebody else has to say so.
+    output.speak_only_if(ranks.is_speaker());
     for story in ranks.stories() {
         output.note(story);
     }

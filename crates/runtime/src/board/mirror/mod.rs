@@ -38,6 +38,9 @@ const SLOW_PERIOD: Duration = Duration::from_millis(100);
 const STIR: Duration = Duration::from_millis(50);
 /// How long a story takes at most, from its request on.
 const STORY: Duration = Duration::from_secs(2);
+/// How long a voice may take to reach another one to which it has no connection: meanwhile it hears nobody, nor
+/// can it end.
+const REACH: Duration = Duration::from_millis(500);
 /// Marks messages between voices.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0mirror");
 
@@ -121,6 +124,7 @@ impl Rounds {
     }
 
     fn run(mut self, ends: &AtomicBool) {
+        self.greet();
         let mut next = Instant::now();
         loop {
             let last = ends.load(Ordering::Acquire);
@@ -142,6 +146,17 @@ impl Rounds {
             {
                 self.hear(from, &bytes);
             }
+        }
+    }
+
+    /// Connects to the other voices while all are there, lest a host that is cut off keep this one waiting when
+    /// there is most to tell.
+    fn greet(&self) {
+        let me = self.board.me();
+        let later = self.voices.iter().filter(|voice| **voice > me);
+        for voice in later.filter(|_| self.voices.contains(&me)) {
+            // Whoever cannot be reached is tried again when there is news.
+            let _ = self.group.send_within(*voice, TAG, &news::encode(&[]), REACH);
         }
     }
 
@@ -175,13 +190,19 @@ impl Rounds {
             self.stirred_until = Instant::now() + STIR;
         }
         let bytes = news::encode(&news);
+        let mut unheard = false;
         for voice in self.voices.iter().filter(|voice| **voice != self.board.me()) {
-            // If it is gone, its successor is told everything.
-            if let Err(error) = self.group.send(*voice, TAG, &bytes)
-                && error.kind() == fabric::ErrorKind::RankLost
-            {
-                self.lost.insert(*voice);
+            match self.group.send_within(*voice, TAG, &bytes, REACH) {
+                Ok(()) => {}
+                // If it is gone, its successor is told everything.
+                Err(error) if error.kind() == fabric::ErrorKind::RankLost => {
+                    self.lost.insert(*voice);
+                }
+                Err(_) => unheard = true,
             }
+        }
+        if unheard {
+            self.reporter = Reporter::new(self.board.nodes().around(self.board.me()));
         }
     }
 

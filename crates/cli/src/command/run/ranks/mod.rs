@@ -111,6 +111,11 @@ impl Ranks {
         places.into_iter().next().unwrap_or_default()
     }
 
+    /// Whether this process speaks for all of its launch, if there is one.
+    pub fn is_speaker(&self) -> bool {
+        self.company.as_ref().is_none_or(Company::is_speaker)
+    }
+
     /// What was told of calls that did not get on.
     pub fn stories(&self) -> Vec<String> {
         self.diary.stories()
@@ -185,7 +190,12 @@ fn of_all<T: Serialize + DeserializeOwned>(
         Err(fault) => Said { done: Vec::new(), fault: Some((fault.is_echo(), fault.to_string())) },
     };
     let (mut all, mut faults) = (Vec::new(), Vec::new());
-    for Said { done, fault } in company.exchange(&said).map_err(|error| error.to_string())? {
+    let failed = said.fault.is_some();
+    let all_said = company.exchange_outcomes(&said, failed).map_err(|error| match said.fault {
+        Some((_, fault)) => format!("{fault}; {error}"),
+        None => error.to_string(),
+    });
+    for Said { done, fault } in all_said? {
         all.extend(done);
         faults.extend(fault);
     }

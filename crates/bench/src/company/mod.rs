@@ -9,27 +9,43 @@
 //! * No wait is longer than the time given at [`Company::join`]; its error says who did not come, or
 //!   died.
 //! * What fails on one rank fails on all, with its reason ([`Company::agree`]).
+//! * Once one has failed, nobody waits much longer for the others: a host that was cut off is not heard of until
+//!   the system has given it up ([`Company::exchange_outcomes`]).
 //!
 //! Not guaranteed: that ranks find a library's own way from host to host.
 
+mod distress;
+
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Newcomer, Settings, UniqueId};
+use msccl_fabric::{Departure, Group, Newcomer, Settings, UniqueId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::crew::Alarm;
 use crate::error::Error;
 use crate::protocol::{from_hex, to_hex};
+use distress::Distress;
+
+/// How long rank 0, once it has failed, waits for what the others have to say. All who live have heard of it by then,
+/// and have ended their workers.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// How long the others wait for what rank 0 makes of it.
+const PATIENCE_WITH_FIRST: Duration = Duration::from_secs(20);
 
 /// The processes of a launch.
 pub struct Company {
     group: Arc<Group>,
-    /// Whether an exchange has failed: from then on whoever is left speaks for itself.
-    broken: AtomicBool,
+    distress: Distress,
+    /// Whether an exchange has failed about which rank 0 said nothing: from then on whoever is left speaks for
+    /// itself.
+    is_orphaned: AtomicBool,
     settings: Settings,
     local_rank: u32,
 }
@@ -52,9 +68,12 @@ impl Company {
         let newcomer = Newcomer { rank: Rank(rank), ranks, facts: terms, description: vec![] };
         let group = Group::join(&[id], &newcomer, settings)?;
         let local_rank = local_rank.unwrap_or_else(|| place_on_host(&group));
-        // Whatever is met later finds a place of its own.
-        let settings = Settings { root: None, ..settings.clone() };
-        Ok(Self { group: Arc::new(group), broken: AtomicBool::new(false), settings, local_rank })
+        // Whatever is met later finds a place of its own, in the network by which all have come.
+        let near = group.peer(Rank(0)).map(|first| first.address);
+        let settings = Settings { root: None, near, ..settings.clone() };
+        let group = Arc::new(group);
+        let (distress, is_orphaned) = (Distress::new(group.clone()), AtomicBool::new(false));
+        Ok(Self { group, distress, is_orphaned, settings, local_rank })
     }
 
     /// Which rank this is.
@@ -72,17 +91,19 @@ impl Company {
         self.local_rank
     }
 
-    /// Whether this rank speaks for all: rank 0, or anybody once that is lost.
-    pub fn is_speaker(&self) -> bool {
-        // One that only went home before the others did has spoken.
-        let is_first_lost = || self.group.departed().iter().any(|gone| gone.rank == Rank(0));
-        self.rank() == 0 || self.broken.load(Ordering::Relaxed) && is_first_lost()
+    /// The name of the host of `rank`, if there is such a rank.
+    pub fn host_name(&self, rank: u32) -> Option<&str> {
+        self.group.peer(Rank(rank)).map(|peer| &*peer.host_name)
     }
 
-    /// Tells, whenever it is asked and without waiting, whether a process of the company has ended.
+    /// Whether this rank speaks for all: rank 0, or anybody who has lost it.
+    pub fn is_speaker(&self) -> bool {
+        self.rank() == 0 || self.is_orphaned.load(Ordering::Relaxed)
+    }
+
+    /// Tells, whenever it is asked and without waiting, whether a process of the company has failed or ended.
     pub(crate) fn alarm(&self) -> Alarm {
-        let group = self.group.clone();
-        Box::new(move || !group.departed().is_empty())
+        self.distress.watch()
     }
 
     /// What every rank has said, by rank.
@@ -93,6 +114,30 @@ impl Company {
     pub fn exchange<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<Vec<T>, Error> {
         let said = self.noted(self.group.all_gather(&serde_json::to_vec(value)?))?;
         said.iter().map(|bytes| Ok(serde_json::from_slice(bytes)?)).collect()
+    }
+
+    /// What every rank has said of something that all have tried, by rank. If it `failed` here, the others are told
+    /// before they have done their part, and those that are out of reach are not waited for.
+    ///
+    /// # Errors
+    ///
+    /// A rank is lost, or did not come in time.
+    pub fn exchange_outcomes<T: Serialize + DeserializeOwned>(
+        &self,
+        outcome: &T,
+        failed: bool,
+    ) -> Result<Vec<T>, Error> {
+        let outcome = serde_json::to_vec(outcome)?;
+        let patience = if self.rank() == 0 { PATIENCE } else { PATIENCE_WITH_FIRST };
+        let said = match failed {
+            false => self.group.all_gather(&outcome),
+            true => {
+                self.distress.cry();
+                self.group.all_gather_within(&outcome, patience)
+            }
+        };
+        self.distress.next();
+        self.noted(said)?.iter().map(|bytes| Ok(serde_json::from_slice(bytes)?)).collect()
     }
 
     /// What rank 0 has said.
@@ -107,9 +152,26 @@ impl Company {
 
     fn noted<T>(&self, done: Result<T, msccl_fabric::Error>) -> Result<T, Error> {
         done.map_err(|error| {
-            self.broken.store(true, Ordering::Relaxed);
-            error.into()
+            let first_is_silent = error.ranks().is_empty() || error.ranks().contains(&Rank(0));
+            // One that only went home before the others did has spoken.
+            let went_home = |gone: &Departure| gone.rank == Rank(0) && gone.orderly;
+            if first_is_silent && !self.group.departed().iter().any(went_home) {
+                self.is_orphaned.store(true, Ordering::Relaxed);
+            }
+            self.located(&error)
         })
+    }
+
+    /// `error`, with the hosts of the ranks at fault.
+    fn located(&self, error: &msccl_fabric::Error) -> Error {
+        let text = error.to_string();
+        let hosts = error.ranks().iter().filter_map(|rank| self.host_name(rank.0));
+        let hosts: BTreeSet<_> = hosts.filter(|host| !text.contains(host)).collect();
+        let hosts: Vec<_> = hosts.into_iter().collect();
+        match hosts.is_empty() {
+            true => Error::new(text),
+            false => Error::new(format!("{text} (on {})", hosts.join(", "))),
+        }
     }
 
     /// The own outcome if it is good on all ranks; otherwise what is wrong, the same text on all.
@@ -169,7 +231,7 @@ pub(crate) fn told(mut failures: Vec<(u32, String)>) -> Vec<String> {
 mod tests {
     use std::net::{SocketAddr, TcpListener};
     use std::thread;
-    use std::time::Duration;
+    use std::time::Instant;
 
     use super::*;
 
@@ -211,6 +273,27 @@ mod tests {
             agreed
         });
         assert_eq!(agreed, vec!["r1, r3: no GPU".to_owned(); 4]);
+    }
+
+    #[test]
+    fn who_fails_is_heard_before_all_have_answered() {
+        let heard = run(3, |company| {
+            let alarm = company.alarm();
+            if company.rank() != 1 {
+                assert!(!alarm());
+                let begin = Instant::now();
+                while company.rank() != 1 && !alarm() {
+                    assert!(begin.elapsed() < Duration::from_secs(10));
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            let said = company.exchange_outcomes(&company.rank(), company.rank() == 1).unwrap();
+            // It is over with the exchange.
+            let calm = !alarm();
+            company.exchange(&()).unwrap();
+            (said, calm)
+        });
+        assert_eq!(heard, vec![(vec![0, 1, 2], true); 3]);
     }
 
     #[test]

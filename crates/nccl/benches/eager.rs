@@ -1,0 +1,135 @@
+//! What a call outside of graphs costs on the host beside the driver: the whole path from the C door to
+//! the launch, over a driver that does nothing. `cargo bench -p msccl-nccl --bench eager`.
+//!
+//! A door for `unsafe`, as it talks to the driver past the library. The same is measured from further inside, so that differences say what each part costs.
+
+#![allow(clippy::print_stdout, reason = "it is a report")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
+
+#[path = "../tests/null_driver/mod.rs"]
+mod null_driver;
+
+use std::time::Instant;
+
+use msccl_collective::{DataType, Rank, Reduction};
+use msccl_fabric::UniqueId;
+use msccl_gpu::{Context, DeviceBuffer, EnteredStream, Event, Image, Launch, Module, Stream};
+use msccl_runtime::{Call, Combine, Communicator, Operation, PlaceOfRank, Settings};
+use null_driver::World;
+
+/// Calls that are timed together: too few for the system to interrupt most of them.
+const BATCH: u32 = 200;
+
+/// How often.
+const BATCHES: usize = 5001;
+
+/// What `call` takes in ns: the fastest batch, and the median.
+fn call_ns(mut call: impl FnMut()) -> [f64; 2] {
+    let mut batch = || {
+        let start = Instant::now();
+        (0..BATCH).for_each(|_| call());
+        start.elapsed().as_nanos() as f64 / f64::from(BATCH)
+    };
+    let mut times: Vec<f64> = (0..BATCHES).map(|_| batch()).collect();
+    times.sort_by(f64::total_cmp);
+    [times[0], times[BATCHES / 2]]
+}
+
+/// Elements of a call of which protocol LL takes care, of one for Simple.
+const COUNTS: [usize; 2] = [256, 65536];
+
+fn tell(what: &str, [least, median]: [f64; 2]) {
+    println!("{median:6.0} ns  (least {least:.0})  {what}");
+}
+
+fn main() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let stream = Stream::new(rank.context).unwrap();
+    for count in COUNTS {
+        rank.all_reduce(count, &stream);
+        let before = null_driver::all_calls();
+        rank.all_reduce(count, &stream);
+        let asked = null_driver::all_calls() - before;
+        let what = format!("ncclAllReduce of {} bytes, {asked} calls of the driver", 4 * count);
+        tell(&what, call_ns(|| rank.all_reduce(count, &stream)));
+    }
+    two_shapes(rank, &stream);
+    at_once(&world);
+    let [communicator, _other] = communicators();
+    runtime(&communicator, &stream, rank.context);
+    driver(rank.context, &stream);
+}
+
+/// Calls of two shapes by turns.
+fn two_shapes(rank: &null_driver::Rank, stream: &Stream) {
+    let both = || COUNTS.iter().for_each(|&count| rank.all_reduce(count, stream));
+    let times = call_ns(both).map(|ns| ns / 2.0);
+    tell("ncclAllReduce, each of another shape than the one before", times);
+}
+
+/// Both ranks, each on a thread of its own: what they share they only read.
+fn at_once(world: &World) {
+    let alone = |rank: &null_driver::Rank| {
+        let _current = rank.context.enter().unwrap();
+        let stream = Stream::new(rank.context).unwrap();
+        call_ns(|| rank.all_reduce(COUNTS[0], &stream))
+    };
+    let (one, other) = (world.rank(0), world.rank(1));
+    let times = std::thread::scope(|scope| {
+        let other = scope.spawn(|| alone(other));
+        [alone(one), other.join().unwrap()]
+    });
+    times.iter().for_each(|times| tell("ncclAllReduce, another rank's thread beside", *times));
+}
+
+/// The same calls without the C door.
+fn runtime(communicator: &Communicator, stream: &Stream, context: &Context) {
+    let buffer = DeviceBuffer::zeroed(context, 4 * COUNTS[1]).unwrap();
+    let call = |count: usize| Call {
+        operation: Operation::AllReduce(Combine::Plain(Reduction::Sum)),
+        data_type: DataType::F32,
+        count: count as u64,
+        send: buffer.ptr().0,
+        receive: buffer.ptr().0,
+        stream: stream.borrow().as_raw().expose_provenance() as u64,
+    };
+    for count in COUNTS {
+        let calls = [call(count)];
+        let times = call_ns(|| communicator.submit(&calls).unwrap());
+        tell(&format!("Communicator::submit of the same {} bytes", 4 * count), times);
+    }
+}
+
+/// Two ranks, as the C door makes them.
+fn communicators() -> [Communicator; 2] {
+    let id = UniqueId::create(&Settings::default().fabric).unwrap();
+    let join = |rank: u32| {
+        let place = PlaceOfRank::Gpu(null_driver::context(rank).clone());
+        let settings = Settings { place, ..Settings::default() };
+        Communicator::join(&[id], Rank(rank), 2, &settings).unwrap()
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| join(1));
+        [join(0), other.join().unwrap()]
+    })
+}
+
+/// The calls of the driver alone, as this library makes them.
+fn driver(context: &Context, stream: &Stream) {
+    let kernel = Module::load(context, Image::ptx("")).unwrap().function("none").unwrap();
+    let end = Event::ordering(context).unwrap();
+    let shape = Launch { own_memory_domain: true, ..Launch::linear(8, 512) };
+    let record = [0; 1424];
+    let times = call_ns(|| {
+        let entered = context.enter().unwrap();
+        // SAFETY: the stream outlives this; kernels of this driver do nothing.
+        unsafe {
+            let stream = EnteredStream::from_raw(&entered, stream.borrow().as_raw());
+            stream.capture_state().unwrap();
+            kernel.launch_in(stream, &shape, &record).unwrap();
+            stream.record(&end).unwrap();
+        }
+    });
+    tell("what is asked of the driver, the driver's doing nothing included", times);
+}

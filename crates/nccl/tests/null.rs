@@ -1,0 +1,256 @@
+//! The host side of ranks on GPUs without a GPU: the C door and the whole engine over a driver that does
+//! nothing (`null_driver/libcuda.rs`), which counts what it is asked. A door for `unsafe`: the allocator
+//! counts, too.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod null_driver;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use msccl_gpu::{CaptureMode, Stream};
+use null_driver::{Rank, World};
+
+/// The system's allocator, which counts how often a thread asks it.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: all is the system's; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: promised by the caller.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What a thread asked of the driver and of the allocator.
+#[derive(PartialEq, Eq, Debug)]
+struct Asked {
+    driver: BTreeMap<&'static str, u64>,
+    allocations: u64,
+}
+
+/// The driver's functions that a call may have to do with.
+const WATCHED: [&str; 13] = [
+    "cuCtxGetCurrent",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuStreamGetCaptureInfo_v2",
+    "cuLaunchKernelEx",
+    "cuMemcpyAsync",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuStreamWaitEvent",
+    "cuMemAlloc_v2",
+    "cuPointerGetAttribute",
+];
+
+/// What `body` asks for; that is nothing which is not watched.
+fn asked(body: impl FnOnce()) -> Asked {
+    let counts = || WATCHED.map(null_driver::calls);
+    let (before, all) = (counts(), null_driver::all_calls());
+    let allocations = ALLOCATIONS.get();
+    body();
+    let allocations = ALLOCATIONS.get() - allocations;
+    let all = null_driver::all_calls() - all;
+    let counts = counts().into_iter().zip(before).map(|(after, before)| after - before);
+    let counted: Vec<_> = WATCHED.into_iter().zip(counts).collect();
+    let driver: BTreeMap<_, _> = counted.into_iter().filter(|(_, count)| *count != 0).collect();
+    assert_eq!(driver.values().sum::<u64>(), all, "{driver:?} are not all that was asked");
+    Asked { driver, allocations }
+}
+
+#[track_caller]
+fn check(body: impl FnOnce(), expected: &[(&'static str, u64)]) {
+    let driver = expected.iter().copied().collect();
+    assert_eq!(asked(body), Asked { driver, allocations: 0 });
+}
+
+/// What an eager call asks of the driver.
+const EAGER: [(&str, u64); 4] = [
+    ("cuCtxGetCurrent", 1),
+    ("cuStreamGetCaptureInfo_v2", 1),
+    ("cuLaunchKernelEx", 1),
+    ("cuEventRecord", 1),
+];
+
+fn stream(rank: &Rank) -> Stream {
+    Stream::new(rank.context).unwrap()
+}
+
+/// A small all-reduce, and one that another protocol serves.
+const COUNTS: [usize; 2] = [64, null_driver::ELEMENTS];
+
+#[test]
+fn a_call_like_the_one_before_is_a_launch_and_its_mark() {
+    let world = World::new(2);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    for count in COUNTS {
+        rank.all_reduce(count, &stream);
+        check(|| rank.all_reduce(count, &stream), &EAGER);
+    }
+}
+
+#[test]
+fn a_shape_that_was_seen_costs_no_more() {
+    let world = World::new(3);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    COUNTS.iter().for_each(|&count| rank.all_reduce(count, &stream));
+    for count in COUNTS {
+        check(|| rank.all_reduce(count, &stream), &EAGER);
+    }
+}
+
+#[test]
+fn another_stream_waits_once() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let (one, other) = (stream(rank), stream(rank));
+    [&one, &other].iter().for_each(|stream| rank.all_reduce(64, stream));
+    let changed = [&EAGER[..], &[("cuStreamWaitEvent", 1)]].concat();
+    check(|| rank.all_reduce(64, &one), &changed);
+    check(|| rank.all_reduce(64, &one), &EAGER);
+    check(|| rank.all_reduce(64, &other), &changed);
+}
+
+#[test]
+fn a_caller_on_another_device_stays_there() {
+    let world = World::new(2);
+    let rank = world.rank(1);
+    let stream = stream(rank);
+    rank.all_reduce(64, &stream);
+    // The first rank's device is current.
+    let entered = [("cuCtxPushCurrent_v2", 1), ("cuCtxPopCurrent_v2", 1)];
+    check(|| rank.all_reduce(64, &stream), &[&EAGER[..], &entered].concat());
+}
+
+#[test]
+fn communicators_take_turns_at_no_cost() {
+    let (one, other) = (World::new(2), World::new(2));
+    let (one, other) = (one.rank(0), other.rank(0));
+    let (first, second) = (stream(one), stream(other));
+    for _ in 0..2 {
+        one.all_reduce(64, &first);
+        other.all_reduce(64, &second);
+    }
+    check(|| one.all_reduce(64, &first), &EAGER);
+    check(|| other.all_reduce(64, &second), &EAGER);
+}
+
+#[test]
+fn the_default_stream_is_a_stream() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let default = std::ptr::null_mut();
+    rank.all_reduce_in(64, default);
+    check(|| rank.all_reduce_in(64, default), &EAGER);
+}
+
+#[test]
+fn every_thread_has_a_default_stream_of_its_own() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let per_thread = std::ptr::without_provenance_mut(2);
+    rank.all_reduce_in(64, per_thread);
+    let waits = [&EAGER[..], &[("cuStreamWaitEvent", 1)]].concat();
+    check(|| rank.all_reduce_in(64, per_thread), &waits);
+}
+
+#[test]
+fn a_stream_may_be_destroyed_after_its_calls() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let (gone, next) = (stream(rank), stream(rank));
+    rank.all_reduce(64, &gone);
+    // The driver refuses the handle from here on.
+    drop(gone);
+    rank.all_reduce(64, &next);
+    drop(next);
+}
+
+/// Runs itself again as a process whose links deliver directly, which is asked for by variables.
+#[test]
+fn a_lent_buffer_is_asked_for_its_allocation() {
+    const DIRECT: &str = "MSCCL_DIRECT";
+    if std::env::var_os(DIRECT).is_none() {
+        let itself = ["--exact", "a_lent_buffer_is_asked_for_its_allocation", "--nocapture"];
+        let program = std::env::current_exe().unwrap();
+        let wish = [(DIRECT, "1"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
+        let ran = Command::new(program).args(itself).envs(wish).output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let world = World::new(2);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    rank.all_reduce(null_driver::ELEMENTS, &stream);
+    let asked = asked(|| rank.all_reduce(null_driver::ELEMENTS, &stream));
+    assert_eq!(asked.allocations, 0);
+    assert_eq!(asked.driver.get("cuPointerGetAttribute"), Some(&1), "{asked:?}");
+    let marks = ["cuLaunchKernelEx", "cuEventRecord", "cuStreamGetCaptureInfo_v2"];
+    marks.iter().for_each(|call| assert_eq!(asked.driver.get(call), Some(&1), "{asked:?}"));
+}
+
+#[test]
+fn a_recorded_call_is_one_node() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let stream = stream(rank);
+    rank.all_reduce(64, &stream);
+    stream.borrow().begin_capture(CaptureMode::Global).unwrap();
+    let expected =
+        [("cuCtxGetCurrent", 1), ("cuStreamGetCaptureInfo_v2", 1), ("cuLaunchKernelEx", 1)];
+    for _ in 0..3 {
+        check(|| rank.all_reduce(64, &stream), &expected);
+    }
+    let graph = stream.borrow().end_capture().unwrap();
+    assert_eq!(graph.nodes(), Ok(3));
+    check(|| rank.all_reduce(64, &stream), &EAGER);
+}
+
+#[test]
+fn recorded_streams_wait_for_one_another() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let (one, other) = (stream(rank), stream(rank));
+    rank.all_reduce(64, &one);
+    one.borrow().begin_capture(CaptureMode::Global).unwrap();
+    rank.all_reduce(64, &one);
+    // As programs fork a capture.
+    let fork = msccl_gpu::Event::ordering(rank.context).unwrap();
+    fork.record(one.borrow()).unwrap();
+    other.borrow().wait(&fork).unwrap();
+    let waits = asked(|| rank.all_reduce(64, &other)).driver.remove("cuStreamWaitEvent");
+    assert_eq!(waits, Some(1), "the second call follows the first within the graph");
+    fork.record(other.borrow()).unwrap();
+    one.borrow().wait(&fork).unwrap();
+    assert_eq!(one.borrow().end_capture().unwrap().nodes(), Ok(2));
+}
+
+#[test]
+fn an_exchange_is_one_launch() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let stream = stream(rank);
+    rank.exchange(1, 64, &stream);
+    // A group gathers its calls, and that allocates.
+    let asked = asked(|| rank.exchange(1, 64, &stream));
+    assert_eq!(asked.driver, EAGER.into_iter().collect());
+}

@@ -1,0 +1,551 @@
+//! A CUDA driver without a GPU: every call succeeds at once, and kernels do nothing. A door for
+//! `unsafe`: memory of devices is memory of the host.
+//!
+//! What the host side of a library asks of a driver can be run, counted and timed with it. It keeps what a
+//! driver keeps as far as callers could notice: the stack of contexts of each thread, which streams and
+//! events exist (a handle that was destroyed is refused, and given again to the next who asks), captures and
+//! how many nodes their graphs have, ids of allocations, and memory that processes share by descriptors.
+//! What is copied or filled is so at once; every event is over when it is asked for.
+//!
+//! Beside the driver's functions it has its own: [`nullCalls`] says how often the calling thread has called
+//! one of the others.
+
+#![allow(non_snake_case, non_camel_case_types)]
+
+use std::alloc::{self, Layout};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+
+/// Devices that it has.
+const DEVICES: i32 = 8;
+
+const SUCCESS: u32 = 0;
+const INVALID_VALUE: u32 = 1;
+const OUT_OF_MEMORY: u32 = 2;
+const INVALID_DEVICE: u32 = 101;
+const INVALID_CONTEXT: u32 = 201;
+const PEER_ACCESS_ALREADY_ENABLED: u32 = 704;
+const INVALID_HANDLE: u32 = 400;
+const NOT_SUPPORTED: u32 = 801;
+const STREAM_CAPTURE_UNMATCHED: u32 = 903;
+const STREAM_CAPTURE_ISOLATION: u32 = 905;
+
+/// The address of the first device's context; that of the next is one further.
+const CONTEXT: usize = 0x1000;
+
+/// Pages of the host, and the granularity of virtual memory.
+const PAGE_BYTES: usize = 4096;
+
+thread_local! {
+    static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    static COUNTS: [Cell<u64>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
+}
+
+/// Streams and events: so many at once.
+const OBJECTS: usize = 1024;
+
+/// A stream or an event.
+struct Object {
+    alive: AtomicBool,
+    /// The capture that has it, or 0.
+    capture: AtomicU64,
+}
+
+/// Objects of one kind; a handle is `base` and the object's place.
+struct Objects {
+    base: usize,
+    all: [Object; OBJECTS],
+}
+
+impl Objects {
+    const fn new(base: usize) -> Self {
+        const FREE: Object = Object { alive: AtomicBool::new(false), capture: AtomicU64::new(0) };
+        Self { base, all: [FREE; OBJECTS] }
+    }
+
+    /// A new handle: the lowest that is free.
+    fn create(&self, handle: &mut usize) -> u32 {
+        let is_free = |object: &Object| !object.alive.swap(true, SeqCst);
+        let Some(place) = self.all.iter().position(is_free) else { return OUT_OF_MEMORY };
+        self.all[place].capture.store(0, SeqCst);
+        *handle = self.base + place;
+        SUCCESS
+    }
+
+    fn find(&self, handle: usize) -> Option<&Object> {
+        let object = self.all.get(handle.checked_sub(self.base)?)?;
+        object.alive.load(std::sync::atomic::Ordering::Relaxed).then_some(object)
+    }
+
+    fn destroy(&self, handle: usize) -> u32 {
+        match self.find(handle) {
+            Some(object) => object.alive.store(false, SeqCst),
+            None => return INVALID_HANDLE,
+        }
+        SUCCESS
+    }
+}
+
+static STREAMS: Objects = Objects::new(0x10_0000);
+static EVENTS: Objects = Objects::new(0x20_0000);
+/// The default streams, which always are: null, the legacy one, the calling thread's.
+static DEFAULT: Object = Object { alive: AtomicBool::new(true), capture: AtomicU64::new(0) };
+
+fn stream(handle: usize) -> Option<&'static Object> {
+    if handle <= 2 { Some(&DEFAULT) } else { STREAMS.find(handle) }
+}
+
+/// Nodes of graphs, by the number of the capture or the handle of what was made of it.
+static GRAPHS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
+static CAPTURES: AtomicU64 = AtomicU64::new(0);
+
+fn graphs<T>(body: impl FnOnce(&mut BTreeMap<u64, usize>) -> T) -> T {
+    body(&mut GRAPHS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Work in a stream: done, or recorded as a node.
+fn work(handle: usize, body: impl FnOnce()) -> u32 {
+    let Some(stream) = stream(handle) else { return INVALID_HANDLE };
+    match stream.capture.load(std::sync::atomic::Ordering::Relaxed) {
+        0 => body(),
+        id => graphs(|graphs| *graphs.entry(id).or_default() += 1),
+    }
+    SUCCESS
+}
+
+/// A plain allocation, or a mapping of virtual memory.
+#[derive(Clone, Copy)]
+struct Allocation {
+    bytes: usize,
+    device: i32,
+    id: u64,
+    plain: bool,
+}
+
+/// By address.
+static ALLOCATIONS: Mutex<BTreeMap<u64, Allocation>> = Mutex::new(BTreeMap::new());
+
+fn allocations<T>(body: impl FnOnce(&mut BTreeMap<u64, Allocation>) -> T) -> T {
+    body(&mut ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn enter_allocation(address: u64, bytes: usize, plain: bool) {
+    static IDS: AtomicU64 = AtomicU64::new(1);
+    let device = current().map_or(0, |context| (context - CONTEXT) as i32);
+    let allocation = Allocation { bytes, device, id: IDS.fetch_add(1, SeqCst), plain };
+    allocations(|all| all.insert(address, allocation));
+}
+
+/// The allocation in which `address` lies, and where that begins.
+fn allocation_of(address: u64) -> Option<(u64, Allocation)> {
+    let last = allocations(|all| all.range(..=address).next_back().map(|(at, of)| (*at, *of)));
+    last.filter(|(base, of)| address - base < of.bytes as u64)
+}
+
+fn current() -> Option<usize> {
+    CONTEXTS.with_borrow(|stack| stack.last().copied())
+}
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.max(1), PAGE_BYTES).ok()
+}
+
+fn allocate(bytes: usize) -> *mut u8 {
+    let Some(layout) = layout(bytes) else { return ptr::null_mut() };
+    // SAFETY: the layout is of at least one byte.
+    unsafe { alloc::alloc_zeroed(layout) }
+}
+
+fn free(address: u64) -> u32 {
+    let Some(allocation) = allocations(|all| all.remove(&address)) else { return INVALID_VALUE };
+    let Some(layout) = layout(allocation.bytes) else { return INVALID_VALUE };
+    // SAFETY: `allocate` gave it with this layout, and the table had it once.
+    unsafe { alloc::dealloc(ptr::with_exposed_provenance_mut(address as usize), layout) };
+    SUCCESS
+}
+
+fn copy(to: u64, from: u64, bytes: usize) {
+    let (to, from) = (to as usize, from as usize);
+    let to = ptr::with_exposed_provenance_mut::<u8>(to);
+    // SAFETY: callers of a driver name memory that is theirs to copy.
+    unsafe { ptr::copy(ptr::with_exposed_provenance::<u8>(from), to, bytes) };
+}
+
+/// The system's calls for memory with a descriptor.
+mod system {
+    use super::{c_char, c_int, c_void};
+
+    pub const READ_WRITE: c_int = 3;
+    pub const NONE: c_int = 0;
+    pub const SHARED_FIXED: c_int = 0x01 | 0x10;
+    pub const PRIVATE_ANONYMOUS: c_int = 0x02 | 0x20;
+
+    unsafe extern "C" {
+        pub fn memfd_create(name: *const c_char, flags: u32) -> c_int;
+        pub fn ftruncate(descriptor: c_int, bytes: i64) -> c_int;
+        pub fn dup(descriptor: c_int) -> c_int;
+        pub fn close(descriptor: c_int) -> c_int;
+        pub fn mmap(
+            at: *mut c_void,
+            bytes: usize,
+            protection: c_int,
+            flags: c_int,
+            descriptor: c_int,
+            offset: i64,
+        ) -> *mut c_void;
+        pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
+    }
+}
+
+/// What a launch reads of its configuration: the stream, after the shape.
+#[repr(C)]
+pub struct LaunchConfig {
+    shape: [u32; 7],
+    stream: usize,
+    attributes: *const c_void,
+    attribute_count: u32,
+}
+
+fn text(to: &mut [u8; 128], text: &str) -> u32 {
+    to[..text.len()].copy_from_slice(text.as_bytes());
+    to[text.len()] = 0;
+    SUCCESS
+}
+
+/// Writes `value` and succeeds.
+fn answer<T>(place: &mut T, value: T) -> u32 {
+    *place = value;
+    SUCCESS
+}
+
+/// A number of something that is only ever named.
+fn new_handle() -> usize {
+    static HANDLES: AtomicUsize = AtomicUsize::new(0x30_0000);
+    HANDLES.fetch_add(16, SeqCst)
+}
+
+/// Declares the driver's functions and counts their calls.
+macro_rules! driver {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
+        enum Call { $($name),* }
+
+        /// All of them, in the order of `Call`.
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name($($argument: $type),*) -> u32 {
+                COUNTS.with(|counts| {
+                    let count = &counts[Call::$name as usize];
+                    count.set(count.get() + 1);
+                });
+                $body
+            }
+        )*
+    };
+}
+
+/// How often the calling thread has called the function `name`; all of them together if it is null.
+///
+/// # Safety
+///
+/// `name` is null or a zero-terminated text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nullCalls(name: *const c_char) -> u64 {
+    let counts = COUNTS.with(|counts| counts.clone());
+    if name.is_null() {
+        return counts.iter().map(Cell::get).sum();
+    }
+    // SAFETY: promised by the caller.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or_default();
+    let place = NAMES.iter().position(|known| *known == name);
+    place.map_or(u64::MAX, |place| counts[place].get())
+}
+
+driver! {
+    fn cuInit(_flags: u32) { SUCCESS }
+    fn cuDriverGetVersion(version: &mut i32) { answer(version, 12_080) }
+    fn cuDeviceGetCount(count: &mut i32) { answer(count, DEVICES) }
+    fn cuDeviceGet(device: &mut i32, ordinal: i32) {
+        *device = ordinal;
+        if (0..DEVICES).contains(&ordinal) { SUCCESS } else { INVALID_DEVICE }
+    }
+    fn cuDeviceGetAttribute(value: &mut i32, attribute: u32, _device: i32) {
+        // The compute capability, the number of multiprocessors; everything else is supported.
+        answer(value, match attribute { 75 => 9, 76 => 0, 16 => 132, _ => 1 })
+    }
+    fn cuDeviceGetUuid_v2(uuid: &mut [u8; 16], device: i32) {
+        *uuid = *b"null device    0";
+        uuid[15] += device as u8;
+        SUCCESS
+    }
+    fn cuDeviceTotalMem_v2(bytes: &mut usize, _device: i32) { answer(bytes, 256 << 20) }
+    fn cuDeviceCanAccessPeer(can: &mut i32, device: i32, peer: i32) {
+        answer(can, i32::from(device != peer))
+    }
+    fn cuDeviceGetP2PAttribute(value: &mut i32, _attribute: u32, _device: i32, _peer: i32) {
+        answer(value, 1)
+    }
+    fn cuDeviceGetName(name: &mut [u8; 128], _length: c_int, _device: i32) {
+        text(name, "a device that does nothing")
+    }
+    fn cuDeviceGetPCIBusId(name: &mut [u8; 128], _length: c_int, device: i32) {
+        text(name, &format!("0000:{device:02X}:00.0"))
+    }
+
+    fn cuDevicePrimaryCtxRetain(context: &mut usize, device: i32) {
+        answer(context, CONTEXT + device as usize)
+    }
+    fn cuDevicePrimaryCtxRelease_v2(_device: i32) { SUCCESS }
+    fn cuCtxGetCurrent(context: &mut usize) { answer(context, current().unwrap_or(0)) }
+    fn cuCtxGetDevice(device: &mut i32) {
+        let Some(context) = current() else { return INVALID_CONTEXT };
+        answer(device, (context - CONTEXT) as i32)
+    }
+    fn cuCtxPushCurrent_v2(context: usize) {
+        CONTEXTS.with_borrow_mut(|stack| stack.push(context));
+        SUCCESS
+    }
+    fn cuCtxPopCurrent_v2(context: &mut usize) {
+        let Some(popped) = CONTEXTS.with_borrow_mut(Vec::pop) else { return INVALID_CONTEXT };
+        answer(context, popped)
+    }
+    fn cuCtxSynchronize() { SUCCESS }
+    fn cuCtxEnablePeerAccess(_peer: usize, _flags: u32) { PEER_ACCESS_ALREADY_ENABLED }
+
+    fn cuMemAlloc_v2(address: &mut u64, bytes: usize) {
+        let memory = allocate(bytes);
+        if memory.is_null() {
+            return OUT_OF_MEMORY;
+        }
+        *address = memory.expose_provenance() as u64;
+        enter_allocation(*address, bytes, true);
+        SUCCESS
+    }
+    fn cuMemFree_v2(address: u64) { free(address) }
+    fn cuMemGetInfo_v2(free: &mut usize, total: &mut usize) {
+        (*free, *total) = (128 << 20, 256 << 20);
+        SUCCESS
+    }
+    fn cuMemGetAddressRange_v2(base: &mut u64, bytes: &mut usize, address: u64) {
+        let Some((start, allocation)) = allocation_of(address) else { return INVALID_VALUE };
+        (*base, *bytes) = (start, allocation.bytes);
+        SUCCESS
+    }
+    fn cuPointerGetAttribute(value: &mut u64, attribute: u32, address: u64) {
+        let Some((_, allocation)) = allocation_of(address) else { return INVALID_VALUE };
+        let Allocation { bytes: _, device, id, plain } = allocation;
+        // Kind, id, managed, device, legacy handles, kinds of handles.
+        answer(value, match attribute {
+            2 => 2,
+            7 => id,
+            8 => 0,
+            9 => device as u64,
+            10 => u64::from(plain),
+            _ => u64::from(!plain),
+        })
+    }
+    fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: usize) {
+        work(stream, || copy(to, from.expose_provenance() as u64, bytes))
+    }
+    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: usize) {
+        work(stream, || copy(to.expose_provenance() as u64, from, bytes))
+    }
+    fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: usize) {
+        work(stream, || copy(to, from, bytes))
+    }
+    fn cuMemsetD8Async(address: u64, byte: u8, bytes: usize, stream: usize) {
+        let to = ptr::with_exposed_provenance_mut::<u8>(address as usize);
+        // SAFETY: callers of a driver name memory that is theirs to fill.
+        work(stream, || unsafe { to.write_bytes(byte, bytes) })
+    }
+
+    fn cuMemHostAlloc(memory: &mut *mut c_void, bytes: usize, _flags: u32) {
+        *memory = allocate(bytes).cast();
+        if memory.is_null() {
+            return OUT_OF_MEMORY;
+        }
+        enter_allocation(memory.expose_provenance() as u64, bytes, true);
+        SUCCESS
+    }
+    fn cuMemFreeHost(memory: *mut c_void) { free(memory.expose_provenance() as u64) }
+    fn cuMemHostRegister_v2(_memory: *mut c_void, _bytes: usize, _flags: u32) { SUCCESS }
+    fn cuMemHostUnregister(_memory: *mut c_void) { SUCCESS }
+    fn cuMemHostGetDevicePointer_v2(address: &mut u64, memory: *mut c_void, _flags: u32) {
+        answer(address, memory.expose_provenance() as u64)
+    }
+    fn cuIpcGetMemHandle(_handle: &mut [u8; 64], _address: u64) { NOT_SUPPORTED }
+
+    fn cuMemGetAllocationGranularity(bytes: &mut usize, _properties: *const c_void, _option: u32) {
+        answer(bytes, PAGE_BYTES)
+    }
+    fn cuMemCreate(handle: &mut u64, bytes: usize, _properties: *const c_void, _flags: u64) {
+        // SAFETY: the name is zero-terminated; the descriptor is new.
+        let descriptor = unsafe {
+            let descriptor = system::memfd_create(c"null device".as_ptr(), 1);
+            if descriptor < 0 || system::ftruncate(descriptor, bytes as i64) != 0 {
+                return OUT_OF_MEMORY;
+            }
+            descriptor
+        };
+        answer(handle, descriptor as u64)
+    }
+    fn cuMemRelease(handle: u64) {
+        // SAFETY: the handle is a descriptor of ours, given back once.
+        unsafe { system::close(handle as c_int) };
+        SUCCESS
+    }
+    fn cuMemExportToShareableHandle(
+        descriptor: &mut c_int, handle: u64, _kind: u32, _flags: u64,
+    ) {
+        // SAFETY: the handle is a descriptor of ours.
+        answer(descriptor, unsafe { system::dup(handle as c_int) })
+    }
+    fn cuMemImportFromShareableHandle(handle: &mut u64, descriptor: usize, _kind: u32) {
+        // SAFETY: the caller's descriptor is open.
+        answer(handle, unsafe { system::dup(descriptor as c_int) } as u64)
+    }
+    fn cuMemAddressReserve(
+        address: &mut u64, bytes: usize, _alignment: usize, _wanted: u64, _flags: u64,
+    ) {
+        let (protection, flags) = (system::NONE, system::PRIVATE_ANONYMOUS);
+        // SAFETY: new addresses that nobody reads or writes yet.
+        let at = unsafe { system::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        answer(address, at.expose_provenance() as u64)
+    }
+    fn cuMemAddressFree(address: u64, bytes: usize) {
+        // SAFETY: reserved above, given back once.
+        unsafe { system::munmap(ptr::with_exposed_provenance_mut(address as usize), bytes) };
+        SUCCESS
+    }
+    fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, _flags: u64) {
+        let at = ptr::with_exposed_provenance_mut(address as usize);
+        let (protection, flags) = (system::READ_WRITE, system::SHARED_FIXED);
+        // SAFETY: the addresses were reserved for this; the handle is a descriptor of ours.
+        unsafe { system::mmap(at, bytes, protection, flags, handle as c_int, offset as i64) };
+        enter_allocation(address, bytes, false);
+        SUCCESS
+    }
+    fn cuMemUnmap(address: u64, _bytes: usize) {
+        allocations(|all| all.remove(&address));
+        SUCCESS
+    }
+    fn cuMemSetAccess(_address: u64, _bytes: usize, _access: *const c_void, _count: usize) {
+        SUCCESS
+    }
+
+    fn cuStreamCreateWithPriority(stream: &mut usize, _flags: u32, _priority: i32) {
+        STREAMS.create(stream)
+    }
+    fn cuStreamDestroy_v2(stream: usize) { STREAMS.destroy(stream) }
+    fn cuStreamSynchronize(handle: usize) { work(handle, || ()) }
+    fn cuStreamQuery(handle: usize) { work(handle, || ()) }
+    fn cuStreamWaitEvent(handle: usize, event: usize, _flags: u32) {
+        let (Some(stream), Some(event)) = (stream(handle), EVENTS.find(event)) else {
+            return INVALID_HANDLE;
+        };
+        let (here, there) = (stream.capture.load(SeqCst), event.capture.load(SeqCst));
+        if here != 0 && there != here {
+            return STREAM_CAPTURE_ISOLATION;
+        }
+        // Who waits for something recorded is recorded, too.
+        stream.capture.store(there, SeqCst);
+        SUCCESS
+    }
+
+    fn cuEventCreate(event: &mut usize, _flags: u32) { EVENTS.create(event) }
+    fn cuEventDestroy_v2(event: usize) { EVENTS.destroy(event) }
+    fn cuEventRecord(event: usize, handle: usize) {
+        let (Some(stream), Some(event)) = (stream(handle), EVENTS.find(event)) else {
+            return INVALID_HANDLE;
+        };
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        event.capture.store(stream.capture.load(relaxed), relaxed);
+        SUCCESS
+    }
+    fn cuEventQuery(event: usize) {
+        if EVENTS.find(event).is_some() { SUCCESS } else { INVALID_HANDLE }
+    }
+    fn cuEventSynchronize(event: usize) {
+        if EVENTS.find(event).is_some() { SUCCESS } else { INVALID_HANDLE }
+    }
+
+    fn cuStreamBeginCapture_v2(handle: usize, _mode: u32) {
+        let Some(stream) = STREAMS.find(handle) else { return INVALID_HANDLE };
+        stream.capture.store(CAPTURES.fetch_add(1, SeqCst) + 1, SeqCst);
+        SUCCESS
+    }
+    fn cuStreamEndCapture(handle: usize, graph: &mut usize) {
+        let Some(stream) = STREAMS.find(handle) else { return INVALID_HANDLE };
+        let id = stream.capture.load(SeqCst);
+        if id == 0 {
+            return STREAM_CAPTURE_UNMATCHED;
+        }
+        for object in STREAMS.all.iter().chain(&EVENTS.all) {
+            let _ = object.capture.compare_exchange(id, 0, SeqCst, SeqCst);
+        }
+        *graph = new_handle();
+        graphs(|graphs| {
+            let nodes = graphs.remove(&id).unwrap_or(0);
+            graphs.insert(*graph as u64, nodes);
+        });
+        SUCCESS
+    }
+    fn cuStreamGetCaptureInfo_v2(
+        handle: usize, status: &mut u32, id: &mut u64, graph: Option<&mut usize>,
+        _dependencies: usize, _count: usize,
+    ) {
+        let Some(stream) = stream(handle) else { return INVALID_HANDLE };
+        *id = stream.capture.load(std::sync::atomic::Ordering::Relaxed);
+        *status = u32::from(*id != 0);
+        graph.into_iter().for_each(|graph| *graph = *id as usize);
+        SUCCESS
+    }
+    fn cuThreadExchangeStreamCaptureMode(_mode: &mut u32) { SUCCESS }
+    fn cuGraphInstantiateWithFlags(exec: &mut usize, _graph: usize, _flags: u64) {
+        answer(exec, new_handle())
+    }
+    fn cuGraphLaunch(_exec: usize, handle: usize) { work(handle, || ()) }
+    fn cuGraphGetNodes(graph: usize, _nodes: usize, count: &mut usize) {
+        let Some(nodes) = graphs(|graphs| graphs.get(&(graph as u64)).copied()) else {
+            return INVALID_HANDLE;
+        };
+        answer(count, nodes)
+    }
+    fn cuGraphDestroy(graph: usize) {
+        graphs(|graphs| graphs.remove(&(graph as u64)));
+        SUCCESS
+    }
+    fn cuGraphExecDestroy(_exec: usize) { SUCCESS }
+
+    fn cuModuleLoadDataEx(
+        module: &mut usize, _image: *const c_void, _count: u32, _options: *mut u32,
+        _values: *mut *mut c_void,
+    ) {
+        answer(module, new_handle())
+    }
+    fn cuModuleUnload(_module: usize) { SUCCESS }
+    fn cuModuleGetFunction(function: &mut usize, _module: usize, _name: *const c_char) {
+        answer(function, new_handle())
+    }
+    fn cuFuncLoad(_function: usize) { SUCCESS }
+    fn cuFuncGetAttribute(value: &mut i32, _attribute: u32, _function: usize) {
+        answer(value, 1024)
+    }
+    fn cuFuncSetAttribute(_function: usize, _attribute: u32, _value: i32) { SUCCESS }
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: &mut i32, _function: usize, _threads: i32, _dynamic_shared_bytes: usize,
+    ) {
+        answer(blocks, 2)
+    }
+    fn cuLaunchKernelEx(
+        config: &LaunchConfig, _function: usize, _parameters: *mut *mut c_void,
+        _extra: *mut *mut c_void,
+    ) {
+        work(config.stream, || ())
+    }
+}

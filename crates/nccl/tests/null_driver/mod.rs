@@ -1,0 +1,202 @@
+//! Ranks on GPUs that are not there: the C door, and behind it the whole engine for GPUs, over a driver
+//! whose calls do nothing (`libcuda.rs` beside this file). A door for `unsafe`.
+//!
+//! The stand-in is compiled by the compiler that compiled this, and opened before the library looks for a
+//! driver; since it bears the driver's name, the loader then gives it to whoever asks for the driver.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(dead_code, reason = "the tests and the benchmark each use a part of it")]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use msccl_gpu::{Context, ContextGuard, DeviceBuffer, Driver, Stream};
+// Whose functions are called by their names in C.
+use nccl as _;
+
+/// A communicator as C has it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Comm(*mut c_void);
+
+// SAFETY: the handle is a number to whoever has it; the library's functions may be called from any thread.
+unsafe impl Send for Comm {}
+// SAFETY: as above.
+unsafe impl Sync for Comm {}
+
+#[rustfmt::skip]
+unsafe extern "C" {
+    fn ncclCommInitAll(comms: *mut Comm, count: c_int, devices: *const c_int) -> c_int;
+    fn ncclCommDestroy(comm: Comm) -> c_int;
+    fn ncclGetLastError(comm: Comm) -> *const c_char;
+    fn ncclGroupStart() -> c_int;
+    fn ncclGroupEnd() -> c_int;
+    fn ncclAllReduce(
+        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, redop: c_int,
+        comm: Comm, stream: *mut c_void,
+    ) -> c_int;
+    fn ncclSend(
+        send: *const c_void, count: usize, element: c_int, peer: c_int, comm: Comm,
+        stream: *mut c_void,
+    ) -> c_int;
+    fn ncclRecv(
+        receive: *mut c_void, count: usize, element: c_int, peer: c_int, comm: Comm,
+        stream: *mut c_void,
+    ) -> c_int;
+}
+
+/// Elements of the buffers of a rank, all `f32`.
+pub const ELEMENTS: usize = 1 << 16;
+
+const F32: c_int = 7;
+const SUM: c_int = 0;
+
+/// The stand-in for the driver.
+struct NullDriver {
+    calls: unsafe extern "C" fn(*const c_char) -> u64,
+}
+
+fn null_driver() -> &'static NullDriver {
+    static OPEN: OnceLock<NullDriver> = OnceLock::new();
+    OPEN.get_or_init(|| {
+        let path = compile();
+        // SAFETY: the library was made for this, and its function has that type.
+        unsafe {
+            let library = Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL).unwrap();
+            let calls = *library.get(b"nullCalls\0").unwrap();
+            // It stays open, as a driver does, and needs no name any more.
+            std::mem::forget(library);
+            std::fs::remove_file(path).unwrap();
+            NullDriver { calls }
+        }
+    })
+}
+
+fn compile() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // Tests and benchmarks may be built at once.
+    let library = folder.join(format!("null-libcuda-{}.so", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/null_driver/libcuda.rs");
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let done = Command::new(compiler)
+        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "cuda"])
+        .args(["-C", "opt-level=3", "-C", "link-arg=-Wl,-soname,libcuda.so.1", "-o"])
+        .args([&library, &source])
+        .output()
+        .expect("the compiler that compiled this test can be run");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    library
+}
+
+/// How often this thread has called the driver's function `name`.
+pub fn calls(name: &str) -> u64 {
+    let c_name = CString::new(name).unwrap();
+    // SAFETY: the name ends with a zero.
+    let calls = unsafe { (null_driver().calls)(c_name.as_ptr()) };
+    assert_ne!(calls, u64::MAX, "the null driver has no {name}");
+    calls
+}
+
+/// How often this thread has called the driver.
+pub fn all_calls() -> u64 {
+    // SAFETY: null stands for all.
+    unsafe { (null_driver().calls)(std::ptr::null()) }
+}
+
+/// The context of device `ordinal`.
+pub fn context(ordinal: u32) -> &'static Context {
+    null_driver();
+    Box::leak(Box::new(Driver::load().unwrap().device(ordinal).unwrap().context().unwrap()))
+}
+
+/// All ranks of a communicator, one on each device, in this thread: nothing waits for anything.
+pub struct World {
+    ranks: Vec<Rank>,
+    /// The first rank's device is current, as programs have it.
+    _current: ContextGuard<'static>,
+}
+
+/// One rank.
+pub struct Rank {
+    pub context: &'static Context,
+    pub comm: Comm,
+    buffer: DeviceBuffer,
+}
+
+impl World {
+    pub fn new(ranks: u32) -> Self {
+        let contexts: Vec<_> = (0..ranks).map(context).collect();
+        let mut comms = vec![Comm(std::ptr::null_mut()); contexts.len()];
+        // SAFETY: there is room for as many communicators; no list stands for the first devices.
+        let code =
+            unsafe { ncclCommInitAll(comms.as_mut_ptr(), ranks.cast_signed(), std::ptr::null()) };
+        assert_eq!(code, 0, "{}", last_error());
+        let rank = |(context, comm): (&'static Context, Comm)| {
+            let buffer = DeviceBuffer::zeroed(context, 4 * ELEMENTS).unwrap();
+            Rank { context, comm, buffer }
+        };
+        let _current = contexts[0].enter().unwrap();
+        Self { ranks: contexts.into_iter().zip(comms).map(rank).collect(), _current }
+    }
+
+    pub fn rank(&self, rank: usize) -> &Rank {
+        &self.ranks[rank]
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Destroying waits for nobody.
+        let destroyed = self.ranks.iter().map(|rank| {
+            // SAFETY: the communicator is alive and used no more.
+            unsafe { ncclCommDestroy(rank.comm) }
+        });
+        let codes: Vec<_> = destroyed.collect();
+        assert!(std::thread::panicking() || codes.iter().all(|code| *code == 0), "{codes:?}");
+    }
+}
+
+impl Rank {
+    /// An all-reduce in place of `count` elements.
+    pub fn all_reduce(&self, count: usize, stream: &Stream) {
+        self.all_reduce_in(count, stream.borrow().as_raw());
+    }
+
+    /// The same, in a stream as C has it.
+    pub fn all_reduce_in(&self, count: usize, stream: *mut c_void) {
+        assert!(count <= ELEMENTS);
+        let buffer = std::ptr::with_exposed_provenance_mut(self.buffer.ptr().0 as usize);
+        // SAFETY: the buffer has that many elements; communicator and stream are alive.
+        let code = unsafe { ncclAllReduce(buffer, buffer, count, F32, SUM, self.comm, stream) };
+        assert_eq!(code, 0, "{}", last_error());
+    }
+
+    /// Sends to `peer`, and receives as much from it.
+    pub fn exchange(&self, peer: u32, count: usize, stream: &Stream) {
+        assert!(2 * count <= ELEMENTS);
+        let address = |elements: usize| {
+            let ptr = self.buffer.ptr().offset(4 * elements);
+            std::ptr::with_exposed_provenance_mut(ptr.0 as usize)
+        };
+        let (peer, stream) = (peer.cast_signed(), stream.borrow().as_raw());
+        // SAFETY: both halves of the buffer have that many elements; all else is alive.
+        let codes = unsafe {
+            [
+                ncclGroupStart(),
+                ncclSend(address(0), count, F32, peer, self.comm, stream),
+                ncclRecv(address(count), count, F32, peer, self.comm, stream),
+                ncclGroupEnd(),
+            ]
+        };
+        assert_eq!(codes, [0; 4], "{}", last_error());
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: no communicator is a legal one; the text ends with a zero.
+    let text = unsafe { std::ffi::CStr::from_ptr(ncclGetLastError(Comm(std::ptr::null_mut()))) };
+    text.to_string_lossy().into_owned()
+}
