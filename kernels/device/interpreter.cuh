@@ -51,8 +51,6 @@ public:
         index_ = 0;
     }
 
-    __device__ bool at_end() const { return index_ == context_.shared.role.step_count; }
-
     // The step at hand. All threads ask together, and no thread still holds the one before.
     __device__ Step step() {
         Shared& shared = context_.shared;
@@ -63,7 +61,7 @@ public:
             __syncthreads();
             window_ = at_;
         }
-        return {&shared.window[at_ - window_], index_};
+        return Step(&shared.window[at_ - window_], index_);
     }
 
     __device__ void next(const Step& step) {
@@ -80,25 +78,35 @@ private:
 
 // ---- Beginning -----------------------------------------------------------------------------------
 
+// The number of this thread block in the grid.
+__device__ inline u32 block_number() { return blockIdx.y * gridDim.x + blockIdx.x; }
+
 __device__ inline Role role_of(const msccl_launch& launch) {
-    u32 instance = blockIdx.x / launch.tb_count;
-    u32 tb = blockIdx.x % launch.tb_count;
+    // The grid is as wide as the plan, so that nothing must be divided.
+    u32 instance = blockIdx.y, tb = blockIdx.x;
     // The table follows the header without a gap.
     u32 entry = MSCCL_PLAN_HEADER_LENGTH + tb * MSCCL_PLAN_TB_LENGTH;
-    auto word = [&](u32 at) { return plan_word(launch, entry + at); };
+    auto [first_step, step_words, step_count, channel] = plan_words(launch, entry);
+    auto [first_link, receives, sends, reserved] = plan_words(launch, entry + 4);
     Role role;
     role.signals = launch.signals + 8ull * instance * launch.tb_count;
     role.signal_base = 0;
     role.instance = instance;
     role.tb = tb;
-    role.first_step = word(MSCCL_PLAN_TB_FIRST_STEP);
-    role.step_words = word(MSCCL_PLAN_TB_STEP_WORDS);
-    role.step_count = word(MSCCL_PLAN_TB_STEPS);
-    role.first_link = launch.link_table + word(MSCCL_PLAN_TB_FIRST_LINK) * MSCCL_PLAN_LINK_LENGTH;
-    role.receives = word(MSCCL_PLAN_TB_RECEIVES);
-    role.links = role.receives + word(MSCCL_PLAN_TB_SENDS);
+    role.first_step = first_step;
+    role.step_words = step_words;
+    role.step_count = step_count;
+    role.first_link = launch.link_table + first_link * MSCCL_PLAN_LINK_LENGTH;
+    role.receives = receives;
+    role.links = receives + sends;
     return role;
 }
+
+static_assert(MSCCL_PLAN_TB_FIRST_STEP == 0 && MSCCL_PLAN_TB_STEP_WORDS == 1 &&
+                  MSCCL_PLAN_TB_STEPS == 2 && MSCCL_PLAN_TB_FIRST_LINK == 4 &&
+                  MSCCL_PLAN_TB_RECEIVES == 5 && MSCCL_PLAN_TB_SENDS == 6 &&
+                  MSCCL_PLAN_TB_LENGTH == 8,
+              "a thread block's entry is taken apart as it is laid out");
 
 // Takes up the links of the thread block, one in each thread.
 template <class Protocol>
@@ -125,44 +133,48 @@ __device__ inline void open_links(Shared& shared, const msccl_launch& launch, co
     }
 }
 
-// One thread: what it knows by itself, all threads shall know.
-__device__ inline void share(Shared& shared, const msccl_launch& launch, const Role& role) {
-    auto control = reinterpret_cast<msccl_control*>(launch.control);
-    auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
-    shared.watch = {control, progress + blockIdx.x, launch.call, launch.report_after_us, 0, 0, 0, 0};
-    shared.role = role;
-    if (launch.flags & MSCCL_LAUNCH_SIGNALS) {
-        // All signals are equal when a launch begins, and only this thread block changes its own.
-        shared.role.signal_base = ptx::ld_relaxed_gpu_u64(launch.signals + 8ull * blockIdx.x);
-    }
-}
-
-// ---- Running -------------------------------------------------------------------------------------
-
-// The slice of every chunk that the thread block handles in `round`.
-__device__ inline Slice slice_of(const Context& context, u32 round) {
-    const msccl_launch& launch = context.launch;
-    u64 part = context.shared.role.instance * launch.part_bytes;
+// The slice of every chunk that instance `instance` handles in `round`.
+__device__ inline Slice slice_of(const msccl_launch& launch, u32 instance, u32 round) {
+    u64 part = instance * launch.part_bytes;
     u64 start = part + round * launch.slice_bytes;
     u64 end = min(min(part + launch.part_bytes, start + launch.slice_bytes), launch.chunk_bytes);
     return {round, start < end ? u32(end - start) : 0, start};
 }
 
+// One thread: what it knows by itself, all threads shall know.
+__device__ inline void share(Shared& shared, const msccl_launch& launch, const Role& role) {
+    auto control = reinterpret_cast<msccl_control*>(launch.control);
+    auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
+    shared.watch = {control, progress + block_number(), launch.call, launch.report_after_us, 0, 0, 0, 0};
+    shared.role = role;
+    shared.slice = slice_of(launch, role.instance, 0);
+    if (launch.flags & MSCCL_LAUNCH_SIGNALS) {
+        // All signals are equal when a launch begins, and only this thread block changes its own.
+        shared.role.signal_base = ptx::ld_relaxed_gpu_u64(launch.signals + 8ull * block_number());
+    }
+}
+
+// ---- Running -------------------------------------------------------------------------------------
+
 // Runs all rounds; ends early when the host says so.
 template <class Protocol, class Number>
 __device__ inline void run_rounds(Context& context) {
     Cursor cursor(context);
+    if (context.shared.role.step_count == 0) return;
 #pragma unroll 1
     for (u32 round = 0; round < context.launch.rounds; ++round) {
-        Slice slice = slice_of(context, round);
+        Slice slice = context.shared.slice;
+        if (round != 0) slice = slice_of(context.launch, context.shared.role.instance, round);
+        cursor.rewind();
 #pragma unroll 1
-        for (cursor.rewind(); !cursor.at_end();) {
+        while (true) {
             Step step = cursor.step();
             if (threadIdx.x == 0) {
                 context.shared.watch.step = step.index;
                 context.shared.watch.round = round;
             }
             if (!run_step<Protocol, Number>(context, slice, step)) return;
+            if (step.index + 1 == context.shared.role.step_count) break;
             cursor.next(step);
         }
     }
@@ -174,9 +186,10 @@ __device__ inline void end_signals(const Context& context) {
     const msccl_launch& launch = context.launch;
     if (!(launch.flags & MSCCL_LAUNCH_SIGNALS)) return;
     u64 value = context.shared.role.signal_base + u64(launch.rounds) * launch.signal_stride;
-    if (threadIdx.x == 0) ptx::st_release_gpu_u64(launch.signals + 8ull * blockIdx.x, value);
-    u64 first = gridDim.x + u64(blockIdx.x) * blockDim.x + threadIdx.x;
-    u64 stride = u64(gridDim.x) * blockDim.x;
+    u32 block = block_number(), blocks = gridDim.x * gridDim.y;
+    if (threadIdx.x == 0) ptx::st_release_gpu_u64(launch.signals + 8ull * block, value);
+    u64 first = blocks + u64(block) * blockDim.x + threadIdx.x;
+    u64 stride = u64(blocks) * blockDim.x;
 #pragma unroll 1
     for (u64 at = launch.signals + 8 * first; at < launch.signals_end; at += 8 * stride) {
         ptx::st_weak_u64(at, value);
@@ -189,15 +202,19 @@ static_assert(sizeof(Shared) <= 40 << 10, "a thread block takes too much shared 
 // The body of every interpreter kernel.
 template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
-    __shared__ Shared shared;
-    // No link would be used, and its launch not counted.
-    if (launch.rounds == 0) return;
+    __shared__ Shared memory;
+    Shared& shared = ptx::in_register(memory);
+    // What is the same in every launch of the plan, while the kernel before this one may still run.
     Role role = role_of(launch);
     load_window(shared, launch, role, 0);
+    ptx::griddepcontrol_wait();
+    if (launch.flags & MSCCL_LAUNCH_LETS_NEXT_IN) ptx::griddepcontrol_launch_dependents();
+    // No link would be used, and its launch not counted.
+    if (launch.rounds == 0) return;
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
     open_links<Protocol>(shared, launch, role);
     __syncthreads();
-    Context context{shared, launch, 0, 0, false};
+    Context context{shared, launch, 0, 0, false, false};
     run_rounds<Protocol, Number>(context);
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {

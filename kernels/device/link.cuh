@@ -48,6 +48,12 @@ struct Link {
     __device__ bool is_direct() const { return traits & (LENT | BORROWED); }
 };
 
+// A message of a link: where its slot lies, and its number.
+struct Message {
+    u64 address;
+    u64 number;
+};
+
 // How the wires of a launch are shaped.
 struct LinkShape {
     u32 depth;  // a power of two
@@ -77,12 +83,14 @@ __device__ inline u64 count_at(u64 entry) {
 // Takes up a wire where the launch before left it. An entry without slots only says where this end
 // lies: in host memory, where the proxy reaches it.
 __device__ inline void open_link(Link& link, u64 entry, bool out) {
+    // Both on their way before the first is looked at.
     ptx::Doubles2 places = ptx::ld_relaxed_sys_2u64(entry);
+    ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     if (places.x == 0) {
         entry = places.y;
         places = ptx::ld_relaxed_sys_2u64(entry);
+        counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     }
-    ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     // A receiver has acquired no message yet.
     u64 seen = out ? counts.x : 0;
     link = {places.x, places.y, entry, counts.y, seen, 0, 0, 0};
@@ -95,40 +103,42 @@ __device__ inline void close_link(const Link& link) {
 }
 
 // Takes up the next message: its slot is `link.address`, its number `link.count`.
-__device__ inline void advance(Link& link, LinkShape shape) {
-    link.address = link.slots + (link.count & (shape.depth - 1)) * shape.slot_bytes;
-    link.count += 1;
+__device__ inline Message advance(Link& link, LinkShape shape) {
+    u64 before = link.count;
+    u64 address = link.slots + (before & (shape.depth - 1)) * shape.slot_bytes;
+    link.address = address;
+    link.count = before + 1;
+    return {address, before + 1};
 }
 
 // Receiver: begins the next message. With `TAILS`, waits until it has been posted, and acquires it;
-// otherwise its packets tell. `subject` names the link in `msccl_progress`. False when the kernel is
-// to end.
+// otherwise its packets tell. `subject` names the link in `msccl_progress`. When the kernel is to end, some
+// message that nobody may touch.
 template <bool TAILS>
-__device__ inline bool begin_receive(Link& link, LinkShape shape, u32 subject, Watch& watch) {
+__device__ inline Message begin_receive(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     if constexpr (TAILS) {
         Wait wait;
         while (link.seen <= link.count) {
             link.seen = ptx::ld_acquire_sys_u64(seen_at(link.entry));
             if (link.seen > link.count) break;
-            if (!wait.again(watch, {MSCCL_WAITING_MESSAGE, subject, link.count})) return false;
+            if (!wait.again(watch, {MSCCL_WAITING_MESSAGE, subject, link.count})) return {};
         }
         wait.over(watch);
     }
-    advance(link, shape);
-    return true;
+    return advance(link, shape);
 }
 
-// Sender: begins the next message when there is a slot for it. False when the kernel is to end.
-__device__ inline bool begin_send(Link& link, LinkShape shape, u32 subject, Watch& watch) {
+// Sender: begins the next message when there is a slot for it. When the kernel is to end, some message that
+// nobody may touch.
+__device__ inline Message begin_send(Link& link, LinkShape shape, u32 subject, Watch& watch) {
     Wait wait;
     while (link.count >= link.seen + shape.depth && !link.is_direct()) {
         link.seen = ptx::ld_relaxed_sys_u64(seen_at(link.entry));
         if (link.count < link.seen + shape.depth) break;
-        if (!wait.again(watch, {MSCCL_WAITING_ROOM, subject, link.count})) return false;
+        if (!wait.again(watch, {MSCCL_WAITING_ROOM, subject, link.count})) return {};
     }
     wait.over(watch);
-    advance(link, shape);
-    return true;
+    return advance(link, shape);
 }
 
 // Receiver, after a barrier: `message` has been read by the whole thread block.

@@ -40,8 +40,9 @@ struct Packets {
     __device__ static bool move(const Move& move, Watch& watch) {
         if (!move.regular) return run<Number, false, 4, 1>(move, watch);
         if (move.is_copy()) return copy<16>(move, watch);
-        if (move.source_count <= 2) return run<Number, true, 2, unroll<Number>()>(move, watch);
-        return run<Number, true, group<Number>(), 1>(move, watch);
+        if (move.source_count > 2) return run<Number, true, group<Number>(), 1>(move, watch);
+        if (is_short(move)) return run<Number, true, 2, 1>(move, watch);
+        return run<Number, true, 2, unroll<Number>()>(move, watch);
     }
 
     // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular. False when the kernel is to
@@ -49,6 +50,7 @@ struct Packets {
     template <int BYTES>
     __device__ static bool copy(const Move& move, Watch& watch) {
         if constexpr (BYTES == 16) {
+            if (is_short(move)) return run<Bits<8>, true, 1, 1>(move, watch);
             return run<Bits<8>, true, 1, 4>(move, watch);
         } else {
             return run<Bits<BYTES>, false, 1, 1>(move, watch);
@@ -62,6 +64,11 @@ private:
     static constexpr int NEXT = 4;
 
     using Data = Pack<WORDS>;
+
+    // Whether no thread has more than one unit: then looking for more only takes time.
+    __device__ static bool is_short(const Move& move) {
+        return Line::units(move.length) <= blockDim.x;
+    }
 
     // Units in the hands of a thread that has few sources: as many as have 16 elements, or 32 bytes.
     template <class Number>
@@ -233,43 +240,53 @@ private:
         return true;
     }
 
-    // Writes the destinations, those that are links first.
+    // Writes the destinations.
     template <class Number, bool REGULAR, int UNROLL>
     __device__ __forceinline__ static void scatter(const Move& move, const Place (&places)[UNROLL],
                                                    const Data (&results)[UNROLL]) {
         u32 count = move.destination_count;
+        if (count == 1) return scatter_some<Number, REGULAR, 1>(move, 0, places, results);
 #pragma unroll 1
         for (u32 to = 0; to < count; to += NEXT) {
-            Span spans[NEXT];
-            u64 messages[NEXT];
+            scatter_some<Number, REGULAR, NEXT>(move, to, places, results);
+        }
+    }
+
+    // Writes `MOST` destinations from `to` on, as far as they exist; those that are links first.
+    template <class Number, bool REGULAR, int MOST, int UNROLL>
+    __device__ __forceinline__ static void scatter_some(const Move& move, u32 to,
+                                                        const Place (&places)[UNROLL],
+                                                        const Data (&results)[UNROLL]) {
+        u32 count = move.destination_count;
+        Span spans[MOST];
+        u64 messages[MOST];
 #pragma unroll
-            for (int next = 0; next < NEXT; ++next) {
-                const Operand& operand = move.destinations[min(to + next, count - 1)];
-                spans[next] = operand;
-                messages[next] = operand.message;
+        for (int next = 0; next < MOST; ++next) {
+            const Operand& operand = move.destinations[min(to + next, count - 1)];
+            spans[next] = operand;
+            messages[next] = operand.message;
+        }
+        Line::together();
+#pragma unroll
+        for (int next = 0; next < MOST; ++next) {
+            if (to + next >= count || !spans[next].is_link()) continue;
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                if (!places[at].own()) continue;
+                ptx::Words4 line = Line::line(results[at], messages[next]);
+                u64 low = u64(line.y) << 32 | line.x, high = u64(line.w) << 32 | line.z;
+                u64 address = spans[next].address + places[at].on_wire();
+                ptx::st_relaxed_sys_2u64(address, {low, high});
             }
-            Line::together();
+        }
 #pragma unroll
-            for (int next = 0; next < NEXT; ++next) {
-                if (to + next >= count || !spans[next].is_link()) continue;
+        for (int next = 0; next < MOST; ++next) {
+            if (to + next >= count || spans[next].is_link()) continue;
 #pragma unroll
-                for (int at = 0; at < UNROLL; ++at) {
-                    if (!places[at].own()) continue;
-                    ptx::Words4 line = Line::line(results[at], messages[next]);
-                    u64 low = u64(line.y) << 32 | line.x, high = u64(line.w) << 32 | line.z;
-                    u64 address = spans[next].address + places[at].on_wire();
-                    ptx::st_relaxed_sys_2u64(address, {low, high});
-                }
-            }
-#pragma unroll
-            for (int next = 0; next < NEXT; ++next) {
-                if (to + next >= count || spans[next].is_link()) continue;
-#pragma unroll
-                for (int at = 0; at < UNROLL; ++at) {
-                    if (!places[at].own()) continue;
-                    Line::template store<Number::BYTES, REGULAR>(spans[next], places[at].unit(),
-                                                                 move.length, results[at]);
-                }
+            for (int at = 0; at < UNROLL; ++at) {
+                if (!places[at].own()) continue;
+                Line::template store<Number::BYTES, REGULAR>(spans[next], places[at].unit(),
+                                                             move.length, results[at]);
             }
         }
     }

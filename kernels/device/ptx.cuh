@@ -20,6 +20,18 @@ struct alignas(16) Doubles2 {
     u64 x, y;
 };
 
+// ---- Addresses -----------------------------------------------------------------------------------
+
+// The same record, which is in shared memory: its address is kept in a register from here on. Otherwise
+// the compiler works it out anew wherever it is used, which takes longer than the use.
+template <class Record>
+__device__ inline Record& in_register(Record& record) {
+    Record* place = &record;
+    asm("" : "+l"(place));
+    __builtin_assume(__isShared(place));
+    return *place;
+}
+
 // ---- Coherent loads ------------------------------------------------------------------------------
 
 __device__ inline u64 ld_acquire_sys_u64(u64 address) {
@@ -129,6 +141,10 @@ __device__ inline void st_release_sys_u32(u64 address, u32 value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
 
+__device__ inline void st_relaxed_gpu_u64(u64 address, u64 value) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+
 __device__ inline void st_relaxed_sys_u64(u64 address, u64 value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
@@ -180,6 +196,23 @@ __device__ inline u32 atom_add_acq_rel_gpu_u32(u64 address, u32 value) {
                  : "l"(address), "r"(value)
                  : "memory");
     return old;
+}
+
+// ---- Kernels one after another -------------------------------------------------------------------
+
+// Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is left to wait
+// for unless the launch let this one start earlier.
+__device__ inline void griddepcontrol_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The kernel after this one may start, if its launch says that it wants to.
+__device__ inline void griddepcontrol_launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 // ---- Time ----------------------------------------------------------------------------------------

@@ -28,6 +28,13 @@ struct Role {
     u32 links;
 };
 
+// The part of every chunk that is at hand.
+struct Slice {
+    u32 round;
+    u32 length;
+    u64 start;  // bytes from the start of the chunk
+};
+
 // What the threads of a thread block share. Much of it could be in registers, which the loops that move
 // data need more.
 struct Shared {
@@ -38,6 +45,7 @@ struct Shared {
     Buffers theirs[DIRECT_LINKS_MAX];
     alignas(16) u32 window[WINDOW];
     Role role;
+    Slice slice;  // that of the first round
     Watch watch;
 };
 
@@ -48,6 +56,7 @@ struct Context {
     u32 turn;         // which set of operands comes next
     u32 taken_count;  // sources of the last message, of which no slot has been given back yet
     bool unordered;   // the thread block stored to local memory since its last fence
+    bool owes;        // it stored to local memory, or waited for others, since it last released
 
     // The set of operands that comes next, and the one before.
     __device__ Operand* next_set() const { return shared.operands[turn]; }
@@ -56,33 +65,35 @@ struct Context {
     __device__ LinkShape wires() const { return {launch.link_depth, launch.slot_bytes}; }
 };
 
-// The part of every chunk that is at hand.
-struct Slice {
-    u32 round;
-    u32 length;
-    u64 start;  // bytes from the start of the chunk
-};
-
-// A step, by its words in the window.
+// A step, by its words in the window, of which the fixed ones are at hand.
 struct Step {
     const u32* words;
     u32 index;
+    u32 head;
+    u32 operand_counts;
+    u32 count;  // chunks in every operand
 
-    __device__ u32 head() const { return words[MSCCL_PLAN_STEP_HEAD]; }
-    __device__ bool completes() const { return head() & MSCCL_PLAN_STEP_COMPLETES; }
-    __device__ bool signals() const { return head() & MSCCL_PLAN_STEP_SIGNALS; }
-    __device__ bool receives() const { return head() & MSCCL_PLAN_STEP_RECEIVES; }
-    __device__ bool sends() const { return head() & MSCCL_PLAN_STEP_SENDS; }
-    __device__ bool stores() const { return head() & MSCCL_PLAN_STEP_STORES; }
-    // Whether peers may store or load in this rank's buffers.
-    __device__ bool lends() const { return head() & MSCCL_PLAN_STEP_LENDS; }
-    __device__ u32 waits() const { return head() >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
-
-    __device__ u32 sources() const { return words[MSCCL_PLAN_STEP_OPERANDS] & 0xffff; }
-    __device__ u32 destinations() const {
-        return words[MSCCL_PLAN_STEP_OPERANDS] >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
+    // One load fetches all that it needs.
+    __device__ Step(const u32* words, u32 index) : words(words), index(index) {
+        const ptx::Words4& fixed = *reinterpret_cast<const ptx::Words4*>(words);
+        head = fixed.x;
+        operand_counts = fixed.y;
+        count = fixed.z;
     }
-    __device__ u32 count() const { return words[MSCCL_PLAN_STEP_COUNT]; }
+
+    __device__ bool completes() const { return head & MSCCL_PLAN_STEP_COMPLETES; }
+    __device__ bool signals() const { return head & MSCCL_PLAN_STEP_SIGNALS; }
+    __device__ bool receives() const { return head & MSCCL_PLAN_STEP_RECEIVES; }
+    __device__ bool sends() const { return head & MSCCL_PLAN_STEP_SENDS; }
+    __device__ bool stores() const { return head & MSCCL_PLAN_STEP_STORES; }
+    // Whether peers may store or load in this rank's buffers.
+    __device__ bool lends() const { return head & MSCCL_PLAN_STEP_LENDS; }
+    __device__ u32 waits() const { return head >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
+
+    __device__ u32 sources() const { return operand_counts & 0xffff; }
+    __device__ u32 destinations() const {
+        return operand_counts >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
+    }
 
     __device__ u32 wait(u32 at) const { return words[MSCCL_PLAN_STEP_LENGTH + at]; }
     // Sources first, then destinations.
@@ -93,11 +104,15 @@ struct Step {
     // Words from its start to the start of the next step.
     __device__ u32 length() const {
         u32 operands = sources() + destinations();
-        u32 far = head() & MSCCL_PLAN_STEP_FAR ? operands : 0;
+        u32 far = head & MSCCL_PLAN_STEP_FAR ? operands : 0;
         u32 used = MSCCL_PLAN_STEP_LENGTH + waits() + operands + far;
         return (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
     }
 };
+
+static_assert(MSCCL_PLAN_STEP_HEAD == 0 && MSCCL_PLAN_STEP_OPERANDS == 1 &&
+                  MSCCL_PLAN_STEP_COUNT == 2,
+              "a step's fixed words are taken apart as they are laid out");
 
 // The signal of step `step`.
 __device__ inline u64 signal_value(const Context& context, const Slice& slice, u32 step) {
@@ -123,14 +138,31 @@ __device__ inline void wait_for_steps(const Context& context, const Slice& slice
 }
 
 // After a barrier: tells other thread blocks that the step has ended. Releases at GPU scope what the
-// thread block did.
-__device__ inline void signal(const Context& context, const Slice& slice, const Step& step) {
-    if (!step.signals() || threadIdx.x != 0) return;
+// thread block did, if it did something that they may read. If it has only read and sent packets, they can
+// but overwrite what it read: that has arrived in registers, and has been used, before the barrier. A
+// release would wait until all packets have arrived at the other ranks.
+template <class Protocol>
+__device__ inline void signal(Context& context, const Slice& slice, const Step& step) {
+    if (!step.signals()) return;
     const Role& role = context.shared.role;
-    ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, signal_value(context, slice, step.index));
+    bool releases = Protocol::TAILS || context.owes;
+    context.owes = false;
+    if (threadIdx.x != 0) return;
+    u64 address = role.signals + 8ull * role.tb, value = signal_value(context, slice, step.index);
+    if (releases) {
+        ptx::st_release_gpu_u64(address, value);
+    } else {
+        ptx::st_relaxed_gpu_u64(address, value);
+    }
 }
 
 // ---- Operands ------------------------------------------------------------------------------------
+
+// The block that `chunk` lies in. A division takes long, and few plans need one.
+__device__ inline u32 block_of(const msccl_launch& launch, u32 chunk) {
+    if (chunk < launch.block_chunks) return 0;
+    return launch.block_chunks == 1 ? chunk : chunk / launch.block_chunks;
+}
 
 // Chunk `offset` from the slot `word` on of a buffer. Scratch is always this rank's.
 __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& slice,
@@ -144,8 +176,9 @@ __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& 
         exists = slice.length;
     } else {
         base = place == MSCCL_PLAN_PLACE_INPUT ? buffers.input : buffers.output;
-        u32 block = chunk / launch.block_chunks;
-        u64 in_block = (chunk % launch.block_chunks) * launch.chunk_bytes + slice.start;
+        u32 block = block_of(launch, chunk);
+        u32 within = chunk - block * launch.block_chunks;
+        u64 in_block = within * launch.chunk_bytes + slice.start;
         start = block * launch.block_bytes + in_block;
         exists = in_block < launch.block_bytes ? launch.block_bytes - in_block : 0;
     }
@@ -158,28 +191,24 @@ __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& 
 
 // Begins the next message of link `number`.
 template <class Protocol>
-__device__ inline void begin(const Context& context, u32 number, bool incoming) {
+__device__ inline Message begin(const Context& context, u32 number, bool incoming) {
     Link& link = context.shared.links[number];
     Watch& watch = context.shared.watch;
     // All links together: what they wait for comes before any message.
     if (Protocol::DIRECT && (link.traits & Link::UNREAD)) {
         await_offer(link, context.shared.theirs, context.launch, number, watch);
     }
-    if (incoming) {
-        begin_receive<Protocol::TAILS>(link, context.wires(), number, watch);
-    } else {
-        begin_send(link, context.wires(), number, watch);
-    }
+    if (incoming) return begin_receive<Protocol::TAILS>(link, context.wires(), number, watch);
+    return begin_send(link, context.wires(), number, watch);
 }
 
-// Chunk number `position` of a message of link `number` in its slot.
+// Chunk number `position` of the message of link `number` in its slot.
 template <class Protocol>
-__device__ inline Operand resolve_link(const Context& context, const Slice& slice, u32 number,
+__device__ inline Operand resolve_link(const Slice& slice, u32 number, const Message& message,
                                        u32 position) {
-    const Link& link = context.shared.links[number];
     Operand operand{};
-    operand.address = link.address + position * Protocol::wire_bytes(slice.length);
-    operand.message = link.count;
+    operand.address = message.address + position * Protocol::wire_bytes(slice.length);
+    operand.message = message.number;
     // Slots have whole packs.
     operand.limit = (slice.length + 15) & ~15u;
     operand.traits = Span::LINK | Span::ALIGNED;
@@ -232,61 +261,77 @@ __device__ inline Stores stores_of(const Context& context, const Step& step, u32
     return {step.destinations(), ~0u, at};
 }
 
-// Chunk `chunk` of operand `at` of the step, which is number `position` of its message; its link, if it
-// is one, has begun the message. What takes care of itself has no meaning but its link's.
+// Chunk `chunk` of operand `at` of the step, which is number `position` of its message, and a link. Begins the
+// message. What takes care of itself has no meaning but its link's.
 template <class Protocol>
-__device__ inline Operand resolve_operand(const Context& context, const Slice& slice,
-                                          const Step& step, u32 at, u32 chunk, u32 position) {
+__device__ inline Operand resolve_end(const Context& context, const Slice& slice, const Step& step,
+                                      u32 at, u32 chunk, u32 position) {
     const msccl_launch& launch = context.launch;
     u32 word = step.operand(at), number = word & MSCCL_PLAN_INDEX_MASK;
+    const Link& link = context.shared.links[number];
+    Message message = position == 0 ? begin<Protocol>(context, number, at < step.sources())
+                                    : Message{link.address, link.count};
+    if (!Protocol::DIRECT || !link.is_direct()) {
+        return resolve_link<Protocol>(slice, number, message, position);
+    }
     Buffers buffers{launch.input, launch.output};
     bool incoming = at < step.sources();
-    bool posts = false;
-    if (word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) {
-        const Link& link = context.shared.links[number];
-        if (!Protocol::DIRECT || !link.is_direct()) {
-            return resolve_link<Protocol>(context, slice, number, position);
-        }
-        if (link.traits & Link::BORROWED) {
-            buffers = context.shared.theirs[number];
-            word = step.far(at);
-        } else if (incoming) {
-            word = step.operand(step.sources() + stores_of<Protocol>(context, step, 0).landing);
-        }
-        posts = !incoming;
+    if (link.traits & Link::BORROWED) {
+        buffers = context.shared.theirs[number];
+        word = step.far(at);
+    } else if (incoming) {
+        word = step.operand(step.sources() + stores_of<Protocol>(context, step, 0).landing);
     }
     Operand operand = resolve_slot(launch, slice, buffers, word, chunk);
-    if (posts) {
+    if (!incoming) {
         operand.traits |= Span::LINK;
-        operand.message = context.shared.links[number].count;
+        operand.message = message.number;
         operand.link = number;
     }
     return operand;
 }
 
+// Puts operand `at` of the step where it belongs in the set that comes next. Whether it is regular.
+template <class Protocol>
+__device__ inline bool put(const Context& context, const Slice& slice, const Step& step, u32 at,
+                           const Operand& operand) {
+    Operand* set = context.next_set();
+    u32 sources = step.sources();
+    bool whole = operand.whole(0, slice.length);
+    if (at < sources) {
+        set[at] = operand;
+        return whole;
+    }
+    Stores stores = stores_of<Protocol>(context, step, at - sources);
+    set[sources + stores.place] = operand;
+    return whole || stores.place >= stores.count;
+}
+
 // Finds the operands of chunk `chunk` of the step, which is number `position` of its message, one in
 // each thread. Waits for messages and room. Whether those of this thread are regular.
+//
+// Links are resolved by the first warp and those after it, slots by the second and those after it: what
+// takes different ways goes on at the same time.
 template <class Protocol>
 __device__ inline bool resolve(const Context& context, const Slice& slice, const Step& step, u32 chunk,
                                u32 position) {
-    Operand* set = context.next_set();
     bool regular = slice.length % 16 == 0;
+    u32 operands = step.sources() + step.destinations();
 #pragma unroll 1
-    for (u32 at = threadIdx.x; at < step.sources() + step.destinations(); at += blockDim.x) {
+    for (u32 at = threadIdx.x; at < operands; at += blockDim.x) {
         u32 word = step.operand(at);
-        bool incoming = at < step.sources();
-        if (position == 0 && word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) {
-            begin<Protocol>(context, word & MSCCL_PLAN_INDEX_MASK, incoming);
-        }
-        Operand operand = resolve_operand<Protocol>(context, slice, step, at, chunk, position);
-        if (incoming) {
-            set[at] = operand;
-            regular = regular && operand.whole(0, slice.length);
-            continue;
-        }
-        Stores stores = stores_of<Protocol>(context, step, at - step.sources());
-        set[step.sources() + stores.place] = operand;
-        regular = regular && (stores.place >= stores.count || operand.whole(0, slice.length));
+        if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) continue;
+        Operand operand = resolve_end<Protocol>(context, slice, step, at, chunk, position);
+        regular = put<Protocol>(context, slice, step, at, operand) && regular;
+    }
+    const msccl_launch& launch = context.launch;
+    u32 second = threadIdx.x < 32 ? threadIdx.x + blockDim.x - 32 : threadIdx.x - 32;
+#pragma unroll 1
+    for (u32 at = second; at < operands; at += blockDim.x) {
+        u32 word = step.operand(at);
+        if (word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) continue;
+        Operand operand = resolve_slot(launch, slice, {launch.input, launch.output}, word, chunk);
+        regular = put<Protocol>(context, slice, step, at, operand) && regular;
     }
     return regular;
 }
@@ -354,12 +399,18 @@ __device__ inline Move move_of(const Context& context, const Slice& slice, const
             {context.launch.reduction, divisor}};
 }
 
+// Whether nothing comes after the step.
+__device__ inline bool ends_launch(const Context& context, const Slice& slice, const Step& step) {
+    return step.index + 1 == context.shared.role.step_count &&
+           slice.round + 1 == context.launch.rounds;
+}
+
 // One message of a step: the `chunks` chunks from `first` on. False when the kernel is to end.
 //
 // Between two barriers a thread is in one of two phases: it resolves operands and waits, or it moves.
 // The barrier after the first makes what any thread acquired visible to all. What the second has done
 // is handed on after another barrier, if others wait for it; a step that only sends packets needs none,
-// nor does one whose messages take care of themselves.
+// nor does one whose messages take care of themselves, nor the last one under a protocol of packets.
 template <class Protocol, class Number>
 __device__ inline bool run_message(Context& context, const Slice& slice, const Step& step, u32 first,
                                    u32 chunks) {
@@ -378,8 +429,9 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
         Protocol::template move<Number>(move, context.shared.watch);
     }
     refresh_slots<Protocol>(context, slice, step, chunks);
-    if (step.stores()) context.unordered = true;
-    if (!Protocol::TAILS && !step.receives() && !step.signals()) return true;
+    if (step.stores()) context.unordered = context.owes = true;
+    bool last = first + chunks == step.count && ends_launch(context, slice, step);
+    if (!Protocol::TAILS && !step.signals() && (last || !step.receives())) return true;
     if (stores != 0) {
         __syncthreads();
         if (aborted) return false;
@@ -396,17 +448,18 @@ template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
     give_back(context);
     wait_for_steps(context, slice, step);
-    if (step.count() == 0) {
+    if (step.waits() > 0) context.owes = true;
+    if (step.count == 0) {
         __syncthreads();
         if (context.shared.watch.aborted) return false;
     }
     u32 most = context.launch.chunks_per_message;
 #pragma unroll 1
-    for (u32 first = 0; first < step.count(); first += most) {
-        u32 chunks = min(step.count() - first, most);
+    for (u32 first = 0; first < step.count; first += most) {
+        u32 chunks = min(step.count - first, most);
         if (!run_message<Protocol, Number>(context, slice, step, first, chunks)) return false;
     }
-    signal(context, slice, step);
+    signal<Protocol>(context, slice, step);
     return true;
 }
 

@@ -41,7 +41,7 @@ class Wait {
 public:
     // Whether to look again; false when the kernel is to end.
     __device__ bool again(Watch& watch, const Reason& reason) {
-        if (++looks_ < LOOKS) return true;
+        if (__builtin_expect(++looks_ < LOOKS, 1)) return true;
         looks_ = 0;
         state_ = check(watch, reason, state_);
         return state_ != GIVEN_UP;
@@ -59,7 +59,7 @@ private:
     static constexpr State SHOWN = 1;
     static constexpr State GIVEN_UP = ~0ull;
 
-    __device__ __noinline__ static State check(Watch& watch, Reason reason, State state) {
+    __device__ static State check(Watch& watch, Reason reason, State state) {
         volatile u32& aborted = watch.aborted;
         if (ptx::ld_relaxed_sys_u32(address(&watch.control->abort))) {
             ptx::st_relaxed_sys_u32(address(&watch.control->aborted), 1);
@@ -85,7 +85,7 @@ private:
         return true;
     }
 
-    __device__ __noinline__ static void hide(Watch& watch) {
+    __device__ static void hide(Watch& watch) {
         ptx::st_relaxed_sys_u32(address(&watch.progress->kind), MSCCL_WAITING_NOTHING);
         atomicExch(&watch.reporting, 0);
     }

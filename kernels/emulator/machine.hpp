@@ -23,7 +23,7 @@
 #define __CUDA_ARCH__ 700
 
 struct Dim {
-    unsigned x;
+    unsigned x, y;
 };
 inline thread_local Dim threadIdx, blockIdx, blockDim, gridDim;
 
@@ -139,13 +139,13 @@ inline unsigned long long now_ns() {
 }
 
 // Runs `kernel` in a grid; returns when all of it has ended.
-inline void launch(unsigned blocks, unsigned threads, const std::function<void()>& kernel) {
+inline void launch(Dim grid, unsigned threads, const std::function<void()>& kernel) {
     std::vector<std::thread> running;
-    for (unsigned block = 0; block < blocks; ++block) {
+    for (unsigned block = 0; block < grid.x * grid.y; ++block) {
         running.emplace_back([=] {
-            blockIdx.x = block;
-            blockDim.x = threads;
-            gridDim.x = blocks;
+            blockIdx = {block % grid.x, block / grid.x};
+            blockDim = {threads, 1};
+            gridDim = grid;
             Block own(threads, kernel);
             Block::current = &own;
             own.run();

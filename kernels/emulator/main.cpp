@@ -1,4 +1,5 @@
-// Runs the interpreters of protocol Simple for all ranks of a collective on the host.
+// Runs the interpreters of protocol Simple for all ranks of a collective on the host; those of MSCCL_PROTOCOL,
+// if it is defined, and then, in every other launch of a rank, the special kernels in the file MSCCL_SPECIAL.
 //
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
@@ -7,7 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "device/machine.hpp"
+#ifdef MSCCL_PROTOCOL
+#include MSCCL_SPECIAL
+#else
 #include "device/interpreter.cuh"
+#endif
 
 using msccl::u32;
 using msccl::u64;
@@ -122,6 +128,24 @@ void place(Rank& rank, msccl_launch& launch) {
     launch.progress = address(rank.progress.data());
 }
 
+// The body of one thread of a launch of rank `rank`.
+void kernel(const msccl_launch& launch, size_t rank) {
+#ifdef MSCCL_PROTOCOL
+    if ((rank + launch.call) % 2 == 0) {
+        SPECIAL[rank](launch);
+    } else {
+        msccl::interpret<msccl::MSCCL_PROTOCOL, msccl::I32>(launch);
+    }
+#else
+    (void)rank;
+    if (launch.offers) {
+        msccl::interpret<msccl::Direct, msccl::I32>(launch);
+    } else {
+        msccl::interpret<msccl::Simple, msccl::I32>(launch);
+    }
+#endif
+}
+
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 
 }  // namespace
@@ -150,18 +174,14 @@ int main() {
     wire(layout, ranks);
     std::vector<std::thread> streams;
     for (Rank& rank : ranks) {
-        streams.emplace_back([&rank, threads, memory_bytes] {
+        size_t number = streams.size();
+        streams.emplace_back([&rank, number, threads, memory_bytes] {
             for (size_t at = 0; at < rank.launches.size(); ++at) {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
-                emulator::launch(launch.instances * launch.tb_count, unsigned(threads), [&launch] {
-                    if (launch.offers) {
-                        msccl::interpret<msccl::Direct, msccl::I32>(launch);
-                    } else {
-                        msccl::interpret<msccl::Simple, msccl::I32>(launch);
-                    }
-                });
+                emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
+                                 [&launch, number] { kernel(launch, number); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);
             }

@@ -21,6 +21,11 @@ struct alignas(16) Doubles2 {
     u64 x, y;
 };
 
+template <class Record>
+inline Record& in_register(Record& record) {
+    return record;
+}
+
 template <class Word>
 inline Word load(u64 address) {
     return __atomic_load_n(reinterpret_cast<const Word*>(address), __ATOMIC_SEQ_CST);
@@ -56,6 +61,7 @@ inline u32 ld_constant_u32(u64 address) { return load<u32>(address); }
 inline void st_release_sys_u64(u64 address, u64 value) { store(address, value); }
 inline void st_release_gpu_u64(u64 address, u64 value) { store(address, value); }
 inline void st_release_sys_u32(u64 address, u32 value) { store(address, value); }
+inline void st_relaxed_gpu_u64(u64 address, u64 value) { store(address, value); }
 inline void st_relaxed_sys_u64(u64 address, u64 value) { store(address, value); }
 inline void st_relaxed_sys_u32(u64 address, u32 value) { store(address, value); }
 inline void st_relaxed_sys_2u64(u64 address, Doubles2 value) {
@@ -75,6 +81,8 @@ inline void st_weak_u16(u64 address, u16 value) { store(address, value); }
 inline void st_weak_u8(u64 address, u32 value) { store(address, (unsigned char)(value)); }
 
 inline void fence_acq_rel_gpu() {}
+inline void griddepcontrol_wait() {}
+inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }
 
 // Only integers are emulated.

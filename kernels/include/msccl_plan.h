@@ -138,6 +138,7 @@ enum : unsigned {
     MSCCL_REDUCTION_MAX                  = 3,  // largest
     MSCCL_LAUNCH_LINKS_ORDER_MEMORY      = 1,  // bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores
     MSCCL_LAUNCH_SIGNALS                 = 2,  // bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once
+    MSCCL_LAUNCH_LETS_NEXT_IN            = 4,  // bit of `flags`: the next kernel of the stream may become resident while this one runs; it must wait for the end of this one by itself
     MSCCL_TRANSFER_PARTS_MASK            = 65535,  // bits of a transfer's `traits`: the number of parts
     MSCCL_TRANSFER_OUT                   = 65536,  // bit of a transfer's `traits`: it goes to the peer
     MSCCL_TRANSFER_LL                    = 131072,  // bit of a transfer's `traits`: over the wires of LL, not those of Simple
@@ -186,7 +187,7 @@ struct msccl_launch {
     unsigned long long part_bytes;  // bytes of a chunk that one instance handles, a multiple of 16; the last instance's part may be shorter
     unsigned long long slice_bytes;  // bytes of a part that one round handles, a multiple of 16; the last round's slice may be shorter
     unsigned rounds;  // how often the program runs; 0 does nothing
-    unsigned instances;  // copies of the program that run side by side, at least 1: the grid has `instances * tb_count` blocks
+    unsigned instances;  // copies of the program that run side by side, at least 1: the grid is `tb_count` wide and so many blocks high
     unsigned chunks_per_message;  // most chunks of a counted step that share a message, at least 1
     unsigned ranks;  // ranks that `links` has entries for
     unsigned wires;  // wires from any rank to any other: more than any link's `NUMBER * instances + instance`

@@ -10,11 +10,15 @@
 //! record `msccl_launch` of `include/msccl_plan.h`, `msccl_scale_<type>` the record `msccl_scale`, and
 //! `msccl_exchange`, of which there is only one, `msccl_exchange_launch`.
 //!
+//! `special/` is what a special kernel consists of, one for a single plan ([`special`]). No image holds any: they are what
+//! interpreters are measured against.
+//!
 //! Absent from this crate: the driver, and everything that decides.
 
 #[cfg(feature = "images")]
 mod image;
 pub mod recipe;
+pub mod special;
 
 #[cfg(feature = "images")]
 pub use image::{Corrupt, Image, image};

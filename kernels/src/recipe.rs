@@ -118,6 +118,9 @@ pub const HEADERS: [&str; 15] = [
     "device/exchange.cuh",
 ];
 
+/// The header that special kernels ([`crate::special`]) include beside those; no image does.
+pub const SPECIAL_HEADER: &str = "special/special.cuh";
+
 /// The path of a module's source below the folder of this package.
 pub fn source(module: Module) -> String {
     format!("device/{}.cu", module.name())

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use msccl_collective::{DataType, Kind, Placement, Protocol, Reduction};
 use msccl_compiler::evaluate::Launch;
 use msccl_ir::Target;
+use msccl_kernels::special::{self, Known};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_plan::{Alias, Delivery, Plan, Program};
@@ -17,23 +18,26 @@ use msccl_runtime::host::{Executor, Job, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
 
-/// Protocol Simple knows no warps.
-const THREADS: u64 = 8;
+/// One warp: every number of threads is a multiple of 32.
+const THREADS: u64 = 32;
 const SLOT_BYTES: u64 = 256;
+const SIMPLE: Protocol = Protocol::Simple;
 /// Room around buffers, so that what goes astray is seen.
 const MARGIN: usize = 64;
 
 /// The emulator, compiled once; nothing, said aloud, on a machine without a C++ compiler.
 fn emulator() -> Option<&'static Path> {
     static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
-    COMPILED.get_or_init(compile).as_deref()
+    COMPILED.get_or_init(|| compile("emulator", None)).as_deref()
 }
 
-fn compile() -> Option<PathBuf> {
+/// The emulator in a folder of that name, with special kernels under a protocol if there are any.
+fn compile(name: &str, special: Option<(Protocol, &str)>) -> Option<PathBuf> {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     // The emulator's `ptx.cuh` takes the place of the device's.
-    for (from, to) in [("device", "device"), ("include", "include"), ("emulator", "device")] {
+    let sources = ["device", "special", "emulator"].map(|from| (from, "device"));
+    for (from, to) in [("include", "include")].into_iter().chain(sources) {
         fs::create_dir_all(folder.join(to)).unwrap();
         for entry in fs::read_dir(kernels.join(from)).unwrap() {
             let entry = entry.unwrap();
@@ -42,7 +46,15 @@ fn compile() -> Option<PathBuf> {
     }
     let program = folder.join("emulator");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
-    let output = Command::new(&compiler)
+    let mut command = Command::new(&compiler);
+    if let Some((protocol, text)) = special {
+        let file = folder.join("device/special.cu");
+        fs::write(&file, text).unwrap();
+        let type_name = if protocol == Protocol::Ll { "Ll" } else { "Simple" };
+        command.arg(format!("-DMSCCL_PROTOCOL={type_name}"));
+        command.arg(format!("-DMSCCL_SPECIAL=\"{}\"", file.display()));
+    }
+    let output = command
         .args(["-std=c++20", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-pthread", "-I"])
         .arg(&folder)
         .arg(folder.join("device/main.cpp"))
@@ -99,6 +111,7 @@ struct Lie {
 #[derive(Clone, Copy)]
 struct Scenario<'a> {
     algorithms: &'a [Verified],
+    protocol: Protocol,
     count: usize,
     instances: u32,
     in_place: bool,
@@ -132,7 +145,10 @@ impl Scenario<'_> {
         let (ranks, instances) = (prepared[0].plans.len(), u64::from(self.instances));
         let mut words = Words::default();
         words.put([ranks as u64, u64::from(most) * instances]);
-        words.put([u64::from(prepared[0].verified.target().simple.depth), SLOT_BYTES, THREADS]);
+        let target = prepared[0].verified.target();
+        let depth =
+            if self.protocol == Protocol::Ll { target.ll.depth } else { target.simple.depth };
+        words.put([u64::from(depth), SLOT_BYTES, THREADS]);
         words.put([self.offers.len() as u64, blocks * instances]);
         words.put([memory_bytes as u64, prepared.len() as u64]);
         for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
@@ -156,14 +172,16 @@ impl Scenario<'_> {
         numbers: &mut Numbers,
     ) -> Result<Prepared<'a>, String> {
         let plans = Plan::all(verified).map_err(|error| error.to_string())?;
-        let (count, protocol) = (self.count as u64, Protocol::Simple);
-        let cut = |plan: &Plan| {
-            Cut::within(plan.program(), count, 4, self.instances, protocol, SLOT_BYTES)
-        };
+        let cut = |plan: &Plan| self.cut(plan);
         let cuts: Option<Vec<_>> = plans.iter().map(cut).collect();
         let cuts = cuts.ok_or("the call cannot be cut")?;
         let lies = plans.iter().map(|plan| self.lie(plan.program(), numbers)).collect();
         Ok(Prepared { verified, plans, cuts, lies })
+    }
+
+    fn cut(&self, plan: &Plan) -> Option<Cut> {
+        let (count, instances) = (self.count as u64, self.instances);
+        Cut::within(plan.program(), count, 4, instances, self.protocol, SLOT_BYTES)
     }
 
     /// A rank's buffers at some address that suits the elements.
@@ -348,7 +366,9 @@ fn what_users_pass_never_goes_through_slots() {
             for (count, instances) in [(1, 1), (13, 2), (256, 1), (1003, 3)] {
                 let offers = &[Offers::All; 4];
                 let algorithms = std::slice::from_ref(&verified);
-                let scenario = Scenario { algorithms, count, instances, in_place, offers };
+                let protocol = SIMPLE;
+                let scenario =
+                    Scenario { algorithms, protocol, count, instances, in_place, offers };
                 let used = scenario.check(emulator, numbers);
                 assert_eq!(used, Ok(0), "{name} {placement:?}, {ranks} ranks, {count} elements");
                 let scenario = Scenario { offers: &SEQUENCE, ..scenario };
@@ -381,7 +401,8 @@ fn algorithms_that_push_and_that_pull_take_turns_on_the_same_wires() {
         // Numbers that have nothing in common, so that all algorithms meet all offers.
         let offers: Vec<_> = SEQUENCE.into_iter().cycle().take(36).collect();
         let (algorithms, offers) = (&algorithms, &offers);
-        let scenario = Scenario { algorithms, count: 205, instances: 2, in_place: false, offers };
+        let (protocol, count, instances, in_place) = (SIMPLE, 205, 2, false);
+        let scenario = Scenario { algorithms, protocol, count, instances, in_place, offers };
         let used = scenario.check(emulator, numbers);
         assert!(used.is_ok_and(|used| used > 0), "{ranks} ranks");
     }
@@ -405,6 +426,7 @@ fn every_example_gives_the_same_whatever_is_offered() {
                 let count = if verified.facts().serves_any_count { 205 } else { 192 };
                 let scenario = Scenario {
                     algorithms: std::slice::from_ref(&verified),
+                    protocol: SIMPLE,
                     count,
                     instances: 1 + numbers.below(2) as u32,
                     in_place: placement == Placement::InPlace,
@@ -418,4 +440,45 @@ fn every_example_gives_the_same_whatever_is_offered() {
         }
     }
     assert!(runs > 80 && direct > 40, "{direct} of {runs} deliver directly");
+}
+
+/// Special kernels and interpreters take turns, on every rank at different times.
+fn check_special(
+    (name, placement): (&str, Placement),
+    protocol: Protocol,
+    known: Known,
+    (ranks, count, instances): (u32, usize, u32),
+) {
+    let verified = named(name, ranks, placement);
+    let algorithms = std::slice::from_ref(&verified);
+    let (in_place, offers) = (placement == Placement::InPlace, &[Offers::Off; 5]);
+    let scenario = Scenario { algorithms, protocol, count, instances, in_place, offers };
+    let plans = Plan::all(&verified).unwrap();
+    let launched = |plan| {
+        let launch = launch::Launch { ranks, ..launch::Launch::default().with_plan(plan) };
+        (plan, launch.with_cut(&scenario.cut(plan).unwrap()))
+    };
+    let of_ranks: Vec<_> = plans.iter().map(launched).collect();
+    let mut text = special::source(protocol, DataType::I32, known, &of_ranks);
+    let kernels: Vec<_> = (0..plans.len()).map(special::kernel).collect();
+    text += &format!("void (*const SPECIAL[])(msccl_launch) = {{{}}};\n", kernels.join(", "));
+    let what = format!("{name} {placement:?} {protocol}, {ranks} ranks, {count} elements");
+    let folder = format!("{name} {protocol} {ranks} {count}").replace(['/', ' '], "_");
+    let Some(emulator) = compile(&folder, Some((protocol, &text))) else { return };
+    for seed in 0..5 {
+        let used = scenario.check(&emulator, &mut Numbers(seed));
+        assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
+    }
+}
+
+#[test]
+fn special_kernels_do_what_interpreters_do() {
+    use Placement::{InPlace, OutOfPlace};
+    use Protocol::{Ll, Simple};
+    let call = Known::Call { threads: THREADS as u32 };
+    check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2));
+    check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1));
+    check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2));
+    check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2));
+    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1));
 }

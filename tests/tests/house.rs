@@ -138,6 +138,7 @@ const DOORS: &[&str] = &[
     "crates/proxy/src/rdma/tests/loopback.rs",
     "crates/proxy/src/tcp/region.rs",
     "crates/gpu-tests/src/sections/graphs.rs",
+    "crates/gpu-tests/src/sections/specialised/rig.rs",
     "crates/nccl/src/abi/pointer.rs",
     "crates/nccl/src/log/clock.rs",
     "crates/nccl/benches/eager.rs",

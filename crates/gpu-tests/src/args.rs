@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -38,6 +39,9 @@ pub struct Args {
     /// The scene with which `soak` begins, to repeat one that failed.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub scene: u64,
+    /// Special kernels, as `cargo xtask specialise FOLDER` makes them, for the section `specialised`.
+    #[arg(long, value_name = "FOLDER")]
+    pub cubins: Option<PathBuf>,
     /// Runs as one rank, started by the section `processes`.
     #[arg(long, hide = true)]
     pub as_rank: Option<u32>,

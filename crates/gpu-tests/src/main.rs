@@ -59,8 +59,9 @@ fn main() -> ExitCode {
             println!("{} ranks on GPUs that do not tell of themselves: {error}", args.ranks)
         }
     }
-    let Args { ranks, quick, seed, seconds, scene, .. } = args;
-    let bench = Bench { machine, ranks, quick, seed, seconds, scene };
+    let Args { ranks, quick, seed, seconds, scene, ref cubins, .. } = args;
+    let cubins = cubins.clone();
+    let bench = Bench { machine, ranks, quick, seed, seconds, scene, cubins };
     let watch = Watch::start(args.patience());
     let start = Instant::now();
     let run = |section: &Section| {

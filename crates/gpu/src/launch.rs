@@ -27,6 +27,10 @@ pub struct Launch {
     /// system-wide fences do not wait for them. For kernels that talk to other devices beside
     /// kernels that compute; needs compute capability 9.0 to have an effect.
     pub own_memory_domain: bool,
+    /// Whether the kernel may start before the one before it in its stream has ended: when that one has let it,
+    /// or all its blocks are done. It must then wait for that end itself, with `griddepcontrol.wait`, before it
+    /// touches what others may. Needs compute capability 9.0.
+    pub starts_early: bool,
 }
 
 impl Launch {
@@ -39,12 +43,13 @@ impl Launch {
             cooperative: false,
             cluster: None,
             own_memory_domain: false,
+            starts_early: false,
         }
     }
 
     /// The attributes that say what the shape's numbers do not; how many of them count.
-    fn attributes(&self) -> ([sys::CUlaunchAttribute; 3], u32) {
-        let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 3];
+    fn attributes(&self) -> ([sys::CUlaunchAttribute; 4], u32) {
+        let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 4];
         let mut count = 0;
         if self.cooperative {
             attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
@@ -62,6 +67,12 @@ impl Launch {
                 sys::CUlaunchMemSyncDomain::CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
             attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN);
             attributes[count].value.memSyncDomain = REMOTE;
+            count += 1;
+        }
+        if self.starts_early {
+            attributes[count] =
+                attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+            attributes[count].value.programmaticStreamSerializationAllowed = 1;
             count += 1;
         }
         (attributes, count as u32)

@@ -40,7 +40,7 @@ records! {
         part_bytes: u64, "bytes of a chunk that one instance handles, a multiple of 16; the last instance's part may be shorter";
         slice_bytes: u64, "bytes of a part that one round handles, a multiple of 16; the last round's slice may be shorter";
         rounds: u32, "how often the program runs; 0 does nothing";
-        instances: u32, "copies of the program that run side by side, at least 1: the grid has `instances * tb_count` blocks";
+        instances: u32, "copies of the program that run side by side, at least 1: the grid is `tb_count` wide and so many blocks high";
         chunks_per_message: u32, "most chunks of a counted step that share a message, at least 1";
         ranks: u32, "ranks that `links` has entries for";
         wires: u32, "wires from any rank to any other: more than any link's `NUMBER * instances + instance`";
@@ -166,6 +166,7 @@ constants! {
     REDUCTION_MAX = 3, "largest";
     LAUNCH_LINKS_ORDER_MEMORY = 1, "bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores";
     LAUNCH_SIGNALS = 2, "bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once";
+    LAUNCH_LETS_NEXT_IN = 4, "bit of `flags`: the next kernel of the stream may become resident while this one runs; it must wait for the end of this one by itself";
     TRANSFER_PARTS_MASK = 0xffff, "bits of a transfer's `traits`: the number of parts";
     TRANSFER_OUT = 1 << 16, "bit of a transfer's `traits`: it goes to the peer";
     TRANSFER_LL = 1 << 17, "bit of a transfer's `traits`: over the wires of LL, not those of Simple";

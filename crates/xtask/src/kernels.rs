@@ -51,10 +51,7 @@ pub fn check() -> Result<(), String> {
 
 /// Compiles every image and gives it to `take` with its path below the package.
 fn each_image(mut take: impl FnMut(&str, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
-    let package = package();
-    let libraries =
-        compiler::fetch(&package.join("requirements.txt"), &package.join("../target/kernels"))?;
-    let nvrtc = Nvrtc::load(&libraries)?;
+    let nvrtc = load_compiler()?;
     let headers: Result<Vec<_>, _> = HEADERS.iter().map(|path| source(path)).collect();
     let headers = headers?;
     for module in Module::ALL {
@@ -70,20 +67,37 @@ fn each_image(mut take: impl FnMut(&str, Vec<u8>) -> Result<(), String>) -> Resu
     Ok(())
 }
 
+/// The pinned compiler, fetched if need be.
+pub fn load_compiler() -> Result<Nvrtc, String> {
+    let package = package();
+    let libraries =
+        compiler::fetch(&package.join("requirements.txt"), &package.join("../target/kernels"))?;
+    Nvrtc::load(&libraries)
+}
+
 /// The text at `path` below the package, under the name by which the others include it: those of
 /// `device/` say the bare name, and lead up to `include/`.
-fn source(path: &str) -> Result<Source, String> {
-    let name = match path.strip_prefix("device/") {
+pub fn source(path: &str) -> Result<Source, String> {
+    Source::new(&name_of(path), text(path)?)
+}
+
+/// The name by which sources include the file at `path` below the package.
+pub fn name_of(path: &str) -> String {
+    match path.strip_prefix("device/") {
         Some(name) => name.to_owned(),
         None => format!("../{path}"),
-    };
-    Source::new(&name, read_file(&package().join(path))?)
+    }
+}
+
+/// The text at `path` below the package.
+pub fn text(path: &str) -> Result<Vec<u8>, String> {
+    read_file(&package().join(path))
 }
 
 fn stamp() -> Result<String, String> {
     let hash =
         |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    recipe::stamp(|path| read_file(&package().join(path)), hash)
+    recipe::stamp(text, hash)
 }
 
 /// The folder `kernels/`.
@@ -107,6 +121,6 @@ fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
     fs::write(path, bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

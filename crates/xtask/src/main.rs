@@ -3,6 +3,8 @@
 //! ```text
 //! cargo xtask kernels            compile kernels/device and write kernels/images
 //! cargo xtask kernels --check    compile, and compare with what is committed
+//! cargo xtask specialise FOLDER [CASE…]
+//!                                compile special kernels, to measure the interpreters against them
 //! ```
 
 use std::process::ExitCode;
@@ -10,8 +12,10 @@ use std::process::ExitCode;
 mod compiler;
 mod kernels;
 mod nvrtc;
+mod specialise;
 
-const USAGE: &str = "usage: cargo xtask kernels [--check]";
+const USAGE: &str =
+    "usage: cargo xtask kernels [--check], or cargo xtask specialise FOLDER [CASE…]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +23,7 @@ fn main() -> ExitCode {
     let result = match arguments.as_slice() {
         ["kernels"] => kernels::write(),
         ["kernels", "--check"] => kernels::check(),
+        ["specialise", folder, cases @ ..] => specialise::write(folder.as_ref(), cases),
         _ => Err(USAGE.to_owned()),
     };
     match result {

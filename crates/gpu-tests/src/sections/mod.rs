@@ -20,7 +20,10 @@ mod processes;
 mod programs;
 mod scaled;
 mod soak;
+mod specialised;
 mod splits;
+
+use std::path::PathBuf;
 
 use msccl_collective::Rank;
 use msccl_registry::Wanted;
@@ -48,6 +51,8 @@ pub struct Bench {
     pub seconds: Option<u64>,
     /// The scene with which it begins.
     pub scene: u64,
+    /// Where special kernels lie, if there are any.
+    pub cubins: Option<PathBuf>,
 }
 
 /// Something that can be tested by itself.
@@ -83,6 +88,7 @@ pub const SECTIONS: &[Section] = &[
     abort::SECTION,
     dmabuf::SECTION,
     exhausted::SECTION,
+    specialised::SECTION,
     cycles::CYCLES,
     cycles::CALLS,
 ];

@@ -1,0 +1,155 @@
+//! What interpretation costs: special kernels (`cargo xtask specialise FOLDER`) beside the interpreters, over the same
+//! wires and inputs. Results must be equal bit for bit, also where ranks run different kinds; times are told.
+//!
+//! A time is that of one call in a graph of many, in microseconds: the median, in brackets what four fifths lie between, and
+//! after it how many times the median of the special kernel that knows the call.
+
+mod rig;
+
+use std::fs;
+use std::path::Path;
+
+use msccl_collective::Rank;
+use msccl_kernels::special::{self, Case};
+use msccl_plan::Plan;
+use msccl_registry::Wanted;
+
+use super::{Bench, Section};
+use crate::Trouble;
+use crate::machine::Machine;
+use crate::oracle::Oracle;
+use crate::tally::Tally;
+use rig::{Built, Kind, Rig};
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "specialised",
+    about: "special kernels against interpreters: equal bits, and times (--cubins FOLDER)",
+    run,
+};
+
+/// How often each kind takes its turn.
+const TURNS: usize = 30;
+
+/// Calls in a graph: as many for the smallest buffers, and for the largest.
+const CALLS_MAX: u64 = 200;
+const CALLS_MIN: u64 = 20;
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    let Some(folder) = &bench.cubins else { return tally.skip("no --cubins FOLDER") };
+    let Machine::Gpus(_) = &bench.machine else { return tally.skip("there are no kernels here") };
+    let lines = || Ok(fs::read_to_string(folder.join("CASES"))?);
+    let Some(lines) = tally.need(|| "CASES".to_owned(), lines) else { return };
+    for (number, line) in lines.lines().enumerate() {
+        let rig = tally.need(|| line.to_owned(), || rig(bench, folder, number, line));
+        let Some((case, rig)) = rig else { continue };
+        tally.check(
+            || line.to_owned(),
+            || match rig.fits()? {
+                true => check(bench, &case, &rig),
+                false => Err("not all thread blocks fit on the GPU: use one for each rank".into()),
+            },
+        );
+    }
+}
+
+/// The case of a line, and what it needs.
+fn rig(bench: &Bench, folder: &Path, number: usize, line: &str) -> Result<(Case, Rig), Trouble> {
+    let case: Case = line.parse()?;
+    let built = Built {
+        special: [
+            fs::read(folder.join(format!("{number}.plan.cubin")))?,
+            fs::read(folder.join(format!("{number}.call.cubin")))?,
+        ],
+        interpreter: fs::read(folder.join(special::interpreter_file(&case)))?,
+    };
+    let rig = Rig::new(&bench.machine, &case, &plans(&case)?, &built)?;
+    Ok((case, rig))
+}
+
+/// One case: results, then times.
+fn check(bench: &Bench, case: &Case, rig: &Rig) -> Result<(), Trouble> {
+    compare(rig, bench.seed)?;
+    let times = time(rig, case, bench.number(TURNS, 5))?.map(Spread::of);
+    let [.., least] = &times;
+    let columns = Kind::ALL.iter().zip(&times).map(|(kind, time)| {
+        format!("{} {time}, {:.3}", format!("{kind:?}").to_lowercase(), time.median / least.median)
+    });
+    println!("  {case}: {}", columns.collect::<Vec<_>>().join("; "));
+    Ok(())
+}
+
+/// The time of a call in microseconds, by kind (in the order of [`Kind::ALL`]) and turn.
+fn time(rig: &Rig, case: &Case, turns: usize) -> Result<[Vec<f64>; 6], Trouble> {
+    let calls = ((CALLS_MAX << 20) / (case.block_bytes() + (1 << 20))).max(CALLS_MIN);
+    let graphs = Kind::ALL.iter().map(|kind| rig.graphs(*kind, calls));
+    let graphs = graphs.collect::<Result<Vec<_>, _>>()?;
+    let mut times = [const { Vec::new() }; 6];
+    for turn in 0..=turns {
+        for next in 0..graphs.len() {
+            // Each comes first as often as last.
+            let of = (turn + next) % graphs.len();
+            let time = rig.time(&graphs[of])? / calls as f64;
+            // The first turn warms up.
+            if turn > 0 {
+                times[of].push(time);
+            }
+        }
+    }
+    Ok(times)
+}
+
+/// All kinds of kernels, and two kinds in one call, must leave the same.
+fn compare(rig: &Rig, seed: u64) -> Result<(), Trouble> {
+    let expected = rig.results(seed, |_| Kind::Shipped)?;
+    let check = |name: &str, found: Vec<Vec<u8>>| -> Result<(), Trouble> {
+        for (rank, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let wrong = |(one, other): (&u8, &u8)| one != other;
+            let number = found.iter().zip(expected).filter(|pair| wrong(*pair)).count();
+            if let Some(first) = found.iter().zip(expected).position(wrong) {
+                return Err(
+                    format!("{name}: r{rank} has {number} other bytes, from {first} on").into()
+                );
+            }
+        }
+        Ok(())
+    };
+    for kind in Kind::ALL {
+        check(&format!("{kind:?}"), rig.results(seed, |_| kind)?)?;
+    }
+    let mixed = |rank| if rank % 2 == 0 { Kind::Plan } else { Kind::Shipped };
+    check("special and shipped together", rig.results(seed, mixed)?)
+}
+
+fn plans(case: &Case) -> Result<Vec<Plan>, Trouble> {
+    let of = |wanted: &Wanted| case.algorithm.split('/').next() == Some(wanted.name());
+    let root = Rank(case.ranks.saturating_sub(1));
+    let wanted =
+        Wanted::all(root).into_iter().find(of).ok_or("the algorithm is of no collective")?;
+    let entry = Oracle::new(case.ranks, &[]).entry(&case.algorithm, wanted, case.in_place);
+    Ok(Plan::all(&entry.ok_or("there is no such algorithm")?.verified)?)
+}
+
+/// Times, in microseconds a call.
+struct Spread {
+    median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        let at = |place: usize| times.get(place).copied().unwrap_or(f64::NAN);
+        let last = times.len().saturating_sub(1);
+        // The middle four fifths.
+        Self { median: at(last / 2), least: at(last / 10), most: at(last - last / 10) }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { median, least, most } = self;
+        write!(f, "{median:.2} ({least:.2} to {most:.2})")
+    }
+}

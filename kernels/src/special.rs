@@ -1,0 +1,435 @@
+//! Special kernels: the source of a kernel in which a plan's program is constant, and perhaps the shape of a
+//! call too, so that the compiler decodes the program and decides what the interpreter decides on the way.
+//!
+//! The text instantiates `special/special.cuh` and includes the headers of the interpreters, whose moves of
+//! data it shares. Its kernels take the same record as interpreters and leave the same behind. What is
+//! [known](Known) they disregard in that record; addresses, the call's number and the shape of the wires are
+//! never known.
+//!
+//! Links never deliver directly here.
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+use msccl_collective::{DataType, Protocol};
+use msccl_plan::Plan;
+use msccl_plan::cut::Cut;
+use msccl_plan::exchange::WireShape;
+use msccl_plan::launch::{self, Launch};
+use msccl_plan::layout::{header, link, operand, step, tb};
+
+/// A call of an algorithm, with everything that a kernel can be built for. Contributions are summed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// The name of a built-in algorithm.
+    pub algorithm: String,
+    /// Whether input and output share memory.
+    pub in_place: bool,
+    /// Ranks.
+    pub ranks: u32,
+    /// How messages are laid out.
+    pub protocol: Protocol,
+    /// The type of every element.
+    pub data_type: DataType,
+    /// Elements of a block.
+    pub count: u64,
+    /// Copies of the program that run side by side.
+    pub instances: u32,
+    /// Threads in a block.
+    pub threads: u32,
+}
+
+impl Case {
+    /// Wires between any two ranks: as many, as deep and as large as those of small communicators.
+    pub fn wires(&self) -> WireShape {
+        match self.protocol {
+            Protocol::Simple => WireShape { wires: 64, depth: 4, slot_bytes: 128 << 10 },
+            Protocol::Ll => WireShape { wires: 64, depth: 8, slot_bytes: 16 << 10 },
+            Protocol::Ll128 => WireShape { wires: 64, depth: 8, slot_bytes: 32 << 10 },
+        }
+    }
+
+    /// What a rank's kernel is told of the call, without addresses; `None` if it cannot be cut.
+    pub fn launch(&self, plan: &Plan) -> Option<Launch> {
+        let WireShape { wires, depth, slot_bytes } = self.wires();
+        let element = self.data_type.size_bytes() as u64;
+        let (instances, slot) = (self.instances, u64::from(slot_bytes));
+        let cut = Cut::within(plan.program(), self.count, element, instances, self.protocol, slot)?;
+        let launch = Launch {
+            ranks: self.ranks,
+            wires,
+            link_depth: depth,
+            slot_bytes,
+            reduction: launch::REDUCTION_SUM,
+            report_after_us: 1000,
+            ..Launch::default()
+        };
+        Some(launch.with_plan(plan).with_cut(&cut))
+    }
+
+    /// The source of special kernels for the ranks of `plans`; `None` if the call cannot be cut.
+    pub fn source(&self, plans: &[Plan], known: Known) -> Option<String> {
+        let launched = |plan| Some((plan, self.launch(plan)?));
+        let ranks = plans.iter().map(launched).collect::<Option<Vec<_>>>()?;
+        Some(source(self.protocol, self.data_type, known, &ranks))
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> u64 {
+        self.count * self.data_type.size_bytes() as u64
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { algorithm, in_place, ranks, protocol, data_type, count, instances, threads } =
+            self;
+        let place = if *in_place { "in" } else { "out" };
+        write!(
+            f,
+            "{algorithm} {place} {ranks} {protocol} {data_type} {count} {instances} {threads}"
+        )
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{line}` is no case: expected `algorithm in|out ranks protocol type count \
+                 instances threads`"
+            )
+        };
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [algorithm, place, ranks, protocol, data_type, count, instances, threads] = words[..]
+        else {
+            return Err(wrong());
+        };
+        let in_place = match place {
+            "in" => true,
+            "out" => false,
+            _ => return Err(wrong()),
+        };
+        Ok(Self {
+            algorithm: algorithm.to_owned(),
+            in_place,
+            ranks: ranks.parse().map_err(|_| wrong())?,
+            protocol: protocol.parse().map_err(|_| wrong())?,
+            data_type: data_type.parse().map_err(|_| wrong())?,
+            count: count.parse().map_err(|_| wrong())?,
+            instances: instances.parse().map_err(|_| wrong())?,
+            threads: threads.parse().map_err(|_| wrong())?,
+        })
+    }
+}
+
+/// The headers of interpreters under `protocol`.
+fn includes(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Simple => "#include \"interpreter.cuh\"\n",
+        Protocol::Ll => "#include \"interpreter.cuh\"\n#include \"ll.cuh\"\n",
+        Protocol::Ll128 => "#include \"interpreter.cuh\"\n#include \"ll128.cuh\"\n",
+    }
+}
+
+/// The name of the kernel of [`interpreter_source`].
+pub const INTERPRETER: &str = "msccl_interpreter";
+
+/// The name of the file with the compiled kernel of [`interpreter_source`].
+pub fn interpreter_file(case: &Case) -> String {
+    format!("interpreter.{}.{}.cubin", case.protocol, case.data_type)
+}
+
+/// The name of the kernel of `rank`.
+pub fn kernel(rank: usize) -> String {
+    format!("msccl_special_{rank}")
+}
+
+/// What the compiler knows of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Known {
+    /// The plan: every call is served, in blocks of any number of threads.
+    Plan,
+    /// The plan, how the call is cut, its reduction, and the number of threads.
+    Call {
+        /// Threads in a block.
+        threads: u32,
+    },
+}
+
+/// The source of kernels for the ranks of `ranks`, in order, each with what its launches are told.
+pub fn source(
+    protocol: Protocol,
+    data_type: DataType,
+    known: Known,
+    ranks: &[(&Plan, Launch)],
+) -> String {
+    let (block, threads) = match known {
+        Known::Plan => (String::new(), launch::threads_max(protocol)),
+        Known::Call { threads } => (block(threads), threads),
+    };
+    let includes = includes(protocol);
+    let mut text =
+        format!("{block}{includes}#include \"special.cuh\"\n\nusing namespace msccl::special;\n");
+    for (rank, (plan, launch)) in ranks.iter().enumerate() {
+        let (words, name) = (plan.words(), kernel(rank));
+        let blocks = (0..launch.tb_count).map(|tb| thread_block(protocol, data_type, words, tb));
+        // Writing to a text cannot fail.
+        let _ = write!(
+            text,
+            "\nextern \"C\" __global__ void __launch_bounds__({threads})\n    {name}(const \
+             __grid_constant__ msccl_launch launch) {{\n    __shared__ msccl::Watch watch;\n{}    \
+             switch (blockIdx.x) {{\n{}    }}\n}}\n",
+            record(known, launch),
+            blocks.collect::<String>()
+        );
+    }
+    text
+}
+
+/// The source of the interpreter that could run `case`: to measure headers of which there are no images yet.
+pub fn interpreter_source(case: &Case) -> String {
+    let (protocol, number) = (protocol_name(case.protocol), type_name(case.data_type));
+    let includes = includes(case.protocol);
+    format!("{includes}MSCCL_INTERPRETER({INTERPRETER}, {protocol}, {number})\n")
+}
+
+/// A header as these kernels include it: loops over operands, of which interpreters keep one copy, are
+/// unrolled, so that operands can be in registers.
+pub fn unrolled(header: &str) -> String {
+    const KEPT: &str = "#pragma unroll 1";
+    let mut text = String::with_capacity(header.len());
+    let mut lines = header.lines().peekable();
+    while let Some(line) = lines.next() {
+        let next = lines.peek().map_or("", |next| next.trim_start());
+        let over_operands =
+            ["for (u32 to = ", "for (u32 from = "].iter().any(|begin| next.starts_with(begin));
+        let kept = line.trim() == KEPT && over_operands;
+        text.push_str(if kept { "#pragma unroll" } else { line });
+        text.push('\n');
+    }
+    text
+}
+
+/// Declares the number of threads in a block as a constant.
+fn block(threads: u32) -> String {
+    format!(
+        "struct MscclBlock {{ static constexpr unsigned x = {threads}; }};\n\
+         #define blockDim MscclBlock{{}}\n"
+    )
+}
+
+/// The record `call`: what is known of `launch` as constants, the rest from the parameter.
+fn record(known: Known, launch: &Launch) -> String {
+    let Launch {
+        plan: _,
+        links: _,
+        input: _,
+        output: _,
+        scratch: _,
+        offers: _,
+        reserved_address: _,
+        signals: _,
+        signals_end: _,
+        control: _,
+        progress: _,
+        call: _,
+        block_bytes,
+        chunk_bytes,
+        part_bytes,
+        slice_bytes,
+        rounds,
+        instances,
+        chunks_per_message,
+        ranks,
+        wires: _,
+        link_depth: _,
+        slot_bytes: _,
+        reduction,
+        divisor,
+        flags,
+        report_after_us: _,
+        tb_count,
+        link_table: _,
+        signal_stride,
+        block_chunks,
+        reserved: _,
+        views: _,
+        words: _,
+    } = *launch;
+    let of_launch = [
+        "links",
+        "input",
+        "output",
+        "scratch",
+        "signals",
+        "signals_end",
+        "control",
+        "progress",
+        "call",
+        "wires",
+        "link_depth",
+        "slot_bytes",
+        "report_after_us",
+    ];
+    let of_plan = [
+        ("ranks", u64::from(ranks)),
+        ("flags", u64::from(flags)),
+        ("tb_count", u64::from(tb_count)),
+        ("signal_stride", u64::from(signal_stride)),
+        ("block_chunks", u64::from(block_chunks)),
+    ];
+    let of_call = [
+        ("block_bytes", block_bytes),
+        ("chunk_bytes", chunk_bytes),
+        ("part_bytes", part_bytes),
+        ("slice_bytes", slice_bytes),
+        ("rounds", u64::from(rounds)),
+        ("instances", u64::from(instances)),
+        ("chunks_per_message", u64::from(chunks_per_message)),
+        ("reduction", u64::from(reduction)),
+        ("divisor", u64::from(divisor)),
+    ];
+    let given = |field: &str| format!("    call.{field} = launch.{field};\n");
+    let constant = |(field, value): (&str, u64)| format!("    call.{field} = {value};\n");
+    let of_call = of_call.map(|(field, value)| match known {
+        Known::Plan => given(field),
+        Known::Call { .. } => constant((field, value)),
+    });
+    let (of_launch, of_plan) = (of_launch.map(given), of_plan.map(constant));
+    format!(
+        "    msccl_launch call;\n{}{}{}",
+        of_launch.concat(),
+        of_plan.concat(),
+        of_call.concat()
+    )
+}
+
+/// The case of the `switch` for thread block `at` of the plan `words`.
+fn thread_block(protocol: Protocol, data_type: DataType, words: &[u32], at: u32) -> String {
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let entry = word(header::TB_TABLE as usize) as usize + at as usize * tb::LENGTH;
+    let of = |field: u32| word(entry + field as usize);
+    let receives = of(tb::RECEIVES);
+    let ends = (0..receives + of(tb::SENDS)).map(|end| {
+        let first = word(header::LINK_TABLE as usize) + of(tb::FIRST_LINK) * link::LENGTH as u32;
+        let entry = (first + end * link::LENGTH as u32) as usize;
+        let (peer, number) =
+            (word(entry + link::PEER as usize), word(entry + link::NUMBER as usize));
+        format!("End<{peer}, {number}>")
+    });
+    let ends: Vec<_> = ends.collect();
+    let first = of(tb::FIRST_STEP) as usize;
+    let steps = Step::all(words.get(first..).unwrap_or_default(), of(tb::STEPS));
+    let texts: Vec<_> = (0..steps.len()).map(|index| Step::text(&steps, index)).collect();
+    format!(
+        "        case {at}:\n            return run<msccl::{}, msccl::{}, {at}, {receives}>(\n                \
+         call, watch, Ends<{}>{{}},\n                Steps<{}>{{}});\n",
+        protocol_name(protocol),
+        type_name(data_type),
+        ends.join(", "),
+        texts.join(",\n                      "),
+    )
+}
+
+/// The words of a step.
+struct Step<'a> {
+    head: u32,
+    count: u32,
+    waits: &'a [u32],
+    sources: &'a [u32],
+    destinations: &'a [u32],
+}
+
+impl<'a> Step<'a> {
+    /// The first `count` steps of `words`.
+    fn all(mut words: &'a [u32], count: u32) -> Vec<Self> {
+        let mut steps = Vec::new();
+        for _ in 0..count {
+            let word = |at: u32| words.get(at as usize).copied().unwrap_or(0);
+            let (head, operands) = (word(step::HEAD), word(step::OPERANDS));
+            let waits = (head >> step::WAITS_SHIFT) as usize;
+            let destinations = (operands >> step::DESTINATIONS_SHIFT) as usize;
+            let sources = operands as usize - (destinations << step::DESTINATIONS_SHIFT);
+            let far = if head & step::FAR == 0 { 0 } else { sources + destinations };
+            let rest = words.get(step::LENGTH..).unwrap_or_default();
+            let (waited, rest) = rest.split_at(waits.min(rest.len()));
+            let (read, rest) = rest.split_at(sources.min(rest.len()));
+            let written = rest.get(..destinations).unwrap_or(rest);
+            let count = word(step::COUNT);
+            steps.push(Self { head, count, waits: waited, sources: read, destinations: written });
+            let used = step::LENGTH + waits + sources + destinations + far;
+            let length = used.next_multiple_of(step::ALIGNMENT);
+            words = words.get(length..).unwrap_or_default();
+        }
+        steps
+    }
+
+    /// Step `index` of `steps`, as a type.
+    fn text(steps: &[Self], index: usize) -> String {
+        let Self { head, count, waits, sources, destinations } = &steps[index];
+        let is_link = |word: &&u32| **word >> operand::PLACE_SHIFT == operand::PLACE_LINK;
+        let mut links = sources.iter().filter(is_link);
+        let last =
+            !links.any(|link| steps[index + 1..].iter().any(|step| step.sources.contains(link)));
+        let words = |words: &[u32]| {
+            let words: Vec<_> = words.iter().map(|word| format!("{word:#x}")).collect();
+            format!("Words<{}>", words.join(", "))
+        };
+        let (waits, sources, destinations) = (words(waits), words(sources), words(destinations));
+        format!(
+            "msccl::special::Step<{index}, {last}, {head:#x}, {count}, {waits}, {sources}, \
+             {destinations}>"
+        )
+    }
+}
+
+fn protocol_name(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Simple => "Simple",
+        Protocol::Ll => "Ll",
+        Protocol::Ll128 => "Ll128",
+    }
+}
+
+/// The type of `number.cuh`.
+fn type_name(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::I8 => "I8",
+        DataType::U8 => "U8",
+        DataType::I32 => "I32",
+        DataType::U32 => "U32",
+        DataType::I64 => "I64",
+        DataType::U64 => "U64",
+        DataType::F16 => "F16",
+        DataType::Bf16 => "Bf16",
+        DataType::F32 => "F32",
+        DataType::F64 => "F64",
+        DataType::F8E4M3 => "F8E4M3",
+        DataType::F8E5M2 => "F8E5M2",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loops_over_operands_are_unrolled() {
+        let header = "#pragma unroll 1\nfor (u32 at = 0;\n  #pragma unroll 1\n  for (u32 to = 0;\n";
+        let unrolled = "#pragma unroll 1\nfor (u32 at = 0;\n#pragma unroll\n  for (u32 to = 0;\n";
+        assert_eq!(super::unrolled(header), unrolled);
+    }
+
+    #[test]
+    fn cases_are_read_as_they_are_written() {
+        let line = "allreduce/one_shot out 2 LL f32 256 1 128";
+        let case: Case = line.parse().unwrap();
+        assert_eq!(case.to_string(), line);
+        for wrong in ["", "allreduce/one_shot", "a over 2 LL f32 1 1 1", "a in 2 LLL f32 1 1 1"] {
+            assert!(wrong.parse::<Case>().is_err(), "{wrong}");
+        }
+    }
+}
