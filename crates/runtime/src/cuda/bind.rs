@@ -35,9 +35,9 @@ impl Bound {
         self.prepared.plan.program().thread_blocks.len() as u32
     }
 
-    /// Thread blocks of `instances` instances.
-    pub fn grid(&self, instances: u32) -> u32 {
-        instances * self.blocks()
+    /// The grid for `instances` instances.
+    pub fn grid(&self, instances: u32) -> [u32; 2] {
+        [self.blocks(), instances]
     }
 }
 

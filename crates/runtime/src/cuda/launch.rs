@@ -16,18 +16,19 @@ impl Record for Launch {}
 impl Record for Exchange {}
 impl Record for Scale {}
 
-/// Launches `function` over `blocks` blocks of `threads` threads.
+/// Launches `function` over a grid, as wide and as high as it says, of blocks of `threads` threads.
 pub(super) fn launch<R: Record>(
     function: &Function,
     stream: EnteredStream<'_>,
-    blocks: u32,
+    [width, height]: [u32; 2],
     threads: u32,
     record: &R,
 ) -> Result<(), Error> {
     let start = std::ptr::from_ref(record).cast::<u8>();
     // SAFETY: records are integers without padding, which their definition asserts.
     let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<R>()) };
-    let shape = Shape { own_memory_domain: true, ..Shape::linear(blocks, threads) };
+    let grid = [width, height, 1];
+    let shape = Shape { grid, own_memory_domain: true, ..Shape::linear(1, threads) };
     // SAFETY: the record is what the kernel declares; of its addresses see above.
     unsafe { function.launch_in(stream, &shape, bytes)? };
     Ok(())

@@ -324,9 +324,9 @@ impl Engine for Rank {
                 report_after_us: REPORT_AFTER_US,
                 ..launch
             };
-            let (blocks, threads) = (record.lane_count, abi::THREADS_MAX_EXCHANGE);
+            let (grid, threads) = ([record.lane_count, 1], abi::THREADS_MAX_EXCHANGE);
             let stream = order::entered_stream(&entered, stream);
-            launch::launch(self.kernels.exchange(), stream, blocks, threads, &record)?;
+            launch::launch(self.kernels.exchange(), stream, grid, threads, &record)?;
         }
         self.far.as_ref().inspect(|far| far.stir());
         self.launched.store(call, Ordering::Release);
@@ -357,7 +357,7 @@ impl Engine for Rank {
         launch::launch(
             function,
             order::entered_stream(&entered, stream),
-            blocks,
+            [blocks, 1],
             THREADS,
             &record,
         )?;
