@@ -154,7 +154,7 @@ mod tests {
 
     fn bench() -> Bench {
         let (machine, seconds) = (Machine::Host, Some(0));
-        Bench { machine, ranks: 3, quick: true, seed: 5, seconds, scene: 0 }
+        Bench { machine, ranks: 3, quick: true, seed: 5, seconds, scene: 0, cubins: None }
     }
 
     /// The first scene in which a result can be expected to be another one.
