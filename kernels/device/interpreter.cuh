@@ -204,11 +204,10 @@ template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
     __shared__ Shared memory;
     Shared& shared = ptx::in_register(memory);
-    // What is the same in every launch of the plan, while the kernel before this one may still run.
+    // What no other kernel writes, while the kernel before this one may still run.
     Role role = role_of(launch);
     load_window(shared, launch, role, 0);
     ptx::griddepcontrol_wait();
-    if (launch.flags & MSCCL_LAUNCH_LETS_NEXT_IN) ptx::griddepcontrol_launch_dependents();
     // No link would be used, and its launch not counted.
     if (launch.rounds == 0) return;
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);

@@ -431,6 +431,8 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.unordered = context.owes = true;
     bool last = first + chunks == step.count && ends_launch(context, slice, step);
+    // The thread block waits for nothing any more, so the next kernel may take up room beside it.
+    if (!Protocol::DIRECT && last) ptx::griddepcontrol_launch_dependents();
     if (!Protocol::TAILS && !step.signals() && (last || !step.receives())) return true;
     if (stores != 0) {
         __syncthreads();

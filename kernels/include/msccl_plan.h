@@ -138,7 +138,6 @@ enum : unsigned {
     MSCCL_REDUCTION_MAX                  = 3,  // largest
     MSCCL_LAUNCH_LINKS_ORDER_MEMORY      = 1,  // bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores
     MSCCL_LAUNCH_SIGNALS                 = 2,  // bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once
-    MSCCL_LAUNCH_LETS_NEXT_IN            = 4,  // bit of `flags`: the next kernel of the stream may become resident while this one runs; it must wait for the end of this one by itself
     MSCCL_TRANSFER_PARTS_MASK            = 65535,  // bits of a transfer's `traits`: the number of parts
     MSCCL_TRANSFER_OUT                   = 65536,  // bit of a transfer's `traits`: it goes to the peer
     MSCCL_TRANSFER_LL                    = 131072,  // bit of a transfer's `traits`: over the wires of LL, not those of Simple

@@ -50,6 +50,9 @@ variables! {
         "When GPUs store to and load from one another's buffers as the caller passed them, where that is \
          proved sound and peers can map that memory (`docs/MEMORY.md` says how): 0 never, 1 for the calls of \
          which a tuning table says so, 2 for all. The same on all ranks."
+    EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
+        "Lets the kernel of a collective begin while the one before it in its stream ends (programmatic dependent \
+         launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."

@@ -23,6 +23,7 @@ pub struct Requests {
     join_timeout: Option<Duration>,
     check: bool,
     peer_memory: bool,
+    early_start: bool,
     far_slots: FarSlots,
     network: Network,
 }
@@ -40,6 +41,7 @@ impl Requests {
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
+            early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -63,6 +65,7 @@ impl Requests {
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,
+            early_start: self.early_start,
             far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
@@ -111,6 +114,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
+        assert!(settings.early_start);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
@@ -127,6 +131,7 @@ mod tests {
             ("MSCCL_INSTANCES", "4"),
             ("NCCL_P2P_DISABLE", "1"),
             ("MSCCL_DIRECT", "0"),
+            ("MSCCL_EARLY_START", "0"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
@@ -143,6 +148,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
+        assert!(!settings.early_start);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory);
         let wish = settings.wish;

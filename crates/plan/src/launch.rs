@@ -166,7 +166,6 @@ constants! {
     REDUCTION_MAX = 3, "largest";
     LAUNCH_LINKS_ORDER_MEMORY = 1, "bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores";
     LAUNCH_SIGNALS = 2, "bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once";
-    LAUNCH_LETS_NEXT_IN = 4, "bit of `flags`: the next kernel of the stream may become resident while this one runs; it must wait for the end of this one by itself";
     TRANSFER_PARTS_MASK = 0xffff, "bits of a transfer's `traits`: the number of parts";
     TRANSFER_OUT = 1 << 16, "bit of a transfer's `traits`: it goes to the peer";
     TRANSFER_LL = 1 << 17, "bit of a transfer's `traits`: over the wires of LL, not those of Simple";

@@ -30,6 +30,8 @@ pub struct Settings {
     pub check: bool,
     /// Whether GPUs may map one another's memory; if not, links lie in host memory.
     pub peer_memory: bool,
+    /// Whether the kernel of a collective may begin while the one before it in its stream ends, where GPU and driver can.
+    pub early_start: bool,
     /// Where slots of links between GPUs of different nodes lie.
     pub far_slots: FarSlots,
     /// Replaces the choice of algorithm where it can.
@@ -90,6 +92,7 @@ impl Default for Settings {
             timeout: None,
             check: false,
             peer_memory: true,
+            early_start: true,
             far_slots: FarSlots::Best,
             wish: Wish::default(),
             tuning: None,

@@ -34,11 +34,6 @@ impl Bound {
     pub fn blocks(&self) -> u32 {
         self.prepared.plan.program().thread_blocks.len() as u32
     }
-
-    /// The grid for `instances` instances.
-    pub fn grid(&self, instances: u32) -> [u32; 2] {
-        [self.blocks(), instances]
-    }
 }
 
 /// The words of a plan, where kernels find them.

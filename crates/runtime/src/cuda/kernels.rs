@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::{DataType, Protocol};
-use msccl_gpu::{Context, Function, Image, Module};
+use msccl_gpu::{Context, DriverVersion, Function, Image, Module};
 use msccl_kernels as kernels;
 use msccl_kernels::recipe::Architecture;
 use msccl_plan::launch;
@@ -25,6 +25,8 @@ pub(super) struct Kernels {
     direct: FxHashMap<DataType, Function>,
     scalers: FxHashMap<DataType, Function>,
     exchange: Function,
+    /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
+    can_start_early: bool,
     /// Threads that run on the device at once, by protocol.
     resident_threads: [u32; 3],
     /// The same of `direct`, by type in the order of [`DataType::ALL`].
@@ -71,7 +73,20 @@ impl Kernels {
         // Exchanges run over wires of protocol Simple, among others.
         let [simple, ..] = &mut resident_threads;
         *simple = (*simple).min(resident);
-        Ok(Self { interpreters, direct, scalers, exchange, resident_threads, resident_direct })
+        Ok(Self {
+            interpreters,
+            direct,
+            scalers,
+            exchange,
+            can_start_early: can_start_early(context)?,
+            resident_threads,
+            resident_direct,
+        })
+    }
+
+    /// Whether interpreters may begin while the kernel before them ends.
+    pub fn can_start_early(&self) -> bool {
+        self.can_start_early
     }
 
     /// The interpreter for one protocol, links and type; [`Links::Direct`] takes protocol Simple.
@@ -120,6 +135,14 @@ fn module(protocol: Protocol) -> kernels::Module {
         Protocol::Ll => kernels::Module::Ll,
         Protocol::Ll128 => kernels::Module::Ll128,
     }
+}
+
+/// Kernels wait for the one before them from compute capability 9.0 on; that such launches can be captured is new in
+/// CUDA 12.3.
+fn can_start_early(context: &Context) -> Result<bool, Error> {
+    let device = context.device();
+    let DriverVersion { major, minor } = device.driver().version();
+    Ok(device.compute_capability()?.major >= 9 && (major, minor) >= (12, 3))
 }
 
 /// The interpreters of `module`, and how many threads of blocks of the largest size under `protocol` run

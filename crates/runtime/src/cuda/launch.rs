@@ -16,19 +16,39 @@ impl Record for Launch {}
 impl Record for Exchange {}
 impl Record for Scale {}
 
-/// Launches `function` over a grid, as wide and as high as it says, of blocks of `threads` threads.
+/// How many thread blocks there are, and when they begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    pub width: u32,
+    pub height: u32,
+    /// In a block.
+    pub threads: u32,
+    /// Whether they may begin while the kernel before them in the stream ends; those of the kernel must then
+    /// wait for that end.
+    pub starts_early: bool,
+}
+
+impl Grid {
+    /// `blocks` thread blocks in a row, which begin when what came before has ended.
+    pub fn row(blocks: u32, threads: u32) -> Self {
+        Self { width: blocks, height: 1, threads, starts_early: false }
+    }
+}
+
+/// Launches `function`.
 pub(super) fn launch<R: Record>(
     function: &Function,
     stream: EnteredStream<'_>,
-    [width, height]: [u32; 2],
-    threads: u32,
+    grid: Grid,
     record: &R,
 ) -> Result<(), Error> {
     let start = std::ptr::from_ref(record).cast::<u8>();
     // SAFETY: records are integers without padding, which their definition asserts.
     let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<R>()) };
+    let Grid { width, height, threads, starts_early } = grid;
     let grid = [width, height, 1];
-    let shape = Shape { grid, own_memory_domain: true, ..Shape::linear(1, threads) };
+    let shape = Shape::linear(1, threads);
+    let shape = Shape { grid, own_memory_domain: true, starts_early, ..shape };
     // SAFETY: the record is what the kernel declares; of its addresses see above.
     unsafe { function.launch_in(stream, &shape, bytes)? };
     Ok(())

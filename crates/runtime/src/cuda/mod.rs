@@ -52,6 +52,7 @@ use bind::{Bindings, Bound};
 use capacity::Common;
 use far::{Carrier, Far};
 use kernels::Kernels;
+use launch::Grid;
 use lending::{Lending, Lent};
 use links::{Links, Place};
 use order::Order;
@@ -76,6 +77,8 @@ const TRANSFERS: u64 = (1 << (64 - CALL_BITS)) - 1;
 pub(crate) struct Rank {
     context: Context,
     kernels: Arc<Kernels>,
+    /// Whether interpreters begin while the kernel before them ends.
+    starts_early: bool,
     /// For collectives.
     capacity: Capacity,
     place: Place,
@@ -153,6 +156,7 @@ impl Rank {
         };
         Ok(Self {
             context: context.clone(),
+            starts_early: settings.early_start && kernels.can_start_early(),
             kernels,
             capacity,
             place,
@@ -257,9 +261,13 @@ fn reduction(job: &Job<'_>) -> (u32, u32) {
 /// The types of collectives that move bits and compute nothing, the narrowest first.
 const CARRIERS: [DataType; 4] = [DataType::U8, DataType::F16, DataType::U32, DataType::U64];
 
-/// For a collective that moves bits and computes nothing: the type that moves most at once.
+/// For a collective that moves bits and computes nothing: the type that moves most at once. Direct links lead to
+/// buffers of peers, of which is known that elements are aligned and nothing more.
 fn carrier(job: &Job<'_>) -> DataType {
-    let bits = job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes;
+    let bits = match job.links {
+        select::Links::Direct => job.data_type.size_bytes() as u64,
+        select::Links::Staged => job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes,
+    };
     let [.., widest] = CARRIERS;
     CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
 }
@@ -301,8 +309,13 @@ impl Engine for Rank {
             record.views = self.views(lending, job, bound, capture.is_some());
         }
         let function = self.kernels.interpreter(job.protocol, job.links, data_type)?;
-        let stream = order::entered_stream(&entered, job.stream);
-        launch::launch(function, stream, bound.grid(job.cut.instances), job.threads, record)?;
+        let grid = Grid {
+            width: bound.blocks(),
+            height: job.cut.instances,
+            threads: job.threads,
+            starts_early: self.starts_early,
+        };
+        launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;
         self.far.as_ref().inspect(|far| far.stir());
         self.launched.store(job.call, Ordering::Release);
         order.after(&entered, job.stream, capture)
@@ -324,9 +337,9 @@ impl Engine for Rank {
                 report_after_us: REPORT_AFTER_US,
                 ..launch
             };
-            let (grid, threads) = ([record.lane_count, 1], abi::THREADS_MAX_EXCHANGE);
+            let grid = Grid::row(record.lane_count, abi::THREADS_MAX_EXCHANGE);
             let stream = order::entered_stream(&entered, stream);
-            launch::launch(self.kernels.exchange(), stream, grid, threads, &record)?;
+            launch::launch(self.kernels.exchange(), stream, grid, &record)?;
         }
         self.far.as_ref().inspect(|far| far.stir());
         self.launched.store(call, Ordering::Release);
@@ -354,13 +367,8 @@ impl Engine for Rank {
         let mut state = self.state();
         let capture = state.order.before(&entered, stream)?;
         let function = self.kernels.scaler(data_type)?;
-        launch::launch(
-            function,
-            order::entered_stream(&entered, stream),
-            [blocks, 1],
-            THREADS,
-            &record,
-        )?;
+        let stream_of_call = order::entered_stream(&entered, stream);
+        launch::launch(function, stream_of_call, Grid::row(blocks, THREADS), &record)?;
         state.order.after(&entered, stream, capture)
     }
 

@@ -80,11 +80,11 @@ fn check(bench: &Bench, case: &Case, rig: &Rig) -> Result<(), Trouble> {
 }
 
 /// The time of a call in microseconds, by kind (in the order of [`Kind::ALL`]) and turn.
-fn time(rig: &Rig, case: &Case, turns: usize) -> Result<[Vec<f64>; 6], Trouble> {
+fn time(rig: &Rig, case: &Case, turns: usize) -> Result<[Vec<f64>; 5], Trouble> {
     let calls = ((CALLS_MAX << 20) / (case.block_bytes() + (1 << 20))).max(CALLS_MIN);
     let graphs = Kind::ALL.iter().map(|kind| rig.graphs(*kind, calls));
     let graphs = graphs.collect::<Result<Vec<_>, _>>()?;
-    let mut times = [const { Vec::new() }; 6];
+    let mut times = [const { Vec::new() }; 5];
     for turn in 0..=turns {
         for next in 0..graphs.len() {
             // Each comes first as often as last.

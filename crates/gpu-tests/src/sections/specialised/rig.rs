@@ -14,7 +14,7 @@ use msccl_kernels::recipe::{Architecture, Module as Kernels};
 use msccl_kernels::special::{self, Case};
 use msccl_plan::cut::Cut;
 use msccl_plan::exchange::WireShape;
-use msccl_plan::launch::{self, Control, Launch, Progress};
+use msccl_plan::launch::{Control, Launch, Progress};
 use msccl_plan::{Alias, Plan, Program};
 use msccl_runtime::PlaceOfRank;
 
@@ -44,10 +44,8 @@ pub enum Kind {
     Shipped,
     /// The interpreter of the sources from which the special kernels were made.
     Rebuilt,
-    /// The same, which starts early.
+    /// The same, which starts before the kernel before it has ended.
     Early,
-    /// The same, which starts early and lets the next one in while it runs.
-    Earlier,
     /// The special kernel that knows the plan.
     Plan,
     /// The special kernel that knows the plan and the call.
@@ -56,8 +54,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, the one that knows most last.
-    pub const ALL: [Kind; 6] =
-        [Kind::Shipped, Kind::Rebuilt, Kind::Early, Kind::Earlier, Kind::Plan, Kind::Call];
+    pub const ALL: [Kind; 5] = [Kind::Shipped, Kind::Rebuilt, Kind::Early, Kind::Plan, Kind::Call];
 }
 
 /// What was built for a case, as the compiler wrote it.
@@ -329,16 +326,15 @@ impl Rank {
 
     fn launch(&self, kind: Kind, case: &Case) -> Result<(), Trouble> {
         let [shipped, rebuilt, plan_known, call_known] = &self.functions;
-        let (function, starts_early, flags) = match kind {
-            Kind::Shipped => (shipped, false, 0),
-            Kind::Rebuilt => (rebuilt, false, 0),
-            Kind::Early => (rebuilt, true, 0),
-            Kind::Earlier => (rebuilt, true, launch::LAUNCH_LETS_NEXT_IN),
-            Kind::Plan => (plan_known, false, 0),
-            Kind::Call => (call_known, false, 0),
+        let (function, starts_early) = match kind {
+            Kind::Shipped => (shipped, false),
+            Kind::Rebuilt => (rebuilt, false),
+            Kind::Early => (rebuilt, true),
+            Kind::Plan => (plan_known, false),
+            Kind::Call => (call_known, false),
         };
-        let record = Launch { flags: self.launch.flags | flags, ..self.launch };
-        let start = std::ptr::from_ref(&record).cast::<u8>();
+        let record = &self.launch;
+        let start = std::ptr::from_ref(record).cast::<u8>();
         // SAFETY: the record is of integers without padding, which its definition asserts.
         let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<Launch>()) };
         let grid = [record.tb_count, record.instances, 1];
