@@ -192,7 +192,7 @@ fn a_lent_buffer_is_asked_for_its_allocation() {
     if std::env::var_os(DIRECT).is_none() {
         let itself = ["--exact", "a_lent_buffer_is_asked_for_its_allocation", "--nocapture"];
         let program = std::env::current_exe().unwrap();
-        let wish = [(DIRECT, "1"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
+        let wish = [(DIRECT, "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
         let ran = Command::new(program).args(itself).envs(wish).output().unwrap();
         let text = String::from_utf8_lossy(&ran.stdout);
         assert!(ran.status.success() && text.contains("1 passed"), "{text}");

@@ -149,6 +149,9 @@ pub(crate) trait Engine: Send + Sync {
     /// Copies between buffers of this rank.
     fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error>;
 
+    /// A call that has nothing to do takes its place among those in other streams.
+    fn pass(&self, stream: u64) -> Result<(), Error>;
+
     /// Scales a buffer.
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error>;
 

@@ -40,7 +40,7 @@ impl Communicator {
         let decision = inner.selector.insist(entry, direct)?;
         let _turn = inner.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if direct.count == 0 {
-            return Ok(());
+            return inner.engine.pass(direct.stream);
         }
         let done = inner.engine.collective(&Job {
             prepared: &decision.prepared,

@@ -354,6 +354,13 @@ impl Engine for Rank {
         state.order.after(&entered, stream, capture)
     }
 
+    fn pass(&self, stream: u64) -> Result<(), Error> {
+        let entered = self.context.enter()?;
+        let mut state = self.state();
+        let capture = state.order.before(&entered, stream)?;
+        state.order.after(&entered, stream, capture)
+    }
+
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error> {
         const THREADS: u32 = 512;
         let Scaling { from, to, elements, data_type, scalar } = *scaling;

@@ -72,6 +72,10 @@ impl Engine for FakeEngine {
         Ok(())
     }
 
+    fn pass(&self, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn scale(&self, _: &Scaling, _: u64) -> Result<(), Error> {
         Ok(())
     }

@@ -155,10 +155,12 @@ impl Ranks {
         of_all(self.company.as_ref(), mine)
     }
 
-    /// Whether something holds on all ranks, where `holds` is whether it does in this process.
-    fn on_every(&self, holds: bool) -> bool {
-        let all = self.company.as_ref().map(|company| company.exchange(&holds));
-        all.map_or(holds, |all| all.is_ok_and(|all| all.into_iter().all(|holds| holds)))
+    /// Whether something holds on all ranks, where `holds` is whether it does in this process; or why ranks cannot tell
+    /// one another.
+    fn on_every(&self, holds: bool) -> std::result::Result<bool, String> {
+        let Some(company) = &self.company else { return Ok(holds) };
+        let all = company.exchange(&holds).map_err(|error| error.to_string())?;
+        Ok(all.into_iter().all(|holds| holds))
     }
 
     /// Whether there is memory for the buffers of all ranks.
@@ -226,7 +228,7 @@ fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>, launched: bool) ->
 
 impl Machine for Ranks {
     fn run(&mut self, trial: &Trial) -> std::result::Result<Run, String> {
-        if !self.on_every(self.fits(trial)) {
+        if !self.on_every(self.fits(trial))? {
             return Err(format!("buffers for {} elements exceed the memory", trial.count));
         }
         let terms = Some((trial.data_type, trial.count, trial.in_place));
