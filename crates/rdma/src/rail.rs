@@ -65,6 +65,21 @@ enum Stage {
     Broken { why: String },
 }
 
+/// Why two ends are not connected, in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unconnected {
+    /// They cannot be.
+    Never(String),
+    /// Nobody answers for the peer's address; it may be tried again.
+    NotNow(String),
+}
+
+impl From<String> for Unconnected {
+    fn from(why: String) -> Self {
+        Self::Never(why)
+    }
+}
+
 /// Why a rail fails.
 enum Cause {
     Completion { queue: Queue, completion: Completion },
@@ -134,16 +149,22 @@ impl Rail {
     /// Connects with the peer's end.
     ///
     /// # Errors
-    /// If the two do not match, or the device finds no way; in words.
-    pub fn connect(&mut self, address: &abi::Address) -> Result<(), String> {
+    /// If the two do not match, or the device finds no way.
+    pub fn connect(&mut self, address: &abi::Address) -> Result<(), Unconnected> {
         let peer = End::decode(address)?;
         let (Stage::Made, Some(pair)) = (&self.stage, &mut self.pair) else {
-            return Err(format!("{} was connected already", self.own.story()));
+            return Err(format!("{} was connected already", self.own.story()).into());
         };
         let route = route(&self.settings, &self.own, self.own_gid_index, &peer)?;
         pair.accept(&route)
             .and_then(|()| pair.start(self.own.packet, self.settings.patience))
-            .map_err(|refused| no_way(&self.own, &peer, &refused))?;
+            .map_err(|refused| {
+                let why = no_way(&self.own, &peer, &refused);
+                match refused.is_unanswered() {
+                    true => Unconnected::NotNow(why),
+                    false => Unconnected::Never(why),
+                }
+            })?;
         self.stage = Stage::Carries { peer };
         Ok(())
     }
