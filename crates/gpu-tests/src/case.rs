@@ -83,7 +83,7 @@ impl Case {
     }
 
     /// What a rank asks for that combines in that way.
-    fn operation(&self, combine: Combine) -> Operation {
+    pub fn operation(&self, combine: Combine) -> Operation {
         match self.wanted {
             Wanted::AllReduce => Operation::AllReduce(combine),
             Wanted::AllGather => Operation::AllGather,

@@ -12,6 +12,7 @@ use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
 use msccl_registry::Wanted;
 use msccl_runtime::{ErrorKind, Settings};
 
+use super::hosts::rig::Rig;
 use super::{Bench, Section, direct, every_collective, placements};
 use crate::Trouble;
 use crate::args::{Args, Device};
@@ -41,8 +42,14 @@ const DIRECT: &str = "direct";
 /// The task of outliving the last rank.
 const OUTLIVE: &str = "outlive";
 
+/// The same over RDMA, every rank on a host of its own, in the middle of calls.
+const OUTLIVE_OVER_RDMA: &str = "outlive-over-rdma";
+
 /// What a rank says when the last one may be killed.
 const READY: &str = "ready";
+
+/// A device that gives up after seven tries of 67 ms.
+const HASTY: u32 = 14;
 
 /// How long survivors may take to notice a death.
 const SOON: Duration = Duration::from_secs(15);
@@ -53,7 +60,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
         tally.check(|| "links in host memory".to_owned(), || all_succeed(bench, HOST_LINKS));
         tally.check(|| "direct links".to_owned(), || all_succeed(bench, DIRECT));
     }
-    tally.check(|| "one rank is killed".to_owned(), || outlive(bench));
+    tally.check(|| "one rank is killed".to_owned(), || outlive(bench, OUTLIVE));
 }
 
 /// The ranks of a communicator, each a process; those that are left are killed at the end.
@@ -110,9 +117,14 @@ fn all_succeed(bench: &Bench, task: &str) -> Result<(), Trouble> {
     Crew::start(bench, task)?.finish()
 }
 
+/// Kills a rank in the middle of calls over RDMA; every other rank must say soon who is lost, and where.
+pub(super) fn outlive_over_rdma(bench: &Bench) -> Result<(), Trouble> {
+    outlive(bench, OUTLIVE_OVER_RDMA)
+}
+
 /// Kills the last rank while all others wait for it.
-fn outlive(bench: &Bench) -> Result<(), Trouble> {
-    let mut crew = Crew::start(bench, OUTLIVE)?;
+fn outlive(bench: &Bench, task: &str) -> Result<(), Trouble> {
+    let mut crew = Crew::start(bench, task)?;
     for (rank, (_, said)) in crew.0.iter_mut().enumerate() {
         let mut line = String::new();
         said.read_line(&mut line)?;
@@ -140,6 +152,7 @@ pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
         Some(HOST_LINKS) => calls(args, rank, &Settings { peer_memory: false, ..settings() }),
         Some(DIRECT) => calls(args, rank, &direct::settings()),
         Some(OUTLIVE) => survive(args, rank),
+        Some(OUTLIVE_OVER_RDMA) => survive_over_rdma(args, rank),
         other => Err(format!("there is no task {other:?}").into()),
     };
     match outcome {
@@ -217,4 +230,32 @@ fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
         return Ok(());
     }
     Err(format!("expected to hear of a lost rank, found: {error}").into())
+}
+
+/// Makes calls over RDMA until one fails because the last rank is killed, whose host the text must name.
+fn survive_over_rdma(args: &Args, rank: u32) -> Result<(), Trouble> {
+    let rig = Rig::of(args.ranks).map_err(|there| format!("there are {there} devices"))?;
+    let (hosts, mut settings) = (rig.hosts(args.ranks), rig.settings(HASTY));
+    hosts.settle(&mut settings, rank, args.ranks);
+    let mut seat = seat(args, rank, &settings)?;
+    let mut oracle = Oracle::new(args.ranks, &[]);
+    let case = Case { count: 100_003, ..Case::of(Wanted::AllReduce) };
+    let trial = Trial::new(&[case], args.ranks, "", &mut oracle)?;
+    seat.load(&trial)?;
+    let call = || seat.submit(&seat.calls(&trial)).and_then(|()| seat.wait());
+    call()?;
+    seat.check(&trial)?;
+    println!("{READY}");
+    let error = loop {
+        if let Err(error) = call() {
+            break error;
+        }
+    };
+    let text = error.to_string();
+    let last = args.ranks - 1;
+    let named = text.contains(&format!("r{last}")) && text.contains(&format!("host{last}"));
+    match is_kind(&error, ErrorKind::Remote) && named {
+        true => Ok(()),
+        false => Err(format!("expected to hear of r{last} on host{last}, found: {error}").into()),
+    }
 }

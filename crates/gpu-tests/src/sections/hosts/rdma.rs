@@ -1,0 +1,86 @@
+//! Whole communicators over the RDMA devices of the rig: what must be right over RDMA, in few calls, since
+//! Soft-RoCE is slow.
+
+use msccl_collective::DataType;
+use msccl_registry::Wanted;
+
+use super::rig::Rig;
+use super::{Site, forced, loaded, ring, sent};
+use crate::case::Case;
+use crate::sections::point_to_point::exchange;
+use crate::sections::{Bench, Section, every_collective, placements};
+use crate::tally::Tally;
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "rdma-calls",
+    about: "2 to 8 ranks over the rig's RDMA devices: collectives, sends, hierarchical algorithms, XML",
+    run,
+};
+
+/// Devices, which hosts divide among themselves: two hosts have two rails.
+const DEVICES: u32 = 4;
+
+/// Nothing is lost here, and a busy machine is slow: seven tries of 4 s.
+const TIMEOUT: u32 = 20;
+
+/// Ranks, and the hosts that they are spread over.
+const SHAPES: &[(u32, u32)] = &[(2, 2), (4, 2), (4, 4), (8, 4), (8, 2)];
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    let Some(rig) = Rig::find(DEVICES, tally) else { return };
+    for &(ranks, hosts) in SHAPES {
+        let site = Site { bench, ranks, hosts: rig.hosts(hosts), settings: rig.settings(TIMEOUT) };
+        small(&site, tally);
+        sent(&site, &[1, 10_007], tally);
+    }
+    for (ranks, hosts) in [(4, 2), (8, 4)] {
+        let site = Site { bench, ranks, hosts: rig.hosts(hosts), settings: rig.settings(TIMEOUT) };
+        forced(&site, "hierarchical", &[1003], tally);
+    }
+    let site = Site { bench, ranks: 4, hosts: rig.hosts(2), settings: rig.settings(TIMEOUT) };
+    loaded(&site, &[1008, 50_400], tally);
+    let site = Site { ranks: 2, ..site };
+    large(&site, tally);
+    let site = Site { ranks: 8, hosts: rig.hosts(4), ..site };
+    among_all(&site, bench.number(16 << 20, 4 << 20), tally);
+    let connected = rig.log.connected();
+    tally.remark(format!("{} connections over RDMA", connected.len()));
+    tally.check(|| "all connections are queue pairs".to_owned(), || rig.log.all_over_rdma());
+}
+
+/// Every collective with odd counts, from one byte, in place and out of place by turns.
+fn small(site: &Site<'_>, tally: &mut Tally) {
+    let sizes = [(1, DataType::U8), (1003, DataType::F16), (20_001, DataType::F32)];
+    let mut cases = Vec::new();
+    for wanted in every_collective(site.ranks) {
+        let sizes = if wanted.root().is_some() { &sizes[1..2] } else { &sizes[..] };
+        for (number, &(count, data_type)) in sizes.iter().enumerate() {
+            let places = placements(wanted);
+            let in_place = places[number % places.len()];
+            cases.push(Case { count, data_type, in_place, ..Case::of(wanted) });
+        }
+    }
+    site.runner("any algorithm").run(cases, "", tally);
+}
+
+/// 16 MiB in all by each of the collectives that people call most, and in one message.
+fn large(site: &Site<'_>, tally: &mut Tally) {
+    const BYTES: usize = 16 << 20;
+    let mut runner = site.runner("16 MiB");
+    for wanted in [Wanted::AllReduce, Wanted::AllGather, Wanted::AllToAll] {
+        let blocks = if wanted == Wanted::AllReduce { 1 } else { site.ranks as usize };
+        let count = BYTES / blocks / DataType::F32.size_bytes();
+        runner.run([Case { count, ..Case::of(wanted) }], "", tally);
+    }
+    let Some(world) = runner.world(tally) else { return };
+    let name = || format!("{}: a message of 16 MiB", site.story());
+    tally.check(name, || exchange(world, &ring(site.ranks, BYTES)[..1]));
+}
+
+/// Many bytes over all ranks, in place.
+fn among_all(site: &Site<'_>, bytes: usize, tally: &mut Tally) {
+    let count = bytes / DataType::F32.size_bytes();
+    let case = Case { count, in_place: true, ..Case::of(Wanted::AllReduce) };
+    site.runner("many bytes").run([case], "", tally);
+}
