@@ -12,7 +12,7 @@ use msccl_collective::DataType;
 use msccl_registry::Wanted;
 use msccl_runtime::ErrorKind;
 
-use super::rig::{Afterwards, Rig, command, held};
+use super::rig::{Afterwards, Rig, command, held, missing};
 use super::ring;
 use crate::Trouble;
 use crate::case::Case;
@@ -62,7 +62,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     for (name, fault) in faults {
         let Some(rig) = Rig::find(DEVICES, tally) else { return };
         if name.contains("queue pair") && !is_breakable() {
-            tally.skip("needs pairs.c to be preloaded");
+            missing(format!("{name}: needs LD_PRELOAD=pairs.so"), tally);
             continue;
         }
         tally.check(|| (*name).to_owned(), || fault(bench, &rig));

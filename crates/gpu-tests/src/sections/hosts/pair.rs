@@ -2,7 +2,7 @@
 //! in both, and each has half of the ranks.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use msccl_fabric::{self as fabric, Filter, UNIQUE_ID_BYTES, UniqueId};
 use msccl_registry::Wanted;
 use msccl_runtime::Settings;
 
-use super::rig::{Rig, variable};
+use super::rig::{Rig, missing, variable};
 use super::ring;
 use crate::Trouble;
 use crate::case::Case;
@@ -32,17 +32,20 @@ pub const SECTION: Section = Section {
 /// Ranks of both guests.
 const RANKS: u32 = 4;
 
+/// Nothing is lost between the guests: seven tries of 4 s.
+const TIMEOUT: u32 = 20;
+
 /// How long the other guest may take to start.
 const START: Duration = Duration::from_secs(60);
 
 fn run(bench: &Bench, tally: &mut Tally) {
     let place = (variable("RDMA_RIG_GUEST"), std::env::var_os("RDMA_RIG_SHARED"));
     let (Some(guest), Some(shared)) = place else {
-        return tally.skip("needs tests/rdma-rig/run-pair");
+        return missing("needs tests/rdma-rig/run-pair".to_owned(), tally);
     };
     let Some(rig) = Rig::find(1, tally) else { return };
     let file = PathBuf::from(shared).join("unique-id");
-    let join = || join(bench, &rig, guest, file);
+    let join = || join(bench, &rig, guest, &file);
     let Some(mut world) = tally.need(|| "a communicator of two guests".to_owned(), join) else {
         return;
     };
@@ -59,12 +62,12 @@ fn run(bench: &Bench, tally: &mut Tally) {
 }
 
 /// This guest's half of the ranks.
-fn join(bench: &Bench, rig: &Rig, guest: u32, file: PathBuf) -> Result<World, Trouble> {
-    let mut settings: Settings = rig.settings(20);
+fn join(bench: &Bench, rig: &Rig, guest: u32, file: &Path) -> Result<World, Trouble> {
+    let mut settings = rig.settings(TIMEOUT);
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=nic0"), family: None };
     let id = match guest {
-        0 => publish(&settings, &file)?,
-        _ => learn(&file)?,
+        0 => publish(&settings, file)?,
+        _ => learn(file)?,
     };
     let here = guest * RANKS / 2..(guest + 1) * RANKS / 2;
     let hosts = Hosts::pretended(2);
@@ -72,7 +75,7 @@ fn join(bench: &Bench, rig: &Rig, guest: u32, file: PathBuf) -> Result<World, Tr
 }
 
 /// The rename makes the file whole or absent.
-fn publish(settings: &Settings, file: &PathBuf) -> Result<UniqueId, Trouble> {
+fn publish(settings: &Settings, file: &Path) -> Result<UniqueId, Trouble> {
     let id = UniqueId::create(&settings.fabric)?;
     let part = file.with_extension("part");
     fs::write(&part, id.to_bytes())?;
@@ -80,7 +83,7 @@ fn publish(settings: &Settings, file: &PathBuf) -> Result<UniqueId, Trouble> {
     Ok(id)
 }
 
-fn learn(file: &PathBuf) -> Result<UniqueId, Trouble> {
+fn learn(file: &Path) -> Result<UniqueId, Trouble> {
     let begun = Instant::now();
     while !file.exists() {
         if begun.elapsed() > START {

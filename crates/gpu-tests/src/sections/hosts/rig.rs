@@ -20,21 +20,14 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// The rig, if it has `devices` devices; otherwise says aloud that there is none. With `RDMA_REQUIRED=1`
-    /// that is a failure.
+    /// The rig, if it has `devices` devices; otherwise they are [`missing`].
     pub fn find(devices: u32, tally: &mut Tally) -> Option<Self> {
-        let there = match Self::of(devices) {
-            Ok(rig) => return Some(rig),
-            Err(there) => there,
-        };
-        let why = format!("needs tests/rdma-rig/run --devices {devices}");
-        match variable("RDMA_REQUIRED") {
-            Some(1) => tally.need(|| why.clone(), || Err(format!("{there} devices").into())),
-            _ => {
-                tally.skip(why);
-                None
-            }
+        let rig = Self::of(devices);
+        if let Err(there) = rig {
+            let why = format!("needs tests/rdma-rig/run --devices {devices}, there are {there}");
+            missing(why, tally);
         }
+        rig.ok()
     }
 
     /// The rig, if it has `devices` devices; otherwise how many there are.
@@ -62,6 +55,16 @@ impl Rig {
         };
         settings.proxy.log = self.log.clone();
         settings
+    }
+}
+
+/// Says aloud that something is not tested, and why. With `RDMA_REQUIRED=1` that is a failure.
+pub fn missing(why: String, tally: &mut Tally) {
+    match variable("RDMA_REQUIRED") {
+        Some(1) => {
+            tally.check(|| why.clone(), || Err("RDMA_REQUIRED=1".into()));
+        }
+        _ => tally.skip(why),
     }
 }
 
