@@ -335,8 +335,11 @@ impl Rail {
 
     /// Says that the rail has failed, once nothing can come any more that arrived before.
     fn conclude(&mut self) -> Result<(), String> {
-        let Stage::Failing { since, flushed, .. } = &self.stage else { return Ok(()) };
-        if !flushed && self.waiting > 0 && since.elapsed() < LAST_ARRIVALS {
+        let Stage::Failing { cause, since, flushed, .. } = &self.stage else { return Ok(()) };
+        let more_arrives = !flushed && self.waiting > 0;
+        // Receives may be flushed before the write is reported that has failed.
+        let cause_follows = cause.is_consequence() && self.sends.under_way() > 0;
+        if (more_arrives || cause_follows) && since.elapsed() < LAST_ARRIVALS {
             return Ok(());
         }
         // The other queue or an event may say more than a flushed request does.

@@ -136,7 +136,11 @@ fn carry_on(
         let (begun, mut longest, mut number, mut left) = (Instant::now(), Duration::ZERO, 0, 3);
         while left > 0 {
             let start = Instant::now();
-            world.run(&call(number), "").map_err(|error| format!("call {number}: {error}"))?;
+            if let Err(error) = world.run(&call(number), "") {
+                let all: Vec<_> =
+                    world.seats.iter().map(|seat| seat.communicator.error()).collect();
+                return Err(format!("call {number}: {error}; of the ranks: {all:#?}").into());
+            }
             longest = longest.max(start.elapsed());
             number += 1;
             if done.load(Ordering::Acquire) && enough() {
