@@ -12,7 +12,7 @@ use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
 use msccl_registry::Wanted;
 use msccl_runtime::{ErrorKind, Settings};
 
-use super::hosts::rig::Rig;
+use super::hosts::rig::{Patience, Rig};
 use super::{Bench, Section, direct, every_collective, placements};
 use crate::Trouble;
 use crate::args::{Args, Device};
@@ -47,9 +47,6 @@ const OUTLIVE_OVER_RDMA: &str = "outlive-over-rdma";
 
 /// What a rank says when the last one may be killed.
 const READY: &str = "ready";
-
-/// A device that gives up after seven tries of 67 ms.
-const HASTY: u32 = 14;
 
 /// How long survivors may take to notice a death.
 const SOON: Duration = Duration::from_secs(15);
@@ -235,7 +232,7 @@ fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
 /// Makes calls over RDMA until one fails because the last rank is killed, whose host the text must name.
 fn survive_over_rdma(args: &Args, rank: u32) -> Result<(), Trouble> {
     let rig = Rig::of(args.ranks).map_err(|there| format!("there are {there} devices"))?;
-    let (hosts, mut settings) = (rig.hosts(args.ranks), rig.settings(HASTY));
+    let (hosts, mut settings) = (rig.hosts(args.ranks), rig.settings(Patience::HASTY));
     hosts.settle(&mut settings, rank, args.ranks);
     let mut seat = seat(args, rank, &settings)?;
     let mut oracle = Oracle::new(args.ranks, &[]);

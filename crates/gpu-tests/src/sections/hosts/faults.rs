@@ -12,7 +12,7 @@ use msccl_collective::DataType;
 use msccl_registry::Wanted;
 use msccl_runtime::ErrorKind;
 
-use super::rig::{Afterwards, Rig, command, held, missing};
+use super::rig::{Afterwards, Patience, Rig, command, held, missing};
 use super::ring;
 use crate::Trouble;
 use crate::case::Case;
@@ -31,15 +31,6 @@ pub const SECTION: Section = Section {
 
 /// Devices, which hosts divide among themselves.
 const DEVICES: u32 = 4;
-
-/// Seven tries of 67 ms.
-const HASTY: u32 = 14;
-/// Seven tries of 0.13 s.
-const BRISK: u32 = 15;
-/// Seven tries of 0.27 s.
-const USUAL: u32 = 16;
-/// Seven tries of 1.07 s.
-const PATIENT: u32 = 18;
 
 /// How long failures may take to reach every rank. A hasty device takes half a second; machines are busy.
 const SOON: Duration = Duration::from_secs(15);
@@ -74,9 +65,9 @@ fn world(
     bench: &Bench,
     rig: &Rig,
     (ranks, hosts): (u32, u32),
-    timeout: u32,
+    patience: Patience,
 ) -> Result<World, Trouble> {
-    let (hosts, settings) = (rig.hosts(hosts), rig.settings(timeout));
+    let (hosts, settings) = (rig.hosts(hosts), rig.settings(patience));
     World::join_on(hosts, &bench.machine, ranks, &settings, &Arc::default())
 }
 
@@ -92,7 +83,7 @@ fn lossy(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
         Ok(Afterwards(format!("wire shape {wire} 0 0")))
     };
     let _undo = (0..DEVICES).map(shape).collect::<Result<Vec<_>, Trouble>>()?;
-    let mut world = world(bench, rig, (4, 2), BRISK)?;
+    let mut world = world(bench, rig, (4, 2), Patience::BRISK)?;
     for wanted in [Wanted::AllReduce, Wanted::AllGather, Wanted::AllToAll] {
         for count in [1, 20_001] {
             world.run(&Case { count, ..Case::of(wanted) }, "")?;
@@ -163,7 +154,7 @@ fn pull_for_a_while() -> Result<(), Trouble> {
 }
 
 fn out_for_a_while(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 4), PATIENT)?;
+    let mut world = world(bench, rig, (4, 4), Patience::BRISK)?;
     world.run(&call(0), "")?;
     let _undo = Afterwards("wire up 1".to_owned());
     let pull = pull_for_a_while;
@@ -175,7 +166,7 @@ fn out_for_a_while(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
 }
 
 fn out_at_first(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 4), PATIENT)?;
+    let mut world = world(bench, rig, (4, 4), Patience::BRISK)?;
     let _undo = Afterwards("wire up 1".to_owned());
     command("wire down 1")?;
     thread::scope(|scope| {
@@ -204,7 +195,7 @@ fn both_ends_say(rig: &Rig, devices: [&str; 2]) -> bool {
 }
 
 fn one_rail_of_two(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 2), USUAL)?;
+    let mut world = world(bench, rig, (4, 2), Patience::LIMITED)?;
     world.run(&call(0), "")?;
     let _undo = Afterwards("wire up 1".to_owned());
     let pull = || {
@@ -216,7 +207,7 @@ fn one_rail_of_two(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
 }
 
 fn one_pair_of_two(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (2, 2), USUAL)?;
+    let mut world = world(bench, rig, (2, 2), Patience::DEFAULT)?;
     world.run(&call(0), "")?;
     let both = || both_ends_say(rig, ["rxe0", "rxe2"]) || both_ends_say(rig, ["rxe1", "rxe3"]);
     let done = carry_on(&mut world, break_pair, both);
@@ -291,7 +282,7 @@ fn all_tell(texts: &[String], words: &[&str]) -> Result<(), Trouble> {
 }
 
 fn cut_off(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 4), HASTY)?;
+    let mut world = world(bench, rig, (4, 4), Patience::HASTY)?;
     world.run(&call(0), "")?;
     let undo = Afterwards("wire up 1".to_owned());
     let texts = until_all_fail(&mut world, || command("wire down 1"))?;
@@ -302,11 +293,11 @@ fn cut_off(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
     drop((undo, world));
     thread::sleep(Duration::from_millis(500));
     // The devices are as good as before.
-    self::world(bench, rig, (4, 4), PATIENT)?.run(&call(1), "")
+    self::world(bench, rig, (4, 4), Patience::BRISK)?.run(&call(1), "")
 }
 
 fn only_pair(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let mut world = world(bench, rig, (4, 4), HASTY)?;
+    let mut world = world(bench, rig, (4, 4), Patience::HASTY)?;
     world.run(&call(0), "")?;
     let texts = until_all_fail(&mut world, break_pair)?;
     all_tell(&texts, &["on host host", "rxe", "queue pair", "the links to r", "waits for"])
@@ -324,7 +315,9 @@ fn killed(bench: &Bench, _: &Rig) -> Result<(), Trouble> {
 
 /// Set-ups leave nothing behind.
 fn come_and_go(bench: &Bench, rig: &Rig) -> Result<(), Trouble> {
-    let once = |seed| world(bench, rig, (2, 2), USUAL)?.run(&Case { count: 1, ..call(seed) }, "");
+    let once = |seed| {
+        world(bench, rig, (2, 2), Patience::DEFAULT)?.run(&Case { count: 1, ..call(seed) }, "")
+    };
     // What is made once for the process.
     once(0)?;
     let before = held()?;

@@ -12,7 +12,7 @@ use msccl_fabric::{self as fabric, Filter, UNIQUE_ID_BYTES, UniqueId};
 use msccl_registry::Wanted;
 use msccl_runtime::Settings;
 
-use super::rig::{Rig, missing, variable};
+use super::rig::{Patience, Rig, missing, variable};
 use super::ring;
 use crate::Trouble;
 use crate::case::Case;
@@ -31,9 +31,6 @@ pub const SECTION: Section = Section {
 
 /// Ranks of both guests.
 const RANKS: u32 = 4;
-
-/// Nothing is lost between the guests: seven tries of 4 s.
-const TIMEOUT: u32 = 20;
 
 /// How long the other guest may take to start.
 const START: Duration = Duration::from_secs(60);
@@ -63,7 +60,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 
 /// This guest's half of the ranks.
 fn join(bench: &Bench, rig: &Rig, guest: u32, file: &Path) -> Result<World, Trouble> {
-    let mut settings = rig.settings(TIMEOUT);
+    let mut settings = rig.settings(Patience::DEFAULT);
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=nic0"), family: None };
     let id = match guest {
         0 => publish(&settings, file)?,

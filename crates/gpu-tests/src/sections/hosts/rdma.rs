@@ -4,7 +4,7 @@
 use msccl_collective::DataType;
 use msccl_registry::Wanted;
 
-use super::rig::Rig;
+use super::rig::{Patience, Rig};
 use super::{Site, forced, loaded, ring, sent};
 use crate::case::Case;
 use crate::sections::point_to_point::exchange;
@@ -21,9 +21,6 @@ pub const SECTION: Section = Section {
 /// Devices, which hosts divide among themselves: two hosts have two rails.
 const DEVICES: u32 = 4;
 
-/// Nothing is lost here, and a busy machine is slow: seven tries of 4 s.
-const TIMEOUT: u32 = 20;
-
 /// Ranks, and the hosts that they are spread over.
 const SHAPES: &[(u32, u32)] = &[(2, 2), (4, 2), (8, 4), (4, 4), (8, 2)];
 
@@ -33,16 +30,27 @@ const TWO_LEVELS: &[&str] = &["hierarchical", "rail_first"];
 fn run(bench: &Bench, tally: &mut Tally) {
     let Some(rig) = Rig::find(DEVICES, tally) else { return };
     for &(ranks, hosts) in bench.some(SHAPES, 3) {
-        let site = Site { bench, ranks, hosts: rig.hosts(hosts), settings: rig.settings(TIMEOUT) };
+        let site = Site {
+            bench,
+            ranks,
+            hosts: rig.hosts(hosts),
+            settings: rig.settings(Patience::DEFAULT),
+        };
         small(&site, tally);
         // Everyone to everyone takes all links, whose memory is what takes time.
         sent(&site, if ranks < 8 { &[1, 10_007] } else { &[10_007] }, tally);
     }
     for (ranks, hosts) in [(4, 2), (8, 4)] {
-        let site = Site { bench, ranks, hosts: rig.hosts(hosts), settings: rig.settings(TIMEOUT) };
+        let site = Site {
+            bench,
+            ranks,
+            hosts: rig.hosts(hosts),
+            settings: rig.settings(Patience::DEFAULT),
+        };
         forced(&site, TWO_LEVELS, &[1003], tally);
     }
-    let site = Site { bench, ranks: 4, hosts: rig.hosts(2), settings: rig.settings(TIMEOUT) };
+    let site =
+        Site { bench, ranks: 4, hosts: rig.hosts(2), settings: rig.settings(Patience::DEFAULT) };
     loaded(&site, &[1008, 50_400], tally);
     let site = Site { ranks: 2, ..site };
     large(&site, tally);

@@ -43,14 +43,13 @@ impl Rig {
         Hosts { count, devices: self.devices }
     }
 
-    /// Links between hosts go over RDMA or not at all. A packet that is not answered is sent again after
-    /// 4.096 µs · 2^`timeout`, six times.
-    pub fn settings(&self, timeout: u32) -> Settings {
+    /// Links between hosts go over RDMA or not at all.
+    pub fn settings(&self, Patience { timeout, retry_count }: Patience) -> Settings {
         let mut settings = settings();
         settings.proxy.rdma = RdmaConfig {
             required: true,
             timeout: Some(timeout),
-            retry_count: Some(6),
+            retry_count: Some(retry_count),
             ..RdmaConfig::default()
         };
         settings.proxy.log = self.log.clone();
@@ -71,6 +70,26 @@ pub fn missing(why: String, tally: &mut Tally) {
 /// A number that the environment holds.
 pub fn variable(name: &str) -> Option<u32> {
     std::env::var(name).ok()?.parse().ok()
+}
+
+/// How long devices try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// A packet that is not answered is sent again after 4.096 µs · 2^timeout.
+    timeout: u32,
+    /// How often; Soft-RoCE takes 7 for "for ever".
+    retry_count: u32,
+}
+
+impl Patience {
+    /// As users have it who set nothing: every 4.3 s, for ever.
+    pub const DEFAULT: Self = Self { timeout: 20, retry_count: 7 };
+    /// Every 0.13 s, for ever.
+    pub const BRISK: Self = Self { timeout: 15, retry_count: 7 };
+    /// Gives up after seven tries of 0.54 s, which a busy machine does not take for nothing.
+    pub const LIMITED: Self = Self { timeout: 17, retry_count: 6 };
+    /// Gives up after seven tries of 67 ms.
+    pub const HASTY: Self = Self { timeout: 14, retry_count: 6 };
 }
 
 /// What proxies tell of their rails.
