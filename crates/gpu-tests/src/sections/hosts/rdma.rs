@@ -29,33 +29,22 @@ const TWO_LEVELS: &[&str] = &["hierarchical", "rail_first"];
 
 fn run(bench: &Bench, tally: &mut Tally) {
     let Some(rig) = Rig::find(DEVICES, tally) else { return };
-    for &(ranks, hosts) in bench.some(SHAPES, 3) {
-        let site = Site {
-            bench,
-            ranks,
-            hosts: rig.hosts(hosts),
-            settings: rig.settings(Patience::DEFAULT),
-        };
+    let site = |(ranks, hosts)| {
+        let (hosts, settings) = (rig.hosts(hosts), rig.settings(Patience::DEFAULT));
+        Site { bench, ranks, hosts, settings }
+    };
+    for &shape in bench.some(SHAPES, 3) {
+        let site = site(shape);
         small(&site, tally);
         // Everyone to everyone takes all links, whose memory is what takes time.
-        sent(&site, if ranks < 8 { &[1, 10_007] } else { &[10_007] }, tally);
+        sent(&site, if site.ranks < 8 { &[1, 10_007] } else { &[10_007] }, tally);
     }
-    for (ranks, hosts) in [(4, 2), (8, 4)] {
-        let site = Site {
-            bench,
-            ranks,
-            hosts: rig.hosts(hosts),
-            settings: rig.settings(Patience::DEFAULT),
-        };
-        forced(&site, TWO_LEVELS, &[1003], tally);
+    for shape in [(4, 2), (8, 4)] {
+        forced(&site(shape), TWO_LEVELS, &[1003], tally);
     }
-    let site =
-        Site { bench, ranks: 4, hosts: rig.hosts(2), settings: rig.settings(Patience::DEFAULT) };
-    loaded(&site, &[1008, 50_400], tally);
-    let site = Site { ranks: 2, ..site };
-    large(&site, tally);
-    let site = Site { ranks: 8, hosts: rig.hosts(4), ..site };
-    among_all(&site, bench.number(16 << 20, 1 << 20), tally);
+    loaded(&site((4, 2)), &[1008, 50_400], tally);
+    large(&site((2, 2)), tally);
+    among_all(&site((8, 4)), bench.number(16 << 20, 1 << 20), tally);
     let connected = rig.log.connected();
     tally.remark(format!("{} connections over RDMA", connected.len()));
     tally.check(|| "all connections are queue pairs".to_owned(), || rig.log.all_over_rdma());
