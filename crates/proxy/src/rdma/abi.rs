@@ -3,10 +3,10 @@
 //! **Versions.** The library answers the entry with a table for the version asked for, or with null. A
 //! table of a version never changes; what is added is a new version.
 //!
-//! **Rules for all functions.** They never block, beyond what opening,
-//! registering and connecting take, and never unwind. Handles of one
-//! context may be used from any thread, one call at a time per handle. A [`Text`] receives why a function failed, in
-//! words for people, cut to its length. Statuses are those of [`Status`].
+//! **Rules for all functions.** They never block, beyond what opening, registering and connecting take,
+//! and never unwind. Handles of one context may be used from any thread, one call at a time per handle. A
+//! [`Text`] receives why a function failed, in words for people, cut to its length. Statuses are those of
+//! [`Status`].
 
 use std::ffi::c_void;
 
@@ -181,7 +181,8 @@ pub struct Api {
         *mut Address,
         *mut Text,
     ) -> Status,
-    /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy is known to have done so too.
+    /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy is known to have
+    /// done so too.
     pub connect: unsafe extern "C" fn(*mut Rail, *const Address, *mut Text) -> Status,
     /// As [`crate::Rail::story`].
     pub story: unsafe extern "C" fn(*mut Rail, *mut Text),
