@@ -1,7 +1,7 @@
 """What collectives cost where they are used: decoding with tensor parallelism, and steps of DDP.
 
-    python serve.py --world 8 --out nccl.json
-    LD_PRELOAD=.../libnccl.so.2 python serve.py --world 8 --out ours.json --against nccl.json
+    python serve.py --world 8 --ours .../libnccl.so.2        (NVIDIA's library, then ours, and the speed-up)
+    python serve.py --world 8 --out nccl.json                (whichever library there is)
 
 `decode`: a model of 80 layers and hidden size 8192, sharded over the ranks, makes one token after another in a
 CUDA graph: two all-reduces of batch x 8192 bfloat16 a layer. Weights are shared by every fourth layer, so that
@@ -9,14 +9,15 @@ the model fits any number of ranks; what is read from memory per token is that o
 
 `ddp`: eager steps of DistributedDataParallel over a stack of linear layers, gradients in buckets of 25 MiB.
 
-Prints tokens and steps a second, medians of five; with `--against`, the ratio to an earlier run.
+Prints tokens and steps a second, medians of five; with `--ours` or `--against`, the speed-up. Without a GPU
+(`--backend gloo`) all sizes are tiny and nothing is captured, which tests the script and measures nothing.
 """
 
 import argparse
-import json
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -25,107 +26,133 @@ import torch.nn.functional as functional
 sys.dont_write_bytecode = True
 import launch
 
-HIDDEN = 8192
-FEED_FORWARD = 28672
-LAYERS = 80
-DISTINCT_LAYERS = 4
-REPEATS = 5
+
+@dataclass
+class Model:
+    """What is decoded and trained."""
+    hidden: int = 8192
+    feed_forward: int = 28672
+    layers: int = 80
+    distinct_layers: int = 4
+    ddp_width: int = 4096
+    ddp_layers: int = 12
+    repeats: int = 5
 
 
-def weights(world, device):
+TINY = Model(hidden=64, feed_forward=128, layers=3, distinct_layers=2, ddp_width=32, ddp_layers=2, repeats=3)
+
+
+def weights(model, world, device, dtype):
     """This rank's part of the distinct layers: attention in and out, feed-forward up and down."""
     def matrix(rows, columns):
-        return torch.randn(rows, columns, device=device, dtype=torch.bfloat16) * 0.01
+        return torch.randn(rows, columns, device=device, dtype=dtype) * 0.01
 
-    inner, wide = HIDDEN // world, FEED_FORWARD // world
-    return [(matrix(HIDDEN, 3 * inner), matrix(inner, HIDDEN), matrix(HIDDEN, wide), matrix(wide, HIDDEN))
-            for _ in range(DISTINCT_LAYERS)]
+    hidden, inner, wide = model.hidden, model.hidden // world, model.feed_forward // world
+    return [(matrix(hidden, 3 * inner), matrix(inner, hidden), matrix(hidden, wide), matrix(wide, hidden))
+            for _ in range(model.distinct_layers)]
 
 
-def token(x, layers, inner):
+def token(model, x, layers, inner):
     """One token of every sequence of the batch."""
-    for layer in range(LAYERS):
+    for layer in range(model.layers):
         into, out, up, down = layers[layer % len(layers)]
         part = (x @ into)[:, :inner] @ out
         dist.all_reduce(part)
-        x = functional.rms_norm(x + part, (HIDDEN,))
+        x = functional.rms_norm(x + part, (model.hidden,))
         part = functional.gelu(x @ up) @ down
         dist.all_reduce(part)
-        x = functional.rms_norm(x + part, (HIDDEN,))
+        x = functional.rms_norm(x + part, (model.hidden,))
     return x
 
 
-def median_s(work, times):
+def median_s(model, device, work, times):
     """Median over repeats of the seconds that one of `times` calls of `work` takes."""
+    def settle():
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+
     results = []
-    for _ in range(REPEATS):
-        torch.cuda.synchronize()
+    for _ in range(model.repeats):
+        settle()
         dist.barrier()
-        torch.cuda.synchronize()
+        settle()
         start = time.perf_counter()
         for _ in range(times):
             work()
-        torch.cuda.synchronize()
+        settle()
         results.append((time.perf_counter() - start) / times)
     return statistics.median(results)
 
 
-def decode(batch, world, device):
+def decode(model, batch, world, device):
     """Tokens a second of a batch."""
-    layers = weights(world, device)
-    x = torch.randn(batch, HIDDEN, device=device, dtype=torch.bfloat16)
+    inner = model.hidden // world
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    layers = weights(model, world, device, dtype)
+    x = torch.randn(batch, model.hidden, device=device, dtype=dtype)
+    if device.type != "cuda":
+        return batch / median_s(model, device, lambda: token(model, x, layers, inner), 2)
     stream = torch.cuda.Stream()
+    # The weights are made in another stream.
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(2):
-            token(x, layers, HIDDEN // world)
+            token(model, x, layers, inner)
     stream.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        token(x, layers, HIDDEN // world)
+    # Other threads of PyTorch and of the libraries go on with what they do.
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        token(model, x, layers, inner)
     graph.replay()
-    return batch / median_s(graph.replay, 10)
+    return batch / median_s(model, device, graph.replay, 10)
 
 
-def ddp(device):
+def ddp(model, device):
     """Eager training steps a second."""
-    layers = [torch.nn.Linear(4096, 4096, device=device) for _ in range(12)]
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), device_ids=[device.index])
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    x = torch.randn(256, 4096, device=device)
+    width = model.ddp_width
+    layers = [torch.nn.Linear(width, width, device=device) for _ in range(model.ddp_layers)]
+    ids = [device.index] if device.type == "cuda" else None
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), device_ids=ids)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    x = torch.randn(256, width, device=device)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        model(x).square().mean().backward()
+        net(x).square().mean().backward()
         optimizer.step()
 
     for _ in range(5):
         step()
-    return 1 / median_s(step, 20)
+    return 1 / median_s(model, device, step, 20)
 
 
 def run(args, rank, world):
-    device = launch.device(args, rank)
-    launch.say_library(args, rank)
-    dist.init_process_group("nccl", store=launch.store(rank, world), rank=rank, world_size=world,
-                            device_id=device)
-    results = {}
+    device = launch.join(args, rank, world)
+    model = Model() if device.type == "cuda" else TINY
+    results = {"library": launch.nccl_library(), "world": world}
+
+    def add(name, value):
+        results[name] = value
+        if rank == 0:
+            print(f"{name:34} {value:10.1f}", flush=True)
+
     for batch in args.batch:
-        results[f"decode, batch {batch}, tokens/s"] = decode(batch, world, device)
-    results["ddp, steps/s"] = ddp(device)
-    if rank == 0:
-        earlier = json.load(open(args.against)) if args.against else {}
-        for name, value in results.items():
-            ratio = f"  {value / earlier[name]:.3f} of {args.against}" if name in earlier else ""
-            print(f"{name:34} {value:10.1f}{ratio}", flush=True)
-        if args.out:
-            json.dump(results, open(args.out, "w"), indent=1)
-    torch.cuda.synchronize()
-    dist.destroy_process_group()
+        add(f"decode, batch {batch}, tokens/s", decode(model, batch, world, device))
+    add("ddp, steps/s", ddp(model, device))
+    launch.leave(device)
+    return results
+
+
+def report(theirs, ours):
+    """What became faster by how much."""
+    print(f"A: {theirs['library']}\nB: {ours['library']}\n{'medians':34} {'A':>10} {'B':>10}  speed-up")
+    for name, b in ours.items():
+        a = theirs.get(name)
+        if isinstance(a, float):
+            print(f"{name:34} {a:10.1f} {b:10.1f}  {b / a:8.3f}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64])
-    parser.add_argument("--out", help="where the results go, as JSON")
-    parser.add_argument("--against", help="an earlier --out to compare with")
-    launch.main(parser, run)
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64], help="sequences (default 1 8 64)")
+    launch.main(parser, run, report)

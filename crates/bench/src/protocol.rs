@@ -29,7 +29,7 @@ pub(crate) enum Request {
     Join { id: String },
     /// Make calls.
     Measure { case: Case, placement: Placement, method: Method },
-    /// Name the ways in which such calls could be served, as the last four columns of a tuning table have
+    /// Name the ways in which such calls could be served, as the last five columns of a tuning table have
     /// them; first what does serve them.
     Choices { case: Case, placement: Placement },
     /// Let such a way serve every call from now on; without one, what the library chooses.

@@ -1,7 +1,7 @@
 //! What every door asks of the environment: which algorithms are at hand, which to use, and where.
 
 use msccl_registry::File;
-use msccl_runtime::{Tuning, Wish};
+use msccl_runtime::{Links, Tuning, Wish};
 
 use super::{Complaint, Reader, Variable, files, tuning, variable};
 
@@ -74,8 +74,19 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
     Wish {
         algorithm: reader.text(&variable::ALGO),
         protocol: reader.parse(&variable::PROTO, |text| text.parse().ok()),
+        links: reader.parse(&variable::DIRECT, links).flatten(),
         instances: reader.count(&variable::INSTANCES),
         threads: reader.count(&variable::THREADS),
+    }
+}
+
+/// The links that are wished for, or none in particular.
+fn links(text: &str) -> Option<Option<Links>> {
+    match text {
+        "0" => Some(Some(Links::Staged)),
+        "1" => Some(None),
+        "2" => Some(Some(Links::Direct)),
+        _ => None,
     }
 }
 
@@ -113,6 +124,7 @@ mod tests {
                 ("MSCCL_DEVICE", "HOST"),
                 ("MSCCL_ALGO", "ring"),
                 ("MSCCL_PROTO", "LL128"),
+                ("MSCCL_DIRECT", "2"),
                 ("MSCCL_INSTANCES", "4"),
                 ("MSCCL_THREADS", "512"),
                 ("MSCCL_XML_FILES", "a.xml"),
@@ -122,12 +134,20 @@ mod tests {
             0,
         );
         assert_eq!(device, DeviceWish::Host);
-        let protocol = Some(Protocol::Ll128);
+        let (protocol, links) = (Some(Protocol::Ll128), Some(Links::Direct));
         let (instances, threads) = (Some(4), Some(512));
-        assert_eq!(wish, Wish { algorithm: Some("ring".into()), protocol, instances, threads });
+        let algorithm = Some("ring".into());
+        assert_eq!(wish, Wish { algorithm, protocol, links, instances, threads });
         let named = (xml_files.as_deref(), algo_dir.as_deref());
         assert_eq!(named, (Some("a.xml"), Some("algorithms")));
         assert_eq!(tuning.as_deref(), Some("site.tuning"));
+    }
+
+    #[test]
+    fn links_are_wished_for_by_number() {
+        let wished = |text| check(&[("MSCCL_DIRECT", text)], 0).wish.links;
+        let expected = [Some(Links::Staged), None, Some(Links::Direct)];
+        assert_eq!(["0", "1", "2"].map(wished), expected);
     }
 
     #[test]
@@ -137,8 +157,9 @@ mod tests {
             ("MSCCL_PROTO", "LL256"),
             ("MSCCL_INSTANCES", "0"),
             ("MSCCL_THREADS", "many"),
+            ("MSCCL_DIRECT", "always"),
         ];
-        assert_eq!(check(&nonsense, 4), Preferences::default());
+        assert_eq!(check(&nonsense, 5), Preferences::default());
         assert_eq!(check(&[("MSCCL_ALGO", ""), ("MSCCL_DEVICE", "")], 0), Preferences::default());
     }
 

@@ -46,8 +46,10 @@ variables! {
         "A table of what is best for which size, asked before the one that comes with the library; \
          `docs/RUNTIME.md` describes it. The same on all ranks. A file that cannot be used is a warning, \
          and counts as not set."
-    DIRECT "MSCCL_DIRECT" "0 or 1" "0"
-        "Lets GPUs store to and load from one another's buffers as the caller passed them, where that is          proved sound and they are plain device memory; `docs/MEMORY.md` says how. On all ranks, or it          counts as 0."
+    DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
+        "When GPUs store to and load from one another's buffers as the caller passed them, where that is \
+         proved sound and peers can map that memory (`docs/MEMORY.md` says how): 0 never, 1 for the calls of \
+         which a tuning table says so, 2 for all. The same on all ranks."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."
@@ -115,6 +117,10 @@ variables! {
         "The traffic class of RDMA's packets."
     IB_SL "NCCL_IB_SL" "0 to 255, -1 for the default" "the library's"
         "The service level of RDMA's packets."
+    NET_GDR_LEVEL "NCCL_NET_GDR_LEVEL" "`LOC`, `PIX`, `PXB`, `PHB`, `SYS`, or 0 to 5"
+        "GPU memory wherever RDMA can use it"
+        "`LOC` (0): between hosts, GPUs leave and find messages in host memory. Any other value lets network cards read \
+         and write GPU memory if all of a host can, however far they are from the GPU. Ranks may differ."
     P2P_DISABLE "NCCL_P2P_DISABLE" "0 or 1" "0"
         "Keeps GPUs from mapping one another's memory; links lie in host memory instead."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"

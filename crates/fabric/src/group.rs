@@ -196,6 +196,12 @@ impl Group {
         found?.ok_or_else(|| self.board.departed(from))
     }
 
+    /// The next descriptor that `peer` sent with `tag`, if it has come. Never waits.
+    pub fn try_receive_fd(&self, peer: Rank, tag: u64) -> Result<Option<OwnedFd>, Error> {
+        let from = self.member(peer)?;
+        Ok(self.board.state().take_descriptor(self.id, from.world, tag))
+    }
+
     fn patience(&self) -> Patience {
         Patience::new(&self.abort, self.timeout)
     }

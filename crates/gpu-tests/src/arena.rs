@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use msccl_gpu::DeviceBuffer;
+use msccl_gpu::{DeviceBuffer, DeviceSpan, VmmAllocation, VmmMapping};
 use msccl_runtime::PlaceOfRank;
 
 use crate::Trouble;
@@ -13,6 +13,8 @@ pub const ALIGNMENT: usize = 256;
 /// Memory that grows to what a case needs.
 pub struct Arena {
     place: PlaceOfRank,
+    /// On a GPU: whether in virtual memory.
+    is_virtual: bool,
     memory: Memory,
     /// What it had before it grew. The driver frees memory only when a device is idle, so it is freed
     /// at the end.
@@ -30,21 +32,33 @@ enum Memory {
         offset: usize,
     },
     Device(DeviceBuffer),
+    Virtual(VmmMapping),
 }
 
 impl Arena {
     /// An empty arena.
     pub fn new(place: PlaceOfRank) -> Self {
-        Self { place, memory: Memory::None, outgrown: Vec::new() }
+        Self { place, is_virtual: false, memory: Memory::None, outgrown: Vec::new() }
+    }
+
+    /// An empty arena that is going to lie in virtual memory, if that is of a GPU.
+    pub fn in_virtual_memory(place: PlaceOfRank) -> Self {
+        Self { is_virtual: true, ..Self::new(place) }
+    }
+
+    /// Grows to `length` bytes, if it is smaller; it may lie elsewhere afterwards.
+    pub fn reserve(&mut self, length: usize) -> Result<(), Trouble> {
+        if self.length_bytes() < length {
+            let length = length.next_power_of_two().max(LENGTH_MIN);
+            let grown = Memory::new(&self.place, self.is_virtual, length)?;
+            self.outgrown.push(std::mem::replace(&mut self.memory, grown));
+        }
+        Ok(())
     }
 
     /// Writes `bytes` at its beginning, growing it if it must; it may lie elsewhere afterwards.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        if self.length_bytes() < bytes.len() {
-            let length = bytes.len().next_power_of_two().max(LENGTH_MIN);
-            let grown = Memory::new(&self.place, length)?;
-            self.outgrown.push(std::mem::replace(&mut self.memory, grown));
-        }
+        self.reserve(bytes.len())?;
         match &self.memory {
             Memory::None => {}
             Memory::Host { bytes: memory, offset } => {
@@ -52,6 +66,7 @@ impl Arena {
                 cells.zip(bytes).for_each(|(cell, byte)| cell.store(*byte, Ordering::Relaxed));
             }
             Memory::Device(buffer) => buffer.span().write(bytes)?,
+            Memory::Virtual(mapping) => mapping.span().write(bytes)?,
         }
         Ok(())
     }
@@ -64,11 +79,8 @@ impl Arena {
                 let cells = bytes[*offset..][..length].iter();
                 Ok(cells.map(|cell| cell.load(Ordering::Relaxed)).collect())
             }
-            Memory::Device(buffer) => {
-                let mut bytes = vec![0; length];
-                buffer.span().read(&mut bytes)?;
-                Ok(bytes)
-            }
+            Memory::Device(buffer) => read(buffer.span(), length),
+            Memory::Virtual(mapping) => read(mapping.span(), length),
         }
     }
 
@@ -78,6 +90,7 @@ impl Arena {
             Memory::None => 0,
             Memory::Host { bytes, offset } => bytes[*offset..].as_ptr().addr() as u64,
             Memory::Device(buffer) => buffer.ptr().0,
+            Memory::Virtual(mapping) => mapping.ptr().0,
         }
     }
 
@@ -86,17 +99,28 @@ impl Arena {
             Memory::None => 0,
             Memory::Host { bytes, offset } => bytes.len() - offset,
             Memory::Device(buffer) => buffer.length_bytes(),
+            Memory::Virtual(mapping) => mapping.length_bytes(),
         }
     }
 }
 
+fn read(span: DeviceSpan<'_>, length: usize) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = vec![0; length];
+    span.read(&mut bytes)?;
+    Ok(bytes)
+}
+
 impl Memory {
-    fn new(place: &PlaceOfRank, length: usize) -> Result<Self, Trouble> {
+    fn new(place: &PlaceOfRank, is_virtual: bool, length: usize) -> Result<Self, Trouble> {
         match place {
             PlaceOfRank::Host => {
                 let bytes: Vec<_> = (0..length + ALIGNMENT).map(|_| AtomicU8::new(0)).collect();
                 let offset = bytes.as_ptr().addr().wrapping_neg() % ALIGNMENT;
                 Ok(Self::Host { bytes, offset })
+            }
+            PlaceOfRank::Gpu(context) if is_virtual => {
+                let allocation = VmmAllocation::new(context, length)?;
+                Ok(Self::Virtual(allocation.map(&[context.device()])?))
             }
             PlaceOfRank::Gpu(context) => Ok(Self::Device(DeviceBuffer::new(context, length)?)),
         }

@@ -32,6 +32,12 @@ pub struct Args {
     /// What random cases follow from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// How long `soak` runs, in seconds [default: 5, quick 2].
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<u64>,
+    /// The scene with which `soak` begins, to repeat one that failed.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub scene: u64,
     /// Runs as one rank, started by the section `processes`.
     #[arg(long, hide = true)]
     pub as_rank: Option<u32>,

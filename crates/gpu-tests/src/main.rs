@@ -60,8 +60,8 @@ fn main() -> ExitCode {
             println!("{} ranks on GPUs that do not tell of themselves: {error}", args.ranks)
         }
     }
-    let Args { ranks, quick, seed, .. } = args;
-    let bench = Bench { machine, ranks, quick, seed };
+    let Args { ranks, quick, seed, seconds, scene, .. } = args;
+    let bench = Bench { machine, ranks, quick, seed, seconds, scene };
     let watch = Watch::start(args.patience());
     let start = Instant::now();
     let run = |section: &Section| {

@@ -78,8 +78,9 @@ impl World {
         settings: &Settings,
         diary: &Arc<Diary>,
     ) -> Result<Self, Trouble> {
-        let id = UniqueId::create(&settings.fabric)?;
-        Self::join_part(id, 0..ranks, hosts, machine, ranks, settings, diary)
+        let settings = Settings { log: diary.clone(), ..settings.clone() };
+        let seats = seats(hosts, machine, ranks, &settings)?;
+        Ok(Self::of(seats, diary.clone(), Oracle::new(ranks, &settings.files)))
     }
 
     /// As [`World::join_on`], but only the ranks `here` are of this process; others join `id` elsewhere.
@@ -90,17 +91,10 @@ impl World {
         machine: &Machine,
         ranks: u32,
         settings: &Settings,
-        diary: &Arc<Diary>,
     ) -> Result<Self, Trouble> {
-        let joined = on_threads(here.map(|rank| {
-            let (place, log) = (machine.place(rank), diary.clone());
-            let mut settings = Settings { place, log, ..settings.clone() };
-            // Clones of settings share it, and what one rank gives up others need not.
-            settings.fabric.abort = Abort::new();
-            hosts.settle(&mut settings, rank, ranks);
-            move || Seat::join(id, Rank(rank), ranks, &settings)
-        }));
-        let (seats, diary) = (first_failure(joined)?, diary.clone());
+        let diary = Arc::<Diary>::default();
+        let settings = Settings { log: diary.clone(), ..settings.clone() };
+        let seats = some_seats(id, here, hosts, machine, ranks, &settings)?;
         Ok(Self { seats, ranks, diary, oracle: Oracle::new(ranks, &settings.files) })
     }
 
@@ -120,16 +114,7 @@ impl World {
         work: impl Fn(&mut Seat) -> Result<T, Trouble> + Sync,
     ) -> Result<Vec<T>, Trouble> {
         let all: Vec<_> = self.seats.iter().map(|seat| seat.communicator.clone()).collect();
-        let (all, work) = (&all, &work);
-        first_failure(on_threads(self.seats.iter_mut().map(|seat| {
-            move || {
-                let result = work(seat);
-                if result.is_err() {
-                    all.iter().for_each(|communicator| communicator.abort(ANOTHER_FAILED));
-                }
-                result.map_err(|error| Trouble::from(format!("{}: {error}", seat.rank)))
-            }
-        })))
+        together(&mut self.seats, &all, work)
     }
 
     /// Makes one call on all ranks and compares all their memory. `algorithm` is what is known to
@@ -152,7 +137,7 @@ impl World {
     ) -> Result<(), Trouble> {
         // Where each rank has its own GPU, or none, they do not wait for one another here: a call must
         // not touch memory of a rank that has not made it yet.
-        let early = self.share_gpus();
+        let early = share_gpus(self.seats.iter().map(|seat| &seat.place));
         if early {
             self.load(trial)?;
         }
@@ -169,17 +154,6 @@ impl World {
     /// Writes what `trial` needs into the memory of all ranks.
     pub fn load(&mut self, trial: &Trial) -> Result<(), Trouble> {
         self.on_all(|seat| seat.load(trial)).map(drop)
-    }
-
-    /// Whether two ranks have one GPU. Then nothing may be allocated or copied on it once the first
-    /// rank has submitted a call: the driver may let it wait for the kernel that waits for the others.
-    fn share_gpus(&self) -> bool {
-        let gpu = |seat: &Seat| match &seat.place {
-            PlaceOfRank::Host => None,
-            PlaceOfRank::Gpu(context) => Some(context.device().ordinal()),
-        };
-        let gpus: Vec<_> = self.seats.iter().filter_map(gpu).collect();
-        gpus.iter().any(|gpu| gpus.iter().filter(|other| *other == gpu).count() > 1)
     }
 
     /// Compares the memory of all ranks with what `trial` must leave.
@@ -287,6 +261,65 @@ impl Seat {
     fn finish(&self) -> Result<(), Trouble> {
         Ok(self.communicator.finish()?)
     }
+}
+
+/// The seats of `ranks` ranks, in order, each with `settings` but for its place, as if on `hosts`.
+pub fn seats(
+    hosts: Hosts,
+    machine: &Machine,
+    ranks: u32,
+    settings: &Settings,
+) -> Result<Vec<Seat>, Trouble> {
+    let id = UniqueId::create(&settings.fabric)?;
+    some_seats(id, 0..ranks, hosts, machine, ranks, settings)
+}
+
+/// As [`seats`], of the ranks `here`; others join `id` elsewhere.
+fn some_seats(
+    id: UniqueId,
+    here: Range<u32>,
+    hosts: Hosts,
+    machine: &Machine,
+    ranks: u32,
+    settings: &Settings,
+) -> Result<Vec<Seat>, Trouble> {
+    first_failure(on_threads(here.map(|rank| {
+        let mut settings = Settings { place: machine.place(rank), ..settings.clone() };
+        // Clones of settings share it, and what one rank gives up others need not.
+        settings.fabric.abort = Abort::new();
+        hosts.settle(&mut settings, rank, ranks);
+        move || Seat::join(id, Rank(rank), ranks, &settings)
+    })))
+}
+
+/// Does `work` for every rank at once; `ranks` has what each needs. If it fails on one, all of
+/// `communicators` are aborted, so that the others give up.
+pub fn together<S: Send, T: Send>(
+    ranks: &mut [S],
+    communicators: &[Communicator],
+    work: impl Fn(&mut S) -> Result<T, Trouble> + Sync,
+) -> Result<Vec<T>, Trouble> {
+    let work = &work;
+    first_failure(on_threads(ranks.iter_mut().enumerate().map(|(rank, of_rank)| {
+        move || {
+            let result = work(of_rank);
+            if result.is_err() {
+                communicators.iter().for_each(|communicator| communicator.abort(ANOTHER_FAILED));
+            }
+            result.map_err(|error| Trouble::from(format!("{}: {error}", Rank::from(rank))))
+        }
+    })))
+}
+
+/// Whether two ranks have one GPU. Then nothing may be allocated or copied on it once the first
+/// rank has submitted a call: the driver may let it wait for the kernel that waits for the others.
+pub fn share_gpus<'a>(places: impl Iterator<Item = &'a PlaceOfRank>) -> bool {
+    let gpu = |place: &PlaceOfRank| match place {
+        PlaceOfRank::Host => None,
+        PlaceOfRank::Gpu(context) => Some(context.device().ordinal()),
+    };
+    let gpus: Vec<_> = places.filter_map(gpu).collect();
+    gpus.iter().any(|gpu| gpus.iter().filter(|other| *other == gpu).count() > 1)
 }
 
 /// A stream as a call names it.

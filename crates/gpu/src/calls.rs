@@ -141,6 +141,7 @@ calls! {
         descriptor: &mut Option<OwnedFd>, address: u64, bytes: usize, kind: c_uint,
         flags: c_ulonglong,
     );
+    safe flush_remote_writes = "cuFlushGPUDirectRDMAWrites"(target: c_uint, scope: c_uint);
     safe pointer_attribute = "cuPointerGetAttribute"(
         value: &mut u64, attribute: PointerAttribute, address: u64,
     );

@@ -158,7 +158,7 @@ impl Device {
         self.driver.calls()
     }
 
-    fn count(self, attribute: Attribute) -> Result<u32, Error> {
+    pub(crate) fn count(self, attribute: Attribute) -> Result<u32, Error> {
         let mut value = 0;
         self.calls().device_attribute(&mut value, attribute as u32, self.raw)?;
         Ok(value.unsigned_abs())

@@ -3,8 +3,8 @@
 //! A [`DeviceSpan`] is memory of a device that its owner keeps alive, so that reading, writing and
 //! filling it is safe: the driver checks addresses, the span checks lengths, and the host waits for
 //! the result. Each such call has a stream of its own, for it must not wait for kernels of others:
-//! one of them may be waiting for what this call prepares. That fits set-up and tests; what must be
-//! fast goes through a stream of the caller's.
+//! one of them may be waiting for what this call prepares. That fits set-up and tests; who copies often
+//! names a stream.
 
 use std::ops::Range;
 
@@ -12,6 +12,7 @@ use crate::address::DevicePtr;
 use crate::calls::Calls;
 use crate::context::Context;
 use crate::error::Error;
+use crate::pinned::PinnedBuffer;
 use crate::stream::{Stream, StreamRef};
 
 /// Memory of a device, alive for `'a`.
@@ -56,17 +57,45 @@ impl<'a> DeviceSpan<'a> {
     /// Writes `bytes` to the beginning of the span, which must be long enough.
     pub fn write(self, bytes: &[u8]) -> Result<(), Error> {
         let to = self.slice(0..bytes.len())?;
-        to.wait_for(|calls, stream| {
+        to.in_new_stream(|calls, stream| {
             let from = bytes.as_ptr().cast();
             // SAFETY: both sides have `bytes.len()` bytes and are borrowed until it is done.
             unsafe { calls.copy_to_device(to.base.0, from, bytes.len(), stream.handle()) }
         })
     }
 
+    /// Fills the span with the beginning of `from`, which must be long enough, when `stream` gets there. Needs no
+    /// multiprocessor, and waits for no kernel of another stream as long as the driver has a queue for each.
+    pub fn copy_from(self, stream: StreamRef<'_>, from: &PinnedBuffer) -> Result<(), Error> {
+        self.within(from)?;
+        self.wait_for(stream, |calls| {
+            // SAFETY: both sides have that many bytes and are borrowed until it is done; the host sees pinned
+            // memory as atomics only.
+            unsafe { calls.copy(self.base.0, from.ptr().0, self.length_bytes, stream.handle()) }
+        })
+    }
+
+    /// The other way round.
+    pub fn copy_to(self, stream: StreamRef<'_>, to: &PinnedBuffer) -> Result<(), Error> {
+        self.within(to)?;
+        self.wait_for(stream, |calls| {
+            // SAFETY: as above.
+            unsafe { calls.copy(to.ptr().0, self.base.0, self.length_bytes, stream.handle()) }
+        })
+    }
+
+    fn within(self, pinned: &PinnedBuffer) -> Result<(), Error> {
+        let (bytes, length_bytes) = (self.length_bytes, pinned.length_bytes());
+        match bytes <= length_bytes {
+            true => Ok(()),
+            false => Err(Error::OutOfRange { offset: 0, bytes, length_bytes }),
+        }
+    }
+
     /// Reads as many bytes as `into` has from the beginning of the span, which must be long enough.
     pub fn read(self, into: &mut [u8]) -> Result<(), Error> {
         let from = self.slice(0..into.len())?;
-        from.wait_for(|calls, stream| {
+        from.in_new_stream(|calls, stream| {
             let to = into.as_mut_ptr().cast();
             // SAFETY: both sides have `into.len()` bytes and are borrowed until it is done.
             unsafe { calls.copy_from_device(to, from.base.0, into.len(), stream.handle()) }
@@ -75,25 +104,36 @@ impl<'a> DeviceSpan<'a> {
 
     /// Sets every byte and waits until it is done.
     pub fn fill(self, byte: u8) -> Result<(), Error> {
-        self.wait_for(|calls, stream| {
+        self.in_new_stream(|calls, stream| {
             // SAFETY: the memory is a device's and alive until it is done.
             unsafe { calls.fill(self.base.0, byte, self.length_bytes, stream.handle()) }
         })
     }
 
-    /// Gives `work` on this span a new stream and waits until that is idle. There is no work on
-    /// an empty span.
-    fn wait_for(
+    /// As [`DeviceSpan::wait_for`], with a stream of its own.
+    fn in_new_stream(
         self,
         work: impl FnOnce(&Calls, StreamRef<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if self.length_bytes == 0 {
             return Ok(());
         }
-        let _entered = self.context.enter()?;
         let stream = Stream::new(self.context)?;
-        work(self.context.calls(), stream.borrow())?;
-        stream.borrow().synchronize()
+        self.wait_for(stream.borrow(), |calls| work(calls, stream.borrow()))
+    }
+
+    /// Puts `work` on this span into `stream` and waits until that is idle. There is no work on an empty span.
+    fn wait_for(
+        self,
+        stream: StreamRef<'_>,
+        work: impl FnOnce(&Calls) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.length_bytes == 0 {
+            return Ok(());
+        }
+        let _entered = self.context.enter()?;
+        work(self.context.calls())?;
+        stream.synchronize()
     }
 }
 

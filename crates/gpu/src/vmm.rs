@@ -107,6 +107,12 @@ impl VmmAllocation {
         self.length_bytes
     }
 
+    /// The driver's number of the memory in this process. While this value lives, no other memory has it, and
+    /// whoever asks what is mapped somewhere ([`VmmAllocation::mapped_at`]) is told the same.
+    pub fn number(&self) -> u64 {
+        self.handle
+    }
+
     /// A file descriptor by which other processes import the memory.
     pub fn export(&self) -> Result<OwnedFd, Error> {
         let _entered = self.context.enter()?;

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Every way to serve calls of `count` elements a block, one a line as in the last four columns of a tuning table
- * (`LL 16 512 allreduce/one_shot`), first what does serve them. `collective` is a name as in such tables; `op` counts
+/* Every way to serve calls of `count` elements a block, one a line as in the last five columns of a tuning table
+ * (`LL staged 16 512 allreduce/one_shot`), first what does serve them. `collective` is a name as in such tables; `op` counts
  * only where contributions are combined, `root` only where there is one. `text` has room for `capacity` bytes and ends
  * with a zero byte; with less room than is needed the answer is ncclInvalidArgument. All ranks get the same.
  */
@@ -20,7 +20,8 @@ ncclResult_t mscclCommChoices(ncclComm_t comm, const char* collective, int inPla
                               char* text, size_t capacity);
 
 /* Serves every collective from now on by `choice`, such a line, exactly so: one that cannot be is
- * ncclInvalidUsage. NULL ends that. All ranks call it with the same between the same calls; graphs that were
+ * ncclInvalidUsage. With `direct` links a call waits for up to 100 ms until peers have mapped buffers that are new to
+ * them; those that cannot be mapped go through slots. NULL ends that. All ranks call it with the same between the same calls; graphs that were
  * captured earlier stay as they are.
  */
 ncclResult_t mscclCommPin(ncclComm_t comm, const char* choice);

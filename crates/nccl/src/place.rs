@@ -3,6 +3,7 @@
 //! Contexts are kept until the process ends: giving one back while the driver shuts down is a race.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::{Mutex, PoisonError};
 
 use msccl_environment::DeviceWish;
@@ -60,6 +61,26 @@ pub fn bus_id(place: &PlaceOfRank) -> String {
     if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }
 }
 
+/// The processors near the device, by the kernel's numbers; none on the host, or if the kernel does not say.
+pub fn processors(place: &PlaceOfRank) -> Vec<usize> {
+    let PlaceOfRank::Gpu(context) = place else { return Vec::new() };
+    let id = context.device().pci_bus_id().unwrap_or_default().to_lowercase();
+    let list = fs::read_to_string(format!("/sys/bus/pci/devices/{id}/local_cpulist"));
+    list.ok().and_then(|list| numbers(list.trim())).unwrap_or_default()
+}
+
+/// The numbers in a list such as `0-15,32-47`.
+fn numbers(list: &str) -> Option<Vec<usize>> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    let ranges: Option<Vec<_>> = list.split(',').map(range).collect();
+    // More processors than any kernel knows are nonsense.
+    let ranges = ranges.filter(|ranges| ranges.iter().all(|range| *range.end() < 1 << 16))?;
+    Some(ranges.into_iter().flatten().collect())
+}
+
 /// The driver, if ranks are to run on GPUs.
 fn driver(wish: DeviceWish) -> Result<Option<&'static Driver>, Fault> {
     if wish == DeviceWish::Host {
@@ -94,7 +115,17 @@ mod tests {
     fn the_host_is_always_there() {
         let place = current(DeviceWish::Host).unwrap();
         assert_eq!((number(&place), bus_id(&place).as_str()), (-1, "0"));
+        assert!(processors(&place).is_empty());
         assert!(numbered(DeviceWish::Host, 77).is_ok());
+    }
+
+    #[test]
+    fn lists_of_processors() {
+        assert_eq!(numbers("0-3,8,10-11"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
+        assert_eq!(numbers("7"), Some(vec![7]));
+        for nonsense in ["", "a", "1-", "0-99999999999", "0-70000", "1,,2"] {
+            assert_eq!(numbers(nonsense), None, "{nonsense}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric as fabric;
-use msccl_runtime::Settings;
+use msccl_runtime::{FarSlots, Settings};
 
 use crate::network::Network;
 
@@ -23,7 +23,7 @@ pub struct Requests {
     join_timeout: Option<Duration>,
     check: bool,
     peer_memory: bool,
-    direct: bool,
+    far_slots: FarSlots,
     network: Network,
 }
 
@@ -40,7 +40,7 @@ impl Requests {
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
-            direct: reader.flag(&variable::DIRECT).unwrap_or(false),
+            far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
         (requests, reader.complaints())
@@ -60,11 +60,20 @@ impl Requests {
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,
-            direct: self.direct,
+            far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
             ..Settings::default()
         }
+    }
+}
+
+/// How far network cards may be from the GPU, of which only "not at all" matters.
+fn far_slots(text: &str) -> Option<FarSlots> {
+    match text.to_ascii_uppercase().as_str() {
+        "LOC" | "0" => Some(FarSlots::Host),
+        "PIX" | "PXB" | "PHB" | "SYS" | "1" | "2" | "3" | "4" | "5" => Some(FarSlots::Best),
+        _ => None,
     }
 }
 
@@ -79,7 +88,7 @@ fn join_timeout(reader: &mut Reader<'_>) -> Option<Duration> {
 mod tests {
     use msccl_collective::Protocol;
     use msccl_environment::DeviceWish;
-    use msccl_runtime::Wish;
+    use msccl_runtime::{Links, Wish};
 
     use super::*;
 
@@ -99,7 +108,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
-        assert!(!settings.direct);
+        assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
 
@@ -114,12 +123,13 @@ mod tests {
             ("MSCCL_PROTO", "LL128"),
             ("MSCCL_INSTANCES", "4"),
             ("NCCL_P2P_DISABLE", "1"),
-            ("MSCCL_DIRECT", "1"),
+            ("MSCCL_DIRECT", "0"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
             ("NCCL_HOSTID", "here"),
             ("NCCL_NET", "Socket"),
+            ("NCCL_NET_GDR_LEVEL", "loc"),
         ]);
         assert_eq!(complaints, [""; 0]);
         let settings = requests.settings();
@@ -129,8 +139,10 @@ mod tests {
         assert_eq!(settings.fabric.operation_timeout, settings.timeout);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
-        assert!(settings.check && settings.direct && !settings.peer_memory);
+        assert_eq!(settings.far_slots, FarSlots::Host);
+        assert!(settings.check && !settings.peer_memory);
         let wish = settings.wish;
+        assert_eq!(wish.links, Some(Links::Staged));
         assert_eq!(wish.algorithm.as_deref(), Some("ring"));
         assert_eq!((wish.protocol, wish.instances), (Some(Protocol::Ll128), Some(4)));
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());

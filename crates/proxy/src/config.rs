@@ -25,6 +25,9 @@ pub struct Config {
     pub silence_timeout: Duration,
     /// How long a proxy that ends waits for its last messages to arrive.
     pub drain_timeout: Duration,
+    /// Processors on which the proxy's thread should run, such as those near a GPU; those that it may not use count
+    /// for nothing, and none are all.
+    pub processors: Vec<usize>,
     /// RDMA.
     pub rdma: RdmaConfig,
     /// Hears what happens.
@@ -62,6 +65,7 @@ impl Default for Config {
             connect_timeout: Duration::from_secs(60),
             silence_timeout: Duration::from_secs(20),
             drain_timeout: Duration::from_secs(5),
+            processors: Vec::new(),
             rdma: RdmaConfig::default(),
             log: Arc::new(()),
         }
@@ -92,6 +96,7 @@ impl fmt::Debug for Config {
             .field("connect_timeout", &self.connect_timeout)
             .field("silence_timeout", &self.silence_timeout)
             .field("drain_timeout", &self.drain_timeout)
+            .field("processors", &self.processors)
             .field("rdma", &self.rdma)
             .finish_non_exhaustive()
     }

@@ -31,6 +31,8 @@ pub enum Event {
         rails: Vec<String>,
         /// Why these.
         why: String,
+        /// Where this rank's slots lie, and why there, as [`crate::Memory::story`] tells.
+        slots: Option<String>,
     },
     /// A rail broke; others carry on.
     RailLost {
@@ -68,8 +70,9 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Devices { story } => write!(f, "RDMA: {story}"),
-            Self::Connected { peer, rails, why } => {
-                write!(f, "links to r{} go over {} ({why})", peer.0, rails.join(", "))
+            Self::Connected { peer, rails, why, slots } => {
+                write!(f, "links to r{} go over {} ({why})", peer.0, rails.join(", "))?;
+                slots.as_ref().map_or(Ok(()), |slots| write!(f, ", with slots in {slots}"))
             }
             Self::RailLost { peer, rail, why, left } => {
                 let plural = if *left == 1 { "rail carries" } else { "rails carry" };

@@ -15,16 +15,30 @@ pub trait Memory: Send + Sync {
     /// How long it is.
     fn bytes(&self) -> u64;
 
-    /// The dma-buf by which devices reach it; memory of a GPU has one. Such memory that has none is
-    /// registered by its address, which not every driver allows.
+    /// The dma-buf by which devices reach it. Memory that processors do not read and write is reached in no other way.
     fn dmabuf(&self) -> Option<DmaBuf<'_>> {
         None
     }
 
-    /// Whether processors of the host read and write it. If not, it can be served over RDMA only.
-    fn is_host(&self) -> bool {
-        true
+    /// How rails that are no device's copy out of and into it; `None` if processors of the host read and write it.
+    fn copies(&self) -> Option<&dyn Copies> {
+        None
     }
+
+    /// Where the slots lie, and why there, if that is worth telling.
+    fn story(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Copies out of and into memory that processors do not read and write. Both wait until they are done, but not for
+/// executors. Offsets are from the beginning of the memory, and what lies outside is a failure.
+pub trait Copies {
+    /// Copies what lies at `from` on.
+    fn fetch(&self, from: u64, into: &mut [u8]) -> Result<(), String>;
+
+    /// Copies `bytes` to `to` on. Executors see them once the message is committed.
+    fn put(&self, to: u64, bytes: &[u8]) -> Result<(), String>;
 }
 
 /// Memory as the kernel hands it to devices.
@@ -91,8 +105,10 @@ pub trait Inlet: Send {
     /// place.
     fn slot(&self, number: u64) -> u64;
 
-    /// Message `number`, of that many bytes, is whole. Called once for each, in order.
-    fn commit(&mut self, number: u64, bytes: u32);
+    /// Message `number`, of that many bytes, is whole. Called once for each, in order. What arrived before must be
+    /// visible to an executor that sees the commitment; an inlet that cannot see to that fails, and with it the links
+    /// to the peer.
+    fn commit(&mut self, number: u64, bytes: u32) -> Result<(), String>;
 
     /// Whether a taken message wakes the proxy, as [`Outlet::rings`].
     fn rings(&self) -> bool {

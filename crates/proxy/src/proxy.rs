@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -19,8 +20,9 @@ use crate::connect::{
 use crate::error::{Error, Failure};
 use crate::log::Event;
 use crate::port::{Memory, Ports};
+use crate::processors;
 use crate::pump::Pump;
-use crate::rdma::{Devices, Half};
+use crate::rdma::{Devices, Half, Registered};
 use crate::tag::RAILS_LIMIT;
 use crate::tcp::Listener;
 
@@ -50,6 +52,7 @@ pub(crate) struct Shared {
     /// None once the thread has ended.
     inbox: Mutex<Option<Vec<Command>>>,
     failures: Mutex<Vec<Failure>>,
+    stirred: AtomicBool,
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) abort: Abort,
 }
@@ -111,6 +114,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             inbox: Mutex::new(Some(Vec::new())),
             failures: Mutex::new(Vec::new()),
+            stirred: AtomicBool::new(false),
             doorbell: Arc::new(Doorbell::new()?),
             abort,
         });
@@ -118,7 +122,11 @@ impl Proxy {
         config.log.event(&Event::Devices { story });
         let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener);
         let thread = thread::Builder::new().name("msccl-proxy".to_owned());
-        let thread = thread.spawn(move || pump.run());
+        let wanted = config.processors.clone();
+        let thread = thread.spawn(move || {
+            processors::prefer(&wanted);
+            pump.run();
+        });
         let thread =
             thread.map_err(|error| Error::system("cannot start the proxy's thread", error))?;
         let peers = Mutex::new(BTreeSet::new());
@@ -166,6 +174,17 @@ impl Proxy {
         Ok(())
     }
 
+    /// Whether there are devices for RDMA.
+    pub fn has_devices(&self) -> bool {
+        self.devices.is_ok()
+    }
+
+    /// Lets every device reach `memory`, as long as the answer lives or a rail uses it. The text names those that
+    /// cannot.
+    pub fn register(&self, memory: &Arc<dyn Memory>) -> Result<Registered, String> {
+        self.devices.as_ref().map_err(Clone::clone)?.register_all(memory)
+    }
+
     /// Ends of rails to a new peer, on all devices; the text says why there are none.
     fn halves(&self, memory: &Arc<dyn Memory>) -> Result<Vec<Half>, String> {
         let (mut halves, troubles) = self.devices.as_ref().map_err(Clone::clone)?.halves(memory)?;
@@ -179,6 +198,13 @@ impl Proxy {
     /// What ends of rings ring when something changes; see [`crate::rings::pair`].
     pub fn doorbell(&self) -> Arc<Doorbell> {
         self.shared.doorbell.clone()
+    }
+
+    /// Says that executors whose ports do not ring are about to send or to receive: the proxy looks at them without a
+    /// pause for a while. Never waits.
+    pub fn stir(&self) {
+        self.shared.stirred.store(true, Ordering::Relaxed);
+        self.shared.doorbell.announce();
     }
 
     /// The first failure, if there is one. Never waits.
@@ -210,6 +236,11 @@ impl Shared {
 
     pub(crate) fn take_commands(&self) -> Vec<Command> {
         lock(&self.inbox).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether the owner has stirred the thread since it last looked.
+    pub(crate) fn was_stirred(&self) -> bool {
+        self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
     }
 
     /// The thread ends; nobody needs to wait for its answers.

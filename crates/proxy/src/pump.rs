@@ -2,7 +2,11 @@
 //!
 //! It goes round all peers. While something happens it goes on at once; when nothing has for a few rounds,
 //! it sleeps until a socket or the doorbell wakes it. Rails and ports that cannot wake it are looked at
-//! from time to time: every 50 µs at first, every millisecond after a while.
+//! from time to time: after a sixteenth of the time for which all has been quiet, from 50 µs to a millisecond. So what
+//! has taken long takes hardly longer, and a proxy that nobody needs costs little.
+//!
+//! Ports of GPUs cannot wake it, and what they wait for takes microseconds. Such a proxy goes on for a millisecond after
+//! anything has happened, and after its owner has said that something will ([`crate::Proxy::stir`]).
 
 use std::sync::Arc;
 use std::thread;
@@ -23,17 +27,20 @@ use crate::tcp::{Knock, Listener};
 /// Rounds without any work before the first sleep.
 const SPINS: u32 = 64;
 
-/// The first sleeps, when something must be looked at from time to time.
+/// How long the thread goes on without any work, where executors cannot wake it.
+const WATCH: Duration = Duration::from_millis(1);
+
+/// The shortest sleep when something must be looked at from time to time.
 const SHORT: Duration = Duration::from_micros(50);
 
 /// The longest sleep in that case.
 const LONG: Duration = Duration::from_millis(1);
 
+/// Such a sleep is this part of the time for which all has been quiet.
+const PART_OF_QUIET: u32 = 16;
+
 /// The longest sleep when everything can wake the thread; an abort cannot.
 const WAKEABLE: Duration = Duration::from_millis(10);
-
-/// Short sleeps before they grow longer.
-const SHORT_SLEEPS: u32 = 40;
 
 /// What is told of a peer that needs no links any more.
 const LEFT: &str = "has left in order";
@@ -71,22 +78,26 @@ impl Pump {
     }
 
     pub(crate) fn run(mut self) {
-        let mut quiet: u32 = 0;
+        let mut quiet = Quiet::begins();
         while !self.is_over() {
-            let busy = self.round();
-            quiet = if busy { 0 } else { quiet.saturating_add(1) };
-            if quiet > 0 && quiet <= SPINS {
+            if self.round() {
+                quiet = Quiet::begins();
+                continue;
+            }
+            quiet.rounds = quiet.rounds.saturating_add(1);
+            match pause(quiet.rounds, quiet.since.elapsed(), self.silent()) {
                 // Whoever has work for this thread may wait for the processor.
-                thread::yield_now();
-            } else if quiet > SPINS {
-                self.shared.doorbell.lie_down();
-                // What has changed before that did not ring.
-                if self.round() {
-                    quiet = 0;
-                } else {
-                    self.sleep(quiet - SPINS);
+                None => thread::yield_now(),
+                Some(pause) => {
+                    self.shared.doorbell.lie_down();
+                    // What has changed before that did not ring.
+                    if self.round() {
+                        quiet = Quiet::begins();
+                    } else {
+                        self.sleep(pause);
+                    }
+                    self.shared.doorbell.get_up();
                 }
-                self.shared.doorbell.get_up();
             }
         }
         self.shared.end();
@@ -111,7 +122,7 @@ impl Pump {
 
     fn obey(&mut self) -> bool {
         let commands = self.shared.take_commands();
-        let busy = !commands.is_empty();
+        let busy = self.shared.was_stirred() || !commands.is_empty();
         for command in commands {
             match command {
                 Command::Connect(making) => self.makings.push(*making),
@@ -149,8 +160,8 @@ impl Pump {
                 }
                 Ok(Made::Left) => self.gone.push((peer, LEFT.to_owned())),
                 Ok(Made::Done { session, why }) => {
-                    let rails = session.rails();
-                    self.config.log.event(&Event::Connected { peer, rails, why });
+                    let (rails, slots) = (session.rails(), making.slots());
+                    self.config.log.event(&Event::Connected { peer, rails, why, slots });
                     self.lines.push(Line { peer, session });
                     busy = true;
                 }
@@ -249,21 +260,26 @@ impl Pump {
         waits
     }
 
-    /// Sleeps until something wakes the thread, or it is time to look again. `turn` counts sleeps.
-    fn sleep(&self, turn: u32) {
-        let (mut fds, mut wakeable) = (Vec::new(), self.makings.is_empty());
-        fds.push(PollFd::new(&self.shared.doorbell, PollFlags::IN));
-        for line in &self.lines {
-            wakeable &= line.session.rings();
-            for wake in line.session.wakes() {
-                match wake {
-                    Some(wake) => {
-                        let out = if wake.writable { PollFlags::OUT } else { PollFlags::empty() };
-                        fds.push(PollFd::from_borrowed_fd(wake.descriptor, PollFlags::IN | out));
-                    }
-                    None => wakeable = false,
-                }
-            }
+    /// What cannot wake the thread.
+    fn silent(&self) -> Silent {
+        let lines = || self.lines.iter().map(|line| &line.session);
+        if !lines().all(Session::rings) {
+            Silent::Ports
+        } else if !self.makings.is_empty()
+            || lines().flat_map(Session::wakes).any(|wake| wake.is_none())
+        {
+            Silent::Rails
+        } else {
+            Silent::Nothing
+        }
+    }
+
+    /// Sleeps for `pause`, or until something wakes the thread.
+    fn sleep(&self, pause: Duration) {
+        let mut fds = vec![PollFd::new(&self.shared.doorbell, PollFlags::IN)];
+        for wake in self.lines.iter().flat_map(|line| line.session.wakes()).flatten() {
+            let out = if wake.writable { PollFlags::OUT } else { PollFlags::empty() };
+            fds.push(PollFd::from_borrowed_fd(wake.descriptor, PollFlags::IN | out));
         }
         if !self.makings.is_empty() {
             let listening = self.listener.descriptors();
@@ -273,14 +289,63 @@ impl Pump {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }
-        let pause = match (wakeable, turn < SHORT_SLEEPS) {
-            (true, _) => WAKEABLE,
-            (false, true) => SHORT,
-            (false, false) => (SHORT * (turn - SHORT_SLEEPS + 1)).min(LONG),
-        };
         // Pauses are far below a second.
         let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
         // Interrupted or not, the thread looks at everything.
         let _ = poll(&mut fds, Some(&pause));
+    }
+}
+
+/// For how long nothing has happened.
+struct Quiet {
+    since: Instant,
+    rounds: u32,
+}
+
+impl Quiet {
+    fn begins() -> Self {
+        Self { since: Instant::now(), rounds: 0 }
+    }
+}
+
+/// What must be looked at from time to time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Silent {
+    Nothing,
+    /// Rails, or connections that are being made.
+    Rails,
+    /// Ports, whose executors are quick.
+    Ports,
+}
+
+/// How long to sleep after `rounds` rounds and the time `quiet` in which nothing has happened; `None` goes on at once.
+fn pause(rounds: u32, quiet: Duration, silent: Silent) -> Option<Duration> {
+    let watches = silent == Silent::Ports && quiet < WATCH;
+    match silent {
+        _ if rounds <= SPINS || watches => None,
+        Silent::Nothing => Some(WAKEABLE),
+        Silent::Rails | Silent::Ports => Some((quiet / PART_OF_QUIET).clamp(SHORT, LONG)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_goes_on_and_then_sleeps_ever_longer() {
+        let us = Duration::from_micros;
+        let cases = [
+            (SPINS, us(999_999), Silent::Nothing, None),
+            (SPINS + 1, us(10), Silent::Nothing, Some(WAKEABLE)),
+            (SPINS + 1, us(10), Silent::Rails, Some(us(50))),
+            (SPINS + 1, us(8000), Silent::Rails, Some(us(500))),
+            (SPINS + 1, us(999), Silent::Ports, None),
+            (SPINS + 1, us(1000), Silent::Ports, Some(us(62) + Duration::from_nanos(500))),
+            (u32::MAX, us(1_000_000), Silent::Ports, Some(LONG)),
+        ];
+        for (rounds, quiet, silent, expected) in cases {
+            assert_eq!(pause(rounds, quiet, silent), expected, "{rounds} {quiet:?} {silent:?}");
+        }
     }
 }

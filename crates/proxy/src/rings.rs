@@ -110,10 +110,11 @@ impl Inlet for RingInlet {
         self.0.slot_offset(number) as u64
     }
 
-    fn commit(&mut self, number: u64, bytes: u32) {
+    fn commit(&mut self, number: u64, bytes: u32) -> Result<(), String> {
         let next = self.0.sent() + 1;
         let committed = number == next && self.0.commit_next(bytes as usize);
         debug_assert!(committed, "the session commits in order and within what was granted");
+        Ok(())
     }
 
     fn rings(&self) -> bool {

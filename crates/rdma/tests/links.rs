@@ -5,15 +5,19 @@
 
 mod rig;
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
+use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Group, Newcomer, Receiver, RingShape, Sender, Settings, UniqueId};
-use msccl_proxy::{Config, Event, Log, Proxy, RdmaConfig, rings};
+use msccl_fabric::{
+    Abort, Group, Newcomer, Receiver, RingShape, Rings, Sender, Settings, UniqueId,
+};
+use msccl_proxy::{Config, Copies, DmaBuf, Event, Log, Memory, Proxy, RdmaConfig, rings};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -253,6 +257,60 @@ fn a_rank_without_devices_gets_tcp() {
         println!("{all}");
         assert!(all.contains("NCCL_IB_HCA is `=mlx5_7`"), "{all}");
         assert!(all.contains("links to r") && all.contains("TCP 0"), "{all}");
+        group.barrier().unwrap();
+    });
+}
+
+/// What memory of a GPU is to a host without a driver for it: a descriptor, and an address where there is nothing.
+struct OfDevice(Rings);
+
+impl Memory for OfDevice {
+    fn address(&self) -> *mut u8 {
+        ptr::without_provenance_mut(1 << 20)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.memory().len() as u64
+    }
+
+    fn dmabuf(&self) -> Option<DmaBuf<'_>> {
+        Some(DmaBuf { descriptor: self.0.memory().as_fd(), offset: 0 })
+    }
+
+    fn copies(&self) -> Option<&dyn Copies> {
+        Some(self)
+    }
+}
+
+impl Copies for OfDevice {
+    fn fetch(&self, _: u64, _: &mut [u8]) -> Result<(), String> {
+        Err("it is not connected".to_owned())
+    }
+
+    fn put(&self, _: u64, _: &[u8]) -> Result<(), String> {
+        Err("it is not connected".to_owned())
+    }
+}
+
+#[test]
+fn memory_of_a_device_is_refused_and_host_memory_serves() {
+    let Some(_rig) = rig::rig(4) else { return };
+    run(2, |group| {
+        let diary = Arc::new(Diary::default());
+        let me = group.rank();
+        let proxy = Proxy::start(group.clone(), config(me, &diary), Abort::new()).unwrap();
+        let pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
+        let memory: Arc<dyn Memory> = Arc::new(OfDevice(pair.rings.clone()));
+        let why = proxy.register(&memory).err().unwrap();
+        println!("r{}: {why}", me.0);
+        for device in [2 * me.0, 2 * me.0 + 1] {
+            assert!(why.contains(&format!("rxe{device} port 1 does not offer that: ")), "{why}");
+        }
+        let peer = Rank(1 - me.0);
+        proxy.connect(peer, pair.ports).unwrap();
+        let mut ends = Ends { peer, senders: pair.senders, receivers: pair.receivers };
+        talk(me, &mut ends, || true);
+        assert_eq!((proxy.failure(), diary.rails().len()), (None, 2));
         group.barrier().unwrap();
     });
 }

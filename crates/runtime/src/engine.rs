@@ -18,7 +18,11 @@ use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
 use crate::error::Error;
+use crate::select::Links;
 use crate::wiring::Wiring;
+
+/// How many types of elements there are.
+pub(crate) const TYPES: usize = DataType::ALL.len();
 
 /// What an engine can hold; the same on all ranks of a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +38,9 @@ pub(crate) struct Capacity {
     /// Threads of a rank that can run at once in blocks of the largest size, by protocol in the order of
     /// [`Protocol::ALL`].
     pub threads: [u32; 3],
+    /// The same under Simple where links may deliver directly, by type in the order of [`DataType::ALL`]; zeros if
+    /// none can.
+    pub direct_threads: [u32; TYPES],
 }
 
 impl Capacity {
@@ -42,6 +49,18 @@ impl Capacity {
         let position = Protocol::ALL.iter().position(|&of| of == protocol);
         let at_once = position.map_or(0, |position| self.threads[position]);
         self.blocks.min(at_once / threads.max(1))
+    }
+
+    /// The same in calls on `data_type` where links may deliver directly.
+    pub fn direct_blocks_of(&self, data_type: DataType, threads: u32) -> u32 {
+        let position = DataType::ALL.iter().position(|&of| of == data_type);
+        let at_once = position.map_or(0, |position| self.direct_threads[position]);
+        self.blocks.min(at_once / threads.max(1))
+    }
+
+    /// Whether links can deliver directly.
+    pub fn lends(&self) -> bool {
+        self.direct_threads.iter().any(|threads| *threads > 0)
     }
 
     /// The wires under `protocol`.
@@ -74,6 +93,11 @@ pub(crate) struct Job<'a> {
     pub prepared: &'a Arc<Prepared>,
     /// How messages are laid out.
     pub protocol: Protocol,
+    /// How links deliver; [`Links::Direct`] only if the engine can, and then on all ranks.
+    pub links: Links,
+    /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links deliver
+    /// directly.
+    pub patient: bool,
     /// Threads in a block.
     pub threads: u32,
     /// How buffers are cut; also the number of instances.
@@ -151,7 +175,8 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
-    /// Collectives so far whose buffers every peer could use directly, as far as links wanted that.
+    /// Collectives so far that had [`Links::Direct`] and whose buffers every peer could use, as far as links wanted
+    /// that.
     fn direct_calls(&self) -> u64;
 
     /// Makes everything under way give up. Never waits.

@@ -30,7 +30,7 @@ pub use communicator::{Batch, Communicator, Direct, submit};
 pub use diary::Diary;
 pub use error::{Error, ErrorKind};
 pub use select::{
-    Alternative, Basis, Choice, Question, Row, Service, Tuning, TuningError, Way, explain,
+    Alternative, Basis, Choice, Links, Question, Row, Service, Tuning, TuningError, Way, explain,
 };
-pub use settings::{Event, Log, PlaceOfRank, Settings, Wish};
+pub use settings::{Event, FarSlots, Log, PlaceOfRank, Settings, Wish};
 pub use watch::request_story;

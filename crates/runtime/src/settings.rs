@@ -10,7 +10,7 @@ use msccl_gpu as gpu;
 use msccl_proxy as proxy;
 use msccl_registry::File;
 
-use crate::select::Tuning;
+use crate::select::{Links, Tuning};
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]
@@ -30,9 +30,8 @@ pub struct Settings {
     pub check: bool,
     /// Whether GPUs may map one another's memory; if not, links lie in host memory.
     pub peer_memory: bool,
-    /// Whether links between GPUs deliver straight from and to the caller's buffers where they can; all ranks
-    /// must want it.
-    pub direct: bool,
+    /// Where slots of links between GPUs of different nodes lie.
+    pub far_slots: FarSlots,
     /// Replaces the choice of algorithm where it can.
     pub wish: Wish,
     /// What is best for which size on this machine, before what the shipped table says; the same on all
@@ -53,6 +52,19 @@ pub enum PlaceOfRank {
     Gpu(gpu::Context),
 }
 
+/// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks may differ.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum FarSlots {
+    /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory otherwise.
+    #[default]
+    Best,
+    /// In host memory.
+    Host,
+    /// In GPU memory, even where the proxy must copy out of it and into it. Wires to all peers are made when ranks join,
+    /// so that nothing is allocated while kernels run; that suits tests, in which ranks share GPUs.
+    Gpu,
+}
+
 /// What a user wants to be used, where it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wish {
@@ -60,6 +72,8 @@ pub struct Wish {
     pub algorithm: Option<String>,
     /// This protocol.
     pub protocol: Option<Protocol>,
+    /// Links that deliver so. If [`Links::Staged`], nothing is set aside for the others.
+    pub links: Option<Links>,
     /// That many instances.
     pub instances: Option<u32>,
     /// That many threads in a block.
@@ -76,7 +90,7 @@ impl Default for Settings {
             timeout: None,
             check: false,
             peer_memory: true,
-            direct: false,
+            far_slots: FarSlots::Best,
             wish: Wish::default(),
             tuning: None,
             blocks_max: None,

@@ -6,7 +6,7 @@ use crate::case::{Case, Placement};
 use crate::error::Error;
 
 /// What readers can rely on: the number grows when a field changes its meaning or goes.
-const SCHEMA: &str = "msccl-tune/1";
+const SCHEMA: &str = "msccl-tune/2";
 
 /// The measurements of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub struct Point {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    /// The way, as the last four columns of a tuning table.
+    /// The way, as the last five columns of a tuning table.
     pub choice: String,
     /// The time of a call in µs at first sight.
     pub glance_us: Option<f64>,
@@ -230,7 +230,7 @@ mod tests {
         let data = data();
         let text = data.to_text().unwrap();
         assert_eq!(Data::parse(&text), Ok(data));
-        let other = text.replace("msccl-tune/1", "msccl-tune/0");
+        let other = text.replace("msccl-tune/2", "msccl-tune/0");
         assert!(Data::parse(&other).unwrap_err().to_string().contains("found `msccl-tune/0`"));
         assert!(Data::parse("{}").unwrap_err().to_string().contains("expected measurements"));
     }
@@ -242,7 +242,7 @@ mod tests {
         for point in &mut data.points {
             point.trials[0].fault = Some("3 elements are wrong".to_owned());
         }
-        assert_eq!(data.faults(), [("LL 4 512 a", "3 elements are wrong")]);
+        assert_eq!(data.faults(), [("LL staged 4 512 a", "3 elements are wrong")]);
         assert!(!data.is_good());
     }
 

@@ -4,9 +4,11 @@
 //! median. The tolerance is [`ALIKE`], or more where rounds scatter more. Ranges are as long as possible: from
 //! the smallest size on, that choice is taken which stays as good as the best for most sizes, then
 //! the next. That gives the fewest ranges there can be, so that noise makes none. Among choices that last
-//! equally long, the one that loses least in the sum counts.
+//! equally long, one with staged links counts before one with direct links, which calls have only in some memory;
+//! and then the one that loses least in the sum.
 
 use super::data::{Point, Trial};
+use super::field::links_of;
 
 /// Differences of this share are no reason for a row of their own.
 const ALIKE: f64 = 0.02;
@@ -16,7 +18,7 @@ const MOST: f64 = 0.10;
 /// A choice for sizes that follow one another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
-    /// The choice, as the last four columns of a tuning table.
+    /// The choice, as the last five columns of a tuning table.
     pub choice: String,
     /// The first point, counted from 0.
     pub first: usize,
@@ -35,7 +37,10 @@ pub fn decide(points: &[&Point]) -> Vec<Decision> {
         });
         let best = longest.min_by(|(a, a_loss), (b, b_loss)| {
             let by_length = b.last.cmp(&a.last);
-            by_length.then(a_loss.total_cmp(b_loss)).then_with(|| a.choice.cmp(&b.choice))
+            let by_links = || links_of(&a.choice).cmp(&links_of(&b.choice));
+            let by_loss = || a_loss.total_cmp(b_loss);
+            let by_name = || a.choice.cmp(&b.choice);
+            by_length.then_with(by_links).then_with(by_loss).then_with(by_name)
         });
         match best {
             Some((decision, _)) => {
@@ -72,6 +77,8 @@ fn good(point: &Point) -> Vec<(&Trial, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use msccl_runtime::Links;
+
     use super::super::sample_data::point;
     use super::*;
 
@@ -108,6 +115,20 @@ mod tests {
     }
 
     #[test]
+    fn links_are_direct_only_where_it_pays() {
+        let decided = |direct_us: f64| {
+            let mut one = point(20, &[10.0, direct_us, 0.0]);
+            let names = ["Simple staged 4 512 a", "Simple direct 4 512 a"];
+            one.trials
+                .iter_mut()
+                .zip(names)
+                .for_each(|(trial, name)| trial.choice = name.to_owned());
+            links_of(&decide(&[&one])[0].choice)
+        };
+        assert_eq!([9.0, 9.9, 11.0].map(decided), [Links::Direct, Links::Staged, Links::Staged]);
+    }
+
+    #[test]
     fn what_is_not_measured_is_no_choice_there() {
         check(&[[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], "bba");
         check(&[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], "a-a");
@@ -130,6 +151,9 @@ mod tests {
         points[0].trials[0].fault = Some("wrong".to_owned());
         points[0].trials[1].checked = false;
         let decisions = decide(&[&points[0]]);
-        assert_eq!(decisions, [Decision { choice: "LL 4 512 c".to_owned(), first: 0, last: 0 }]);
+        assert_eq!(
+            decisions,
+            [Decision { choice: "LL staged 4 512 c".to_owned(), first: 0, last: 0 }]
+        );
     }
 }

@@ -3,7 +3,9 @@
 //! *Anchors* are the sizes at which everything is tried: the smallest, each that is [`ANCHOR_FACTOR`] times
 //! the last one, and the largest.
 
-use super::data::Point;
+use msccl_runtime::{Choice, Links};
+
+use super::data::{Point, Trial};
 
 /// Anchors lie no further apart, if sizes do not.
 const ANCHOR_FACTOR: u64 = 16;
@@ -11,6 +13,9 @@ const ANCHOR_FACTOR: u64 = 16;
 const STAYING: usize = 3;
 /// That many times as slow as the best is hopeless at larger sizes, too.
 const HOPELESS: f64 = 8.0;
+/// With staged links, what takes that many times as long as the best is not tried with direct ones: they save one
+/// copy of two.
+const PROMISING: f64 = 1.5;
 
 /// The anchors among `sizes`, which ascend, by their numbers.
 pub(super) fn anchors(sizes: &[u64]) -> Vec<usize> {
@@ -22,6 +27,62 @@ pub(super) fn anchors(sizes: &[u64]) -> Vec<usize> {
         }
     }
     anchors
+}
+
+/// How links deliver in `choice`; what is no choice of ours leaves them as they are.
+pub(super) fn links_of(choice: &str) -> Links {
+    choice.parse().map_or(Links::Staged, |choice: Choice| choice.way.links)
+}
+
+/// `choice` with the other links.
+pub(super) fn counterpart(choice: &str) -> Option<String> {
+    let mut choice: Choice = choice.parse().ok()?;
+    choice.way.links = match choice.way.links {
+        Links::Staged => Links::Direct,
+        Links::Direct => Links::Staged,
+    };
+    Some(choice.to_string())
+}
+
+/// The trials to begin with, by their numbers: those with staged links, and what the library chooses itself.
+pub(super) fn to_begin_with(point: &Point) -> Vec<usize> {
+    let first = |trial: &Trial| {
+        point.present.as_ref() == Some(&trial.choice) || links_of(&trial.choice) == Links::Staged
+    };
+    let trials = point.trials.iter().enumerate();
+    trials.filter(|(_, trial)| first(trial)).map(|(at, _)| at).collect()
+}
+
+/// The other trials by their numbers, those first that took least with staged links; without those that took far
+/// too long, and without those of which nothing is known.
+pub(super) fn promising(point: &Point) -> Vec<usize> {
+    let seen: Vec<(Choice, f64)> = point.trials.iter().filter_map(seen).collect();
+    let staged: Vec<_> = seen.iter().filter(|(of, _)| of.way.links == Links::Staged).collect();
+    let best_us = seen.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
+    let expected_us = |trial: &Trial| {
+        let choice: Choice = trial.choice.parse().ok()?;
+        let untried = choice.way.links == Links::Direct && trial.glance_us.is_none();
+        let alike = staged.iter().filter(|(of, _)| is_alike(of, &choice));
+        let distance = |of: &Choice| of.way.instances.abs_diff(choice.way.instances);
+        let nearest = alike.min_by_key(|(of, _)| distance(of)).filter(|_| untried)?;
+        Some(nearest.1).filter(|us| *us <= PROMISING * best_us)
+    };
+    let trials = point.trials.iter().enumerate();
+    let mut promising: Vec<_> =
+        trials.filter_map(|(at, of)| Some((at, expected_us(of)?))).collect();
+    promising.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    promising.into_iter().map(|(at, _)| at).collect()
+}
+
+fn seen(trial: &Trial) -> Option<(Choice, f64)> {
+    let sound = trial.fault.is_none();
+    Some((trial.choice.parse().ok()?, trial.glance_us.filter(|_| sound)?))
+}
+
+/// Whether they differ in links and instances at most: direct links have room for fewer.
+fn is_alike(one: &Choice, other: &Choice) -> bool {
+    let way = |of: &Choice| (of.way.protocol, of.way.threads);
+    one.algorithm == other.algorithm && way(one) == way(other)
 }
 
 /// The fastest `most` at a glance.
@@ -80,17 +141,58 @@ mod tests {
         assert!(anchors(&[]).is_empty());
     }
 
+    /// Of trials of `ways`, each with its time in µs or 0, those that are tried first, and then.
+    #[track_caller]
+    fn check(ways: &[(&str, f64)], first: &[usize], then: &[usize]) {
+        let mut one = point(20, &[]);
+        one.present = None;
+        let trial = |&(way, us): &(&str, f64)| Trial {
+            glance_us: Some(us).filter(|us| *us > 0.0),
+            ..Trial::of(way.to_owned())
+        };
+        one.trials = ways.iter().map(trial).collect();
+        assert_eq!(to_begin_with(&one), first);
+        assert_eq!(promising(&one), then);
+    }
+
+    #[test]
+    fn direct_links_are_tried_where_staged_ones_do_well() {
+        let ways = [
+            ("Simple direct 4 512 a", 0.0),
+            ("Simple staged 4 512 a", 12.0),
+            ("LL staged 4 512 a", 10.0),
+            ("Simple staged 4 512 b", 16.0),
+            ("Simple direct 4 512 b", 0.0),
+            ("Simple staged 16 512 c", 40.0),
+            ("Simple staged 8 512 c", 11.0),
+            // There is no room for 16 of them.
+            ("Simple direct 9 512 c", 0.0),
+            ("Simple direct 9 128 c", 0.0),
+        ];
+        check(&ways, &[1, 2, 3, 5, 6], &[7, 0]);
+        check(&ways[..1], &[], &[]);
+        check(&[("strange", 1.0)], &[0], &[]);
+    }
+
+    #[test]
+    fn counterparts_differ_in_links() {
+        let other = |text| counterpart(text);
+        assert_eq!(other("Simple direct 4 512 a b").as_deref(), Some("Simple staged 4 512 a b"));
+        assert_eq!(other("Simple staged 4 512 a").as_deref(), Some("Simple direct 4 512 a"));
+        assert_eq!(other("strange"), None);
+    }
+
     #[test]
     fn the_best_at_a_glance_enter_and_the_best_of_rounds_stay() {
         let mut one = point(10, &[3.0, 2.0, 1.0]);
-        assert_eq!(at_a_glance(&one, 2), ["LL 4 512 c", "LL 4 512 b"]);
+        assert_eq!(at_a_glance(&one, 2), ["LL staged 4 512 c", "LL staged 4 512 b"]);
         one.trials[2].fault = Some("wrong".to_owned());
-        assert_eq!(at_a_glance(&one, 2), ["LL 4 512 b", "LL 4 512 a"]);
-        assert_eq!(best_of(&one), ["LL 4 512 b", "LL 4 512 a"]);
+        assert_eq!(at_a_glance(&one, 2), ["LL staged 4 512 b", "LL staged 4 512 a"]);
+        assert_eq!(best_of(&one), ["LL staged 4 512 b", "LL staged 4 512 a"]);
         one.trials[1].glance_us = Some(1000.0);
-        assert_eq!(hopeless_at(&one), ["LL 4 512 b"]);
-        prefer(&mut one, &["LL 4 512 c".to_owned()]);
-        let order: Vec<_> = one.trials.iter().map(|trial| &trial.choice[9..]).collect();
+        assert_eq!(hopeless_at(&one), ["LL staged 4 512 b"]);
+        prefer(&mut one, &["LL staged 4 512 c".to_owned()]);
+        let order: Vec<_> = one.trials.iter().map(|trial| &trial.choice[16..]).collect();
         assert_eq!(order, ["b", "c", "a"]);
     }
 }

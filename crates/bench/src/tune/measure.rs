@@ -4,9 +4,10 @@
 //! [choice](msccl_runtime::Choice) to their communicators.
 //!
 //! 1. *At a glance*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
-//!    them, those that did well at the next on both sides. What was hopeless is not tried at larger sizes.
-//! 2. *In rounds*: at every size the best at a glance, the best of the size before and what the library
-//!    chooses itself take turns, the other library among them; after two rounds only the best go on.
+//!    them, those that did well at the next on both sides, with staged links and with direct ones. What was
+//!    hopeless is not tried at larger sizes. Direct links are tried after staged ones, where those did well.
+//! 2. *In rounds*: at every size the best at a glance, the very best with the other links, the best of the size
+//!    before and what the library chooses itself take turns, the other library among them; after two rounds only the best go on.
 //!
 //! Half of the time is for glances. When the time of a size is over, the next one begins; one round is always
 //! made, so that very little time is exceeded.
@@ -20,7 +21,10 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::data::{Data, Point, Trial};
-use super::field::{anchors, at_a_glance, best_of, hopeless_at, prefer, staying};
+use super::field::{
+    anchors, at_a_glance, best_of, counterpart, hopeless_at, prefer, promising, staying,
+    to_begin_with,
+};
 use crate::case::{Case, Placement};
 use crate::protocol::Method;
 use crate::report::{Average, LibraryReport, Measurement, Outcome, Row};
@@ -42,6 +46,8 @@ const MOST_LOSSES: u32 = 3;
 /// How many are tried between anchors, and how many enter the rounds.
 const GLANCED: usize = 12;
 const ENTRANTS: usize = 6;
+/// The part of the time for glances that is left to direct links, where there are any.
+const FOR_DIRECT: f64 = 0.3;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -208,8 +214,11 @@ impl Bench<'_> {
             let near: Vec<_> =
                 below.into_iter().chain(above).flat_map(|(_, best)| best.clone()).collect();
             let present = points[at].present.clone();
+            let is_near = |choice: &String| near.contains(choice);
             let wanted = |trial: &Trial| {
-                near.contains(&trial.choice) || present.as_ref() == Some(&trial.choice)
+                is_near(&trial.choice)
+                    || counterpart(&trial.choice).as_ref().is_some_and(is_near)
+                    || present.as_ref() == Some(&trial.choice)
             };
             points[at].trials.retain(wanted);
             prefer(&mut points[at], &near);
@@ -217,11 +226,23 @@ impl Bench<'_> {
         }
     }
 
-    /// Times every way once, until the time is over; those that were not looked at are forgotten.
+    /// Times every way once, those with direct links only if they promise something, until the time is over; those
+    /// that were not looked at are forgotten.
     fn glance(&mut self, point: &mut Point, budget: Budget) {
+        let first = to_begin_with(point);
+        let share = if first.len() < point.trials.len() { 1.0 - FOR_DIRECT } else { 1.0 };
+        self.glance_at(point, &first, budget.share(share));
+        let then = promising(point);
+        self.glance_at(point, &then, budget);
+        point.trials.retain(|trial| trial.glance_us.is_some() || trial.fault.is_some());
+    }
+
+    /// Times the trials of these numbers once, until the time is over.
+    fn glance_at(&mut self, point: &mut Point, trials: &[usize], budget: Budget) {
         let checks = u32::from(point.case.size_bytes() <= CHECKED_BYTES);
-        let mut best_us = None;
-        for index in 0..point.trials.len() {
+        let seen = point.trials.iter().filter_map(|trial| trial.glance_us);
+        let mut best_us = seen.reduce(f64::min);
+        for &index in trials {
             if budget.is_spent() && best_us.is_some() {
                 break;
             }
@@ -231,13 +252,13 @@ impl Bench<'_> {
             point.trials[index].glance_us = Some(us);
             best_us = Some(best_us.map_or(us, |best: f64| best.min(us)));
         }
-        point.trials.retain(|trial| trial.glance_us.is_some() || trial.fault.is_some());
     }
 
     /// Lets the best take turns.
     fn rounds(&mut self, point: &mut Point, before: &[String], budget: Budget) {
         let mut entrants = at_a_glance(point, ENTRANTS);
-        let more = before.iter().chain(&point.present);
+        let other = entrants.first().and_then(|best| counterpart(best));
+        let more = other.iter().chain(before).chain(&point.present);
         for choice in more.filter(|choice| point.trial(choice).is_some()) {
             if !entrants.contains(choice) {
                 entrants.push(choice.clone());
@@ -419,7 +440,8 @@ mod tests {
     #[test]
     fn a_fault_anywhere_is_one_everywhere() {
         let mut points = [point(10, &[1.0, 2.0, 3.0]), point(11, &[1.0, 2.0, 3.0])];
-        let faults = BTreeMap::from([("LL 4 512 a".to_owned(), "2 elements are wrong".to_owned())]);
+        let faults =
+            BTreeMap::from([("LL staged 4 512 a".to_owned(), "2 elements are wrong".to_owned())]);
         mark(&mut points, &faults);
         assert!(points.iter().all(|point| point.trials[0].time_us().is_none()));
         assert!(points.iter().all(|point| point.trials[1].time_us().is_some()));

@@ -1,12 +1,15 @@
 //! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a thin
-//! line, what was chosen a bold one, the other library and the floor stand beside.
+//! line, of one colour with staged links and of another with direct ones, what was chosen a bold line with a dot at
+//! every size, hollow where links are direct; the other library and the floor stand beside.
 
 use std::fmt::Write;
 
 use msccl_picture::Escaped;
+use msccl_runtime::Links;
 
 use super::data::{Data, Point};
 use super::decide::{Decision, decide};
+use super::field::links_of;
 use crate::case::Placement;
 use crate::plot::axis::{Axis, number_label, size_label};
 
@@ -26,12 +29,14 @@ text{font:11px ui-monospace,monospace;fill:#222}
 .frame{fill:none;stroke:#8a8a8a;stroke-width:1}
 polyline{fill:none}
 .tried{stroke:#1f6feb;stroke-width:.7;opacity:.35}
-.tried:hover{stroke-width:2.5;opacity:1}
+.direct{stroke:#9c36b5;stroke-width:.7;opacity:.5}
+.tried:hover,.direct:hover{stroke-width:2.5;opacity:1}
 .chosen{stroke:#1f6feb;stroke-width:3}
 .present{stroke:#2b8a3e;stroke-width:1.6;stroke-dasharray:6 3}
 .rival{stroke:#d9480f;stroke-width:2}
 .floor{stroke:#5c5f66;stroke-width:1.4;stroke-dasharray:2 3}
-circle{fill:#1f6feb}";
+circle{fill:#1f6feb;stroke:#1f6feb;stroke-width:1.5}
+.hollow{fill:white}";
 
 /// A line of the picture: sizes in bytes with times in µs.
 struct Line {
@@ -91,9 +96,13 @@ fn panel(data: &Data, placement: Placement, left: f64, body: &mut String) -> Opt
         let busbw = point.case.bandwidth(us).bus_gb_s;
         let detail = format!("{choice}, {size} B: {us:.2} us, {busbw:.2} GB/s");
         let detail = Escaped(&detail);
+        let class = match links_of(&choice) {
+            Links::Staged => "",
+            Links::Direct => " class=\"hollow\"",
+        };
         let _ = writeln!(
             body,
-            "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\"><title>{detail}</title></circle>"
+            "<circle{class} cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\"><title>{detail}</title></circle>"
         );
     }
     legend(&lines, left, body);
@@ -112,7 +121,11 @@ fn lines(data: &Data, points: &[&Point]) -> Vec<Line> {
     names.sort_unstable();
     names.dedup();
     let tried = names.into_iter().map(|name| {
-        line("tried", name, &|point| {
+        let class = match links_of(name) {
+            Links::Staged => "tried",
+            Links::Direct => "direct",
+        };
+        line(class, name, &|point| {
             let trial = point.trial(name)?;
             trial.time_us().or(trial.glance_us)
         })
@@ -168,15 +181,19 @@ fn grid(left: f64, x: Axis, y: Axis, body: &mut String) {
     );
 }
 
-/// Which line is which, below a panel; all that was tried is one entry.
+/// Which line is which, below a panel; all that was tried is one entry, and with direct links another.
 fn legend(lines: &[Line], left: f64, body: &mut String) {
-    let tried = lines.iter().filter(|line| line.class == "tried").count();
-    let tried = (tried > 0).then(|| ("tried", format!("{tried} ways tried")));
-    let others = lines.iter().filter(|line| line.class != "tried");
+    let ways = [("tried", "ways tried"), ("direct", "with direct links")];
+    let tried = ways.into_iter().filter_map(|(class, name)| {
+        let count = lines.iter().filter(|line| line.class == class).count();
+        (count > 0).then(|| (class, format!("{count} {name}")))
+    });
+    let is_way = |line: &&Line| ways.iter().any(|(class, _)| line.class == *class);
+    let others = lines.iter().filter(|line| !is_way(line));
     let others = others.map(|line| (line.class, line.name.clone()));
     let mut x = left;
     let y = TOP + HEIGHT + 42.0;
-    for (class, name) in tried.into_iter().chain(others) {
+    for (class, name) in tried.chain(others) {
         let (to, label) = (x + 24.0, x + 30.0);
         let _ = writeln!(body, "<polyline class=\"{class}\" points=\"{x:.1},{y} {to:.1},{y}\"/>");
         text(body, (label, y + 4.0), "start", &name);
@@ -207,12 +224,30 @@ mod tests {
             assert_eq!(count(&format!("<polyline class=\"{class}\"")), 2, "{class}");
         }
         assert_eq!(count("<circle"), 4);
-        for text in
-            ["2 × &lt;GPU&gt;", "LL 4 512 c, 4096 B: 1.00 us", "out-of-place: time", "3 ways tried"]
-        {
+        for text in [
+            "2 × &lt;GPU&gt;",
+            "LL staged 4 512 c, 4096 B: 1.00 us",
+            "out-of-place: time",
+            "3 ways tried",
+        ] {
             assert!(picture.contains(text), "{text}");
         }
         assert_eq!(count("<"), count(">"));
+    }
+
+    #[test]
+    fn direct_links_stand_out() {
+        let mut data = data();
+        let trials = data.points.iter_mut().flat_map(|point| &mut point.trials);
+        for trial in trials.filter(|trial| trial.choice.ends_with('a')) {
+            trial.choice = "Simple direct 4 512 a".to_owned();
+        }
+        let picture = picture(&data).unwrap();
+        let count = |what: &str| picture.matches(what).count();
+        assert_eq!(count("<polyline class=\"tried\""), 2 + 1);
+        assert_eq!(count("<polyline class=\"direct\""), 1 + 1);
+        assert!(picture.contains("1 with direct links"));
+        assert_eq!((count("<circle"), count("<circle class=\"hollow\"")), (4, 2));
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use super::data::{Data, Point};
 use super::decide::{Decision, decide};
+use super::field::counterpart;
 use crate::case::Placement;
 
 /// The columns; `Left` cells are words.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     ">size (B)",
     "<chosen",
     ">us",
     ">busbw (GB/s)",
+    ">other links",
     "<next best",
     ">behind",
     "<without this table",
@@ -20,7 +22,8 @@ const COLUMNS: [&str; 11] = [
 ];
 
 /// The lines: a table for each placement, what is out, and what failed. "Behind" is how much longer than
-/// the chosen one something takes; a ratio of more than 1 in `rival/us` means that ours is faster.
+/// the chosen one something takes, and so is "other links": the same way with staged links where direct ones are
+/// chosen, and the reverse; a ratio of more than 1 in `rival/us` means that ours is faster.
 pub fn report(data: &Data) -> Vec<String> {
     let mut lines = Vec::new();
     for placement in data.placements() {
@@ -56,7 +59,7 @@ fn placement_lines(data: &Data, placement: Placement) -> Vec<String> {
 }
 
 /// The cells of a size.
-fn cells(data: &Data, point: &Point, chosen: Option<&str>) -> [String; 11] {
+fn cells(data: &Data, point: &Point, chosen: Option<&str>) -> [String; 12] {
     let none = || "-".to_owned();
     let size = point.case.size_bytes().to_string();
     let time_of = |choice: &str| point.trial(choice).and_then(|trial| trial.time_us());
@@ -65,6 +68,7 @@ fn cells(data: &Data, point: &Point, chosen: Option<&str>) -> [String; 11] {
         cells[0] = size;
         return cells;
     };
+    let other_us = counterpart(chosen).and_then(|other| time_of(&other));
     let ranking = point.ranking();
     let next = ranking.iter().find(|(trial, _)| trial.choice != chosen);
     let (next, next_behind) = match next {
@@ -86,6 +90,7 @@ fn cells(data: &Data, point: &Point, chosen: Option<&str>) -> [String; 11] {
         chosen.to_owned(),
         format!("{us:.2}"),
         format!("{:.2}", point.case.bandwidth(us).bus_gb_s),
+        other_us.map_or_else(none, |other| behind(other, us)),
         next,
         next_behind,
         present,
@@ -102,14 +107,14 @@ fn behind(them_us: f64, us: f64) -> String {
 }
 
 /// Head and rows as lines; columns in which no row has anything are left out.
-fn aligned(rows: &[[String; 11]]) -> Vec<String> {
+fn aligned(rows: &[[String; 12]]) -> Vec<String> {
     let shown = |column: &usize| rows.iter().any(|row| row[*column] != "-");
     let columns: Vec<usize> = (0..COLUMNS.len()).filter(shown).collect();
     let head = COLUMNS.map(|column| column[1..].to_owned());
     let lines: Vec<_> = [&head].into_iter().chain(rows).collect();
     let width =
         |column: usize| lines.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let line = |row: &[String; 11]| {
+    let line = |row: &[String; 12]| {
         let cell = |&column: &usize| match COLUMNS[column].starts_with('<') {
             true => format!("{:<1$}", row[column], width(column)),
             false => format!("{:>1$}", row[column], width(column)),
@@ -156,11 +161,11 @@ mod tests {
     fn every_size_has_its_line() {
         assert_snapshot!(report(&data()).join("\n"), @r"
         allreduce, float sum, 2 ranks, out-of-place, calls, 2 × <GPU>
-        size (B)  chosen        us  busbw (GB/s)  next best    behind  without this table   behind  rival us  rival/us  us/floor
-            1024  LL 4 512 a  1.00          1.02  LL 4 512 b  +100.0%  LL 4 512 b          +100.0%      5.00      5.00      1.66
-            2048  LL 4 512 a  1.00          2.05  LL 4 512 b  +100.0%  LL 4 512 b          +100.0%      5.00      5.00      1.42
-            4096  LL 4 512 c  1.00          4.10  LL 4 512 b  +100.0%  LL 4 512 b          +100.0%      5.00      5.00      1.10
-            8192  LL 4 512 c  1.50          5.46  LL 4 512 b   +33.3%  LL 4 512 b           +33.3%      5.00      3.33      1.14
+        size (B)  chosen               us  busbw (GB/s)  next best           behind  without this table   behind  rival us  rival/us  us/floor
+            1024  LL staged 4 512 a  1.00          1.02  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.66
+            2048  LL staged 4 512 a  1.00          2.05  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.42
+            4096  LL staged 4 512 c  1.00          4.10  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.10
+            8192  LL staged 4 512 c  1.50          5.46  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%      5.00      3.33      1.14
         2 rows for 4 sizes; without them calls take 1.81 times as long; nccl takes 4.52 times as long
         ");
     }
@@ -174,13 +179,13 @@ mod tests {
         data.failures.push("msccl is out: it died".to_owned());
         assert_snapshot!(report(&data).join("\n"), @r"
         allreduce, float sum, 2 ranks, out-of-place, calls, 2 × <GPU>
-        size (B)  chosen        us  busbw (GB/s)  next best    behind  without this table   behind
-            1024  LL 4 512 b  2.00          0.51  LL 4 512 c   +50.0%  the same                  -
-            2048  LL 4 512 a  1.00          2.05  LL 4 512 b  +100.0%  LL 4 512 b          +100.0%
-            4096  LL 4 512 c  1.00          4.10  LL 4 512 b  +100.0%  LL 4 512 b          +100.0%
-            8192  LL 4 512 c  1.50          5.46  LL 4 512 b   +33.3%  LL 4 512 b           +33.3%
+        size (B)  chosen               us  busbw (GB/s)  next best           behind  without this table   behind
+            1024  LL staged 4 512 b  2.00          0.51  LL staged 4 512 c   +50.0%  the same                  -
+            2048  LL staged 4 512 a  1.00          2.05  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%
+            4096  LL staged 4 512 c  1.00          4.10  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%
+            8192  LL staged 4 512 c  1.50          5.46  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%
         3 rows for 4 sizes; without them calls take 1.52 times as long
-        OUT     LL 4 512 a: 2 elements are wrong
+        OUT     LL staged 4 512 a: 2 elements are wrong
         FAILED  msccl is out: it died
         ");
     }

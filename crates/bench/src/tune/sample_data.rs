@@ -22,13 +22,13 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> Point {
         glance_us: Some(us * 1.5),
         rounds_us: vec![us; 3],
         checked: true,
-        ..Trial::of(format!("LL 4 512 {name}"))
+        ..Trial::of(format!("LL staged 4 512 {name}"))
     };
     let trials = ["a", "b", "c"].into_iter().zip(times_us).filter(|(_, us)| **us > 0.0);
     Point {
         case,
         placement: Placement::OutOfPlace,
-        present: Some("LL 4 512 b".to_owned()),
+        present: Some("LL staged 4 512 b".to_owned()),
         trials: trials.map(trial).collect(),
         rival_us: vec![4.0, 6.0, 5.0],
     }

@@ -131,7 +131,10 @@ mod tests {
 
     #[test]
     fn sizes_that_follow_one_another_share_a_row() {
-        let expected = ["allreduce out 2 ..2KiB LL 4 512 a", "allreduce out 2 ..8KiB LL 4 512 c"];
+        let expected = [
+            "allreduce out 2 ..2KiB LL staged 4 512 a",
+            "allreduce out 2 ..8KiB LL staged 4 512 c",
+        ];
         assert_eq!(rows(&data(), None), expected);
     }
 
@@ -139,7 +142,8 @@ mod tests {
     fn tables_are_open_where_nothing_changes_any_more() {
         let mut data = data();
         data.points = vec![point(20, &[1.0, 2.0, 3.0]), point(26, &[3.0, 2.0, 1.0])];
-        let expected = ["allreduce out 2 1MiB LL 4 512 a", "allreduce out 2 1MiB.. LL 4 512 c"];
+        let expected =
+            ["allreduce out 2 1MiB LL staged 4 512 a", "allreduce out 2 1MiB.. LL staged 4 512 c"];
         assert_eq!(rows(&data, None), expected);
     }
 
@@ -147,8 +151,10 @@ mod tests {
     fn sizes_without_a_choice_are_left_out() {
         let mut data = data();
         data.points[1].trials.clear();
-        let expected =
-            ["allreduce out 2 ..1KiB LL 4 512 a", "allreduce out 2 2049..8KiB LL 4 512 c"];
+        let expected = [
+            "allreduce out 2 ..1KiB LL staged 4 512 a",
+            "allreduce out 2 2049..8KiB LL staged 4 512 c",
+        ];
         assert_eq!(rows(&data, None), expected);
     }
 
@@ -158,12 +164,15 @@ mod tests {
         let in_place = data.points.clone().into_iter();
         let in_place = in_place.map(|point| Point { placement: Placement::InPlace, ..point });
         data.points.extend(in_place);
-        let both = ["allreduce any 2 ..2KiB LL 4 512 a", "allreduce any 2 ..8KiB LL 4 512 c"];
+        let both = [
+            "allreduce any 2 ..2KiB LL staged 4 512 a",
+            "allreduce any 2 ..8KiB LL staged 4 512 c",
+        ];
         assert_eq!(rows(&data, None), both);
         data.points[4].trials.remove(0);
         let found = rows(&data, None);
         assert_eq!(found.len(), 5, "{found:?}");
-        assert_eq!(found[2], "allreduce in 2 ..1KiB LL 4 512 b");
+        assert_eq!(found[2], "allreduce in 2 ..1KiB LL staged 4 512 b");
     }
 
     #[test]
@@ -194,9 +203,9 @@ mod tests {
         assert!(text.contains(
             "\n# Rows for other calls are those of old.tuning, made for an old machine.\n"
         ));
-        assert!(
-            text.contains("# Out: LL 4 512 a: wrong\n# allreduce any\n# Not whole: nccl is out")
-        );
+        assert!(text.contains(
+            "# Out: LL staged 4 512 a: wrong\n# allreduce any\n# Not whole: nccl is out"
+        ));
         assert!(
             text.starts_with("# Measured on 2026-11-21 with calls made one by one, on 2 × <GPU>:")
         );

@@ -97,6 +97,36 @@ fn a_table_decides_and_is_named() {
     assert_eq!(ask("64K", &[], &["--tuning", "no/such.tuning"]).code, 2);
 }
 
+#[test]
+fn what_a_call_takes_of_a_gpu_is_told() {
+    let told = |args: &[&str]| msccl(&[&["explain", "allreduce"], args].concat()).stdout;
+    let call = told(&["1K", "--ranks", "8"]);
+    let expected = " of 512 threads on r0, so at most ";
+    assert!(call.lines().any(|line| line.contains(expected)), "{call}");
+    let table = told(&["--ranks", "8"]);
+    assert!(table.lines().any(|line| line.ends_with("  SMs")), "{table}");
+    let host = told(&["1K", "--ranks", "8", "--device", "host"]);
+    assert!(!host.contains("multiprocessor"), "{host}");
+}
+
+#[test]
+fn direct_links_are_told() {
+    let rows = "allreduce any 4 ..64KiB Simple direct 2 64 allreduce/two_shot\n";
+    let table = file("explain/direct.tuning", format!("msccl-tuning 2\nmachine ours\n{rows}"));
+    let ask = |direct: &str, more: &[&str]| {
+        let args = ["explain", "allreduce", "64K", "--ranks", "4", "--tuning", arg(&table)];
+        msccl_with(&[("MSCCL_DIRECT", direct)], &[&args[..], more].concat(), b"")
+    };
+    for (direct, links) in [("0", "staged"), ("1", "direct"), ("2", "direct")] {
+        let report = ask(direct, &["--format", "json"]).json();
+        assert_eq!(report["alternatives"][0]["links"], links, "{report}");
+        let told = ask(direct, &[]).stdout;
+        let serves = told.lines().find(|line| line.contains("serves")).unwrap();
+        let is_direct = serves.contains("Simple over direct links, 2 × ");
+        assert_eq!(is_direct, links == "direct", "{told}");
+    }
+}
+
 /// On GPUs measurements decide, so that only the form of the table stays.
 #[test]
 fn the_table_covers_all_sizes_of_all_collectives() {
@@ -112,7 +142,9 @@ fn the_table_covers_all_sizes_of_all_collectives() {
         assert_eq!(number(decision, "from_bytes"), next, "{decision}");
         let prefix = format!("{}/", decision["collective"].as_str().unwrap());
         assert!(decision["algorithm"].as_str().unwrap().starts_with(&prefix), "{decision}");
-        assert!(number(decision, "instances") > 0, "{decision}");
+        let blocks = number(decision, "blocks");
+        assert_eq!(blocks, number(decision, "instances") * number(decision, "thread_blocks"));
+        assert!((1..=blocks).contains(&number(decision, "multiprocessors")), "{decision}");
         next = 2 * number(decision, "to_bytes");
         if next > 1 << 30 {
             collectives += 1;

@@ -76,7 +76,7 @@ int mscclCommChoices(Comm *comm, const char *collective, int in_place, int type,
     const char *choices = getenv("FAKE_CHOICES");
     for (const char *name = choices; name && *name; name += strcspn(name, ","), name += *name == ',') {
         int length = strcspn(name, ",");
-        int written = snprintf(text, capacity, "Simple 1 512 %.*s\n", length, name);
+        int written = snprintf(text, capacity, "Simple staged 1 512 %.*s\n", length, name);
         text += written, capacity -= written;
     }
     return 0;

@@ -49,7 +49,7 @@ fn what_is_measured_becomes_a_table_that_decides() {
     let tried = measured["points"][0]["trials"].as_array().unwrap();
     let is = |choice: &str| tried.iter().any(|trial| trial["choice"] == choice);
     assert!(
-        is("Simple 1 512 allreduce/two_shot") && is("Simple 1 512 allreduce/ring"),
+        is("Simple staged 1 512 allreduce/two_shot") && is("Simple staged 1 512 allreduce/ring"),
         "{tried:?}"
     );
     assert!(read(&svg).contains("class=\"chosen\""));
@@ -63,9 +63,9 @@ fn what_is_measured_becomes_a_table_that_decides() {
             first["decided_by"].as_str().unwrap().strip_prefix(&format!("{} line ", arg(&table)));
         let line: usize = line.unwrap_or_else(|| panic!("{asked}")).parse().unwrap();
         let row: Vec<_> = text.lines().nth(line - 1).unwrap().split_whitespace().collect();
-        assert_eq!(first["algorithm"], row[7], "{asked}");
-        assert_eq!(first["instances"].to_string(), row[5], "{asked}");
-        assert_eq!(asked["served_by"], row[7]);
+        assert_eq!(first["algorithm"], row[8], "{asked}");
+        assert_eq!(first["instances"].to_string(), row[6], "{asked}");
+        assert_eq!(asked["served_by"], row[8]);
     }
     // The same measurements give the same table, and what a table has for other calls stays.
     let again = msccl(&["tune", "--from", arg(&data)]);
@@ -77,7 +77,7 @@ fn what_is_measured_becomes_a_table_that_decides() {
     assert_eq!(merged.code, 0, "{merged}");
     let merged = rows(&read(&table));
     assert_eq!(merged[..merged.len() - 1], rows(&text));
-    assert_eq!(merged.last().unwrap(), "allgather any 2 any LL 1 32 kept");
+    assert_eq!(merged.last().unwrap(), "allgather any 2 any LL staged 1 32 kept");
 }
 
 #[test]
@@ -87,16 +87,16 @@ fn a_wrong_result_is_out_and_told() {
     let args = ["-e", "8K", "--placement", "out", "--time", "1", "-o", arg(&table)];
     let right = tune(fake, &[("FAKE_CHOICES", "good,slow")], &args);
     assert_eq!(right.code, 0, "{right}");
-    assert_eq!(rows(&read(&table)), ["allreduce out 2 ..8KiB Simple 1 512 good"]);
+    assert_eq!(rows(&read(&table)), ["allreduce out 2 ..8KiB Simple staged 1 512 good"]);
     let wrong = tune(fake, &[("FAKE_CHOICES", "wrong,slow")], &args);
     assert_eq!(wrong.code, 1, "{wrong}");
     let expected =
-        "Simple 1 512 wrong is out: allreduce of 1024 B, out-of-place: 2 elements are wrong";
+        "Simple staged 1 512 wrong is out: allreduce of 1024 B, out-of-place: 2 elements are wrong";
     assert!(wrong.stderr.contains(expected), "{wrong}");
-    assert!(wrong.stdout.contains("OUT     Simple 1 512 wrong: "), "{wrong}");
+    assert!(wrong.stdout.contains("OUT     Simple staged 1 512 wrong: "), "{wrong}");
     let text = read(&table);
-    assert_eq!(rows(&text), ["allreduce out 2 ..8KiB Simple 1 512 slow"]);
-    assert!(text.contains("# Out: Simple 1 512 wrong: "), "{text}");
+    assert_eq!(rows(&text), ["allreduce out 2 ..8KiB Simple staged 1 512 slow"]);
+    assert!(text.contains("# Out: Simple staged 1 512 wrong: "), "{text}");
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn what_breaks_the_library_does_not_harm_the_others() {
     let args = ["-e", "8K", "--placement", "in", "--time", "1", "-o", arg(&table)];
     let ran = tune(fake, &[("FAKE_CHOICES", "broken,dying,good,slow")], &args);
     assert_eq!(ran.code, 1, "{ran}");
-    assert!(ran.stderr.contains("Simple 1 512 broken is out: "), "{ran}");
-    assert!(ran.stderr.contains("Simple 1 512 dying is out: "), "{ran}");
+    assert!(ran.stderr.contains("Simple staged 1 512 broken is out: "), "{ran}");
+    assert!(ran.stderr.contains("Simple staged 1 512 dying is out: "), "{ran}");
     assert!(ran.stderr.contains(": its process ended"), "{ran}");
     assert_eq!(ran.stderr.matches(" is out: ").count(), 3, "{ran}");
-    assert_eq!(rows(&read(&table)), ["allreduce in 2 ..8KiB Simple 1 512 good"]);
+    assert_eq!(rows(&read(&table)), ["allreduce in 2 ..8KiB Simple staged 1 512 good"]);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_library_that_cannot_be_tuned_is_told() {
     // Of a choice that the library does not know.
     let unknown = tune(fake, &[("FAKE_CHOICES", "strange")], &["-e", "1K", "-o", arg(&table)]);
     assert_eq!(unknown.code, 1, "{unknown}");
-    assert!(unknown.stderr.contains("Simple 1 512 strange is out: "), "{unknown}");
+    assert!(unknown.stderr.contains("Simple staged 1 512 strange is out: "), "{unknown}");
     assert!(unknown.stderr.contains("there is no table"), "{unknown}");
     let missing = tune("/no/such/library.so", &[], &["-e", "1K", "-o", arg(&table)]);
     assert_eq!(missing.code, 1, "{missing}");

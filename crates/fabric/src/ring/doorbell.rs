@@ -49,7 +49,7 @@ impl Doorbell {
     }
 
     /// Wakes the thread if it sleeps; called after the change.
-    pub(super) fn announce(&self) {
+    pub fn announce(&self) {
         fence(Ordering::SeqCst);
         if self.sleeps.load(Ordering::Relaxed) != 0 {
             self.ring();

@@ -124,6 +124,14 @@ fn descriptors_travel() {
             let mut text = [0; 16];
             let length = rustix::io::pread(&gift, &mut text, 0).unwrap();
             assert_eq!(&text[..length], format!("from {peer}").as_bytes());
+            assert!(group.try_receive_fd(peer, 3).unwrap().is_none());
+        }
+        let next = Rank((group.rank().0 + 1) % 3);
+        assert!(group.try_receive_fd(next, 4).unwrap().is_none());
+        group.barrier().unwrap();
+        group.send_fd(Rank((next.0 + 1) % 3), 4, file.as_fd()).unwrap();
+        while group.try_receive_fd(next, 4).unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
         group.barrier().unwrap();
     });

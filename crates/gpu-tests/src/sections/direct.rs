@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_registry::Wanted;
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Choice, Links, PlaceOfRank, Settings, Tuning, Wish};
 
 use super::{Bench, Section, every_collective, graphs, placements};
 use crate::Trouble;
@@ -29,9 +29,26 @@ const REPEATS: usize = 3;
 
 /// The settings of every world whose links deliver directly.
 pub fn settings() -> Settings {
-    let wish = Wish { protocol: Some(Protocol::Simple), ..Wish::default() };
-    Settings { wish, direct: true, ..world::settings() }
+    Settings { wish: direct(), ..world::settings() }
 }
+
+/// Links that are direct wherever they can be.
+fn direct() -> Wish {
+    let (protocol, links) = (Some(Protocol::Simple), Some(Links::Direct));
+    Wish { protocol, links, ..Wish::default() }
+}
+
+/// Small calls have direct links, larger ones of the same algorithm do not.
+const TABLE: &str = "\
+msccl-tuning 2
+machine any
+allgather any any ..64KiB Simple direct 2 256 allgather/allpairs
+allgather any any any     Simple staged 2 256 allgather/allpairs
+";
+
+/// All ranks of a table's small calls, and of its larger ones.
+const SMALL: usize = 501;
+const LARGE: usize = 60_001;
 
 fn run(bench: &Bench, tally: &mut Tally) {
     if !bench.machine.has_gpus() {
@@ -58,18 +75,96 @@ fn run(bench: &Bench, tally: &mut Tally) {
     tally.check(|| "graphs".to_owned(), || captured(&mut world, &several, graphs::replay));
     let name = || "graphs and eager calls back to back".to_owned();
     tally.check(name, || captured(&mut world, &several, graphs::back_to_back));
-    tally.check(|| "many calls without waiting".to_owned(), || many(&mut world));
+    let kinds = [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
+    let cases = kinds.map(|wanted| Case { count: 10_007, ..Case::of(wanted) });
+    tally.check(|| "many calls without waiting".to_owned(), || many(&mut world, &cases));
+    drop(world);
+    by_table(bench, tally);
+}
+
+/// What a table says, and whoever never wants direct links.
+fn by_table(bench: &Bench, tally: &mut Tally) {
+    let never = Wish { links: Some(Links::Staged), ..Wish::default() };
+    for (wish, serves) in [(Wish::default(), true), (never, false)] {
+        let name = format!("a table, {wish:?}");
+        let join = || {
+            let tuning = Some(Tuning::parse("test", TABLE.as_bytes())?);
+            bench.world(&Settings { wish: wish.clone(), tuning, ..world::settings() })
+        };
+        let Some(mut world) = tally.need(|| name.clone(), join) else { continue };
+        for (count, is_direct) in [(SMALL, serves), (LARGE, false), (SMALL, serves)] {
+            let case = Case { count, ..Case::of(Wanted::AllGather) };
+            let name = || format!("{name}: {}", case.story());
+            tally.check(name, || served(&mut world, &case, is_direct));
+        }
+        // The same wires in kernels of both kinds.
+        let cases = [SMALL, LARGE, SMALL, SMALL, LARGE];
+        let cases = cases.map(|count| Case { count, ..Case::of(Wanted::AllGather) });
+        tally.check(|| format!("{name}: by turns"), || many(&mut world, &cases));
+        if serves {
+            tally.check(|| format!("{name}: pinned"), || pinned(&mut world, Arena::new));
+            let arena = Arena::in_virtual_memory;
+            tally.check(|| format!("{name}: virtual memory"), || pinned(&mut world, arena));
+            tally.check(|| format!("{name}: no memory twice"), || anew_by_turns(&mut world));
+        }
+    }
+}
+
+/// Whether calls whose buffers are mapped are direct, as far as the library knows.
+fn served(world: &mut World, case: &Case, is_direct: bool) -> Result<(), Trouble> {
+    world.run(case, "")?;
+    thread::sleep(MAPPED);
+    let before = direct_calls(world);
+    for seed in 0..REPEATS as u64 {
+        world.run(&Case { seed: seed + 2, ..*case }, "")?;
+    }
+    let found = direct_calls(world) - before;
+    let expected = if is_direct { u64::from(world.ranks()) * REPEATS as u64 } else { 0 };
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("expected {expected} direct calls, found {found}").into()),
+    }
+}
+
+/// Plain and virtual memory by turns, each time allocated anew, most likely where the last was freed.
+fn anew_by_turns(world: &mut World) -> Result<(), Trouble> {
+    for seed in 1..=8 {
+        let arena = if seed % 2 == 0 { Arena::new } else { Arena::in_virtual_memory };
+        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
+        let case = Case { seed, count: SMALL, ..Case::of(Wanted::AllGather) };
+        served(world, &case, true)?;
+        // And without a pause for peers to notice.
+        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
+        world.run(&Case { seed: seed + 50, ..case }, "")?;
+    }
+    Ok(())
+}
+
+/// What is pinned waits for peers to map memory that they have not seen.
+fn pinned(world: &mut World, arena: fn(PlaceOfRank) -> Arena) -> Result<(), Trouble> {
+    for (links, is_direct) in [("direct", true), ("staged", false)] {
+        let choice = format!("Simple {links} 1 256 allgather/allpairs");
+        let choice: Choice = choice.parse().map_err(|why: String| Trouble::from(why))?;
+        world.seats.iter().for_each(|seat| seat.communicator.pin(Some(choice.clone())));
+        world.seats.iter_mut().for_each(|seat| seat.arena = arena(seat.place.clone()));
+        let before = direct_calls(world);
+        world.run(&Case { count: LARGE, ..Case::of(Wanted::AllGather) }, "")?;
+        if (direct_calls(world) > before) != is_direct {
+            return Err(format!("{choice}: {} direct calls", direct_calls(world) - before).into());
+        }
+    }
+    world.seats.iter().for_each(|seat| seat.communicator.pin(None));
+    Ok(())
 }
 
 /// Algorithms whose links push, pull, and ask for receipts, and whatever the table says.
 fn wishes() -> Vec<Wish> {
-    let simple = Wish { protocol: Some(Protocol::Simple), ..Wish::default() };
     let named = ["two_shot", "allpairs", "direct", "ring"].map(|name| Wish {
         algorithm: Some(name.to_owned()),
         instances: Some(3),
-        ..simple.clone()
+        ..direct()
     });
-    [simple].into_iter().chain(named).collect()
+    [direct()].into_iter().chain(named).collect()
 }
 
 fn cases(bench: &Bench) -> Vec<Case> {
@@ -182,10 +277,8 @@ fn captured(
 }
 
 /// Ranks run ahead of one another as far as links let them, in the same memory.
-fn many(world: &mut World) -> Result<(), Trouble> {
-    let kinds = [Wanted::AllReduce, Wanted::AllGather, Wanted::ReduceScatter, Wanted::AllToAll];
-    let cases = kinds.map(|wanted| Case { count: 10_007, ..Case::of(wanted) });
-    let trial = world.trial(&cases, "")?;
+fn many(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
+    let trial = world.trial(cases, "")?;
     world.load(&trial)?;
     world.on_all(|seat| {
         for _ in 0..200 {

@@ -99,18 +99,31 @@ pub(super) fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trou
 
 /// A graph of the calls of `trial`, which is loaded. The rank's memory must not grow while the graph is used.
 fn capture(seat: &Seat, trial: &Trial) -> Result<GraphExec, Trouble> {
-    let stream = stream(seat)?.borrow();
+    capture_in(stream(seat)?, || seat.submit(&seat.calls(trial)))
+}
+
+/// A graph of what `submit` puts into `stream`.
+pub(super) fn capture_in(
+    stream: &Stream,
+    submit: impl FnOnce() -> Result<(), Trouble>,
+) -> Result<GraphExec, Trouble> {
+    let stream = stream.borrow();
     stream.begin_capture(CaptureMode::ThreadLocal)?;
-    let submitted = seat.submit(&seat.calls(trial));
+    let submitted = submit();
     let graph = stream.end_capture();
     submitted?;
     Ok(graph?.instantiate()?)
 }
 
 fn launch(seat: &Seat, graph: &GraphExec) -> Result<(), Trouble> {
-    // SAFETY: the calls were captured with the addresses of the rank's memory, which has not grown
-    // since, and with the communicator of `seat`, which is alive.
-    unsafe { graph.launch(stream(seat)?.borrow())? };
+    launch_in(stream(seat)?, graph)
+}
+
+/// Launches a graph that was captured with communicators which are alive, and with memory of their seats that
+/// has not grown since.
+pub(super) fn launch_in(stream: &Stream, graph: &GraphExec) -> Result<(), Trouble> {
+    // SAFETY: as said above; sections capture nothing else, and drop graphs before what they name.
+    unsafe { graph.launch(stream.borrow())? };
     Ok(())
 }
 

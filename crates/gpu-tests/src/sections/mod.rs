@@ -9,6 +9,7 @@ mod data_types;
 mod direct;
 mod dmabuf;
 mod exhausted;
+mod far;
 mod graphs;
 mod groups;
 mod hosts;
@@ -18,6 +19,7 @@ mod point_to_point;
 mod processes;
 mod programs;
 mod scaled;
+mod soak;
 mod splits;
 
 use msccl_collective::Rank;
@@ -42,6 +44,10 @@ pub struct Bench {
     pub quick: bool,
     /// What random cases follow from.
     pub seed: u64,
+    /// How long the soak runs, if somebody said so.
+    pub seconds: Option<u64>,
+    /// The scene with which it begins.
+    pub scene: u64,
 }
 
 /// Something that can be tested by itself.
@@ -67,11 +73,13 @@ pub const SECTIONS: &[Section] = &[
     graphs::SECTION,
     links::SECTION,
     direct::SECTION,
+    soak::SECTION,
     many_ranks::SECTION,
     hosts::SECTION,
     hosts::rdma::SECTION,
     hosts::faults::SECTION,
     hosts::pair::SECTION,
+    far::SECTION,
     processes::SECTION,
     splits::SECTION,
     checking::SECTION,

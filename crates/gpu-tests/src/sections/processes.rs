@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use msccl_collective::{DataType, Rank};
 use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
 use msccl_registry::Wanted;
-use msccl_runtime::{ErrorKind, Settings};
+use msccl_runtime::{ErrorKind, Links, PlaceOfRank, Settings};
 
 use super::hosts::rig::{Patience, Rig};
 use super::{Bench, Section, direct, every_collective, placements};
 use crate::Trouble;
+use crate::arena::Arena;
 use crate::args::{Args, Device};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -39,6 +40,9 @@ const HOST_LINKS: &str = "host-links";
 /// The same over links that deliver directly, every call several times.
 const DIRECT: &str = "direct";
 
+/// The same in virtual memory.
+const DIRECT_VIRTUAL: &str = "direct-virtual";
+
 /// The task of outliving the last rank.
 const OUTLIVE: &str = "outlive";
 
@@ -56,6 +60,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
     if bench.machine.has_gpus() {
         tally.check(|| "links in host memory".to_owned(), || all_succeed(bench, HOST_LINKS));
         tally.check(|| "direct links".to_owned(), || all_succeed(bench, DIRECT));
+        let name = || "direct links in virtual memory".to_owned();
+        tally.check(name, || all_succeed(bench, DIRECT_VIRTUAL));
     }
     tally.check(|| "one rank is killed".to_owned(), || outlive(bench, OUTLIVE));
 }
@@ -145,9 +151,12 @@ fn outlive(bench: &Bench, task: &str) -> Result<(), Trouble> {
 /// What this process does as one rank; it says what went wrong.
 pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
     let outcome = match args.task.as_deref() {
-        Some(CALLS) => calls(args, rank, &settings()),
-        Some(HOST_LINKS) => calls(args, rank, &Settings { peer_memory: false, ..settings() }),
-        Some(DIRECT) => calls(args, rank, &direct::settings()),
+        Some(CALLS) => calls(args, rank, &settings(), Arena::new),
+        Some(HOST_LINKS) => {
+            calls(args, rank, &Settings { peer_memory: false, ..settings() }, Arena::new)
+        }
+        Some(DIRECT) => calls(args, rank, &direct::settings(), Arena::new),
+        Some(DIRECT_VIRTUAL) => calls(args, rank, &direct::settings(), Arena::in_virtual_memory),
         Some(OUTLIVE) => survive(args, rank),
         Some(OUTLIVE_OVER_RDMA) => survive_over_rdma(args, rank),
         other => Err(format!("there is no task {other:?}").into()),
@@ -172,10 +181,17 @@ fn seat(args: &Args, rank: u32, settings: &Settings) -> Result<Seat, Trouble> {
     Seat::join(UniqueId::from_bytes(&id)?, Rank(rank), args.ranks, &settings)
 }
 
-fn calls(args: &Args, rank: u32, settings: &Settings) -> Result<(), Trouble> {
+fn calls(
+    args: &Args,
+    rank: u32,
+    settings: &Settings,
+    arena: fn(PlaceOfRank) -> Arena,
+) -> Result<(), Trouble> {
     let mut seat = seat(args, rank, settings)?;
+    seat.arena = arena(seat.place.clone());
+    let is_direct = settings.wish.links == Some(Links::Direct);
     // The first call with some memory may come before peers have mapped it.
-    let repeats = if settings.direct { 3 } else { 1 };
+    let repeats = if is_direct { 3 } else { 1 };
     let counts: &[usize] =
         if args.quick { &[1003, 60_001] } else { &[1003, 60_001, 1, 0, 1 << 20] };
     let mut oracle = Oracle::new(args.ranks, &[]);
@@ -196,7 +212,7 @@ fn calls(args: &Args, rank: u32, settings: &Settings) -> Result<(), Trouble> {
             }
         }
     }
-    if settings.direct && seat.communicator.direct_calls() == 0 {
+    if is_direct && seat.communicator.direct_calls() == 0 {
         return Err("no call was direct".into());
     }
     Ok(())

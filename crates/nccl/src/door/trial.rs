@@ -14,7 +14,7 @@ const CHOICES: &str = "CommChoices";
 const PIN: &str = "CommPin";
 
 door! {
-    /// Every way to serve such calls, one a line as in the last four columns of a tuning table, first
+    /// Every way to serve such calls, one a line as in the last five columns of a tuning table, first
     /// what does serve them.
     fn mscclCommChoices | pmscclCommChoices(
         comm: CommHandle, collective: *const c_char, in_place: c_int, data_type: c_int,

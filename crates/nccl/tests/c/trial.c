@@ -25,8 +25,10 @@ static void refuse(ncclComm_t comm) {
           mscclCommChoices(comm, NULL, 0, ncclFloat, ncclSum, 0, COUNT, text, TEXT));
   REFUSED(ncclInvalidArgument,
           mscclCommChoices(comm, "allreduce", 0, ncclFloat, ncclSum, 2, COUNT, text, TEXT));
-  REFUSED(ncclInvalidArgument, mscclCommPin(comm, "LL 4"));
+  REFUSED(ncclInvalidArgument, mscclCommPin(comm, "LL staged 4"));
   SAYS("expected threads");
+  REFUSED(ncclInvalidArgument, mscclCommPin(comm, "LL 4 512 allreduce/ring"));
+  SAYS("expected links (staged, direct), found `4`");
 }
 
 static void body(struct rank* self) {
@@ -42,10 +44,10 @@ static void body(struct rank* self) {
     choices++;
   }
   CHECK(choices > 5);
-  OK(mscclCommPin(comm, "LL 1 512 allreduce/ring"));
+  OK(mscclCommPin(comm, "LL staged 1 512 allreduce/ring"));
   float buffer[COUNT] = {0};
   REFUSED(ncclInvalidUsage, ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, comm, NULL));
-  SAYS("it would run with Simple 1 512 allreduce/ring");
+  SAYS("it would run with Simple staged 1 512 allreduce/ring");
   OK(mscclCommPin(comm, NULL));
   reduce(self);
   OK(ncclCommDestroy(comm));

@@ -282,10 +282,6 @@ impl Making {
         theirs: Hello,
         why: String,
     ) -> Result<Made, Unmade> {
-        if !self.ports.memory.is_host() {
-            let doing = "the slots lie in memory of a device, which only RDMA reaches";
-            return Err(Unmade::new(ErrorKind::System, doing, why));
-        }
         if means.rdma_required {
             let doing = "only RDMA is allowed on this host";
             return Err(Unmade::new(ErrorKind::System, doing, why));
@@ -358,6 +354,11 @@ impl Making {
         };
         let dials = dials.into_iter().flat_map(BTreeMap::values);
         dials.map(|dial| (dial.descriptor(), dial.wants_to_write()))
+    }
+
+    /// Where this rank's slots lie, as [`crate::Memory::story`].
+    pub(crate) fn slots(&self) -> Option<String> {
+        self.ports.memory.story()
     }
 
     /// What is being waited for, for people.

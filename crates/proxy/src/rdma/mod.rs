@@ -9,7 +9,7 @@
 //! system's loader looks.
 //!
 //! **Memory.** A device reaches the memory of ports by its dma-buf, if it has one ([`Memory::dmabuf`]); if
-//! the device or the driver does not offer that, by its address. A registration is shared by all rails of a
+//! the device or the driver does not offer that, by its address, if it is the host's. A registration is shared by all rails of a
 //! device that use the same memory, and ends with the last of them.
 
 pub mod abi;
@@ -31,6 +31,11 @@ pub(crate) struct Devices {
     context: Arc<Context>,
     devices: Vec<Device>,
     registrations: Mutex<Vec<Known>>,
+}
+
+/// Memory that all devices reach as long as this lives; whoever connects it meanwhile need not register it again.
+pub struct Registered {
+    _all: Vec<Arc<Registration>>,
 }
 
 /// Memory that a device reaches already.
@@ -80,6 +85,18 @@ impl Devices {
         if halves.is_empty() { Err(troubles.join("; ")) } else { Ok((halves, troubles)) }
     }
 
+    /// Lets every device reach `memory`; the text names those that cannot.
+    pub(crate) fn register_all(&self, memory: &Arc<dyn Memory>) -> Result<Registered, String> {
+        let (mut all, mut troubles) = (Vec::new(), Vec::new());
+        for (index, device) in self.devices.iter().enumerate() {
+            match self.registration(index as u32, memory) {
+                Ok(registration) => all.push(registration),
+                Err(why) => troubles.push(format!("{}: {why}", device.name)),
+            }
+        }
+        if troubles.is_empty() { Ok(Registered { _all: all }) } else { Err(troubles.join("; ")) }
+    }
+
     fn half(&self, index: u32, device: &Device, memory: &Arc<dyn Memory>) -> Result<Half, String> {
         let registration = self.registration(index, memory)?;
         let (end, address) = registration.end()?;
@@ -106,12 +123,15 @@ impl Devices {
     }
 
     fn register(&self, device: u32, memory: &Arc<dyn Memory>) -> Result<Registration, String> {
-        if memory.dmabuf().is_none() {
+        let in_host = memory.copies().is_none();
+        if in_host && memory.dmabuf().is_none() {
             return self.context.register(device, memory).map_err(Refusal::text);
         }
         match self.context.register_dmabuf(device, memory) {
             Ok(registration) => Ok(registration),
             Err(Refusal::Failed(why) | Refusal::Unanswered(why)) => Err(why),
+            // What is registered by its address may be read by processors.
+            Err(Refusal::Unsupported(why)) if !in_host => Err(why),
             Err(Refusal::Unsupported(why)) => self
                 .context
                 .register(device, memory)

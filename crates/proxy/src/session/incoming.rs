@@ -58,7 +58,7 @@ impl Incoming {
         while let Some(Some(bytes)) = self.ahead.front().copied() {
             self.ahead.pop_front();
             self.arrived += 1;
-            self.inlet.commit(self.arrived, bytes);
+            self.inlet.commit(self.arrived, bytes)?;
         }
         Ok(())
     }
@@ -121,5 +121,42 @@ impl Incoming {
         (waiting == u64::from(self.depth)).then(|| {
             format!("all {waiting} slots of link {link} from the peer are full; message {arrived} was the last")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An inlet that cannot show its second message to the executor.
+    struct Blind;
+
+    impl Inlet for Blind {
+        fn depth(&self) -> u32 {
+            4
+        }
+
+        fn slot_bytes(&self) -> u32 {
+            64
+        }
+
+        fn taken(&mut self) -> u64 {
+            0
+        }
+
+        fn slot(&self, _: u64) -> u64 {
+            0
+        }
+
+        fn commit(&mut self, number: u64, _: u32) -> Result<(), String> {
+            if number < 2 { Ok(()) } else { Err("the flush failed".to_owned()) }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_committed_is_a_failure() {
+        let mut incoming = Incoming::new(0, Box::new(Blind));
+        assert_eq!(incoming.arrive(1, 8), Ok(()));
+        assert_eq!(incoming.arrive(2, 8), Err("the flush failed".to_owned()));
     }
 }

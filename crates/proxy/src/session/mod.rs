@@ -436,12 +436,14 @@ impl Session {
     }
 
     /// Whether the rails can be closed without harm to the peer. Who has said farewell stays until it is
-    /// understood. Who has not, but has heard it, stays until the peer's device has taken that it is
-    /// understood, and expects nothing: the peer may be gone, and no device answers for it.
+    /// understood; what it has told since then concerns nobody, but that the peer's farewell was understood. Who
+    /// has only heard it stays until the peer's device has taken that, and expects nothing: the peer may be
+    /// gone, and no device answers for it.
     pub(crate) fn has_parted(&self) -> bool {
         let Parting { said, understood, heard } = self.parting;
         let silent = |way: &Way| !way.open || (way.signals.is_empty() && way.posts.is_empty());
-        (if said { understood } else { heard }) && self.ways.iter().all(silent)
+        let owes_nothing = !heard || self.ways.iter().all(silent);
+        (if said { understood } else { heard }) && owes_nothing
     }
 
     /// Whether the peer has left in order.

@@ -3,7 +3,7 @@
 //! A write is a header of 16 bytes (`to`, `bytes`, `tag`, little-endian) and its bytes. Posts are gathered
 //! and go out together with the next [`Rail::poll`]; bytes that come in are read straight into memory,
 //! apart from those of short messages, which come together with headers. A write that does not lie inside
-//! the memory breaks the rail before a byte of it is written.
+//! the memory breaks the rail before a byte of it is written; a post that does not, before it goes out.
 //!
 //! `Happened::Sent` means that the kernel has the bytes. They may never arrive, if the connection breaks.
 
@@ -68,6 +68,7 @@ impl TcpRail {
             {
                 self.written -= HEADER_BYTES + post.bytes as usize;
                 self.posts.pop_front();
+                self.memory.sent();
                 happened.push(Happened::Sent);
             }
         }
@@ -80,10 +81,10 @@ impl TcpRail {
         let mut slices = [IoSlice::new(&[]); 2 * POSTS_AT_ONCE];
         let posts = self.posts.iter().take(POSTS_AT_ONCE);
         let count = posts.len();
-        for ((post, place), pair) in posts.zip(&mut headers).zip(slices.chunks_exact_mut(2)) {
-            let bytes = self.memory.outgoing(post.from, post.bytes as usize);
-            let bytes =
-                bytes.ok_or_else(|| outside("a message to be sent", post.from, post.bytes))?;
+        let places = headers.iter_mut().zip(slices.chunks_exact_mut(2));
+        for ((index, post), (place, pair)) in posts.enumerate().zip(places) {
+            let bytes = self.memory.outgoing(index, post);
+            let bytes = bytes.ok_or("a post has lost its bytes")?;
             *place = header(post);
             (pair[0], pair[1]) = (IoSlice::new(place), IoSlice::new(bytes));
         }
@@ -118,10 +119,7 @@ impl TcpRail {
         self.stage.copy_within(start..end, 0);
         let kept = end - start;
         let direct = match &self.coming {
-            Some((write, got)) => self
-                .memory
-                .incoming(write.to + *got as u64, write.bytes as usize - got)
-                .unwrap_or_default(),
+            Some((write, got)) => self.memory.incoming(write, *got),
             None => &mut [],
         };
         let direct_bytes = direct.len();
@@ -151,16 +149,14 @@ impl TcpRail {
         let Some((write, got)) = &mut self.coming else {
             let Some(header) = self.stage[start..end].first_chunk() else { return Ok(false) };
             let write = from_header(header);
-            if self.memory.incoming(write.to, write.bytes as usize).is_none() {
-                return Err(outside("a message of the peer", write.to, write.bytes));
-            }
+            self.memory.expect(&write)?;
             self.coming = Some((write, 0));
             self.staged.0 += HEADER_BYTES;
             return Ok(true);
         };
         let missing = write.bytes as usize - *got;
         let here = missing.min(end - start);
-        if let Some(room) = self.memory.incoming(write.to + *got as u64, here) {
+        if let Some(room) = self.memory.incoming(write, *got).get_mut(..here) {
             room.copy_from_slice(&self.stage[start..start + here]);
         }
         *got += here;
@@ -168,6 +164,7 @@ impl TcpRail {
         if here < missing {
             return Ok(false);
         }
+        self.memory.landed(write)?;
         happened.push(Happened::Arrived { tag: write.tag, bytes: write.bytes });
         self.coming = None;
         Ok(true)
@@ -191,7 +188,10 @@ impl Rail for TcpRail {
         if self.posts.len() >= POSTS {
             return Ok(Posted::Full);
         }
-        self.posts.push_back(*write);
+        match self.memory.take(write) {
+            Ok(()) => self.posts.push_back(*write),
+            Err(why) => return self.fail(why),
+        }
         Ok(Posted::Yes)
     }
 
@@ -227,8 +227,4 @@ fn header(write: &Write) -> [u8; HEADER_BYTES] {
 fn from_header(header: &[u8; HEADER_BYTES]) -> Write {
     let header = u128::from_le_bytes(*header);
     Write { from: 0, to: header as u64, bytes: (header >> 64) as u32, tag: (header >> 96) as u32 }
-}
-
-fn outside(what: &str, offset: u64, bytes: u32) -> String {
-    format!("{what}, {bytes} bytes at offset {offset}, lies outside of this rank's memory")
 }

@@ -12,7 +12,7 @@ use msccl_fabric::SharedMemory;
 use proptest::prelude::*;
 
 use super::TcpRail;
-use crate::port::Memory;
+use crate::port::{Copies, Memory};
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
 
 const BYTES: usize = 1 << 20;
@@ -40,6 +40,39 @@ impl Shared {
 
     fn set_word(&self, index: usize, value: u64) {
         self.0.word(8 * index).unwrap().store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// The same memory, as if processors did not reach it.
+struct Copied(Arc<Shared>);
+
+impl Memory for Copied {
+    fn address(&self) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn copies(&self) -> Option<&dyn Copies> {
+        Some(self)
+    }
+}
+
+impl Copies for Copied {
+    fn fetch(&self, from: u64, into: &mut [u8]) -> Result<(), String> {
+        for (index, bytes) in into.as_chunks_mut().0.iter_mut().enumerate() {
+            *bytes = self.0.word(from as usize / 8 + index).to_ne_bytes();
+        }
+        Ok(())
+    }
+
+    fn put(&self, to: u64, bytes: &[u8]) -> Result<(), String> {
+        for (index, bytes) in bytes.as_chunks().0.iter().enumerate() {
+            self.0.set_word(to as usize / 8 + index, u64::from_ne_bytes(*bytes));
+        }
+        Ok(())
     }
 }
 
@@ -74,15 +107,21 @@ fn await_news(rail: &mut TcpRail) -> (Vec<Happened>, Option<Broken>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Writes of any length arrive in order and in place, in both directions at once.
+    /// Writes of any length arrive in order and in place, whether or not processors reach the memory.
     #[test]
     fn writes_arrive_in_order_and_in_place(
         writes in prop::collection::vec((0..BYTES as u64 / 8, 0..30_000_u64, prop::bool::ANY), 1..60),
+        copied in any::<[bool; 2]>(),
     ) {
         let (near, far) = (Shared::new(), Shared::new());
         (0..BYTES / 8).for_each(|index| near.set_word(index, index as u64 * 3 + 1));
         let (one, other) = connection();
-        let (mut one, mut other) = (rail(one, &near), rail(other, &far));
+        let memory = |copied, memory: &Arc<Shared>| -> Arc<dyn Memory> {
+            if copied { Arc::new(Copied(memory.clone())) } else { memory.clone() }
+        };
+        let rail = |stream, memory| TcpRail::new(stream, memory, "rail".to_owned());
+        let mut one = rail(one, memory(copied[0], &near));
+        let mut other = rail(other, memory(copied[1], &far));
         let writes: Vec<_> = writes.into_iter().enumerate().map(|(tag, (start, words, empty))| {
             let words = if empty { 0 } else { words.min(BYTES as u64 / 8 - start) };
             Write { from: 8 * start, to: 8 * start, bytes: 8 * words as u32, tag: tag as u32 }

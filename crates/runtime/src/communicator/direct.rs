@@ -45,6 +45,8 @@ impl Communicator {
         let done = inner.engine.collective(&Job {
             prepared: &decision.prepared,
             protocol: decision.protocol,
+            links: decision.links,
+            patient: decision.exact,
             threads: decision.threads,
             cut: decision.cut,
             data_type: direct.data_type,

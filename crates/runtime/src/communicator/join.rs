@@ -259,15 +259,16 @@ type Kept = (Shape, Vec<File>, Arc<Registry>);
 /// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
 /// a call.
 fn agree(group: &Group, registry: &Registry, settings: &Settings) -> Result<(), Error> {
-    let Wish { algorithm, protocol, instances, threads } = &settings.wish;
+    let Wish { algorithm, protocol, links, instances, threads } = &settings.wish;
     let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
-        "loaded algorithms {}, algorithm {}, protocol {}, instances {}, threads {}, thread blocks {}, tuning \
+        "loaded algorithms {}, algorithm {}, protocol {}, links {}, instances {}, threads {}, thread blocks {}, tuning \
          table {}",
         registry.fingerprint(),
         said(algorithm.clone()),
         said(protocol.map(|of| of.to_string())),
+        said(links.map(|of| of.to_string())),
         said(instances.map(|of| of.to_string())),
         said(threads.map(|of| of.to_string())),
         said(settings.blocks_max.map(|of| of.to_string())),

@@ -52,8 +52,8 @@ impl Communicator {
         self.inner.group.id()
     }
 
-    /// Collectives so far that were given buffers which every peer could use directly, as far as their
-    /// links wanted that ([`Settings::direct`](crate::Settings::direct)); for tests and measurements.
+    /// Collectives so far that were to have [`Links::Direct`](crate::Links::Direct), and were given buffers which
+    /// every peer could use, as far as their links wanted that; for tests and measurements.
     pub fn direct_calls(&self) -> u64 {
         self.inner.engine.direct_calls()
     }

@@ -208,6 +208,8 @@ impl Communicator {
         inner.engine.collective(&Job {
             prepared: &decision.prepared,
             protocol: decision.protocol,
+            links: decision.links,
+            patient: decision.exact,
             threads: decision.threads,
             cut: decision.cut,
             data_type: call.data_type,

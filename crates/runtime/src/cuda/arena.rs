@@ -4,7 +4,7 @@
 //! that comes in, and a table with this rank's ends of all wires; beside the ends under Simple, what peers
 //! offer for direct delivery. All ranks of a node have arenas of one layout, so each knows where
 //! to write in another's. Ranks elsewhere have rows in the tables, which say where the ends of wires to them
-//! lie ([`super::remote`]), and nothing more.
+//! lie ([`super::far`]), and nothing more.
 
 use std::sync::Arc;
 
@@ -170,7 +170,7 @@ pub(super) struct View {
     pub arenas: Vec<DevicePtr>,
     /// Where the ends of wires under Simple to ranks elsewhere lie, in a table of the same layout; 0 if all ranks
     /// are on this node.
-    pub remote: u64,
+    pub far_table: u64,
 }
 
 impl View {
@@ -206,7 +206,7 @@ impl View {
                 // Only messages that are announced by counts can be carried on.
                 Protocol::Ll | Protocol::Ll128 => self.layout.idle_end(),
             };
-            return WireEnd { far: self.remote + place, ..WireEnd::default() };
+            return WireEnd { far: self.far_table + place, ..WireEnd::default() };
         }
         let (receiver, sender) = match way {
             Direction::In => (owner, peer),
@@ -231,6 +231,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::engine::TYPES;
 
     /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
     /// Every rank is on the node, or, if `scattered`, every other one.
@@ -241,7 +242,7 @@ mod tests {
         let arenas: Vec<_> =
             (0..u64::from(ranks)).map(|rank| DevicePtr((rank + 1) << 40)).collect();
         let view =
-            |me| View { layout: layout.clone(), me, arenas: arenas.clone(), remote: 1 << 50 };
+            |me| View { layout: layout.clone(), me, arenas: arenas.clone(), far_table: 1 << 50 };
         let mut pieces = BTreeMap::new();
         for protocol in Protocol::ALL {
             let shape = capacity.wires(protocol);
@@ -288,7 +289,8 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let capacity = Capacity { simple, ll, ll128, blocks: 1, threads: [1; 3] };
+                let (threads, direct_threads) = ([1; 3], [1; TYPES]);
+                let capacity = Capacity { simple, ll, ll128, blocks: 1, threads, direct_threads };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
             }

@@ -1,5 +1,6 @@
 //! How much a communicator on GPUs sets aside for its wires: the same on all ranks.
 
+use msccl_collective::DataType;
 use msccl_fabric::Group;
 use msccl_gpu::Context;
 use msccl_ir::Target;
@@ -7,7 +8,7 @@ use msccl_plan::exchange::WireShape;
 
 use super::kernels::Kernels;
 use super::links::Place;
-use crate::engine::Capacity;
+use crate::engine::{Capacity, TYPES};
 use crate::error::{Error, ErrorKind};
 
 /// The most that a rank sets aside, in bytes.
@@ -44,6 +45,7 @@ struct Means {
     memory_bytes: u64,
     multiprocessors: u32,
     threads: [u32; 3],
+    direct_threads: [u32; TYPES],
     /// Ranks on its node.
     near: u32,
 }
@@ -56,28 +58,33 @@ impl Means {
             memory_bytes: device.memory_bytes()? as u64,
             multiprocessors: device.multiprocessors()?,
             threads: kernels.resident_threads(),
+            direct_threads: kernels.resident_direct(),
             near,
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, multiprocessors, threads, near } = self;
+        let Self { device, memory_bytes, multiprocessors, threads, direct_threads, near } = self;
         let [simple, ll, ll128] = threads;
         let memory_bytes = memory_bytes.to_le_bytes();
         let numbers = [multiprocessors, simple, ll, ll128, near];
         let numbers = numbers.map(|number| number.to_le_bytes());
-        [&device[..], &memory_bytes, numbers.as_flattened()].concat()
+        let direct = direct_threads.map(u32::to_le_bytes);
+        [&device[..], &memory_bytes, numbers.as_flattened(), direct.as_flattened()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
-        let [multiprocessors, simple, ll, ll128, near] = rest.as_chunks().0 else { return None };
+        let (numbers, direct) = rest.split_first_chunk::<20>()?;
+        let [multiprocessors, simple, ll, ll128, near] = numbers.as_chunks().0 else { return None };
+        let direct: &[[u8; 4]; TYPES] = direct.as_chunks().0.try_into().ok()?;
         Some(Self {
             device: *device,
             memory_bytes: u64::from_le_bytes(*memory_bytes),
             multiprocessors: u32::from_le_bytes(*multiprocessors),
             threads: [simple, ll, ll128].map(|number| u32::from_le_bytes(*number)),
+            direct_threads: direct.map(u32::from_le_bytes),
             near: u32::from_le_bytes(*near),
         })
     }
@@ -96,6 +103,8 @@ pub(super) struct Common {
     blocks: u32,
     /// Threads of a rank that do, by protocol.
     threads: [u32; 3],
+    /// The same where links may deliver directly, by type.
+    direct_threads: [u32; TYPES],
     /// The most ranks that share a GPU.
     pub sharing: u32,
 }
@@ -119,8 +128,8 @@ impl Common {
             |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
         let part = |of: &Means| sharing(of) * PART_OF_BLOCKS;
         let blocks = |of: &Means| u64::from(of.multiprocessors * BLOCKS_EACH) / part(of);
-        let threads = |protocol: usize| {
-            let of_rank = |of: &Means| u64::from(of.threads[protocol]) / part(of);
+        let least = |resident: &dyn Fn(&Means) -> u32| {
+            let of_rank = |of: &Means| u64::from(resident(of)) / part(of);
             all.iter().map(of_rank).min().unwrap_or(0) as u32
         };
         Ok(Self {
@@ -128,7 +137,8 @@ impl Common {
             nodes: all.iter().any(|of| of.near < group.ranks()),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
             blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
-            threads: [0, 1, 2].map(threads),
+            threads: [0, 1, 2].map(|protocol| least(&|of| of.threads[protocol])),
+            direct_threads: std::array::from_fn(|of_type| least(&|of| of.direct_threads[of_type])),
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
         })
     }
@@ -137,10 +147,19 @@ impl Common {
     /// size under Simple, and with one under the other protocols.
     pub fn nominal(ranks: u32, near: u32) -> Self {
         let part = PART_OF_BLOCKS as u32;
-        let threads = [2, 1, 1].map(|each| each * 132 * 512 / part);
+        let resident = |each: u32| each * 132 * 512 / part;
+        let threads = [2, 1, 1].map(resident);
         let blocks = 132 * BLOCKS_EACH / part;
         let (nodes, budget_bytes) = (near < ranks, BUDGET_BYTES);
-        Self { near, nodes, budget_bytes, blocks, threads, sharing: 1 }
+        // Ranks lend to those of their node alone.
+        let direct = |of| match of {
+            _ if nodes => 0,
+            // Its kernel has more registers.
+            DataType::Bf16 => resident(1),
+            _ => resident(2),
+        };
+        let direct_threads = DataType::ALL.map(direct);
+        Self { near, nodes, budget_bytes, blocks, threads, direct_threads, sharing: 1 }
     }
 
     /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
@@ -159,7 +178,8 @@ impl Common {
         };
         let ll128 = match place {
             Place::Device if !self.nodes => shape(20, 32, target.ll128.depth, 32 << 10),
-            // Lines may tear on the way to host memory, and no packets leave a node.
+            // Lines may tear on the way to host memory, and proxies know nothing of packets: that a communicator over
+            // several nodes has no wires for them is all that keeps it to Simple.
             Place::Device | Place::Host => WireShape::default(),
         };
         let (simple, ll, largest) = match self.nodes {
@@ -172,6 +192,7 @@ impl Common {
             ll128,
             blocks: self.blocks,
             threads: self.threads,
+            direct_threads: self.direct_threads,
         }
     }
 }

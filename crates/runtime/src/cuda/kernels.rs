@@ -13,7 +13,10 @@ use msccl_kernels::recipe::Architecture;
 use msccl_plan::launch;
 use rustc_hash::FxHashMap;
 
+use super::CARRIERS;
+use crate::engine::TYPES;
 use crate::error::{Error, ErrorKind};
+use crate::select::Links;
 
 /// Every kernel, ready to be launched.
 pub(super) struct Kernels {
@@ -24,6 +27,8 @@ pub(super) struct Kernels {
     exchange: Function,
     /// Threads that run on the device at once, by protocol.
     resident_threads: [u32; 3],
+    /// The same of `direct`, by type in the order of [`DataType::ALL`].
+    resident_direct: [u32; TYPES],
 }
 
 /// What is loaded, by device.
@@ -47,14 +52,12 @@ impl Kernels {
         let mut resident_threads = [u32::MAX; 3];
         for (protocol, resident_threads) in Protocol::ALL.into_iter().zip(&mut resident_threads) {
             let (functions, resident) = load_interpreters(context, module(protocol), protocol)?;
-            *resident_threads = resident;
+            *resident_threads = resident.into_iter().min().unwrap_or(0);
             let functions = functions.into_iter();
             interpreters.extend(functions.map(|(of, function)| ((protocol, of), function)));
         }
-        let (direct, resident) =
+        let (direct, resident_direct) =
             load_interpreters(context, kernels::Module::Direct, Protocol::Simple)?;
-        let [simple, ..] = &mut resident_threads;
-        *simple = (*simple).min(resident);
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
             let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
@@ -68,20 +71,19 @@ impl Kernels {
         // Exchanges run over wires of protocol Simple, among others.
         let [simple, ..] = &mut resident_threads;
         *simple = (*simple).min(resident);
-        Ok(Self { interpreters, direct, scalers, exchange, resident_threads })
+        Ok(Self { interpreters, direct, scalers, exchange, resident_threads, resident_direct })
     }
 
-    /// The interpreter for one protocol and type; `direct` if links may deliver directly, which takes
-    /// protocol Simple.
+    /// The interpreter for one protocol, links and type; [`Links::Direct`] takes protocol Simple.
     pub fn interpreter(
         &self,
         protocol: Protocol,
+        links: Links,
         of: DataType,
-        direct: bool,
     ) -> Result<&Function, Error> {
-        let function = match direct {
-            true => self.direct.get(&of),
-            false => self.interpreters.get(&(protocol, of)),
+        let function = match links {
+            Links::Direct => self.direct.get(&of),
+            Links::Staged => self.interpreters.get(&(protocol, of)),
         };
         function.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
     }
@@ -101,6 +103,15 @@ impl Kernels {
     pub fn resident_threads(&self) -> [u32; 3] {
         self.resident_threads
     }
+
+    /// The same under Simple where links may deliver directly, in calls on a type, by type in the order of
+    /// [`DataType::ALL`]: ranks that compute nothing have kernels of [`CARRIERS`].
+    pub fn resident_direct(&self) -> [u32; TYPES] {
+        let carries = |(of, _): &(&DataType, &u32)| CARRIERS.contains(of);
+        let all = || DataType::ALL.iter().zip(&self.resident_direct);
+        let carriers = all().filter(carries).map(|(_, threads)| *threads).min().unwrap_or(0);
+        self.resident_direct.map(|threads| threads.min(carriers))
+    }
 }
 
 fn module(protocol: Protocol) -> kernels::Module {
@@ -112,18 +123,18 @@ fn module(protocol: Protocol) -> kernels::Module {
 }
 
 /// The interpreters of `module`, and how many threads of blocks of the largest size under `protocol` run
-/// at once of the one that needs most.
+/// at once of each, in the order of [`DataType::ALL`].
 fn load_interpreters(
     context: &Context,
     module: kernels::Module,
     protocol: Protocol,
-) -> Result<(FxHashMap<DataType, Function>, u32), Error> {
+) -> Result<(FxHashMap<DataType, Function>, [u32; TYPES]), Error> {
     let loaded = load_module(context, module)?;
-    let (mut functions, mut resident) = (FxHashMap::default(), u32::MAX);
+    let (mut functions, mut resident) = (FxHashMap::default(), [0; TYPES]);
     let threads = launch::threads_max(protocol);
-    for data_type in DataType::ALL {
+    for (data_type, resident) in DataType::ALL.into_iter().zip(&mut resident) {
         let function = loaded.function(&module.kernel(data_type.name()))?;
-        resident = resident.min(threads * function.co_resident_blocks(threads, 0)?);
+        *resident = threads * function.co_resident_blocks(threads, 0)?;
         functions.insert(data_type, function);
     }
     Ok((functions, resident))

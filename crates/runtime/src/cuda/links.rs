@@ -5,7 +5,7 @@
 //! cannot map another's of its node, all arenas lie in host memory that the GPUs reach; slower, and without
 //! LL128, whose lines the way there may tear.
 //!
-//! The memory of wires between nodes is [`super::remote`]'s.
+//! The memory of wires between nodes is [`super::far`]'s.
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -107,13 +107,13 @@ struct HostArena {
 }
 
 impl Links {
-    /// The wires of this rank under `layout`, those to other nodes with their ends in the table `remote`. Every
+    /// The wires of this rank under `layout`, those to other nodes with their ends in the table `far_table`. Every
     /// rank of `group` calls it, in the same `place`; on failure of one, all fail, and in the same way.
     pub fn make(
         group: &Group,
         context: &Context,
         layout: Layout,
-        remote: u64,
+        far_table: u64,
         place: Place,
     ) -> Result<Self, Unmade> {
         let bytes = usize::try_from(layout.bytes()).unwrap_or(usize::MAX);
@@ -123,7 +123,7 @@ impl Links {
             Place::Host => maker.on_host()?,
         };
         let pointers = arenas.iter().map(Arena::ptr).collect();
-        let view = View { layout, me: group.rank(), arenas: pointers, remote };
+        let view = View { layout, me: group.rank(), arenas: pointers, far_table };
         let own = arenas.get(group.rank().index());
         let told = Protocol::ALL.iter().try_for_each(|&protocol| {
             let table: Vec<_> =

@@ -1,7 +1,7 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
-//! `links` (the wires), `remote` (those to other hosts), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
+//! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `order` (calls in several streams),
 //! `launch`, `watchtower` (abort and progress), `scratch`.
 //!
@@ -14,12 +14,12 @@
 mod arena;
 mod bind;
 mod capacity;
+mod far;
 mod kernels;
 mod launch;
 mod lending;
 mod links;
 mod order;
-mod remote;
 mod scratch;
 mod transfers;
 mod watchtower;
@@ -38,17 +38,18 @@ use msccl_plan::launch::{Exchange, Launch, Scale};
 use msccl_proxy::Proxy;
 
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
+use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
+use crate::select;
 use crate::settings::Settings;
 use bind::{Bindings, Bound};
 use capacity::Common;
+use far::{Carrier, Far};
 use kernels::Kernels;
 use lending::{Lending, Lent};
 use links::{Links, Place};
 use order::Order;
-use remote::Remote;
 use scratch::Scratch;
 use watchtower::Watchtower;
 use wires::{Maker, Wires};
@@ -75,8 +76,8 @@ pub(crate) struct Rank {
     sharing: u32,
     ranks: u32,
     links: Links,
-    /// The wires to ranks on other hosts, if there are any.
-    remote: Option<Remote>,
+    /// The wires to ranks on other nodes, if there are any.
+    far: Option<Far>,
     /// Ends the proxy early.
     abort: Abort,
     /// If links may deliver directly.
@@ -101,8 +102,8 @@ struct State {
 }
 
 impl Rank {
-    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links deliver
-    /// directly, where they can, if all ranks want that.
+    /// This rank of `group`, whose ranks live on `nodes`, on the GPU of `context`. Every rank calls it. Links can deliver
+    /// directly unless some rank never wants that.
     pub fn join(
         group: &Arc<Group>,
         nodes: &Nodes,
@@ -120,10 +121,20 @@ impl Rank {
             Proxy::start(group, config, abort.clone()).map(Arc::new).map_err(Error::from)
         });
         let proxy = links::agree(group, proxy.transpose())?;
-        let maker = Maker { group, context, common: &common, near: &near, proxy };
-        let Wires { place, capacity, links, remote } = maker.make(settings.peer_memory)?;
-        let direct = settings.direct && place == Place::Device && nodes.count() == 1;
+        let sharing = common.sharing > 1;
+        let carrier = proxy
+            .map(|proxy| Carrier::new(group, context, proxy, settings.far_slots, sharing))
+            .transpose();
+        let carrier = links::agree(group, carrier)?;
+        let maker = Maker { group, context, common: &common, near: &near, carrier };
+        let Wires { place, capacity, links, far } = maker.make(settings.peer_memory)?;
+        // All ranks have such wires, or none.
+        far.as_ref().map_or(Ok(()), |far| links::agree(group, far.prepare()))?;
+        let direct = settings.wish.links != Some(select::Links::Staged);
+        let direct = direct && place == Place::Device && nodes.count() == 1;
         let lending = Lending::join(group, context, direct)?;
+        let direct_threads = lending.as_ref().map_or([0; TYPES], |_| capacity.direct_threads);
+        let capacity = Capacity { direct_threads, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -139,12 +150,12 @@ impl Rank {
             sharing: common.sharing,
             ranks: group.ranks(),
             links,
-            remote,
+            far,
             abort,
             lending,
             watchtower: watchtower?,
             signals: links::agree(group, signals.map_err(Error::from))?,
-            bindings: Mutex::new(Bindings::new(common.sharing > 1)),
+            bindings: Mutex::new(Bindings::new(sharing)),
             state: Mutex::new(state),
             launched: AtomicU64::new(0),
         })
@@ -160,8 +171,8 @@ impl Rank {
 
     /// Makes sure that there are wires to `peer`.
     fn reach(&self, peer: MemberRank) -> Result<(), Error> {
-        match &self.remote {
-            Some(remote) if !self.links.view.layout.is_near(peer) => remote.reach(peer),
+        match &self.far {
+            Some(far) if !self.links.view.layout.is_near(peer) => far.reach(peer),
             Some(_) | None => Ok(()),
         }
     }
@@ -193,10 +204,8 @@ impl Rank {
 
     /// The same with what peers may use of the caller's buffers.
     fn with_views(&self, record: Launch, job: &Job<'_>, bound: &Bound, captured: bool) -> Launch {
-        let Some(lending) = self.lending.as_ref().filter(|_| job.protocol == Protocol::Simple)
-        else {
-            return record;
-        };
+        let direct = job.links == select::Links::Direct;
+        let Some(lending) = self.lending.as_ref().filter(|_| direct) else { return record };
         let geometry = &job.prepared.plan.program().geometry;
         let lent = |lends: bool, address, chunks: u32| {
             let blocks = u64::from(chunks / geometry.block_chunks.max(1));
@@ -206,7 +215,7 @@ impl Rank {
         let [lends_input, lends_output] = bound.lends;
         let input = lent(lends_input, job.send, geometry.input_chunks);
         let output = lent(lends_output, job.receive, geometry.output_chunks);
-        let views = lending.views(input, output, captured);
+        let views = lending.views(input, output, captured || job.patient);
         Launch { offers: self.links.view.offers(), views, ..record }
     }
 }
@@ -232,15 +241,14 @@ fn reduction(job: &Job<'_>) -> (u32, u32) {
     }
 }
 
+/// The types of collectives that move bits and compute nothing, the narrowest first.
+const CARRIERS: [DataType; 4] = [DataType::U8, DataType::F16, DataType::U32, DataType::U64];
+
 /// For a collective that moves bits and computes nothing: the type that moves most at once.
 fn carrier(job: &Job<'_>) -> DataType {
     let bits = job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes;
-    match bits.trailing_zeros() {
-        0 => DataType::U8,
-        1 => DataType::F16,
-        2 => DataType::U32,
-        _ => DataType::U64,
-    }
+    let [.., widest] = CARRIERS;
+    CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
 }
 
 impl Engine for Rank {
@@ -255,8 +263,7 @@ impl Engine for Rank {
             Place::Device => "links in GPU memory",
             Place::Host => "links in host memory",
         };
-        let far =
-            self.remote.as_ref().map_or("", |_| ", to other hosts by a proxy from pinned memory");
+        let far = self.far.as_ref().map_or("", |_| ", to other hosts by a proxy");
         let shared = match self.sharing {
             1 => String::new(),
             ranks => format!(", up to {ranks} ranks on a GPU"),
@@ -278,10 +285,10 @@ impl Engine for Rank {
         let blocks = job.cut.instances * bound.blocks();
         let capture = order.before(job.stream)?;
         let record = self.with_views(record, job, &bound, capture.is_some());
-        // All ranks of a communicator lend, or none does.
-        let function = kernels.interpreter(job.protocol, data_type, record.offers != 0)?;
+        let function = kernels.interpreter(job.protocol, job.links, data_type)?;
         let stream = order::stream(context, job.stream);
         launch::launch(function, stream, blocks, job.threads, &record)?;
+        self.far.as_ref().inspect(|far| far.stir());
         self.launched.fetch_max(job.call, Ordering::AcqRel);
         order.after(job.stream, capture)
     }
@@ -305,6 +312,7 @@ impl Engine for Rank {
             let stream = order::stream(&self.context, stream);
             launch::launch(self.kernels.exchange(), stream, blocks, threads, &record)?;
         }
+        self.far.as_ref().inspect(|far| far.stir());
         self.launched.fetch_max(call, Ordering::AcqRel);
         state.order.after(stream, capture)
     }
@@ -358,8 +366,8 @@ impl Engine for Rank {
             }
         });
         let told: Vec<_> = told.collect();
-        match (&self.remote, told.first()) {
-            (Some(remote), Some(first)) => [remote.waits(first.call), told].concat(),
+        match (&self.far, told.first()) {
+            (Some(far), Some(first)) => [far.waits(first.call), told].concat(),
             (None, _) | (_, None) => told,
         }
     }
@@ -370,7 +378,7 @@ impl Engine for Rank {
     }
 
     fn failure(&self) -> Option<Error> {
-        let failures = self.remote.as_ref().map(Remote::failures).unwrap_or_default();
+        let failures = self.far.as_ref().map(Far::failures).unwrap_or_default();
         if failures.is_empty() {
             return None;
         }

@@ -12,22 +12,23 @@ use msccl_gpu::{CaptureState, Context, CuResult, DevicePtr, Event, StreamRef};
 
 use crate::error::{Error, ErrorKind};
 
-/// What came last.
+/// The last call that was captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Last {
+struct Captured {
     stream: u64,
-    /// The capture it was recorded by.
-    capture: Option<u64>,
+    /// By which capture.
+    capture: u64,
 }
 
 /// The order of calls.
 pub(super) struct Order {
     context: Context,
-    last: Option<Last>,
-    /// Marks the end of the last call outside captures.
+    /// The stream of the last call outside captures. A capture between two of them does not change their order.
+    last: Option<u64>,
+    /// Marks its end.
     end: Event,
-    /// Whether a call was ever captured: then graphs may run at any time.
-    captured: bool,
+    /// If a call was ever captured, the last one: then graphs may run at any time.
+    captured: Option<Captured>,
 }
 
 /// The stream that a caller handed over.
@@ -69,50 +70,43 @@ pub(super) fn copy(
 impl Order {
     pub fn new(context: &Context) -> Result<Self, Error> {
         let end = Event::ordering(context)?;
-        Ok(Self { context: context.clone(), last: None, end, captured: false })
+        Ok(Self { context: context.clone(), last: None, end, captured: None })
     }
 
     /// Before a launch in `raw`: what came before comes first. Whether the launch is captured.
     pub fn before(&mut self, raw: u64) -> Result<Option<u64>, Error> {
-        let capture = capture_of(stream(&self.context, raw))?;
-        match self.last {
-            Some(last) if last.stream != raw && last.capture == capture => {
-                self.follow(last, raw)?;
-            }
-            Some(_) | None => {}
-        }
-        self.last = Some(Last { stream: raw, capture });
-        Ok(capture)
-    }
-
-    /// Lets the stream `raw` wait for the last call, which was in another one.
-    fn follow(&self, last: Last, raw: u64) -> Result<(), Error> {
         let next = stream(&self.context, raw);
-        match last.capture {
-            Some(_) => {
-                let edge = Event::ordering(&self.context)?;
-                edge.record(stream(&self.context, last.stream))?;
-                Ok(next.wait(&edge)?)
+        let capture = capture_of(next)?;
+        match capture {
+            None => {
+                if self.last.replace(raw).is_some_and(|last| last != raw) {
+                    next.wait(&self.end)?;
+                }
             }
-            None => Ok(next.wait(&self.end)?),
+            Some(capture) => {
+                let last = self.captured.replace(Captured { stream: raw, capture });
+                if let Some(last) = last.filter(|of| of.capture == capture && of.stream != raw) {
+                    let edge = Event::ordering(&self.context)?;
+                    edge.record(stream(&self.context, last.stream))?;
+                    next.wait(&edge)?;
+                }
+            }
         }
+        Ok(capture)
     }
 
     /// After a launch in `raw`.
     pub fn after(&mut self, raw: u64, capture: Option<u64>) -> Result<(), Error> {
         match capture {
             None => Ok(self.end.record(stream(&self.context, raw))?),
-            Some(_) => {
-                self.captured = true;
-                Ok(())
-            }
+            Some(_) => Ok(()),
         }
     }
 
     /// Whether all calls are done; never waits, unless some were captured: what graphs do is known to
     /// nobody but the device.
     pub fn is_idle(&self) -> Result<bool, Error> {
-        if self.captured {
+        if self.captured.is_some() {
             self.context.synchronize()?;
         }
         Ok(self.end.is_done()?)

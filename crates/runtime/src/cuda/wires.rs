@@ -1,15 +1,12 @@
 //! All wires of a rank: those within its node, in one place for all ranks, and those to other nodes.
 
-use std::sync::Arc;
-
 use msccl_fabric::Group;
 use msccl_gpu::Context;
-use msccl_proxy::Proxy;
 
 use super::arena::Layout;
 use super::capacity::{self, Common};
+use super::far::{Carrier, Far};
 use super::links::{self, Links, Place, Unmade};
-use super::remote::Remote;
 use crate::engine::Capacity;
 use crate::error::Error;
 
@@ -19,8 +16,8 @@ pub(super) struct Wires {
     /// For collectives.
     pub capacity: Capacity,
     pub links: Links,
-    /// Those to ranks on other hosts, if there are any.
-    pub remote: Option<Remote>,
+    /// Those to ranks on other nodes, if there are any.
+    pub far: Option<Far>,
 }
 
 /// Makes the wires.
@@ -31,7 +28,7 @@ pub(super) struct Maker<'a> {
     /// Which ranks are on this node, by rank.
     pub near: &'a [bool],
     /// What carries messages to the others.
-    pub proxy: Option<Arc<Proxy>>,
+    pub carrier: Option<Carrier>,
 }
 
 impl Maker<'_> {
@@ -48,15 +45,15 @@ impl Maker<'_> {
     }
 
     fn make_in(&self, place: Place) -> Result<Wires, Unmade> {
-        let Self { group, context, common, near, proxy } = self;
+        let Self { group, context, common, near, carrier } = self;
         let all = common.wires(place);
         let layout = Layout::new(near, all);
-        let remote = proxy
+        let far = carrier
             .as_ref()
-            .map(|proxy| Remote::new(context, proxy.clone(), layout.clone(), group.rank()));
-        let remote = links::agree(group, remote.transpose())?;
-        let table = remote.as_ref().map_or(0, Remote::table);
+            .map(|carrier| Far::new(context, carrier.clone(), layout.clone(), group.rank()));
+        let far = links::agree(group, far.transpose())?;
+        let table = far.as_ref().map_or(0, Far::table);
         let links = Links::make(group, context, layout, table, place)?;
-        Ok(Wires { place, capacity: capacity::for_collectives(all), links, remote })
+        Ok(Wires { place, capacity: capacity::for_collectives(all), links, far })
     }
 }

@@ -10,6 +10,7 @@ use msccl_registry::{Entry, Shape};
 use msccl_verify::Verified;
 
 use super::decision::Decision;
+use super::links::Links;
 use super::overtaken;
 use super::request::Terms;
 use super::tuning::Way;
@@ -43,19 +44,14 @@ pub(super) struct Needs {
     /// Whether messages must order memory that is not in them, as only protocol Simple does: see
     /// [`overtaken`].
     pub order: bool,
-    /// Whether a link leaves a node: the proxy at its ends speaks Simple alone.
-    pub crosses_nodes: bool,
 }
 
 impl Needs {
     pub fn of(verified: &Verified, shape: Shape) -> Self {
         let algorithm = verified.algorithm();
         let blocks = algorithm.ranks.iter().map(|rank| rank.thread_blocks.len()).max();
-        let crosses_nodes = algorithm
-            .thread_blocks()
-            .any(|(rank, _, block)| block.sends.iter().any(|to| !shape.on_one_node(rank, *to)));
-        // Where it makes no difference, it is not worth its time.
-        let order = !crosses_nodes
+        // Over several nodes there are no wires but Simple's, so it makes no difference and is not worth its time.
+        let order = shape.nodes() == 1
             && (0..)
                 .zip(&algorithm.ranks)
                 .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program));
@@ -64,7 +60,6 @@ impl Needs {
             blocks: blocks.unwrap_or(0) as u32,
             depth: verified.facts().least_link_depth,
             order,
-            crosses_nodes,
         }
     }
 
@@ -75,7 +70,6 @@ impl Needs {
             blocks: self.blocks.max(other.blocks),
             depth: self.depth.max(other.depth),
             order: self.order || other.order,
-            crosses_nodes: self.crosses_nodes || other.crosses_nodes,
         }
     }
 }
@@ -86,6 +80,8 @@ pub(super) struct Candidate<'a> {
     pub needs: Needs,
     pub prepared: Arc<Prepared>,
     pub capacity: &'a Capacity,
+    /// Whether links are wanted to deliver directly, and some can.
+    pub direct: bool,
 }
 
 impl Candidate<'_> {
@@ -93,18 +89,29 @@ impl Candidate<'_> {
     pub fn serve(self, terms: &Terms, way: &Way, wish: &Wish) -> Result<Decision, Unserved> {
         self.admits(terms)?;
         let protocol = self.protocol(wish.protocol.unwrap_or(way.protocol));
+        let links = match protocol {
+            Protocol::Simple if self.direct => Links::Direct,
+            Protocol::Simple | Protocol::Ll | Protocol::Ll128 => Links::Staged,
+        };
         let program = self.prepared.plan.program();
         let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
         let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
-        let threads =
-            if wish.threads.is_some() { threads } else { self.fitting(protocol, threads) };
+        let at_once = |threads| match links {
+            Links::Staged => self.capacity.blocks_of(protocol, threads),
+            Links::Direct => self.capacity.direct_blocks_of(terms.data_type, threads),
+        };
+        let threads = match wish.threads {
+            Some(_) => threads,
+            None => self.fitting(&at_once, threads),
+        };
         let wished = wish.instances.unwrap_or(way.instances);
-        let instances = self.instances(protocol, wished, threads)?;
+        let instances = self.instances(protocol, wished, at_once(threads))?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
         let element_bytes = terms.data_type.size_bytes() as u64;
         let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
             .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
-        Ok(Decision { prepared: self.prepared, protocol, threads, cut, passed_over: Vec::new() })
+        let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
+        Ok(Decision { prepared, protocol, links, exact, threads, cut, passed_over })
     }
 
     /// Whether the algorithm is for such calls.
@@ -140,38 +147,38 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// `wished`, if the engine speaks it and the algorithm allows it; every engine and every proxy speaks
-    /// Simple, and every algorithm allows it.
+    /// `wished`, if the engine has wires for it and the algorithm allows it; every engine has wires for Simple, and every
+    /// algorithm allows it.
     fn protocol(&self, wished: Protocol) -> Protocol {
-        let Needs { order, crosses_nodes, links: _, blocks: _, depth: _ } = self.needs;
+        let Needs { order, links: _, blocks: _, depth: _ } = self.needs;
         let spoken = self.capacity.wires(wished).wires > 0;
-        if spoken && !order && !crosses_nodes { wished } else { Protocol::Simple }
+        if spoken && !order { wished } else { Protocol::Simple }
     }
 
-    /// `threads`, or as many fewer as it takes for one instance to run at once.
-    fn fitting(&self, protocol: Protocol, mut threads: u32) -> u32 {
-        let fits = |threads| self.capacity.blocks_of(protocol, threads) >= self.needs.blocks;
+    /// `threads`, or as many fewer as it takes for one instance to run at once, as `at_once` tells how many blocks of so
+    /// many threads do.
+    fn fitting(&self, at_once: &impl Fn(u32) -> u32, mut threads: u32) -> u32 {
+        let fits = |threads| at_once(threads) >= self.needs.blocks;
         while !fits(threads) && threads / 2 >= THREADS_LEAST {
             threads = (threads / 2).next_multiple_of(32);
         }
         threads
     }
 
-    /// As many instances of `threads` threads a block as wished, or as fit.
-    fn instances(&self, protocol: Protocol, wished: u32, threads: u32) -> Result<u32, Unserved> {
-        let Needs { links, blocks, depth, order: _, crosses_nodes: _ } = self.needs;
+    /// As many instances as wished, or as fit where `at_once` of their blocks run at once.
+    fn instances(&self, protocol: Protocol, wished: u32, at_once: u32) -> Result<u32, Unserved> {
+        let Needs { links: each, blocks, depth, order: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
         if depth > shape.depth {
             let has = shape.depth;
             return Err(Unserved(format!("its links need a depth of {depth}, there is {has}")));
         }
-        let by_wires = shape.wires / links.max(1);
-        let at_once = self.capacity.blocks_of(protocol, threads);
+        let by_wires = shape.wires / each.max(1);
         let by_blocks = at_once / blocks.max(1);
         match (by_wires, by_blocks) {
             (0, _) => {
                 let has = shape.wires;
-                Err(Unserved(format!("it has {links} links from a rank to another, at most {has}")))
+                Err(Unserved(format!("it has {each} links from a rank to another, at most {has}")))
             }
             (_, 0) => {
                 Err(Unserved(format!("it has {blocks} thread blocks, {at_once} run at once")))

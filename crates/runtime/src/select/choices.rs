@@ -11,6 +11,7 @@ use rustc_hash::FxHashSet;
 
 use super::candidate::Unserved;
 use super::decision::{Decision, Service};
+use super::links::Links;
 use super::request::Request;
 use super::tuning::Machine;
 use super::{Choice, Known, Selector, Way};
@@ -31,8 +32,8 @@ impl Selector {
     }
 
     /// What would serve `request` were nothing pinned, and then every other way to serve it, each once: all
-    /// algorithms at hand, all protocols that the engine speaks, instances as powers of two and as many as
-    /// fit. Algorithms alternate, so that whoever has no time for all has seen every one.
+    /// algorithms at hand, all protocols that the engine speaks, links of both kinds where some can deliver
+    /// directly, instances as powers of two and as many as fit. Algorithms alternate, so that whoever has no time for all has seen every one.
     pub fn choices(&self, request: &Request) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
@@ -58,7 +59,10 @@ impl Selector {
     /// The ways to run an algorithm that are worth trying, few instances first.
     fn ways(&self) -> impl Iterator<Item = Way> {
         let spoken = |protocol: &Protocol| self.capacity.wires(*protocol).wires > 0;
-        let protocols: Vec<_> = Protocol::ALL.into_iter().filter(spoken).collect();
+        let staged = Protocol::ALL.into_iter().filter(spoken).map(|of| (of, Links::Staged));
+        // What cannot be direct turns out to be staged, which has been seen then.
+        let direct = self.capacity.lends().then_some((Protocol::Simple, Links::Direct));
+        let kinds: Vec<_> = staged.chain(direct).collect();
         let threads: &[u32] = match self.machine {
             Machine::Gpus => &THREADS,
             Machine::Host => &THREADS[2..],
@@ -66,10 +70,10 @@ impl Selector {
         let counts = std::iter::successors(Some(1), |count| Some(count * 2))
             .take_while(|count| *count <= MOST_INSTANCES);
         counts.flat_map(move |instances| {
-            let of = move |protocol| {
-                threads.iter().map(move |&threads| Way { protocol, instances, threads })
+            let of = move |(protocol, links)| {
+                threads.iter().map(move |&threads| Way { protocol, links, instances, threads })
             };
-            protocols.clone().into_iter().flat_map(of)
+            kinds.clone().into_iter().flat_map(of)
         })
     }
 
@@ -89,7 +93,7 @@ impl Selector {
             let decision = self.try_with(known, entry, &choice.way, &terms, &none)?;
             let found = decision.choice().way;
             if found == choice.way {
-                return Ok(decision);
+                return Ok(Decision { exact: true, ..decision });
             }
             Err(Unserved(format!("it would run with {}", Choice { way: found, ..choice.clone() })))
         });
@@ -103,8 +107,10 @@ impl Selector {
 impl Decision {
     /// The same as a row of a table has it.
     fn choice(&self) -> Choice {
-        let Service { protocol, instances, threads, thread_blocks: _, rounds: _ } = self.service();
-        Choice { algorithm: self.prepared.name.clone(), way: Way { protocol, instances, threads } }
+        let Service { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
+            self.service();
+        let way = Way { protocol, links, instances, threads };
+        Choice { algorithm: self.prepared.name.clone(), way }
     }
 }
 
@@ -129,7 +135,8 @@ mod tests {
             Machine::Gpus => cuda::nominal_capacity(4, 4),
             Machine::Host => cpu::capacity(4, 4),
         };
-        let rows = "msccl-tuning 1\nmachine m\nallreduce any any any LL 3 96 allreduce/two_shot";
+        let rows =
+            "msccl-tuning 2\nmachine m\nallreduce any any any LL staged 3 96 allreduce/two_shot";
         let tuning = Tuning::parse("t", rows.as_bytes()).unwrap();
         Selector::new(registry, Rank(0), capacity, machine, Wish::default(), Some(tuning))
     }
@@ -165,10 +172,16 @@ mod tests {
         let gpus = check(Machine::Gpus, 1 << 20, false);
         let protocols: FxHashSet<_> = gpus.iter().map(|choice| choice.way.protocol).collect();
         assert_eq!(protocols.len(), 3, "{gpus:?}");
-        assert_eq!(gpus[0].to_string(), "LL 3 96 allreduce/two_shot");
+        assert_eq!(gpus[0].to_string(), "LL staged 3 96 allreduce/two_shot");
+        let direct: Vec<_> =
+            gpus.iter().filter(|choice| choice.way.links == Links::Direct).collect();
+        assert!(direct.iter().all(|choice| choice.way.protocol == Protocol::Simple), "{direct:?}");
+        let of = |name| direct.iter().filter(|choice| choice.algorithm == name).count();
+        assert!(of("allreduce/two_shot") > 5 && of("allreduce/ring") == 0, "{direct:?}");
         assert!(gpus.len() > 100, "{}", gpus.len());
         let host = check(Machine::Host, 1 << 20, false);
-        assert!(host.iter().all(|choice| choice.way.protocol == Protocol::Simple), "{host:?}");
+        let plain = |way: Way| way.protocol == Protocol::Simple && way.links == Links::Staged;
+        assert!(host.iter().all(|choice| plain(choice.way)), "{host:?}");
         let names = |choices: &[Choice], name: &str| choices.iter().any(|of| of.algorithm == name);
         assert!(!names(&host, "a/mine.msccl"));
         assert!(names(&check(Machine::Host, 1024, false), "a/mine.msccl"));
@@ -183,11 +196,14 @@ mod tests {
             selector.pin(Some(choice.parse().unwrap()));
             selector.choose(&request(1 << 20, false)).err().unwrap().to_string()
         };
-        let text = refused("LL 1 512 allreduce/ring");
-        assert!(text.contains("it would run with Simple 1 512 allreduce/ring"), "{text}");
-        let text = refused("Simple 1 512 allreduce/gossip");
+        for kind in ["LL staged", "Simple direct"] {
+            let text = refused(&format!("{kind} 1 512 allreduce/ring"));
+            let instead = "it would run with Simple staged 1 512 allreduce/ring";
+            assert!(text.contains(instead), "{text}");
+        }
+        let text = refused("Simple staged 1 512 allreduce/gossip");
         assert!(text.contains("allreduce/gossip, which does not: it is not at hand"), "{text}");
-        let text = refused("Simple 1 512 mine.msccl");
+        let text = refused("Simple staged 1 512 mine.msccl");
         assert!(text.contains("it is for 512..=4095 bytes"), "{text}");
     }
 }

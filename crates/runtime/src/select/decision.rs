@@ -8,6 +8,7 @@ use msccl_plan::cut::Cut;
 use msccl_registry::{Entry, LeftOut};
 
 use super::candidate::Unserved;
+use super::links::Links;
 use super::tuning::Basis;
 use crate::engine::Prepared;
 
@@ -15,6 +16,9 @@ use crate::engine::Prepared;
 pub(crate) struct Decision {
     pub prepared: Arc<Prepared>,
     pub protocol: Protocol,
+    pub links: Links,
+    /// Whether it must be so, since it is being measured, where links could fall back on their slots.
+    pub exact: bool,
     pub threads: u32,
     pub cut: Cut,
     /// Loaded algorithms that were asked first, and why they do not serve.
@@ -22,7 +26,7 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`.
+    /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`, `Simple over direct links`.
     pub fn story(&self) -> String {
         let service = self.service();
         format!("{} ({service}, rounds: {})", self.prepared.name, service.rounds)
@@ -30,9 +34,10 @@ impl Decision {
 
     /// How it serves.
     pub fn service(&self) -> Service {
-        let Decision { prepared, protocol, threads, cut, passed_over: _ } = self;
+        let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } = self;
         Service {
             protocol: *protocol,
+            links: *links,
             instances: cut.instances,
             thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
             threads: *threads,
@@ -41,11 +46,14 @@ impl Decision {
     }
 }
 
-/// How an algorithm serves a call. `Display` leaves out the rounds, which change with every size.
+/// How an algorithm serves a call. `Display` leaves out the rounds, which change with every size, and that links
+/// are staged, as most are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Service {
     /// How messages are laid out.
     pub protocol: Protocol,
+    /// How links deliver them.
+    pub links: Links,
     /// Copies of the algorithm that run side by side, each on its part of every chunk.
     pub instances: u32,
     /// Thread blocks of one instance.
@@ -56,10 +64,33 @@ pub struct Service {
     pub rounds: u32,
 }
 
+/// Multiprocessors of an H200.
+const MULTIPROCESSORS: u32 = 132;
+
+impl Service {
+    /// Thread blocks of a call in all, on the rank that was asked.
+    pub fn blocks(&self) -> u32 {
+        self.instances * self.thread_blocks
+    }
+
+    /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs on one, and one may
+    /// run several.
+    pub fn multiprocessors(&self) -> u32 {
+        self.blocks().min(MULTIPROCESSORS)
+    }
+}
+
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { protocol, instances, thread_blocks, threads, rounds: _ } = self;
-        write!(f, "{protocol}, {instances} × {thread_blocks} thread blocks of {threads} threads")
+        let Self { protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
+        let links = match links {
+            Links::Staged => "",
+            Links::Direct => " over direct links",
+        };
+        write!(
+            f,
+            "{protocol}{links}, {instances} × {thread_blocks} thread blocks of {threads} threads"
+        )
     }
 }
 

@@ -13,6 +13,7 @@ mod choices;
 mod decision;
 mod estimate;
 mod explain;
+mod links;
 mod overtaken;
 mod preference;
 mod request;
@@ -35,6 +36,7 @@ pub(crate) use decision::Decision;
 pub use decision::{Alternative, Service};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
+pub use links::Links;
 use preference::Preference;
 pub(crate) use request::Request;
 use request::Terms;
@@ -62,6 +64,8 @@ struct Known {
     decisions: FxHashMap<Request, Arc<Decision>>,
     prepared: FxHashMap<Fingerprint, Arc<Prepared>>,
     needs: FxHashMap<Fingerprint, Needs>,
+    /// Whether some link of an algorithm can deliver directly.
+    direct: FxHashMap<Fingerprint, bool>,
     profiles: FxHashMap<Fingerprint, Profile>,
     /// What serves every call, whatever would be chosen: see [`choices`].
     pinned: Option<Choice>,
@@ -182,24 +186,31 @@ impl Selector {
                 prepared
             }
         };
-        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity };
+        let wanted = wish.links.unwrap_or(way.links) == Links::Direct && self.capacity.lends();
+        let direct = wanted && self.can_be_direct(known, entry);
+        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity, direct };
         candidate.serve(terms, way, wish)
     }
 
-    /// What an instance of `entry` needs. Where only the root knows whether a call is in place, the others
-    /// run the other placement's part of the same program, and all must reckon with what either needs.
+    /// What an instance of `entry` needs.
     fn needs(&self, entry: &Entry) -> Needs {
         let shape = self.registry.shape();
         let own = Needs::of(&entry.verified, shape);
+        let twins = self.twins(entry);
+        twins.iter().fold(own, |needs, twin| needs.max(Needs::of(&twin.verified, shape)))
+    }
+
+    /// What other ranks may run while this one runs `entry`. Where only the root knows whether a call is in
+    /// place, the others run the other placement's part of the same program, and all must reckon with either.
+    fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
         let rooted = |wanted: &Wanted| wanted.root().is_some() && !entry.loaded;
         let Some(wanted) = Wanted::of(&algorithm.collective.kind).filter(rooted) else {
-            return own;
+            return Vec::new();
         };
         let in_place = algorithm.placement.serves_in_place();
         let twins = self.registry.built_in(wanted, !in_place);
-        let twins = twins.iter().filter(|twin| twin.name == entry.name);
-        twins.fold(own, |needs, twin| needs.max(Needs::of(&twin.verified, shape)))
+        twins.iter().filter(|twin| twin.name == entry.name).cloned().collect()
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does not.
@@ -263,6 +274,7 @@ mod tests {
 
     use super::*;
     use crate::cuda;
+    use crate::engine::TYPES;
 
     /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root for the
     /// placement that it alone knows.
@@ -271,19 +283,23 @@ mod tests {
         wanted: Wanted,
         in_place: bool,
         count: u64,
+        links: Option<Links>,
     ) -> Vec<String> {
         let ranks = registry.shape().ranks;
         // Few thread blocks, so that instances are cut down.
-        let capacity = Capacity { threads: [24 * 512; 3], ..cuda::nominal_capacity(ranks, ranks) };
+        let (threads, direct_threads) = ([24 * 512; 3], [20 * 512; TYPES]);
+        let nominal = cuda::nominal_capacity(ranks, ranks);
+        let capacity = Capacity { threads, direct_threads, ..nominal };
         let decide = |rank: Rank| {
-            let (machine, wish) = (Machine::Gpus, Wish::default());
+            let (machine, wish) = (Machine::Gpus, Wish { links, ..Wish::default() });
             let selector = Selector::new(registry.clone(), rank, capacity, machine, wish, None);
             let in_place = in_place && wanted.root() == Some(rank);
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
             let request = Request { wanted, in_place, data_type, reduction, count };
             let (decision, _) = selector.choose(&request).unwrap();
-            let Decision { prepared, protocol, threads, cut, passed_over: _ } = &*decision;
-            format!("{} {protocol} {threads} {cut:?}", prepared.name)
+            let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } =
+                &*decision;
+            format!("{} {protocol} {links} {threads} {cut:?}", prepared.name)
         };
         (0..ranks).map(Rank).map(decide).collect()
     }
@@ -311,9 +327,15 @@ mod tests {
             let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
             let root = Rank(ranks - 1);
             for wanted in Wanted::with_root(root) {
-                for count in [1, 1000, 100_003, 10_000_000] {
-                    let mut all = decisions(&registry, wanted, true, count);
-                    all.extend(decisions(&registry, wanted, false, count));
+                for (count, links) in [
+                    (1, None),
+                    (1000, Some(Links::Direct)),
+                    (100_003, None),
+                    (200_007, Some(Links::Direct)),
+                    (10_000_000, Some(Links::Direct)),
+                ] {
+                    let mut all = decisions(&registry, wanted, true, count, links);
+                    all.extend(decisions(&registry, wanted, false, count, links));
                     all.dedup();
                     assert_eq!(all.len(), 1, "{wanted:?} of {count}: {all:#?}");
                 }

@@ -33,7 +33,8 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
     let terms = terms(library, collective.reduces(), collective.root().is_some());
     let elements = counted(*count, "element");
     output.line(format_args!("{} of {size}, {elements} a block: {terms}", collective.name()));
-    let chosen = explained.served().map(|(chosen, _)| chosen);
+    let served = explained.served();
+    let chosen = served.map(|(chosen, _)| chosen);
     let mut table = Table::new(&[
         ("", Align::Left),
         ("algorithm", Align::Left),
@@ -58,6 +59,12 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
             Some(_) => line,
         };
         output.line(line);
+    }
+    if let Some((_, service)) = served.filter(|_| library.place == PlaceName::Cuda) {
+        let blocks = counted(service.blocks().into(), "thread block");
+        let most = counted(service.multiprocessors().into(), "multiprocessor");
+        let threads = service.threads;
+        output.line(format_args!("  takes {blocks} of {threads} threads on r0, so at most {most}"));
     }
     print_guesses(chosen.map(|chosen| &chosen.basis), output);
 }
@@ -122,21 +129,26 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
         ("algorithm", Align::Left),
         ("decided by", Align::Left),
         ("how", Align::Left),
+        (if library.place == PlaceName::Cuda { "SMs" } else { "" }, Align::Right),
     ]);
     for Decision { collective, from, to, choice } in decisions {
-        let (algorithm, basis, how) = match choice {
+        let (algorithm, basis, how, most) = match choice {
             Some(Choice { algorithm, loaded, basis, service }) => {
                 let basis = match basis {
                     // The time is that of the smallest size.
                     Basis::Guess { .. } => "a guess".to_owned(),
                     Basis::Loaded | Basis::Row { .. } | Basis::Fallback => basis.to_string(),
                 };
-                (title(algorithm, *loaded), basis, service.to_string())
+                let most = match library.place {
+                    PlaceName::Cuda => format!("≤ {}", service.multiprocessors()),
+                    PlaceName::Host => String::new(),
+                };
+                (title(algorithm, *loaded), basis, service.to_string(), most)
             }
-            None => ("nothing".to_owned(), String::new(), String::new()),
+            None => ("nothing".to_owned(), String::new(), String::new(), String::new()),
         };
         let name = collective.name().to_owned();
-        table.row([name, from.to_string(), to.to_string(), algorithm, basis, how]);
+        table.row([name, from.to_string(), to.to_string(), algorithm, basis, how, most]);
     }
     for (index, line) in table.lines().into_iter().enumerate() {
         let line = format!("  {line}");

@@ -78,10 +78,15 @@ struct ChoiceJson<'a> {
 #[derive(Serialize)]
 struct ServiceJson {
     protocol: &'static str,
+    links: &'static str,
     instances: u32,
     thread_blocks: u32,
     threads: u32,
     rounds: u32,
+    /// Thread blocks of all instances.
+    blocks: u32,
+    /// The most multiprocessors that they occupy; none on host threads.
+    multiprocessors: Option<u32>,
 }
 
 /// The whole answer, for programs.
@@ -103,29 +108,31 @@ pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> 
         loaded: registry.loaded().iter().map(|entry| entry.name.as_str()).collect(),
         refused: refused.map(|of| RefusedJson { file: &of.name, reason: &of.reason }).collect(),
         answer: match answer {
-            Answer::Call(explained) => AnswerJson::of(explained),
+            Answer::Call(explained) => AnswerJson::of(explained, library.place),
             Answer::Table(decisions) => {
-                AnswerJson::Table { decisions: decisions.iter().map(DecisionJson::of).collect() }
+                let decisions = decisions.iter();
+                let of = |decision| DecisionJson::of(decision, library.place);
+                AnswerJson::Table { decisions: decisions.map(of).collect() }
             }
         },
     }
 }
 
 impl<'a> AnswerJson<'a> {
-    fn of(explained: &'a Explained) -> Self {
+    fn of(explained: &'a Explained, place: PlaceName) -> Self {
         let Explained { collective, count, size, alternatives } = explained;
         AnswerJson::Call {
             collective: collective.name(),
             bytes: size.0,
             count: *count,
             served_by: explained.served().map(|(chosen, _)| chosen.name.as_str()),
-            alternatives: alternatives.iter().map(AlternativeJson::of).collect(),
+            alternatives: alternatives.iter().map(|one| AlternativeJson::of(one, place)).collect(),
         }
     }
 }
 
 impl<'a> AlternativeJson<'a> {
-    fn of(alternative: &'a Alternative) -> Self {
+    fn of(alternative: &'a Alternative, place: PlaceName) -> Self {
         let Alternative { name, loaded, basis, verdict } = alternative;
         Self {
             algorithm: name,
@@ -133,35 +140,40 @@ impl<'a> AlternativeJson<'a> {
             decided_by: basis.to_string(),
             guess: basis.guess(),
             serves: verdict.is_ok(),
-            service: verdict.as_ref().ok().map(ServiceJson::of),
+            service: verdict.as_ref().ok().map(|service| ServiceJson::of(service, place)),
             reason: verdict.as_ref().err().map(String::as_str),
         }
     }
 }
 
 impl<'a> DecisionJson<'a> {
-    fn of(decision: &'a Decision) -> Self {
+    fn of(decision: &'a Decision, place: PlaceName) -> Self {
         let Decision { collective, from, to, choice } = decision;
         Self {
             collective: collective.name(),
             from_bytes: from.0,
             to_bytes: to.0,
-            choice: choice.as_ref().map(ChoiceJson::of),
+            choice: choice.as_ref().map(|choice| ChoiceJson::of(choice, place)),
         }
     }
 }
 
 impl<'a> ChoiceJson<'a> {
-    fn of(choice: &'a Choice) -> Self {
+    fn of(choice: &'a Choice, place: PlaceName) -> Self {
         let Choice { algorithm, loaded, basis, service } = choice;
-        let (decided_by, service) = (basis.to_string(), ServiceJson::of(service));
+        let (decided_by, service) = (basis.to_string(), ServiceJson::of(service, place));
         Self { algorithm, loaded: *loaded, decided_by, guess: basis.guess(), service }
     }
 }
 
 impl ServiceJson {
-    fn of(service: &Service) -> Self {
-        let Service { protocol, instances, thread_blocks, threads, rounds } = *service;
-        Self { protocol: protocol.name(), instances, thread_blocks, threads, rounds }
+    fn of(service: &Service, place: PlaceName) -> Self {
+        let Service { protocol, links, instances, thread_blocks, threads, rounds } = *service;
+        let (protocol, links, blocks) = (protocol.name(), links.name(), service.blocks());
+        let multiprocessors = match place {
+            PlaceName::Cuda => Some(service.multiprocessors()),
+            PlaceName::Host => None,
+        };
+        Self { protocol, links, instances, thread_blocks, threads, rounds, blocks, multiprocessors }
     }
 }

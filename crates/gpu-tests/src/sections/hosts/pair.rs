@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,7 +67,7 @@ fn join(bench: &Bench, rig: &Rig, guest: u32, file: &Path) -> Result<World, Trou
     };
     let here = guest * RANKS / 2..(guest + 1) * RANKS / 2;
     let hosts = Hosts::pretended(2);
-    World::join_part(id, here, hosts, &bench.machine, RANKS, &settings, &Arc::default())
+    World::join_part(id, here, hosts, &bench.machine, RANKS, &settings)
 }
 
 /// The rename makes the file whole or absent.

@@ -9,11 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, ErrorKind, Group};
+use msccl_fabric::{Abort, Group};
 
-use super::loopback::{self, API, REFUSES};
+use super::loopback::{self, API, OfDevice, REFUSES};
 use crate::config::{Config, RdmaConfig};
-use crate::port::Memory;
 use crate::proxy::Proxy;
 use crate::rdma::Devices;
 use crate::rings;
@@ -119,39 +118,47 @@ fn a_device_that_breaks_loses_nothing_and_the_last_one_fails() {
     }
 }
 
-/// Memory that only devices reach.
-struct Far(Arc<dyn Memory>);
-
-impl Memory for Far {
-    fn address(&self) -> *mut u8 {
-        self.0.address()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.0.bytes()
-    }
-
-    fn is_host(&self) -> bool {
-        false
-    }
+/// Two ranks talk, of which the first has its slots in memory of a device. Answers what the log says to it of the
+/// connection, and whether its devices, of the context of `hca`, could register the memory.
+fn of_device(hca: &str) -> (String, Result<(), String>) {
+    let diary = Arc::new(Diary::default());
+    let registered = run(2, |group| {
+        let me = group.rank();
+        let proxy = match me {
+            Rank(0) => start(&group, hca, &diary),
+            _ => start(&group, "", &Arc::default()),
+        };
+        let mut pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
+        if me == Rank(0) {
+            pair.ports.memory = Arc::new(OfDevice(pair.rings.clone()));
+        }
+        let registered = proxy.register(&pair.ports.memory);
+        let peer = Rank(1 - me.0);
+        proxy.connect(peer, pair.ports).unwrap();
+        let mut ends = [Ends { peer, senders: pair.senders, receivers: pair.receivers }];
+        talk(me, &mut ends, 0, 100);
+        group.barrier().unwrap();
+        assert_eq!(proxy.failure(), None);
+        registered.map(drop)
+    });
+    let line = diary.lines().into_iter().find(|line| line.starts_with("links to "));
+    (line.unwrap(), registered.into_iter().next().unwrap())
 }
 
 #[test]
-fn memory_of_a_device_is_not_served_over_tcp_and_both_learn_it() {
-    let failures = run(2, |group| {
-        let proxy = Proxy::start(group.clone(), world::config(), Abort::new()).unwrap();
-        let mut pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
-        if group.rank() == Rank(0) {
-            pair.ports.memory = Arc::new(Far(pair.ports.memory));
-        }
-        proxy.connect(Rank(1 - group.rank().0), pair.ports).unwrap();
-        let failure = world::wait_for(|| proxy.failure());
-        group.barrier().unwrap();
-        failure
-    });
-    let why = "the slots lie in memory of a device, which only RDMA reaches";
-    assert_eq!((failures[0].kind, failures[0].rail.as_str()), (ErrorKind::System, why));
-    assert_eq!(failures[0].why, "RDMA is switched off");
-    assert_eq!(failures[1].rail, "the peer has given up");
-    assert_eq!(failures[1].why, format!("{why}: RDMA is switched off"));
+fn memory_of_a_device_is_reached_by_its_dma_buf() {
+    let (line, registered) = of_device(loopback::MAPS);
+    assert_eq!(registered, Ok(()));
+    let expected = "links to r1 go over loop0:1 → loop0:1, loop1:1 → loop1:1 (RDMA on both hosts), \
+                    with slots in memory of a device";
+    assert_eq!(line, expected);
+}
+
+#[test]
+fn memory_of_a_device_that_cannot_be_registered_is_copied_over_tcp() {
+    let (line, registered) = of_device("");
+    let why = "loop0: EOPNOTSUPP; loop1: EOPNOTSUPP";
+    assert_eq!(registered, Err(why.to_owned()));
+    assert!(line.starts_with("links to r1 go over TCP 0 "), "{line}");
+    assert!(line.ends_with(&format!("({why}), with slots in memory of a device")), "{line}");
 }

@@ -1,11 +1,16 @@
 //! A library whose queue pairs reach one another within this process, by copying: a door with `unsafe`,
 //! since what it stands in for is C. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to
-//! connect.
+//! connect, or reach dma-bufs, for which any file stands that can be mapped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
+use std::os::fd::AsFd;
+use std::ptr;
 use std::sync::{Mutex, MutexGuard};
 
+use msccl_fabric::Rings;
+
+use crate::port::{Copies, DmaBuf, Memory};
 use crate::rdma::abi::{self, Api, Status};
 
 /// Posts that may wait to be reported.
@@ -13,6 +18,57 @@ const ROOM: usize = 16;
 
 /// The word of `NCCL_IB_HCA` with which connecting fails.
 pub const REFUSES: &str = "refuses";
+
+/// The word of `NCCL_IB_HCA` with which dma-bufs can be registered.
+pub const MAPS: &str = "maps";
+
+/// Memory that is not the host's, as far as proxies know: it has no address, a dma-buf, and can be copied.
+pub struct OfDevice(pub Rings);
+
+impl Memory for OfDevice {
+    fn address(&self) -> *mut u8 {
+        ptr::null_mut()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.memory().len() as u64
+    }
+
+    fn dmabuf(&self) -> Option<DmaBuf<'_>> {
+        Some(DmaBuf { descriptor: self.0.memory().as_fd(), offset: 0 })
+    }
+
+    fn copies(&self) -> Option<&dyn Copies> {
+        Some(self)
+    }
+
+    fn story(&self) -> Option<String> {
+        Some("memory of a device".to_owned())
+    }
+}
+
+impl Copies for OfDevice {
+    fn fetch(&self, from: u64, into: &mut [u8]) -> Result<(), String> {
+        let start = self.place(from, into.len());
+        // SAFETY: the place lies inside the memory, and the proxy owns it.
+        unsafe { start.copy_to(into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    fn put(&self, to: u64, bytes: &[u8]) -> Result<(), String> {
+        let start = self.place(to, bytes.len());
+        // SAFETY: as above.
+        unsafe { start.copy_from(bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+}
+
+impl OfDevice {
+    fn place(&self, offset: u64, bytes: usize) -> *mut u8 {
+        assert!(offset as usize + bytes <= self.0.memory().len());
+        self.0.memory().as_ptr().wrapping_add(offset as usize)
+    }
+}
 
 /// All queue pairs of the process, by number.
 static PAIRS: Mutex<BTreeMap<u64, Pair>> = Mutex::new(BTreeMap::new());
@@ -34,12 +90,15 @@ struct Pair {
 
 struct Context {
     refuses: bool,
+    maps: bool,
 }
 
 struct Registration {
     device: u32,
     base: usize,
     bytes: u64,
+    /// Whether it was mapped for this.
+    mapped: bool,
 }
 
 fn pairs() -> MutexGuard<'static, BTreeMap<u64, Pair>> {
@@ -70,13 +129,12 @@ unsafe extern "C" fn open(
 ) -> Status {
     // SAFETY: as the ABI says.
     unsafe {
-        let refuses = match (*config).hca_bytes {
-            0 => false,
-            bytes => {
-                std::slice::from_raw_parts((*config).hca, bytes as usize) == REFUSES.as_bytes()
-            }
+        let word = match (*config).hca_bytes {
+            0 => &[],
+            bytes => std::slice::from_raw_parts((*config).hca, bytes as usize),
         };
-        *context = Box::into_raw(Box::new(Context { refuses })).cast();
+        let (refuses, maps) = (word == REFUSES.as_bytes(), word == MAPS.as_bytes());
+        *context = Box::into_raw(Box::new(Context { refuses, maps })).cast();
     }
     abi::OK
 }
@@ -107,28 +165,48 @@ unsafe extern "C" fn register(
     registration: *mut *mut abi::Registration,
     _text: *mut abi::Text,
 ) -> Status {
-    let made = Registration { device, base: address as usize, bytes };
+    assert!(!address.is_null(), "it is no memory of the host");
+    let made = Registration { device, base: address as usize, bytes, mapped: false };
     // SAFETY: as the ABI says.
     unsafe { *registration = Box::into_raw(Box::new(made)).cast() };
     abi::OK
 }
 
 unsafe extern "C" fn register_dmabuf(
-    _: *mut abi::Context,
-    _device: u32,
-    _descriptor: i32,
-    _offset: u64,
-    _bytes: u64,
+    context: *mut abi::Context,
+    device: u32,
+    descriptor: i32,
+    offset: u64,
+    bytes: u64,
     _address: u64,
-    _registration: *mut *mut abi::Registration,
-    _text: *mut abi::Text,
+    registration: *mut *mut abi::Registration,
+    text: *mut abi::Text,
 ) -> Status {
-    abi::UNSUPPORTED
+    // SAFETY: as the ABI says.
+    unsafe {
+        if !(*context.cast::<Context>()).maps {
+            say(text, "EOPNOTSUPP");
+            return abi::UNSUPPORTED;
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let (length, offset) = (bytes as usize, offset as libc::off_t);
+        let base =
+            libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, descriptor, offset);
+        assert_ne!(base, libc::MAP_FAILED);
+        let made = Registration { device, base: base as usize, bytes, mapped: true };
+        *registration = Box::into_raw(Box::new(made)).cast();
+    }
+    abi::OK
 }
 
 unsafe extern "C" fn deregister(registration: *mut abi::Registration) {
     // SAFETY: as the ABI says.
-    drop(unsafe { Box::from_raw(registration.cast::<Registration>()) });
+    let Registration { base, bytes, mapped, .. } =
+        *unsafe { Box::from_raw(registration.cast::<Registration>()) };
+    if mapped {
+        // SAFETY: it was mapped for this registration, of which no queue pair is left.
+        assert_eq!(unsafe { libc::munmap(base as *mut c_void, bytes as usize) }, 0);
+    }
 }
 
 unsafe extern "C" fn rail(
@@ -140,7 +218,7 @@ unsafe extern "C" fn rail(
 ) -> Status {
     // SAFETY: as the ABI says.
     unsafe {
-        let Registration { device, base, bytes } = *registration.cast::<Registration>();
+        let Registration { device, base, bytes, .. } = *registration.cast::<Registration>();
         let mut pairs = pairs();
         let number = pairs.last_key_value().map_or(1, |(last, _)| last + 1);
         let pair = Pair { context: context as usize, device, base, bytes, ..Pair::default() };

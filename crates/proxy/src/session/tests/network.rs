@@ -241,10 +241,11 @@ impl Inlet for Ring {
         self.place(number) as u64
     }
 
-    fn commit(&mut self, number: u64, bytes: u32) {
+    fn commit(&mut self, number: u64, bytes: u32) -> Result<(), String> {
         let mut state = self.state.lock().unwrap();
         assert_eq!(number, state.lengths.len() as u64 + 1, "commits are in order");
         assert!(number <= state.taken + self.depth, "a slot that is not free");
         state.lengths.push(bytes);
+        Ok(())
     }
 }

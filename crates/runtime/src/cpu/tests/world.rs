@@ -16,6 +16,7 @@ use crate::cpu::Rank;
 use crate::engine::{Engine, Job, Prepared};
 use crate::error::Error;
 use crate::nodes::Nodes;
+use crate::select::Links;
 use crate::wiring::Wiring;
 
 /// A rank under test.
@@ -134,6 +135,8 @@ pub fn collective(
     place.rank.collective(&Job {
         prepared,
         protocol: simple,
+        links: Links::Staged,
+        patient: false,
         threads: 32,
         cut: cut.unwrap(),
         data_type,

@@ -1,16 +1,19 @@
 //! The thread that maps what peers lend, and notices when what this rank lent is gone.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_gpu::{CaptureModeGuard, DevicePtr, IpcMapping};
+use msccl_gpu::{CaptureModeGuard, DevicePtr, IpcHandle, IpcMapping, VmmAllocation, VmmMapping};
 
-use super::ledger::{Allocation, ENTRIES};
-use super::{Neighbour, Shared};
+use super::ledger::{Allocation, ENTRIES, Handle};
+use super::pieces::{LentPiece, Outgoing, Piece};
+use super::{Known, Neighbour, Shared};
 use crate::error::Error;
 
 /// How often it looks while there is something new, and for how long after.
@@ -20,28 +23,36 @@ const BUSY: Duration = Duration::from_secs(1);
 /// How often it looks otherwise, and whether allocations still live.
 const IDLE_TICK: Duration = Duration::from_millis(100);
 
+/// Marks descriptors of pieces among others that ranks send, beside the entry and its generation.
+const TAG: u64 = 0x6c65 << 48;
+
+/// The tag of the descriptor for `entry` in `generation`.
+fn tag(entry: u32, generation: u64) -> u64 {
+    TAG | u64::from(entry) << 32 | (generation & u64::from(u32::MAX))
+}
+
+/// What keeps an allocation of a peer mapped.
+type Mapping = Box<dyn Send>;
+
 /// What this rank has mapped of its peers.
 pub(super) struct Borrower {
     shared: Arc<Shared>,
-    mapped: BTreeMap<(Rank, u32), Mapped>,
-}
-
-/// An allocation of a peer.
-struct Mapped {
-    generation: u64,
-    /// Keeps it mapped, where a plain address does not do.
-    _mapping: Option<IpcMapping>,
+    mapped: BTreeMap<(Rank, u32), Mapping>,
+    /// The generations of every peer's entries that have been looked at.
+    seen: Vec<[u64; ENTRIES as usize]>,
 }
 
 impl Borrower {
     pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, mapped: BTreeMap::new() }
+        let seen = vec![[0; ENTRIES as usize]; shared.peers.len()];
+        Self { shared, mapped: BTreeMap::new(), seen }
     }
 
     /// Until the communicator ends.
     pub fn run(mut self) {
         let (mut busy_until, mut checked) = (Instant::now() + BUSY, Instant::now());
         while !self.shared.ends.load(Ordering::Acquire) {
+            self.shared.tell_of_pieces();
             let news = self.look();
             let now = Instant::now();
             if news {
@@ -62,23 +73,32 @@ impl Borrower {
 
     /// Maps what is new and unmaps what is gone; whether there was any such.
     fn look(&mut self) -> bool {
-        let shared = self.shared.clone();
-        let all = shared.peers.iter().flat_map(|peer| (0..ENTRIES).map(move |entry| (peer, entry)));
+        let Self { shared, mapped, seen } = self;
         let mut news = false;
-        for (peer, entry) in all {
-            let key = (peer.rank, entry);
-            let live = peer.ledger.read(entry);
-            let mapped = self.mapped.get(&key).map(|mapped| mapped.generation);
-            if live.as_ref().map(|(generation, _)| *generation) == mapped {
-                continue;
-            }
-            news = true;
-            // No launch uses the old one any more: see `docs/MEMORY.md`, section 5.
-            self.mapped.remove(&key);
-            if let Some((generation, allocation)) = live {
-                let (address, mapping) = shared.map(peer, &allocation).unzip();
-                self.mapped.insert(key, Mapped { generation, _mapping: mapping.flatten() });
-                peer.ledger.tell(entry, shared.me, generation, address);
+        for (peer, seen) in shared.peers.iter().zip(seen) {
+            for (entry, seen) in (0..).zip(seen) {
+                let generation = peer.ledger.generation(entry);
+                if generation == *seen {
+                    continue;
+                }
+                news = true;
+                // No launch uses the old one any more: see `docs/MEMORY.md`, section 5.
+                mapped.remove(&(peer.rank, entry));
+                shared.forget(peer, entry, *seen + 1..generation);
+                match peer.ledger.read(entry) {
+                    // It is gone, unless it is being replaced.
+                    None if generation.is_multiple_of(2) => *seen = generation,
+                    None => {}
+                    Some((generation, allocation)) => {
+                        // Its descriptor may still be on its way.
+                        let found = shared.map(peer, entry, generation, &allocation);
+                        let Some(found) = found else { continue };
+                        let (address, mapping) = found.unzip();
+                        mapped.extend(mapping.flatten().map(|of| ((peer.rank, entry), of)));
+                        peer.ledger.tell(entry, shared.me, generation, address);
+                        *seen = generation;
+                    }
+                }
             }
         }
         news
@@ -86,28 +106,104 @@ impl Borrower {
 }
 
 impl Shared {
-    /// Where `allocation` of `peer` lies for this rank, and what keeps it there.
-    fn map(&self, peer: &Neighbour, allocation: &Allocation) -> Option<(u64, Option<IpcMapping>)> {
-        match peer.same_process {
-            Some(true) => Some((allocation.base, None)),
-            Some(false) => None,
-            None => {
-                let mapping = self.open(allocation).ok()?;
-                let whole = mapping.length_bytes() as u64 >= allocation.length_bytes;
-                whole.then(|| (mapping.ptr().0, Some(mapping)))
+    /// Drops the descriptors of `generations` that were gone before this rank looked: they keep memory. Plain allocations
+    /// have none.
+    fn forget(&self, peer: &Neighbour, entry: u32, generations: Range<u64>) {
+        for generation in generations.filter(|generation| !generation.is_multiple_of(2)) {
+            drop(self.group.try_receive_fd(peer.rank, tag(entry, generation)));
+        }
+    }
+
+    /// Where `allocation`, in `entry` of `peer`, lies for this rank, and what keeps it there, or that it cannot; `None`
+    /// if that is not known yet.
+    fn map(
+        &self,
+        peer: &Neighbour,
+        entry: u32,
+        generation: u64,
+        allocation: &Allocation,
+    ) -> Option<Option<(u64, Option<Mapping>)>> {
+        let Allocation { base, length_bytes, handle } = *allocation;
+        let piece = |mapping: VmmMapping| kept(mapping.ptr(), mapping);
+        match (handle, peer.same_process) {
+            (Handle::Plain(_), Some(true)) => Some(Some((base, None))),
+            (Handle::Plain(_), Some(false)) => Some(None),
+            (Handle::Plain(handle), None) => {
+                let mapping = self.open(&handle).ok();
+                let whole = mapping.filter(|of| of.length_bytes() as u64 >= length_bytes);
+                Some(whole.map(|mapping| kept(mapping.ptr(), mapping)))
+            }
+            (Handle::Piece(number), Some(_)) => {
+                let there = || {
+                    VmmAllocation::mapped_at(&self.context, DevicePtr(base), length_bytes as usize)
+                };
+                let mapping =
+                    self.map_piece(|| Ok(Some(there()?).filter(|of| of.number() == number)));
+                Some(mapping.ok().flatten().map(piece))
+            }
+            (Handle::Piece(_), None) => {
+                let descriptor = self.group.try_receive_fd(peer.rank, tag(entry, generation));
+                let Some(descriptor) = descriptor.transpose()?.ok() else { return Some(None) };
+                let import = || {
+                    VmmAllocation::import(&self.context, descriptor.as_fd(), length_bytes as usize)
+                };
+                let mapping = self.map_piece(|| Ok(Some(import()?)));
+                Some(mapping.ok().flatten().map(piece))
             }
         }
     }
 
-    fn open(&self, allocation: &Allocation) -> Result<IpcMapping, Error> {
+    fn open(&self, handle: &IpcHandle) -> Result<IpcMapping, Error> {
         // A caller of this process may be capturing.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
-        Ok(IpcMapping::open(&self.context, &allocation.handle)?)
+        Ok(IpcMapping::open(&self.context, handle)?)
+    }
+
+    /// Maps what `find` finds, for this rank's GPU.
+    fn map_piece(
+        &self,
+        find: impl FnOnce() -> Result<Option<VmmAllocation>, Error>,
+    ) -> Result<Option<VmmMapping>, Error> {
+        // A caller of this process may be capturing.
+        let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
+        let Some(found) = find()? else { return Ok(None) };
+        Ok(Some(found.map(&[self.context.device()])?))
+    }
+
+    /// Puts new pieces into the ledger, after other processes have been sent their descriptors.
+    fn tell_of_pieces(&self) {
+        let outgoing = std::mem::take(&mut self.known().outgoing);
+        for Outgoing { entry, number, descriptor } in outgoing {
+            let sent = descriptor.iter().all(|descriptor| {
+                let tag = tag(entry.number, entry.generation);
+                let others = self.peers.iter().filter(|peer| peer.same_process.is_none());
+                others
+                    .map(|peer| self.group.send_fd(peer.rank, tag, descriptor))
+                    .all(|sent| sent.is_ok())
+            });
+            // Who was not sent it would wait for it.
+            if sent {
+                let (base, length_bytes) = (entry.base, entry.length_bytes);
+                let handle = Handle::Piece(number);
+                self.own.publish(entry.number, &Allocation { base, length_bytes, handle });
+            }
+        }
     }
 
     /// Allocations whose addresses now name something else, or nothing, are lent no more.
     fn retire_what_is_gone(&self) {
-        self.known().lent.retain(|id, entry| {
+        let mut known = self.known();
+        let Known { lent, refused: _, pieces, refused_pieces: _, outgoing } = &mut *known;
+        pieces.retain(|number, LentPiece { entry, _held }| {
+            let now = Piece::at(&self.context, entry.base);
+            let lives = now.is_some_and(|now| now.number == *number && now.base == entry.base);
+            if !lives {
+                outgoing.retain(|waiting| waiting.number != *number);
+                self.own.retire(entry.number);
+            }
+            lives
+        });
+        lent.retain(|id, entry| {
             let lives = self.context.buffer_id(DevicePtr(entry.base)).is_ok_and(|now| now == *id);
             if !lives {
                 self.own.retire(entry.number);
@@ -115,4 +211,9 @@ impl Shared {
             lives
         });
     }
+}
+
+/// An address, and what keeps memory mapped there.
+fn kept(address: DevicePtr, mapping: impl Send + 'static) -> (u64, Option<Mapping>) {
+    (address.0, Some(Box::new(mapping)))
 }

@@ -15,12 +15,13 @@ use msccl_gpu::IpcHandle;
 use crate::error::Error;
 
 /// Allocations that a rank can lend at once.
-pub(super) const ENTRIES: u32 = 64;
+pub(super) const ENTRIES: u32 = 256;
 
 const GENERATION: u32 = 0;
 const BASE: u32 = 1;
 const LENGTH: u32 = 2;
-const HANDLE: u32 = 3;
+const KIND: u32 = 3;
+const HANDLE: u32 = 4;
 const HANDLE_WORDS: u32 = 8;
 const ANSWERS: u32 = HANDLE + HANDLE_WORDS;
 /// An answer: its generation, and the address.
@@ -29,14 +30,27 @@ const ANSWER_WORDS: u32 = 2;
 /// What an answer says instead of an address: the peer cannot map it.
 const CANNOT: u64 = 1;
 
+/// Kinds of handles.
+const PLAIN: u64 = 0;
+const PIECE: u64 = 1;
+
 /// An allocation as its owner describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Allocation {
     /// Where it begins, in the owner's process.
     pub base: u64,
     pub length_bytes: u64,
-    /// By which other processes map it; zeros if there are none.
-    pub handle: IpcHandle,
+    pub handle: Handle,
+}
+
+/// By what peers map an allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Handle {
+    /// A plain allocation, with what other processes open; zeros if there are none.
+    Plain(IpcHandle),
+    /// A piece of virtual memory: the owner's number of it, by which ranks of its process know it. Others are sent a
+    /// descriptor.
+    Piece(u64),
 }
 
 /// The ledger of one rank.
@@ -61,12 +75,26 @@ impl Ledger {
         let Allocation { base, length_bytes, handle } = allocation;
         self.store(entry, BASE, *base, Ordering::Relaxed);
         self.store(entry, LENGTH, *length_bytes, Ordering::Relaxed);
-        for (at, word) in (HANDLE..).zip(handle.0.as_chunks().0) {
-            self.store(entry, at, u64::from_ne_bytes(*word), Ordering::Relaxed);
+        match handle {
+            Handle::Plain(IpcHandle(bytes)) => {
+                self.store(entry, KIND, PLAIN, Ordering::Relaxed);
+                for (at, word) in (HANDLE..).zip(bytes.as_chunks().0) {
+                    self.store(entry, at, u64::from_ne_bytes(*word), Ordering::Relaxed);
+                }
+            }
+            Handle::Piece(number) => {
+                self.store(entry, KIND, PIECE, Ordering::Relaxed);
+                self.store(entry, HANDLE, *number, Ordering::Relaxed);
+            }
         }
-        let generation = self.load(entry, GENERATION, Ordering::Relaxed) | 1;
+        let generation = self.next_generation(entry);
         self.store(entry, GENERATION, generation, Ordering::Release);
         generation
+    }
+
+    /// Owner: the generation that `entry`, which is not live, is going to have.
+    pub fn next_generation(&self, entry: u32) -> u64 {
+        self.load(entry, GENERATION, Ordering::Relaxed) | 1
     }
 
     /// Owner: `entry` is live no more.
@@ -88,20 +116,29 @@ impl Ledger {
         Some(if address == CANNOT { 0 } else { address })
     }
 
+    /// Peer: the generation of `entry`, odd while it is live.
+    pub fn generation(&self, entry: u32) -> u64 {
+        self.load(entry, GENERATION, Ordering::Relaxed)
+    }
+
     /// Peer: what is live in `entry`, with its generation.
     pub fn read(&self, entry: u32) -> Option<(u64, Allocation)> {
         let generation = self.load(entry, GENERATION, Ordering::Acquire);
         if generation.is_multiple_of(2) {
             return None;
         }
-        let mut handle = [0; 64];
-        for (at, word) in (HANDLE..).zip(handle.as_chunks_mut().0) {
+        let mut bytes = [0; 64];
+        for (at, word) in (HANDLE..).zip(bytes.as_chunks_mut().0) {
             *word = self.load(entry, at, Ordering::Relaxed).to_ne_bytes();
         }
+        let handle = match self.load(entry, KIND, Ordering::Relaxed) {
+            PIECE => Handle::Piece(self.load(entry, HANDLE, Ordering::Relaxed)),
+            _ => Handle::Plain(IpcHandle(bytes)),
+        };
         let allocation = Allocation {
             base: self.load(entry, BASE, Ordering::Relaxed),
             length_bytes: self.load(entry, LENGTH, Ordering::Relaxed),
-            handle: IpcHandle(handle),
+            handle,
         };
         // All of one generation, or nothing.
         fence(Ordering::Acquire);
@@ -151,7 +188,11 @@ mod tests {
     use super::*;
 
     fn allocation(base: u64) -> Allocation {
-        Allocation { base, length_bytes: 4096, handle: IpcHandle([base as u8; 64]) }
+        let handle = match base.is_multiple_of(2) {
+            true => Handle::Piece(base + 100),
+            false => Handle::Plain(IpcHandle([base as u8; 64])),
+        };
+        Allocation { base, length_bytes: 4096, handle }
     }
 
     #[test]

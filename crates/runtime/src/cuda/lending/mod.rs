@@ -1,38 +1,42 @@
 //! Lending the caller's buffers to peers, so that links deliver directly. `docs/MEMORY.md`, sections 5
 //! and 6, says why no stale mapping is ever used.
 //!
-//! A launch asks [`Lending::views`] where each peer sees the buffers it was given. Peers map what the
-//! [`ledger`] of a rank describes, in a thread of their own ([`borrower`]); until they have, there is
-//! nothing to see, and links go through slots.
+//! A launch that is to have direct links asks [`Lending::views`] where each peer sees the buffers it was given. Peers
+//! map what the [`ledger`] of a rank describes, in a thread of their own ([`borrower`]), which begins with the first such
+//! launch, and all ranks have the same; until they have mapped it, there is nothing to see, and links go through slots.
 
 mod borrower;
 mod ledger;
+mod pieces;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer};
-use msccl_gpu::{CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind};
+use msccl_gpu::{
+    CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind, VmmAllocation,
+};
 use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::links::agree;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use borrower::Borrower;
-use ledger::{Allocation, ENTRIES, Ledger};
+use ledger::{Allocation, ENTRIES, Handle, Ledger};
+use pieces::{LentPiece, Outgoing, Piece};
 
 /// Marks the ledger's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
 
-/// How long a call that is being captured waits for peers to map its buffers, from the first call on that
-/// had them.
-const CAPTURE_PATIENCE: Duration = Duration::from_millis(100);
+/// How long a patient call waits for peers to map its buffers, from the first call on that had them: one that is
+/// being captured, or measured.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How often it looks.
-const CAPTURE_POLL: Duration = Duration::from_micros(200);
+const POLL: Duration = Duration::from_micros(200);
 
 /// Buffers that cannot be lent are remembered, so many of them.
 const REFUSED_MAX: usize = 1024;
@@ -47,11 +51,13 @@ pub(super) struct Lent {
 /// This rank's allocations, and the peers who map them.
 pub(super) struct Lending {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// The borrower's; nothing if it could not begin, and then all stays staged.
+    thread: OnceLock<Option<JoinHandle<()>>>,
 }
 
 /// What the calling threads and the borrower share.
 struct Shared {
+    group: Arc<Group>,
     context: Context,
     me: Rank,
     own: Ledger,
@@ -76,6 +82,34 @@ struct Known {
     lent: FxHashMap<u64, Entry>,
     /// They cannot be lent.
     refused: FxHashMap<u64, ()>,
+    /// Pieces of virtual memory, by their numbers.
+    pieces: FxHashMap<u64, LentPiece>,
+    /// Those that cannot be lent. Nobody holds them: the number may be another's one day, which then is not lent.
+    refused_pieces: FxHashMap<u64, ()>,
+    /// Pieces that peers are yet to be told of, by the thread.
+    outgoing: Vec<Outgoing>,
+}
+
+impl Known {
+    /// An entry that is not in use.
+    fn free_entry(&self) -> Option<u32> {
+        let pieces = self.pieces.values().map(|lent| lent.entry.number);
+        let used = self.lent.values().map(|entry| entry.number).chain(pieces);
+        let used: FxHashSet<u32> = used.collect();
+        (0..ENTRIES).find(|number| !used.contains(number))
+    }
+
+    fn is_full(&self) -> bool {
+        self.lent.len() + self.pieces.len() >= ENTRIES as usize
+    }
+}
+
+/// Takes note of `key`, forgetting all others where there are too many.
+fn refuse(refused: &mut FxHashMap<u64, ()>, key: u64) {
+    if refused.len() >= REFUSED_MAX {
+        refused.clear();
+    }
+    refused.insert(key, ());
 }
 
 /// An allocation in this rank's ledger.
@@ -100,7 +134,11 @@ impl Entry {
 
 impl Lending {
     /// Ledgers for all ranks of `group` on one host, if all want it. Every rank calls it.
-    pub fn join(group: &Group, context: &Context, wanted: bool) -> Result<Option<Self>, Error> {
+    pub fn join(
+        group: &Arc<Group>,
+        context: &Context,
+        wanted: bool,
+    ) -> Result<Option<Self>, Error> {
         let all = group.all_gather(&[u8::from(wanted && group.ranks() <= DIRECT_RANKS_MAX)])?;
         if all.iter().any(|said| said != &[1]) {
             return Ok(None);
@@ -119,35 +157,36 @@ impl Lending {
             Ok(Neighbour { rank: peer.rank, ledger, same_process })
         };
         let peers = agree(group, near().map(neighbour).collect::<Result<_, Error>>())?;
-        let (context, me) = (context.clone(), group.rank());
+        let (group, context, me) = (group.clone(), context.clone(), group.rank());
         let (known, ends, calls) = Default::default();
-        Self::start(Shared { context, me, own, peers, known, ends, calls }).map(Some)
+        let shared = Arc::new(Shared { group, context, me, own, peers, known, ends, calls });
+        Ok(Some(Self { shared, thread: OnceLock::new() }))
     }
 
-    fn start(shared: Shared) -> Result<Self, Error> {
-        let name = format!("msccl-lend-{}", shared.me.0);
-        let shared = Arc::new(shared);
-        let borrower = Borrower::new(shared.clone());
-        let thread = thread::Builder::new().name(name).spawn(move || borrower.run());
-        let thread = thread.map_err(|error| {
-            let text = format!("cannot start the thread that maps buffers of peers: {error}");
-            Error::new(ErrorKind::System, text)
-        })?;
-        Ok(Self { shared, thread: Some(thread) })
+    /// The thread that maps what peers lend, begun now if it has not.
+    fn borrower(&self) -> Option<&JoinHandle<()>> {
+        let start = || {
+            let borrower = Borrower::new(self.shared.clone());
+            let name = format!("msccl-lend-{}", self.shared.me.0);
+            thread::Builder::new().name(name).spawn(move || borrower.run()).ok()
+        };
+        self.thread.get_or_init(start).as_ref()
     }
 
     /// By rank: where it may find this rank's buffers, as far as links need them; nothing where it has
-    /// not mapped all of those. If the call is `captured`, waits a little for peers who have not.
+    /// not mapped all of those. A `patient` call waits a little for peers who have not.
     pub fn views(
         &self,
         input: Option<Lent>,
         output: Option<Lent>,
-        captured: bool,
+        patient: bool,
     ) -> [View; DIRECT_RANKS_MAX as usize] {
         let mut views = [View::default(); DIRECT_RANKS_MAX as usize];
         let wanted = input.is_some() || output.is_some();
+        // Peers lend, even if this rank does not.
+        self.borrower();
         let [input, output] = self.look_up([input, output]);
-        if captured {
+        if patient {
             self.wait_for_answers([input, output]);
         }
         let mut all = true;
@@ -190,33 +229,57 @@ impl Lending {
 
     /// The entry of the allocation in which `address` lies, made now if it is new.
     fn entry(&self, known: &mut Known, address: u64) -> Option<Entry> {
-        let id = self.shared.context.buffer_id(DevicePtr(address)).ok()?;
-        if let Some(entry) = known.lent.get(&id) {
+        let id = self.shared.context.buffer_id(DevicePtr(address)).ok();
+        if let Some(entry) = id.and_then(|id| known.lent.get(&id)) {
             return Some(*entry);
         }
-        if known.refused.contains_key(&id) {
-            return None;
+        if let Some(piece) = Piece::at(&self.shared.context, address) {
+            return self.entry_of(known, piece);
         }
+        // There may be room later.
+        let id = id.filter(|id| !known.refused.contains_key(id) && !known.is_full())?;
         let entry = self.shared.lend(known, id, address);
         match entry {
             Some(entry) => {
                 known.lent.insert(id, entry);
-                self.thread.iter().for_each(|thread| thread.thread().unpark());
+                self.wake();
             }
-            None if known.refused.len() < REFUSED_MAX => {
-                known.refused.insert(id, ());
-            }
-            None => known.refused.clear(),
+            None => refuse(&mut known.refused, id),
         }
         entry
+    }
+
+    /// The entry of a piece of virtual memory, made now if it is new.
+    fn entry_of(&self, known: &mut Known, piece: Piece) -> Option<Entry> {
+        let number = piece.number;
+        if let Some(lent) = known.pieces.get(&number) {
+            // It may be mapped twice.
+            return Some(lent.entry).filter(|entry| entry.base == piece.base);
+        }
+        if known.refused_pieces.contains_key(&number) || known.is_full() {
+            return None;
+        }
+        let Some((outgoing, _held)) = self.shared.lend_piece(known, piece) else {
+            refuse(&mut known.refused_pieces, number);
+            return None;
+        };
+        let entry = outgoing.entry;
+        known.outgoing.push(outgoing);
+        known.pieces.insert(number, LentPiece { entry, _held });
+        self.wake();
+        Some(entry)
+    }
+
+    fn wake(&self) {
+        self.borrower().iter().for_each(|thread| thread.thread().unpark());
     }
 
     fn wait_for_answers(&self, places: [Place; 2]) {
         for entry in places.iter().filter_map(Place::entry) {
             let waits_for = |peer| self.shared.answer(peer, &entry).is_none();
             let waits = || self.shared.peers.iter().any(waits_for);
-            while entry.since.elapsed() < CAPTURE_PATIENCE && waits() {
-                thread::sleep(CAPTURE_POLL);
+            while entry.since.elapsed() < PATIENCE && waits() {
+                thread::sleep(POLL);
             }
         }
     }
@@ -225,7 +288,7 @@ impl Lending {
 impl Drop for Lending {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.take().flatten() {
             thread.thread().unpark();
             // A panic of the thread has been reported by the panic hook; there is nothing to add.
             let _ = thread.join();
@@ -271,14 +334,28 @@ impl Shared {
 
     /// Puts the allocation of `address` into the ledger, if it can be lent and there is room.
     fn lend(&self, known: &Known, id: u64, address: u64) -> Option<Entry> {
-        let number =
-            (0..ENTRIES).find(|number| known.lent.values().all(|it| it.number != *number))?;
+        let number = known.free_entry()?;
         let allocation = self.describe(DevicePtr(address)).ok().flatten()?;
         // The same allocation still: what was asked is about this one.
         self.context.buffer_id(DevicePtr(allocation.base)).ok().filter(|of| *of == id)?;
         let generation = self.own.publish(number, &allocation);
         let Allocation { base, length_bytes, handle: _ } = allocation;
         Some(Entry { number, generation, base, length_bytes, since: Instant::now() })
+    }
+
+    /// What becomes an entry for `piece`, and what holds it, if it can be lent and there is room.
+    fn lend_piece(&self, known: &Known, piece: Piece) -> Option<(Outgoing, VmmAllocation)> {
+        let (held, descriptor) = piece.hold(&self.context, self.travels())?;
+        let number = known.free_entry()?;
+        let (generation, since) = (self.own.next_generation(number), Instant::now());
+        let length_bytes = piece.length_bytes as u64;
+        let entry = Entry { number, generation, base: piece.base, length_bytes, since };
+        Some((Outgoing { entry, number: piece.number, descriptor }, held))
+    }
+
+    /// Whether some peer is another process.
+    fn travels(&self) -> bool {
+        self.peers.iter().any(|peer| peer.same_process.is_none())
     }
 
     /// The allocation of `address`, if peers can map it.
@@ -295,11 +372,11 @@ impl Shared {
             return Ok(None);
         }
         let range = self.context.address_range(address)?;
-        let travels = self.peers.iter().any(|peer| peer.same_process.is_none());
-        let handle = match travels {
+        let handle = match self.travels() {
             true => self.context.ipc_handle(range.base)?,
             false => IpcHandle([0; 64]),
         };
+        let handle = Handle::Plain(handle);
         let length_bytes = range.length_bytes as u64;
         Ok(Some(Allocation { base: range.base.0, length_bytes, handle }))
     }

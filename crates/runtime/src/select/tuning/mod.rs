@@ -1,4 +1,4 @@
-//! What is best for which size, as data: tables of algorithms, protocols, instances and threads.
+//! What is best for which size, as data: tables of algorithms, protocols, links, instances and threads.
 //!
 //! A [`Tuning`] is read from text by [`Tuning::parse`], which specifies the format. The shipped one lies in
 //! `crates/runtime/tuning`; its figures were found by measurement. Machines differ, so rows are preferences:
@@ -26,6 +26,7 @@ use rustc_hash::FxHasher;
 
 pub use parse::TuningError;
 
+use super::links::Links;
 use super::request::Request;
 
 /// Bytes of a chunk for every instance where nothing was measured.
@@ -47,13 +48,15 @@ pub(crate) enum Machine {
 pub struct Way {
     /// How messages are laid out.
     pub protocol: Protocol,
+    /// How links deliver them; staged where an algorithm has none that could do otherwise.
+    pub links: Links,
     /// Copies of the algorithm that run side by side.
     pub instances: u32,
     /// Threads of one thread block.
     pub threads: u32,
 }
 
-/// An algorithm and the way to run it: the last four columns of a row, as which it is printed and read.
+/// An algorithm and the way to run it: the last five columns of a row, as which it is printed and read.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Choice {
     /// A built-in algorithm by its name, or a loaded file by its path or the last part of it.
@@ -69,7 +72,7 @@ impl Way {
             Machine::Host => 1,
             Machine::Gpus => 4,
         };
-        Self { protocol: Protocol::Simple, instances, threads: 512 }
+        Self { protocol: Protocol::Simple, links: Links::Staged, instances, threads: 512 }
     }
 
     /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an instance for

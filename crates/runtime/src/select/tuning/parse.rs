@@ -1,8 +1,8 @@
 //! The text of a tuning table.
 //!
 //! Line by line: what follows `#` at the beginning of a line is a remark, empty lines count for
-//! nothing. The first other line is `msccl-tuning 1`, the second `machine` and a description for
-//! people. Every further line is a row of eight columns, separated by blanks, best rows first:
+//! nothing. The first other line is `msccl-tuning 2`, the second `machine` and a description for
+//! people. Every further line is a row of nine columns, separated by blanks, best rows first:
 //!
 //! | column | values |
 //! |---|---|
@@ -11,9 +11,13 @@
 //! | ranks | `4`, `2..8`, `..8`, `2..` or `any`; upper ends are included; of one node, unless `/` and as much about the number of nodes follow: `16/2`, `any/2..` |
 //! | bytes | likewise, of the larger buffer; `KiB`, `MiB` and `GiB` may follow a number |
 //! | protocol | `Simple`, `LL` or `LL128` |
+//! | links | `staged` or `direct`; those that cannot deliver directly are staged all the same |
 //! | instances | 1 to [`INSTANCES_MAX`] |
 //! | threads | of a block: a multiple of 32 up to [`THREADS_MAX`] |
 //! | algorithm | the rest of the line: a built-in algorithm or a loaded file |
+//!
+//! Tables that begin with `msccl-tuning 1` were made before links could be chosen. They are read, too: their rows have no
+//! column `links`, which are staged.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -22,12 +26,14 @@ use std::str::FromStr;
 use msccl_collective::{Placement, Protocol, Rank};
 use msccl_registry::Wanted;
 
-use super::{Choice, Row, Tuning, Way};
+use super::{Choice, Links, Row, Tuning, Way};
 
 /// Longer texts are refused: no table is that long.
 const LONGEST_BYTES: usize = 1 << 20;
-/// The version of the format, and the only one that is read.
-const VERSION: &str = "1";
+/// The version of the format that is written.
+pub(super) const VERSION: &str = "2";
+/// The version before, which knew of no links but staged ones.
+const WITHOUT_LINKS: &str = "1";
 /// More instances than any machine has wires for.
 const INSTANCES_MAX: u32 = 4096;
 /// More threads than any kernel takes; kernels take what they can.
@@ -72,10 +78,11 @@ impl Tuning {
             let (number, line) = lines.next().ok_or_else(missing)?;
             read(line).map_err(|reason| fail(Some(number), reason))
         };
-        head(version, "`msccl-tuning 1`")?;
+        let version = head(version, "`msccl-tuning 2`")?;
         let machine = head(machine, "`machine` and what the table is for")?.into();
-        let rows = lines
-            .map(|(number, line)| row(number, line).map_err(|reason| fail(Some(number), reason)));
+        let rows = lines.map(|(number, line)| {
+            row(number, line, version).map_err(|reason| fail(Some(number), reason))
+        });
         let rows = rows.collect::<Result<_, _>>()?;
         Ok(Self { name: name.into(), machine, rows })
     }
@@ -90,9 +97,14 @@ fn readable(text: &[u8]) -> Result<&str, String> {
 
 fn version(line: &str) -> Result<&str, String> {
     match line.split_once(char::is_whitespace) {
-        Some(("msccl-tuning", version)) if version.trim() == VERSION => Ok(VERSION),
-        Some(("msccl-tuning", other)) => {
-            Err(format!("expected version {VERSION} of the format, found `{}`", other.trim()))
+        Some(("msccl-tuning", version)) => {
+            let known = [VERSION, WITHOUT_LINKS].into_iter().find(|known| *known == version.trim());
+            known.ok_or_else(|| {
+                let found = version.trim();
+                format!(
+                    "expected version {WITHOUT_LINKS} or {VERSION} of the format, found `{found}`"
+                )
+            })
         }
         _ => Err(format!("expected `msccl-tuning {VERSION}`, found `{line}`")),
     }
@@ -105,33 +117,43 @@ fn machine(line: &str) -> Result<&str, String> {
     }
 }
 
-fn row(number: usize, line: &str) -> Result<Row, String> {
+fn row(number: usize, line: &str, version: &str) -> Result<Row, String> {
     let mut rest = line;
     let collective = collective(column(&mut rest, "a collective")?)?;
     let placement = placement(column(&mut rest, "a placement")?, collective)?;
     let (ranks, nodes) = ranks(column(&mut rest, "ranks")?)?;
     let bytes = range("bytes", column(&mut rest, "bytes")?, size)?;
-    let (choice, collective) = (rest.parse()?, collective.name());
+    let has_links = version != WITHOUT_LINKS;
+    let (choice, collective) = (choice(rest, has_links)?, collective.name());
     Ok(Row { line: number, collective, placement, ranks, nodes, bytes, choice })
 }
 
 impl FromStr for Choice {
     type Err = String;
 
-    /// Reads the last four columns of a row.
+    /// Reads the last five columns of a row.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut rest = text;
-        let protocol = Protocol::from_str(column(&mut rest, "a protocol")?)?;
-        let instances = number_within("instances", column(&mut rest, "instances")?, INSTANCES_MAX)?;
-        let threads = number_within("threads", column(&mut rest, "threads")?, THREADS_MAX)?;
-        if threads % 32 != 0 {
-            return Err(format!("expected a multiple of 32 threads, found {threads}"));
-        }
-        if rest.is_empty() {
-            return Err("expected an algorithm, found the end of the line".to_owned());
-        }
-        Ok(Self { algorithm: rest.to_owned(), way: Way { protocol, instances, threads } })
+        choice(text, true)
     }
+}
+
+/// The last columns of a row.
+fn choice(text: &str, has_links: bool) -> Result<Choice, String> {
+    let mut rest = text;
+    let protocol = Protocol::from_str(column(&mut rest, "a protocol")?)?;
+    let links = match has_links {
+        true => column(&mut rest, "links")?.parse()?,
+        false => Links::Staged,
+    };
+    let instances = number_within("instances", column(&mut rest, "instances")?, INSTANCES_MAX)?;
+    let threads = number_within("threads", column(&mut rest, "threads")?, THREADS_MAX)?;
+    if threads % 32 != 0 {
+        return Err(format!("expected a multiple of 32 threads, found {threads}"));
+    }
+    if rest.is_empty() {
+        return Err("expected an algorithm, found the end of the line".to_owned());
+    }
+    Ok(Choice { algorithm: rest.to_owned(), way: Way { protocol, links, instances, threads } })
 }
 
 /// Takes the next column off `rest`.

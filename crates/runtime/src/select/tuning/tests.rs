@@ -7,7 +7,7 @@ use msccl_registry::{File, Registry, Shape, Wanted};
 
 use super::*;
 
-const HEAD: &str = "msccl-tuning 1\nmachine test\n";
+const HEAD: &str = "msccl-tuning 2\nmachine test\n";
 
 /// Out of place, of `bytes` bytes over four ranks.
 fn request(wanted: Wanted, bytes: u64) -> Request {
@@ -32,11 +32,11 @@ fn check_nodes(rows: &str, bytes: u64, shape: Shape, in_place: bool, expected: &
 
 #[test]
 fn rows_are_for_one_node_unless_they_say_otherwise() {
-    let rows = "allreduce any any    any Simple 1 32 a\n\
-                allreduce any any/1  any Simple 1 32 b\n\
-                allreduce any 16/2   any Simple 1 32 c\n\
-                allreduce any ..64/2.. any Simple 1 32 d\n\
-                allreduce any any/any any Simple 1 32 e\n";
+    let rows = "allreduce any any    any Simple staged 1 32 a\n\
+                allreduce any any/1  any Simple staged 1 32 b\n\
+                allreduce any 16/2   any Simple staged 1 32 c\n\
+                allreduce any ..64/2.. any Simple staged 1 32 d\n\
+                allreduce any any/any any Simple staged 1 32 e\n";
     let check = |ranks, per_node, expected: &[usize]| {
         check_nodes(rows, 1, Shape { ranks, per_node }, true, expected);
     };
@@ -49,10 +49,10 @@ fn rows_are_for_one_node_unless_they_say_otherwise() {
 #[test]
 fn rows_are_for_what_they_say() {
     let rows = "# two-shot first\n\
-                allreduce in    4    ..2KiB     LL     4  512  a\n\
-                allreduce out   2..8 2KiB..1MiB Simple 16 256  b c.msccl\n\n\
-                allgather any   any  any        LL     1  32   c\n\
-                allreduce any   5..  4096       LL128  1  32   d\n";
+                allreduce in    4    ..2KiB     LL     staged 4  512  a\n\
+                allreduce out   2..8 2KiB..1MiB Simple direct 16 256  b c.msccl\n\n\
+                allgather any   any  any        LL     staged 1  32   c\n\
+                allreduce any   5..  4096       LL128  staged 1  32   d\n";
     check(rows, 2048, 4, true, &[4]);
     check(rows, 2049, 4, true, &[]);
     check(rows, 0, 4, true, &[4]);
@@ -67,7 +67,8 @@ fn rows_are_for_what_they_say() {
     assert_eq!((table.name(), table.machine()), ("mine", "test"));
     let row = &table.rows[1];
     assert_eq!(row.choice.algorithm, "b c.msccl");
-    assert_eq!(row.choice.way, Way { protocol: Protocol::Simple, instances: 16, threads: 256 });
+    let (protocol, links) = (Protocol::Simple, Links::Direct);
+    assert_eq!(row.choice.way, Way { protocol, links, instances: 16, threads: 256 });
     assert_eq!(table.basis(row).to_string(), "mine line 5");
     assert_eq!(table.basis(row).guess(), None);
     let guess = table.basis(&table.rows[2]).guess().unwrap();
@@ -83,12 +84,12 @@ fn check_refusal(text: &str, expected: &str) {
 
 #[test]
 fn heads_that_are_wrong_are_told() {
-    check_refusal("", ": expected `msccl-tuning 1`, found the end");
-    check_refusal("# a\n\n<algo/>\n", " line 3: expected `msccl-tuning 1`, found `<algo/>`");
-    let expected = " line 1: expected version 1 of the format, found `2`";
-    check_refusal("msccl-tuning 2\n", expected);
+    check_refusal("", ": expected `msccl-tuning 2`, found the end");
+    check_refusal("# a\n\n<algo/>\n", " line 3: expected `msccl-tuning 2`, found `<algo/>`");
+    let expected = " line 1: expected version 1 or 2 of the format, found `3`";
+    check_refusal("msccl-tuning 3\n", expected);
     let expected = ": expected `machine` and what the table is for, found the end";
-    check_refusal("msccl-tuning 1\n", expected);
+    check_refusal("msccl-tuning 2\n", expected);
     check_refusal(&"\n".repeat((1 << 20) + 1), ": expected at most 1024 KiB, found more");
     let error = Tuning::parse("mine", b"msccl-tuning \xff").unwrap_err().to_string();
     assert!(error.starts_with("mine: expected UTF-8 text: "), "{error}");
@@ -100,36 +101,49 @@ fn rows_that_are_wrong_are_told() {
         check_refusal(&format!("{HEAD}{row}\n"), &format!(" line 3: {expected}"));
     };
     check(
-        "gossip any any any LL 1 32 a",
+        "gossip any any any LL staged 1 32 a",
         "expected a collective (allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather, \
          scatter), found `gossip`",
     );
-    check("reduce both any any LL 1 32 a", "expected a placement (in, out, any), found `both`");
     check(
-        "reduce in any any LL 1 32 a",
+        "reduce both any any LL staged 1 32 a",
+        "expected a placement (in, out, any), found `both`",
+    );
+    check(
+        "reduce in any any LL staged 1 32 a",
         "expected placement `any`, found `in`: of a reduce only the root knows whether it is in place",
     );
     let such = "such as 4, 2..8, ..8, 2.. or any, found";
-    check("allreduce any four any LL 1 32 a", &format!("expected ranks {such} `four`"));
+    check("allreduce any four any LL staged 1 32 a", &format!("expected ranks {such} `four`"));
     check(
-        "allreduce any 4/ any LL 1 32 a",
+        "allreduce any 4/ any LL staged 1 32 a",
         "expected nodes such as 4, 2..8, ..8, 2.. or any, found ``",
     );
-    check("allreduce any 2KiB any LL 1 32 a", &format!("expected ranks {such} `2KiB`"));
-    check("allreduce any any .. LL 1 32 a", &format!("expected bytes {such} `..`"));
-    check("allreduce any any 1..2kB LL 1 32 a", &format!("expected bytes {such} `1..2kB`"));
+    check("allreduce any 2KiB any LL staged 1 32 a", &format!("expected ranks {such} `2KiB`"));
+    check("allreduce any any .. LL staged 1 32 a", &format!("expected bytes {such} `..`"));
+    check("allreduce any any 1..2kB LL staged 1 32 a", &format!("expected bytes {such} `1..2kB`"));
     let huge = "18446744073709551615KiB";
     check(
-        &format!("allreduce any any {huge} LL 1 32 a"),
+        &format!("allreduce any any {huge} LL staged 1 32 a"),
         &format!("expected bytes {such} `{huge}`"),
     );
-    check("allreduce any any 2..1 LL 1 32 a", "expected bytes from low to high, found `2..1`");
-    check("allreduce any any any LL 0 32 a", "expected instances from 1 to 4096, found `0`");
-    check("allreduce any any any LL 1 2048 a", "expected threads from 1 to 1024, found `2048`");
-    check("allreduce any any any LL 1 33 a", "expected a multiple of 32 threads, found 33");
-    check("allreduce any any any LL 1 32", "expected an algorithm, found the end of the line");
+    check(
+        "allreduce any any 2..1 LL staged 1 32 a",
+        "expected bytes from low to high, found `2..1`",
+    );
+    check("allreduce any any any LL staged 0 32 a", "expected instances from 1 to 4096, found `0`");
+    check(
+        "allreduce any any any LL staged 1 2048 a",
+        "expected threads from 1 to 1024, found `2048`",
+    );
+    check("allreduce any any any LL staged 1 33 a", "expected a multiple of 32 threads, found 33");
+    check(
+        "allreduce any any any LL staged 1 32",
+        "expected an algorithm, found the end of the line",
+    );
+    check("allreduce any any any LL 1 32 a", "expected links (staged, direct), found `1`");
     check("allreduce any", "expected ranks, found the end of the line");
-    let text = format!("{HEAD}allreduce any any any LL256 1 32 a");
+    let text = format!("{HEAD}allreduce any any any LL256 staged 1 32 a");
     let error = Tuning::parse("mine", text.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("line 3") && error.contains("LL256"), "{error}");
 }
@@ -148,15 +162,30 @@ fn fingerprints_tell_choices_apart_and_nothing_else() {
         table.fingerprint(registry.loaded())
     };
     let (here, there, renamed) = (at("/a/m.msccl"), at("/b/m.msccl"), at("/a/n.msccl"));
-    let row = "allreduce any any ..2KiB LL 1 32 m.msccl";
+    let row = "allreduce any any ..2KiB LL staged 1 32 m.msccl";
     assert_eq!(print(row, &here), print(&format!("# remark\n{row}"), &here));
     assert_eq!(print(row, &here), print(row, &there));
     assert_ne!(print(row, &here), print(row, &renamed));
     assert_ne!(print(row, &here), print(&row.replace("32", "64"), &here));
+    assert_ne!(print(row, &here), print(&row.replace("staged", "direct"), &here));
     assert_ne!(print(row, &here), print(&row.replace("..2KiB", "..3KiB"), &here));
     assert_ne!(print(row, &here), print(&row.replacen("any ..2KiB", "any/2 ..2KiB", 1), &here));
     assert_eq!(print(row, &here), print(&row.replacen("any ..2KiB", "any/1 ..2KiB", 1), &here));
     assert_ne!(print(row, &here), print("", &here));
+}
+
+#[test]
+fn tables_made_before_links_could_be_chosen_are_staged() {
+    let rows = "allreduce any 2..8 any Simple 16 256 mine.msccl";
+    let old = format!("msccl-tuning 1\nmachine test\n{rows}\n");
+    let new = format!("{HEAD}{}\n", rows.replace("Simple", "Simple staged"));
+    let read = |text: &str| Tuning::parse("mine", text.as_bytes()).unwrap();
+    assert_eq!(read(&old), read(&new));
+    assert!(read(&old).to_string().starts_with("msccl-tuning 2\n"));
+    check_refusal(
+        &old.replace("Simple", "Simple direct"),
+        " line 3: expected instances from 1 to 4096, found `direct`",
+    );
 }
 
 #[test]
@@ -213,17 +242,17 @@ fn the_shipped_table_decides_as_it_was_measured() {
 
 #[test]
 fn tables_print_as_what_reads_back() {
-    let rows = "allreduce in 4 ..2KiB LL 4 512 a\n\
-                allreduce out 2..8 1536..1MiB Simple 16 256 b c.msccl\n\
-                allgather any any any LL128 1 32 c\n\
-                allreduce any 5.. 4096.. LL 1 32 d\n\
-                reduce any ..8 0 Simple 1 32 e\n\
-                scatter any 3 8GiB.. Simple 1 32 f\n";
+    let rows = "allreduce in 4 ..2KiB LL staged 4 512 a\n\
+                allreduce out 2..8 1536..1MiB Simple staged 16 256 b c.msccl\n\
+                allgather any any any LL128 staged 1 32 c\n\
+                allreduce any 5.. 4096.. LL staged 1 32 d\n\
+                reduce any ..8 0 Simple direct 1 32 e\n\
+                scatter any 3 8GiB.. Simple staged 1 32 f\n";
     let read = Tuning::parse("mine", format!("{HEAD}{rows}").as_bytes()).unwrap();
     let text = read.to_string();
     assert!(
         text.contains(
-            "allreduce    out       2..8  1536..1MiB Simple   16        256     b c.msccl\n"
+            "allreduce    out       2..8  1536..1MiB Simple   staged 16        256     b c.msccl\n"
         ),
         "{text}"
     );

@@ -5,18 +5,20 @@ use std::ops::RangeInclusive;
 
 use msccl_collective::Placement;
 
+use super::parse::VERSION;
 use super::{Choice, Row, Tuning, Way};
 
 /// The line of the first row: after the version, the machine and the heading.
 pub(super) const FIRST_LINE: usize = 4;
 
 /// The names of the columns, as a remark.
-const HEADING: [&str; 8] = [
+const HEADING: [&str; 9] = [
     "# collective",
     "placement",
     "ranks",
     "bytes",
     "protocol",
+    "links",
     "instances",
     "threads",
     "algorithm",
@@ -25,10 +27,10 @@ const HEADING: [&str; 8] = [
 impl fmt::Display for Tuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tuning { name: _, machine, rows } = self;
-        writeln!(f, "msccl-tuning 1\nmachine {machine}")?;
+        writeln!(f, "msccl-tuning {VERSION}\nmachine {machine}")?;
         let heading = HEADING.map(str::to_owned);
         let lines: Vec<_> = [heading].into_iter().chain(rows.iter().map(columns)).collect();
-        let widths: [usize; 8] = std::array::from_fn(|column| {
+        let widths: [usize; 9] = std::array::from_fn(|column| {
             lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
         });
         for line in &lines {
@@ -44,14 +46,14 @@ impl fmt::Display for Tuning {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Choice { algorithm, way: Way { protocol, instances, threads } } = self;
-        write!(f, "{protocol} {instances} {threads} {algorithm}")
+        let Choice { algorithm, way: Way { protocol, links, instances, threads } } = self;
+        write!(f, "{protocol} {links} {instances} {threads} {algorithm}")
     }
 }
 
-fn columns(row: &Row) -> [String; 8] {
+fn columns(row: &Row) -> [String; 9] {
     let Row { line: _, collective, placement, ranks, nodes, bytes, choice } = row;
-    let Choice { algorithm, way: Way { protocol, instances, threads } } = choice;
+    let Choice { algorithm, way: Way { protocol, links, instances, threads } } = choice;
     let placement = match placement {
         Placement::InPlace => "in",
         Placement::OutOfPlace => "out",
@@ -63,6 +65,7 @@ fn columns(row: &Row) -> [String; 8] {
         ranks_and_nodes(ranks, nodes),
         range(bytes, size),
         protocol.to_string(),
+        links.to_string(),
         instances.to_string(),
         threads.to_string(),
         algorithm.clone(),

@@ -1,0 +1,380 @@
+//! The ranks that play scenes: threads of this process, each with a seat in every communicator.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use msccl_gpu::{Event, GraphExec, Stream};
+use msccl_runtime::{Batch, Choice, Communicator, Links, PlaceOfRank, Settings, Wish, submit};
+
+use super::recent::Recent;
+use super::scene::{Act, Capture, Round, Scene};
+use super::sheet::{Prepared, Sheet};
+use crate::Trouble;
+use crate::arena::Arena;
+use crate::hosts::Hosts;
+use crate::sections::{Bench, graphs};
+use crate::world::{Seat, on_threads, raw, seats, settings, share_gpus, together};
+
+/// All ranks.
+pub struct Stage {
+    players: Vec<Player>,
+    communicators: Vec<Communicator>,
+    /// Whether ranks share GPUs: nothing may be allocated there while a rank calls.
+    sharing: bool,
+    /// The latest warnings of the communicators.
+    pub recent: Arc<Recent>,
+}
+
+/// One rank.
+struct Player {
+    number: usize,
+    /// Its seats, by communicator.
+    seats: Vec<Option<Seat>>,
+    /// By act, what is captured.
+    graphs: BTreeMap<usize, GraphExec>,
+    /// By act, what must serve it.
+    pins: BTreeMap<usize, Choice>,
+    /// By communicator, where it was called last in this round, and whether that was in a graph.
+    last: Vec<Option<(usize, bool)>>,
+}
+
+impl Stage {
+    /// Three communicators: two of all ranks, of which the second delivers directly where GPUs can; and one of all
+    /// ranks but the first, in reverse order, if these are several.
+    pub fn open(bench: &Bench) -> Result<Self, Trouble> {
+        let recent: Arc<Recent> = Arc::default();
+        let first = Settings { log: recent.clone(), ..settings() };
+        let wish = Wish { links: Some(Links::Direct), ..first.wish.clone() };
+        let second = Settings { wish, ..first.clone() };
+        let first = seats(Hosts::ONE, &bench.machine, bench.ranks, &first)?;
+        let second = seats(Hosts::ONE, &bench.machine, bench.ranks, &second)?;
+        let player =
+            |((number, first), second)| Player::new(number, vec![Some(first), Some(second)]);
+        let mut players: Vec<Player> =
+            first.into_iter().enumerate().zip(second).map(player).collect();
+        let sharing = share_gpus(players.iter().filter_map(Player::place));
+        if bench.ranks > 2 {
+            let communicators = all_communicators(&players);
+            together(&mut players, &communicators, Player::join_part)?;
+        }
+        let communicators = all_communicators(&players);
+        Ok(Self { players, communicators, sharing, recent })
+    }
+
+    /// How many ranks each communicator has.
+    pub fn ranks(&self) -> Vec<u32> {
+        let seats = self.players.last().map_or(&[][..], |player| &player.seats);
+        seats.iter().flatten().map(|seat| seat.communicator.ranks()).collect()
+    }
+
+    /// Calls so far, on all ranks, whose buffers peers could use directly.
+    pub fn direct_calls(&self) -> u64 {
+        self.communicators.iter().map(Communicator::direct_calls).sum()
+    }
+
+    /// Plays a scene and compares all memory after every round. After a failure there is nothing more to be had.
+    pub fn play(&mut self, prepared: &Prepared) -> Result<(), Trouble> {
+        self.begin(prepared)?;
+        for (number, round) in prepared.scene.rounds.iter().enumerate() {
+            let sheets = &prepared.sheets[number];
+            self.round(&prepared.scene, round, sheets)
+                .map_err(|error| format!("round {number}: {error}"))?;
+        }
+        self.on_all(|player| {
+            player.graphs.clear();
+            Ok(())
+        })
+    }
+
+    fn on_all(
+        &mut self,
+        work: impl Fn(&mut Player) -> Result<(), Trouble> + Sync,
+    ) -> Result<(), Trouble> {
+        together(&mut self.players, &self.communicators, work).map(drop)
+    }
+
+    /// Memory, choices and graphs. Where it could matter to others that something is allocated when an act is first
+    /// made, it is made once before.
+    fn begin(&mut self, prepared: &Prepared) -> Result<(), Trouble> {
+        let (scene, sheets) = (&prepared.scene, &prepared.sheets[0]);
+        // Freeing waits for the device, so nobody may be calling.
+        self.on_all(|player| player.reserve(sheets, scene.in_new_memory))?;
+        self.choose(scene)?;
+        let sharing = self.sharing;
+        self.on_all(|player| {
+            let mut acts = scene.acts.iter().enumerate();
+            acts.try_for_each(|(number, act)| match act.graph {
+                Some(Capture::Within { .. }) if !sharing && !scene.apart => Ok(()),
+                Some(_) => player.capture(scene, sheets, number),
+                None => Ok(()),
+            })
+        })?;
+        for (number, act) in scene.acts.iter().enumerate() {
+            if scene.apart || sharing && act.graph.is_some() {
+                self.on_all(|player| {
+                    player.perform(scene, sheets, number)?;
+                    player.wait()
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Picks what must serve the acts that are pinned, among what all ranks offer.
+    fn choose(&mut self, scene: &Scene) -> Result<(), Trouble> {
+        for (number, act) in scene.acts.iter().enumerate() {
+            let Some(pin) = act.pin else { continue };
+            let work = |player: &mut Player| Ok(player.choices(scene, act));
+            let offers = together(&mut self.players, &self.communicators, work)?;
+            let mut offers = offers.into_iter().flatten();
+            let mut choices = offers.next().unwrap_or_default();
+            offers.for_each(|other| choices.retain(|choice| other.contains(choice)));
+            let index = pin % choices.len().max(1) as u64;
+            let Some(choice) = choices.get(index as usize) else { continue };
+            for player in &mut self.players {
+                player.pins.insert(number, choice.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn round(
+        &mut self,
+        scene: &Scene,
+        round: &Round,
+        sheets: &[Vec<Sheet>],
+    ) -> Result<(), Trouble> {
+        let sharing = self.sharing;
+        if sharing {
+            self.on_all(|player| player.load(sheets))?;
+        }
+        // Where nobody shares a GPU, ranks do not wait for one another here: a call must not touch memory of a rank
+        // that has not made it yet.
+        let early = round.checks_early && !sharing;
+        self.on_all(|player| {
+            if !sharing {
+                player.load(sheets)?;
+            }
+            player.play(scene, round, sheets)?;
+            player.wait()?;
+            if early { player.check(sheets) } else { Ok(()) }
+        })?;
+        if early { Ok(()) } else { self.on_all(|player| player.check(sheets)) }
+    }
+}
+
+impl Drop for Stage {
+    /// Ranks leave together, for they may wait for one another.
+    fn drop(&mut self) {
+        self.communicators.clear();
+        let players = self.players.drain(..);
+        on_threads(players.map(|mut player| {
+            move || {
+                player.graphs.clear();
+                // What was split from another goes before it.
+                while player.seats.pop().is_some() {}
+            }
+        }));
+    }
+}
+
+fn all_communicators(players: &[Player]) -> Vec<Communicator> {
+    let seats = players.iter().flat_map(|player| player.seats.iter().flatten());
+    seats.map(|seat| seat.communicator.clone()).collect()
+}
+
+impl Player {
+    fn new(number: usize, seats: Vec<Option<Seat>>) -> Self {
+        Self { number, seats, graphs: BTreeMap::new(), pins: BTreeMap::new(), last: Vec::new() }
+    }
+
+    fn place(&self) -> Option<&PlaceOfRank> {
+        self.seats.iter().flatten().map(|seat| &seat.place).next()
+    }
+
+    /// Joins the communicator of all ranks but the first.
+    fn join_part(&mut self) -> Result<(), Trouble> {
+        let Some(first) = self.seats.first().and_then(Option::as_ref) else { return Ok(()) };
+        let color = (self.number > 0).then_some(0);
+        let part = first.communicator.split(color, -(self.number as i32), None)?;
+        let seat = part.map(|part| Seat::of(part, first.place.clone())).transpose()?;
+        self.seats.push(seat);
+        Ok(())
+    }
+
+    /// The streams of its seats, which calls of any communicator may use.
+    fn stream(&self, number: usize) -> (usize, Option<&Stream>) {
+        let streams: Vec<_> = self.seats.iter().flatten().map(|seat| &seat.stream).collect();
+        let number = number % streams.len().max(1);
+        (number, streams.get(number).and_then(|stream| stream.as_ref()))
+    }
+
+    /// Its seats, each with its sheet.
+    fn with_sheets<'a>(
+        &'a mut self,
+        sheets: &'a [Vec<Sheet>],
+    ) -> impl Iterator<Item = (&'a mut Seat, &'a Sheet)> {
+        let seats = self.seats.iter_mut().zip(sheets);
+        seats.filter_map(|(seat, sheets)| {
+            let seat = seat.as_mut()?;
+            let sheet = sheets.get(seat.rank.index())?;
+            Some((seat, sheet))
+        })
+    }
+
+    fn reserve(&mut self, sheets: &[Vec<Sheet>], anew: bool) -> Result<(), Trouble> {
+        self.pins.clear();
+        self.with_sheets(sheets).try_for_each(|(seat, sheet)| {
+            if anew {
+                seat.arena = Arena::new(seat.place.clone());
+            }
+            seat.arena.reserve(sheet.bytes.len())
+        })
+    }
+
+    fn load(&mut self, sheets: &[Vec<Sheet>]) -> Result<(), Trouble> {
+        self.with_sheets(sheets).try_for_each(|(seat, sheet)| seat.arena.write(&sheet.bytes))
+    }
+
+    fn check(&mut self, sheets: &[Vec<Sheet>]) -> Result<(), Trouble> {
+        for (communicator, (seat, sheet)) in self.with_sheets(sheets).enumerate() {
+            let found = seat.arena.read(sheet.bytes.len())?;
+            sheet.check(&found).map_err(|error| {
+                format!("{} of communicator {communicator}, {error}", seat.rank)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// All ways to serve an act that is one collective; `None` if the rank has no part in it.
+    fn choices(&self, scene: &Scene, act: &Act) -> Option<Vec<Choice>> {
+        let (communicator, case) = scene.only_collective(act)?;
+        let seat = self.seats[communicator].as_ref()?;
+        let Some(combine) = case.plain() else { return Some(Vec::new()) };
+        let operation = case.operation(combine);
+        // Of a collective with a root only the root may be in place.
+        let in_place = case.shares_memory(seat.rank, seat.communicator.ranks());
+        let count = case.count as u64;
+        Some(seat.communicator.choices(&operation, in_place, case.data_type, count))
+    }
+
+    /// What the rank submits for an act, in its streams.
+    fn batches(&self, act: &Act, sheets: &[Vec<Sheet>]) -> Vec<Batch> {
+        let streams = [act.stream, act.other_stream.unwrap_or(act.stream)];
+        let streams = streams.map(|stream| raw(self.stream(stream).1));
+        let batch = |(communicator, range): &(usize, Range<usize>)| {
+            let seat = self.seats[*communicator].as_ref()?;
+            let (sheet, base) = (&sheets[*communicator][seat.rank.index()], seat.arena.address());
+            let calls = range.clone().zip(streams.into_iter().cycle());
+            let calls = calls.flat_map(|(piece, stream)| sheet.calls(piece, base, stream));
+            let (communicator, calls) = (seat.communicator.clone(), calls.collect());
+            Some(Batch { communicator, calls })
+        };
+        act.batches.iter().filter_map(batch).collect()
+    }
+
+    /// Submits `batches` of an act, by what must serve it.
+    fn submit(&self, act: usize, batches: &[Batch]) -> Result<(), Trouble> {
+        let Some(choice) = self.pins.get(&act) else { return Ok(submit(batches)?) };
+        batches.iter().for_each(|batch| batch.communicator.pin(Some(choice.clone())));
+        let submitted = submit(batches).map_err(|error| format!("pinned to {choice}: {error}"));
+        batches.iter().for_each(|batch| batch.communicator.pin(None));
+        Ok(submitted?)
+    }
+
+    /// Captures an act in its stream, if the rank has a part in it.
+    fn capture(
+        &mut self,
+        scene: &Scene,
+        sheets: &[Vec<Sheet>],
+        number: usize,
+    ) -> Result<(), Trouble> {
+        let act = &scene.acts[number];
+        let batches = self.batches(act, sheets);
+        if let Some(stream) = self.stream(act.stream).1.filter(|_| !batches.is_empty()) {
+            let graph = graphs::capture_in(stream, || self.submit(number, &batches))?;
+            self.graphs.insert(number, graph);
+        }
+        Ok(())
+    }
+
+    /// Captures what is due at a place of the rank's order: acts of this place and of later ones.
+    fn capture_due(
+        &mut self,
+        scene: &Scene,
+        sheets: &[Vec<Sheet>],
+        order: &[usize],
+        place: usize,
+    ) -> Result<(), Trouble> {
+        for (later, &number) in order.iter().enumerate().skip(place) {
+            match scene.acts[number].graph {
+                Some(Capture::Within { ahead })
+                    if later <= place + ahead && !self.graphs.contains_key(&number) =>
+                {
+                    self.capture(scene, sheets, number)?;
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn play(&mut self, scene: &Scene, round: &Round, sheets: &[Vec<Sheet>]) -> Result<(), Trouble> {
+        self.last = vec![None; self.seats.len()];
+        for (place, &act) in round.orders[self.number].iter().enumerate() {
+            let late = round.late.as_ref().filter(|late| late.rank == self.number);
+            if let Some(late) = late.filter(|late| late.place == place) {
+                thread::sleep(Duration::from_micros(late.wait_us));
+            }
+            self.capture_due(scene, sheets, &round.orders[self.number], place)?;
+            for _ in 0..scene.acts[act].times {
+                self.perform(scene, sheets, act)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, scene: &Scene, sheets: &[Vec<Sheet>], act: usize) -> Result<(), Trouble> {
+        let number = act;
+        let act = &scene.acts[number];
+        let batches = self.batches(act, sheets);
+        if batches.is_empty() {
+            return Ok(());
+        }
+        self.order(act)?;
+        match (self.graphs.get(&number), self.stream(act.stream).1) {
+            (Some(graph), Some(stream)) => graphs::launch_in(stream, graph),
+            (Some(_), None) => Err("a graph without a stream".into()),
+            (None, _) => self.submit(number, &batches),
+        }
+    }
+
+    /// Orders graphs of a communicator with its calls in other streams, as those must who launch graphs.
+    fn order(&mut self, act: &Act) -> Result<(), Trouble> {
+        let (number, Some(stream)) = self.stream(act.stream) else { return Ok(()) };
+        for (communicator, _) in &act.batches {
+            let last = self.last.get(*communicator).copied().flatten();
+            let before =
+                last.filter(|(of, graph)| *of != number && (*graph || act.graph.is_some()));
+            if let Some(before) = before.and_then(|(of, _)| self.stream(of).1) {
+                let edge = Event::ordering(stream.borrow().context())?;
+                edge.record(before.borrow())?;
+                stream.borrow().wait(&edge)?;
+            }
+        }
+        for (communicator, _) in &act.batches {
+            if let Some(last) = self.last.get_mut(*communicator) {
+                *last = Some((number, act.graph.is_some()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all streams are done.
+    fn wait(&self) -> Result<(), Trouble> {
+        self.seats.iter().flatten().try_for_each(Seat::wait)
+    }
+}

@@ -1,0 +1,44 @@
+//! On which processors the thread of a proxy runs.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Lets the calling thread run on those of `wanted` on which it may run; if there are none, or the system does not
+/// say, on all of these.
+pub(crate) fn prefer(wanted: &[usize]) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let mut chosen = CpuSet::new();
+    let usable = |number: &&usize| **number < CpuSet::MAX_CPU && allowed.is_set(**number);
+    wanted.iter().filter(usable).for_each(|number| chosen.set(*number));
+    if chosen.count() > 0 {
+        // It is no more than a preference.
+        let _ = sched_setaffinity(None, &chosen);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn after(wanted: &[usize]) -> CpuSet {
+        thread::scope(|scope| {
+            let preferring = scope.spawn(|| {
+                prefer(wanted);
+                sched_getaffinity(None).unwrap()
+            });
+            preferring.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn a_thread_stays_where_it_may_run() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let first = (0..CpuSet::MAX_CPU).find(|number| allowed.is_set(*number)).unwrap();
+        let chosen = after(&[usize::MAX, first, CpuSet::MAX_CPU]);
+        assert!(chosen.count() == 1 && chosen.is_set(first));
+        for nothing in [&[][..], &[CpuSet::MAX_CPU]] {
+            assert_eq!(after(nothing).count(), allowed.count());
+        }
+    }
+}

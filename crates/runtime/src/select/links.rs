@@ -1,0 +1,158 @@
+//! Whether the links of a call may leave out a copy: what is wanted, and of which algorithms it can be had.
+
+use std::fmt;
+use std::str::FromStr;
+
+use msccl_collective::{Channel, Rank, Region};
+use msccl_plan::launch::DIRECT_RANKS_MAX;
+use msccl_registry::Entry;
+use msccl_verify::{Delivery, DirectLink, Verified};
+
+use super::{Known, Selector};
+
+/// How links deliver what their senders have, as `docs/MEMORY.md` describes it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Links {
+    /// Through slots: the sender copies in, the receiver copies out.
+    #[default]
+    Staged,
+    /// Straight from and to the buffers of callers, where that is proved sound and peers have mapped them;
+    /// through slots elsewhere. Only under protocol Simple.
+    Direct,
+}
+
+impl Links {
+    /// Both.
+    pub const ALL: [Links; 2] = [Links::Staged, Links::Direct];
+
+    /// As tables name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Links::Staged => "staged",
+            Links::Direct => "direct",
+        }
+    }
+}
+
+impl fmt::Display for Links {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Links {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Links::ALL.into_iter().find(|links| links.name() == text);
+        found.ok_or_else(|| format!("expected links (staged, direct), found `{text}`"))
+    }
+}
+
+impl Selector {
+    /// Whether some link of `entry` can deliver directly, and all ranks say so of the same links.
+    pub(super) fn can_be_direct(&self, known: &mut Known, entry: &Entry) -> bool {
+        let fits = self.ranks() <= DIRECT_RANKS_MAX;
+        let found = known.direct.entry(entry.fingerprint);
+        *found.or_insert_with(|| {
+            let regions = direct_regions(&entry.verified);
+            let alike = |twin: &Entry| direct_regions(&twin.verified) == regions;
+            fits && !regions.is_empty() && self.twins(entry).iter().all(alike)
+        })
+    }
+}
+
+/// The links that can deliver directly, how, and the regions from or to which they do, message by message.
+fn direct_regions(verified: &Verified) -> Vec<(Rank, Rank, Channel, Delivery, Vec<Region>)> {
+    let links = verified.direct_links().into_iter().map(|link| {
+        let DirectLink { from, to, channel, delivery, messages } = link;
+        let regions = messages.iter().map(|message| message.region).collect();
+        (from, to, channel, delivery, regions)
+    });
+    links.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use msccl_collective::{DataType, Reduction};
+    use msccl_plan::Plan;
+    use msccl_registry::{Registry, Shape, Wanted};
+
+    use super::*;
+    use crate::cuda;
+    use crate::engine::{Capacity, TYPES};
+    use crate::select::{Machine, Request, Tuning};
+    use crate::settings::Wish;
+
+    /// How four GPUs run an all-reduce of 1 MiB by `row`, if links can be `lent`, and there is a wish for some.
+    #[track_caller]
+    fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
+        let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
+        let nominal = cuda::nominal_capacity(4, 4);
+        let direct_threads = if lent { nominal.direct_threads } else { [0; TYPES] };
+        let capacity = Capacity { direct_threads, ..nominal };
+        let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
+        let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
+        let wish = Wish { links: wished, ..Wish::default() };
+        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, tuning);
+        let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
+        let (wanted, count) = (Wanted::AllReduce, 1 << 18);
+        let request = Request { wanted, in_place: true, data_type, reduction, count };
+        let (decision, _) = selector.choose(&request).unwrap();
+        assert!(row.ends_with(&decision.prepared.name), "{row}: {}", decision.story());
+        assert_eq!(decision.links, expected, "{row}: {}", decision.story());
+        assert_eq!(decision.story().contains("direct links"), expected == Links::Direct);
+        assert!(!decision.exact);
+    }
+
+    #[test]
+    fn links_are_direct_where_they_should_and_can_be() {
+        let (direct, staged) =
+            ("Simple direct 4 512 allreduce/two_shot", "Simple staged 4 512 allreduce/two_shot");
+        check_links(direct, true, None, Links::Direct);
+        check_links(direct, true, Some(Links::Staged), Links::Staged);
+        check_links(direct, false, None, Links::Staged);
+        check_links(staged, true, None, Links::Staged);
+        check_links(staged, true, Some(Links::Direct), Links::Direct);
+        check_links(staged, false, Some(Links::Direct), Links::Staged);
+        // Packets carry flags beside the data, and not every algorithm has links that could be direct.
+        check_links("LL direct 4 512 allreduce/two_shot", true, Some(Links::Direct), Links::Staged);
+        check_links("Simple direct 4 512 allreduce/ring", true, None, Links::Staged);
+    }
+
+    /// Every rank must take the same kernel, and find the offers that its peers make.
+    #[test]
+    fn both_placements_of_a_root_deliver_alike_where_links_are_direct() {
+        let mut direct = 0;
+        for ranks in [2, 3, 4, 8] {
+            let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
+            let capacity = cuda::nominal_capacity(ranks, ranks);
+            let (machine, wish) = (Machine::Gpus, Wish::default());
+            let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish, None);
+            let mut known = selector.known.lock().unwrap();
+            for wanted in Wanted::with_root(Rank(ranks - 1)) {
+                for entry in registry.built_in(wanted, false).iter() {
+                    let can = selector.can_be_direct(&mut known, entry);
+                    for twin in selector.twins(entry) {
+                        assert_eq!(
+                            selector.can_be_direct(&mut known, &twin),
+                            can,
+                            "{}",
+                            entry.name
+                        );
+                        let alike = (0..ranks).all(|rank| lends(entry, rank) == lends(&twin, rank));
+                        assert!(alike || !can, "{}", entry.name);
+                        direct += u32::from(can);
+                    }
+                }
+            }
+        }
+        assert!(direct > 20, "{direct}");
+    }
+
+    fn lends(entry: &Entry, rank: u32) -> [bool; 2] {
+        Plan::of(&entry.verified, Rank(rank)).unwrap().program().lends()
+    }
+}
