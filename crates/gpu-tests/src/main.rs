@@ -12,6 +12,7 @@ mod args;
 mod case;
 mod dice;
 mod examples;
+mod hosts;
 mod machine;
 mod oracle;
 mod random_program;

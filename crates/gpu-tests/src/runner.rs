@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use msccl_runtime::{Diary, Event, Settings};
+use msccl_runtime::{Choice, Diary, Event, Settings};
 
 use crate::case::Case;
+use crate::hosts::Hosts;
 use crate::machine::Machine;
 use crate::tally::Tally;
 use crate::world::World;
@@ -16,11 +17,13 @@ const WORLDS_MAX: usize = 6;
 pub struct Runner<'a> {
     machine: &'a Machine,
     ranks: u32,
-    /// As if on so many.
-    hosts: u32,
+    /// As if on these.
+    hosts: Hosts,
     settings: Settings,
     /// What the setting is called in failures.
     name: String,
+    /// What alone may serve collectives.
+    pinned: Option<Choice>,
     world: Option<World>,
     made: usize,
     diary: Arc<Diary>,
@@ -34,13 +37,19 @@ impl<'a> Runner<'a> {
         settings: Settings,
         name: impl Into<String>,
     ) -> Self {
-        let (world, made, diary) = (None, 0, Arc::default());
-        Self { machine, ranks, hosts: 1, settings, name: name.into(), world, made, diary }
+        let (hosts, pinned, world, made, diary) = (Hosts::ONE, None, None, 0, Arc::default());
+        Self { machine, ranks, hosts, settings, name: name.into(), pinned, world, made, diary }
     }
 
-    /// With the ranks as if on `hosts` hosts.
-    pub fn on_hosts(self, hosts: u32) -> Self {
+    /// With the ranks as if on `hosts`.
+    pub fn on_hosts(self, hosts: Hosts) -> Self {
         Self { hosts, ..self }
+    }
+
+    /// From now on `choice` serves every collective, and nothing else does.
+    pub fn pin(&mut self, choice: Choice) {
+        self.pinned = Some(choice);
+        self.world.iter().for_each(|world| world.pin(self.pinned.as_ref()));
     }
 
     /// Runs every case. `algorithm` is what is known to serve them; it matters only where sums are
@@ -52,7 +61,8 @@ impl<'a> Runner<'a> {
         tally: &mut Tally,
     ) {
         for case in cases {
-            let name = format!("{}: {}", self.name, case.story());
+            let by = self.pinned.as_ref().map(|choice| format!(" by {choice}"));
+            let name = format!("{}{}: {}", self.name, by.unwrap_or_default(), case.story());
             let Some(world) = self.world(tally) else { return };
             tally.check(|| name.clone(), || world.run(&case, algorithm));
             if world.has_failed() {
@@ -68,6 +78,7 @@ impl<'a> Runner<'a> {
             let Self { machine, ranks, hosts, settings, diary, .. } = &*self;
             let join = || World::join_on(*hosts, machine, *ranks, settings, diary);
             self.world = tally.need(|| self.name.clone(), join);
+            self.world.iter().for_each(|world| world.pin(self.pinned.as_ref()));
         }
         self.world.as_mut()
     }

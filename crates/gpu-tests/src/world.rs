@@ -1,17 +1,21 @@
 //! A communicator, all of whose ranks are threads of this process.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Choice, Filter, UniqueId};
+use msccl_fabric::{self as fabric, Abort, Filter, UniqueId};
 use msccl_gpu::Stream;
-use msccl_runtime::{Batch, Call, Communicator, Diary, ErrorKind, PlaceOfRank, Settings, submit};
+use msccl_runtime::{
+    Batch, Call, Choice, Combine, Communicator, Diary, ErrorKind, PlaceOfRank, Settings, submit,
+};
 
 use crate::Trouble;
 use crate::arena::Arena;
 use crate::case::Case;
+use crate::hosts::Hosts;
 use crate::machine::Machine;
 use crate::oracle::Oracle;
 use crate::trial::Trial;
@@ -39,10 +43,12 @@ pub struct Seat {
     pub arena: Arena,
 }
 
-/// All ranks of a communicator.
+/// All ranks of a communicator, or those that are here.
 pub struct World {
-    /// The ranks, in order.
+    /// The ranks here, in order.
     pub seats: Vec<Seat>,
+    /// How many ranks there are.
+    ranks: u32,
     /// What they said.
     pub diary: Arc<Diary>,
     /// What its algorithms give.
@@ -52,7 +58,7 @@ pub struct World {
 /// The settings of every world: ranks meet on the loopback, and nobody waits for ever.
 pub fn settings() -> Settings {
     let mut settings = Settings { timeout: Some(TIMEOUT), ..Settings::default() };
-    settings.fabric.interface = Choice { filter: Filter::parse("=lo"), family: None };
+    settings.fabric.interface = fabric::Choice { filter: Filter::parse("=lo"), family: None };
     settings.fabric.join_timeout = JOIN_TIMEOUT;
     settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
     settings
@@ -61,13 +67,12 @@ pub fn settings() -> Settings {
 impl World {
     /// Joins `ranks` ranks, each with `settings` but for place and log.
     pub fn join(machine: &Machine, ranks: u32, settings: &Settings) -> Result<Self, Trouble> {
-        Self::join_on(1, machine, ranks, settings, &Arc::default())
+        Self::join_on(Hosts::ONE, machine, ranks, settings, &Arc::default())
     }
 
-    /// As [`World::join`], as if the ranks were on `hosts` hosts, with as many neighbours each as can be, and with
-    /// a diary that may have entries.
+    /// As [`World::join`], as if the ranks were on `hosts`, and with a diary that may have entries.
     pub fn join_on(
-        hosts: u32,
+        hosts: Hosts,
         machine: &Machine,
         ranks: u32,
         settings: &Settings,
@@ -75,12 +80,32 @@ impl World {
     ) -> Result<Self, Trouble> {
         let settings = Settings { log: diary.clone(), ..settings.clone() };
         let seats = seats(hosts, machine, ranks, &settings)?;
-        Ok(Self { seats, diary: diary.clone(), oracle: Oracle::new(ranks, &settings.files) })
+        Ok(Self::of(seats, diary.clone(), Oracle::new(ranks, &settings.files)))
+    }
+
+    /// As [`World::join_on`], but only the ranks `here` are of this process; others join `id` elsewhere.
+    pub fn join_part(
+        id: UniqueId,
+        here: Range<u32>,
+        hosts: Hosts,
+        machine: &Machine,
+        ranks: u32,
+        settings: &Settings,
+    ) -> Result<Self, Trouble> {
+        let diary = Arc::<Diary>::default();
+        let settings = Settings { log: diary.clone(), ..settings.clone() };
+        let seats = some_seats(id, here, hosts, machine, ranks, &settings)?;
+        Ok(Self { seats, ranks, diary, oracle: Oracle::new(ranks, &settings.files) })
+    }
+
+    /// The world of ranks that have joined, all of them.
+    pub fn of(seats: Vec<Seat>, diary: Arc<Diary>, oracle: Oracle) -> Self {
+        Self { ranks: seats.len() as u32, seats, diary, oracle }
     }
 
     /// How many ranks there are.
     pub fn ranks(&self) -> u32 {
-        self.seats.len() as u32
+        self.ranks
     }
 
     /// Does `work` on every rank at once. If it fails on one, the others give up.
@@ -134,6 +159,18 @@ impl World {
     /// Compares the memory of all ranks with what `trial` must leave.
     pub fn check(&mut self, trial: &Trial) -> Result<(), Trouble> {
         self.on_all(|seat| seat.check(trial)).map(drop)
+    }
+
+    /// The ways to serve `case`, few instances first, after the one that would be taken.
+    pub fn choices(&self, case: &Case) -> Vec<Choice> {
+        let Some(Seat { communicator, .. }) = self.seats.first() else { return Vec::new() };
+        let operation = case.operation(Combine::Plain(case.reduction));
+        communicator.choices(&operation, case.in_place, case.data_type, case.count as u64)
+    }
+
+    /// From now on every collective is served by `choice` and nothing else; without one, as usual.
+    pub fn pin(&self, choice: Option<&Choice>) {
+        self.seats.iter().for_each(|seat| seat.communicator.pin(choice.cloned()));
     }
 
     /// Whether a rank has failed, so that there is nothing more to be had from this world.
@@ -226,21 +263,31 @@ impl Seat {
     }
 }
 
-/// The seats of `ranks` ranks, in order, each with `settings` but for its place, as if on `hosts` hosts.
+/// The seats of `ranks` ranks, in order, each with `settings` but for its place, as if on `hosts`.
 pub fn seats(
-    hosts: u32,
+    hosts: Hosts,
     machine: &Machine,
     ranks: u32,
     settings: &Settings,
 ) -> Result<Vec<Seat>, Trouble> {
     let id = UniqueId::create(&settings.fabric)?;
-    first_failure(on_threads((0..ranks).map(|rank| {
+    some_seats(id, 0..ranks, hosts, machine, ranks, settings)
+}
+
+/// As [`seats`], of the ranks `here`; others join `id` elsewhere.
+fn some_seats(
+    id: UniqueId,
+    here: Range<u32>,
+    hosts: Hosts,
+    machine: &Machine,
+    ranks: u32,
+    settings: &Settings,
+) -> Result<Vec<Seat>, Trouble> {
+    first_failure(on_threads(here.map(|rank| {
         let mut settings = Settings { place: machine.place(rank), ..settings.clone() };
         // Clones of settings share it, and what one rank gives up others need not.
         settings.fabric.abort = Abort::new();
-        if hosts > 1 {
-            settings.fabric.host = Some(format!("host {}", rank * hosts / ranks));
-        }
+        hosts.settle(&mut settings, rank, ranks);
         move || Seat::join(id, Rank(rank), ranks, &settings)
     })))
 }

@@ -11,7 +11,7 @@ use msccl_proxy::rdma::abi;
 
 use crate::address::{mtu_bytes, padded};
 use crate::machine::{Machine, Port, Registration, Settings};
-use crate::rail::Rail;
+use crate::rail::{Rail, Unconnected};
 use crate::verbs::{Refused, Region};
 
 static API: abi::Api = abi::Api {
@@ -42,11 +42,21 @@ pub extern "C" fn msccl_rdma_api(version: u32) -> *const abi::Api {
 enum Failure {
     Failed(String),
     Unsupported(String),
+    Unanswered(String),
 }
 
 impl From<String> for Failure {
     fn from(why: String) -> Self {
         Self::Failed(why)
+    }
+}
+
+impl From<Unconnected> for Failure {
+    fn from(unconnected: Unconnected) -> Self {
+        match unconnected {
+            Unconnected::Never(why) => Self::Failed(why),
+            Unconnected::NotNow(why) => Self::Unanswered(why),
+        }
     }
 }
 
@@ -64,6 +74,7 @@ unsafe fn guarded(text: *mut abi::Text, work: impl FnOnce() -> Result<i32, Failu
         Ok(answer) => return answer,
         Err(Failure::Failed(why)) => (abi::FAILED, why),
         Err(Failure::Unsupported(why)) => (abi::UNSUPPORTED, why),
+        Err(Failure::Unanswered(why)) => (abi::UNANSWERED, why),
     };
     // SAFETY: as the caller promises.
     unsafe { tell(text, &why) };

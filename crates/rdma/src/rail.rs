@@ -65,6 +65,21 @@ enum Stage {
     Broken { why: String },
 }
 
+/// Why two ends are not connected, in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unconnected {
+    /// They cannot be.
+    Never(String),
+    /// Nobody answers for the peer's address; it may be tried again.
+    NotNow(String),
+}
+
+impl From<String> for Unconnected {
+    fn from(why: String) -> Self {
+        Self::Never(why)
+    }
+}
+
 /// Why a rail fails.
 enum Cause {
     Completion { queue: Queue, completion: Completion },
@@ -134,16 +149,22 @@ impl Rail {
     /// Connects with the peer's end.
     ///
     /// # Errors
-    /// If the two do not match, or the device finds no way; in words.
-    pub fn connect(&mut self, address: &abi::Address) -> Result<(), String> {
+    /// If the two do not match, or the device finds no way.
+    pub fn connect(&mut self, address: &abi::Address) -> Result<(), Unconnected> {
         let peer = End::decode(address)?;
         let (Stage::Made, Some(pair)) = (&self.stage, &mut self.pair) else {
-            return Err(format!("{} was connected already", self.own.story()));
+            return Err(format!("{} was connected already", self.own.story()).into());
         };
         let route = route(&self.settings, &self.own, self.own_gid_index, &peer)?;
         pair.accept(&route)
             .and_then(|()| pair.start(self.own.packet, self.settings.patience))
-            .map_err(|refused| no_way(&self.own, &peer, &refused))?;
+            .map_err(|refused| {
+                let why = no_way(&self.own, &peer, &refused);
+                match refused.is_unanswered() {
+                    true => Unconnected::NotNow(why),
+                    false => Unconnected::Never(why),
+                }
+            })?;
         self.stage = Stage::Carries { peer };
         Ok(())
     }
@@ -314,8 +335,11 @@ impl Rail {
 
     /// Says that the rail has failed, once nothing can come any more that arrived before.
     fn conclude(&mut self) -> Result<(), String> {
-        let Stage::Failing { since, flushed, .. } = &self.stage else { return Ok(()) };
-        if !flushed && self.waiting > 0 && since.elapsed() < LAST_ARRIVALS {
+        let Stage::Failing { cause, since, flushed, .. } = &self.stage else { return Ok(()) };
+        let more_arrives = !flushed && self.waiting > 0;
+        // Receives may be flushed before the write is reported that has failed.
+        let cause_follows = cause.is_consequence() && self.sends.under_way() > 0;
+        if (more_arrives || cause_follows) && since.elapsed() < LAST_ARRIVALS {
             return Ok(());
         }
         // The other queue or an event may say more than a flushed request does.

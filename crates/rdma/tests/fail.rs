@@ -123,6 +123,30 @@ fn a_post_before_it_is_connected_is_refused() {
     expect(&rail.connect(&nonsense).unwrap_err().why, &["the same libmsccl-rdma.so"]);
 }
 
+#[test]
+fn a_peer_that_does_not_answer_can_be_tried_again() {
+    let Some(_rig) = rig(2) else { return };
+    let context = Context::open(&Setting::default()).unwrap();
+    let (mut near, near_address) = context.register(0, 64).unwrap().rail().unwrap();
+    let (mut far, far_address) = context.register(1, 64).unwrap().rail().unwrap();
+    change("wire down 1");
+    let _undo = Undo("wire up 1");
+    // The kernel remembers who answered before.
+    change("ip neigh flush dev nic0");
+    let failed = near.connect(&far_address).unwrap_err();
+    assert_eq!(failed.status, abi::UNANSWERED);
+    expect(&failed.why, &["rxe0 port 1", "cannot be connected with rxe1", "timed out"]);
+    change("wire up 1");
+    let begun = Instant::now();
+    while let Err(failed) = near.connect(&far_address) {
+        assert_eq!(failed.status, abi::UNANSWERED);
+        assert!(begun.elapsed() < IN_TIME, "{}", failed.why);
+    }
+    far.connect(&near_address).unwrap();
+    assert!(near.post(0, 0, 64, 5).unwrap());
+    far.until(|all| all.contains(&Event::Arrived { tag: 5, bytes: 64 })).unwrap();
+}
+
 /// The process that [`a_killed_peer_is_noticed`] kills; alone it is no test.
 #[test]
 fn peer_process() {

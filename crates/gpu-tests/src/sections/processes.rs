@@ -12,6 +12,7 @@ use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
 use msccl_registry::Wanted;
 use msccl_runtime::{ErrorKind, Links, PlaceOfRank, Settings};
 
+use super::hosts::rig::{Patience, Rig};
 use super::{Bench, Section, direct, every_collective, placements};
 use crate::Trouble;
 use crate::arena::Arena;
@@ -45,6 +46,9 @@ const DIRECT_VIRTUAL: &str = "direct-virtual";
 /// The task of outliving the last rank.
 const OUTLIVE: &str = "outlive";
 
+/// The same over RDMA, every rank on a host of its own, in the middle of calls.
+const OUTLIVE_OVER_RDMA: &str = "outlive-over-rdma";
+
 /// What a rank says when the last one may be killed.
 const READY: &str = "ready";
 
@@ -59,7 +63,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
         let name = || "direct links in virtual memory".to_owned();
         tally.check(name, || all_succeed(bench, DIRECT_VIRTUAL));
     }
-    tally.check(|| "one rank is killed".to_owned(), || outlive(bench));
+    tally.check(|| "one rank is killed".to_owned(), || outlive(bench, OUTLIVE));
 }
 
 /// The ranks of a communicator, each a process; those that are left are killed at the end.
@@ -116,9 +120,14 @@ fn all_succeed(bench: &Bench, task: &str) -> Result<(), Trouble> {
     Crew::start(bench, task)?.finish()
 }
 
+/// Kills a rank in the middle of calls over RDMA; every other rank must say soon who is lost, and where.
+pub(super) fn outlive_over_rdma(bench: &Bench) -> Result<(), Trouble> {
+    outlive(bench, OUTLIVE_OVER_RDMA)
+}
+
 /// Kills the last rank while all others wait for it.
-fn outlive(bench: &Bench) -> Result<(), Trouble> {
-    let mut crew = Crew::start(bench, OUTLIVE)?;
+fn outlive(bench: &Bench, task: &str) -> Result<(), Trouble> {
+    let mut crew = Crew::start(bench, task)?;
     for (rank, (_, said)) in crew.0.iter_mut().enumerate() {
         let mut line = String::new();
         said.read_line(&mut line)?;
@@ -149,6 +158,7 @@ pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
         Some(DIRECT) => calls(args, rank, &direct::settings(), Arena::new),
         Some(DIRECT_VIRTUAL) => calls(args, rank, &direct::settings(), Arena::in_virtual_memory),
         Some(OUTLIVE) => survive(args, rank),
+        Some(OUTLIVE_OVER_RDMA) => survive_over_rdma(args, rank),
         other => Err(format!("there is no task {other:?}").into()),
     };
     match outcome {
@@ -233,4 +243,32 @@ fn survive(args: &Args, rank: u32) -> Result<(), Trouble> {
         return Ok(());
     }
     Err(format!("expected to hear of a lost rank, found: {error}").into())
+}
+
+/// Makes calls over RDMA until one fails because the last rank is killed, whose host the text must name.
+fn survive_over_rdma(args: &Args, rank: u32) -> Result<(), Trouble> {
+    let rig = Rig::of(args.ranks).map_err(|there| format!("there are {there} devices"))?;
+    let (hosts, mut settings) = (rig.hosts(args.ranks), rig.settings(Patience::HASTY));
+    hosts.settle(&mut settings, rank, args.ranks);
+    let mut seat = seat(args, rank, &settings)?;
+    let mut oracle = Oracle::new(args.ranks, &[]);
+    let case = Case { count: 100_003, ..Case::of(Wanted::AllReduce) };
+    let trial = Trial::new(&[case], args.ranks, "", &mut oracle)?;
+    seat.load(&trial)?;
+    let call = || seat.submit(&seat.calls(&trial)).and_then(|()| seat.wait());
+    call()?;
+    seat.check(&trial)?;
+    println!("{READY}");
+    let error = loop {
+        if let Err(error) = call() {
+            break error;
+        }
+    };
+    let text = error.to_string();
+    let last = args.ranks - 1;
+    let named = text.contains(&format!("r{last}")) && text.contains(&format!("host{last}"));
+    match is_kind(&error, ErrorKind::Remote) && named {
+        true => Ok(()),
+        false => Err(format!("expected to hear of r{last} on host{last}, found: {error}").into()),
+    }
 }

@@ -42,7 +42,7 @@ fn worlds(
     let world = |mut seats: Vec<Seat>| {
         seats.sort_by_key(|seat| seat.rank);
         let oracle = Oracle::new(seats.len() as u32, &[]);
-        World { seats, diary: diary.clone(), oracle }
+        World::of(seats, diary.clone(), oracle)
     };
     Ok(by_color.into_values().filter(|seats| !seats.is_empty()).map(world).collect())
 }

@@ -8,7 +8,7 @@
 
 mod hello;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
 use std::mem;
 use std::net::TcpStream;
@@ -33,6 +33,10 @@ pub(crate) const HELLO_TAG: u64 = u64::from_le_bytes(*b"prxhello");
 const VERDICT_TAG: u64 = u64::from_le_bytes(*b"prxverdt");
 const REFUSAL_TAG: u64 = u64::from_le_bytes(*b"prxrefus");
 
+/// How long devices of the peer may not answer before RDMA counts as impossible: a network that reroutes comes
+/// back within seconds. The kernel takes about a second for each try.
+const UNANSWERED_MAX: Duration = Duration::from_secs(10);
+
 /// What connecting needs of the proxy.
 #[derive(Clone, Copy)]
 pub(crate) struct Means<'a> {
@@ -48,7 +52,7 @@ pub(crate) struct Making {
     pub(crate) peer: Rank,
     ports: Ports,
     ours: Hello,
-    offers: Vec<rdma::Half>,
+    offers: VecDeque<rdma::Half>,
     /// Since when both want it.
     since: Option<Instant>,
     stage: Stage,
@@ -57,6 +61,8 @@ pub(crate) struct Making {
 enum Stage {
     /// The peer has not said what it wants.
     Unheard,
+    /// Those rails over RDMA are connected here; of the next one the peer's device does not answer yet.
+    Connecting { theirs: Hello, rails: Vec<Box<dyn Rail>> },
     /// Rails over RDMA are connected here, unless the text says why not; the peer has not said so yet.
     Judging { theirs: Hello, rails: Result<Vec<Box<dyn Rail>>, String> },
     /// Sockets are being connected.
@@ -111,7 +117,8 @@ impl Making {
         ours: Hello,
         offers: Vec<rdma::Half>,
     ) -> Self {
-        Self { me, peer, ports, ours, offers, since: None, stage: Stage::Unheard }
+        let (offers, stage) = (offers.into(), Stage::Unheard);
+        Self { me, peer, ports, ours, offers, since: None, stage }
     }
 
     /// Whether messages wait for the connection.
@@ -136,6 +143,7 @@ impl Making {
         }
         match mem::replace(&mut self.stage, Stage::Unheard) {
             Stage::Unheard => self.listen(means),
+            Stage::Connecting { theirs, rails } => self.connect_rdma(means, theirs, rails),
             Stage::Judging { theirs, rails } => self.judge(means, theirs, rails),
             Stage::Sockets { theirs, dials, done, why } => self.dial_on(theirs, dials, done, why),
         }
@@ -158,6 +166,7 @@ impl Making {
     fn too_late(&self, timeout: Duration) -> Unmade {
         let doing = match &self.stage {
             Stage::Unheard => "while the peer was to say how it can be reached".to_owned(),
+            Stage::Connecting { .. } => "while connecting over RDMA".to_owned(),
             Stage::Judging { .. } => "while the peer was to connect over RDMA".to_owned(),
             Stage::Sockets { theirs, .. } if self.dials() => {
                 format!("while connecting to {}", theirs.tcp.address)
@@ -181,7 +190,7 @@ impl Making {
         let checked = check(&self.ours, &theirs);
         checked.map_err(|why| Unmade::new(ErrorKind::Mismatch, "the two ends do not fit", why))?;
         match (&self.ours.rdma, &theirs.rdma) {
-            (Ok(_), Ok(_)) => self.connect_rdma(means, theirs),
+            (Ok(_), Ok(_)) => self.connect_rdma(means, theirs, Vec::new()),
             (Err(why), _) => {
                 let why = why.clone();
                 self.start_sockets(means, theirs, why)
@@ -193,15 +202,47 @@ impl Making {
         }
     }
 
-    fn connect_rdma(&mut self, means: Means<'_>, theirs: Hello) -> Result<Made, Unmade> {
-        let offers = theirs.rdma.as_deref().unwrap_or_default();
-        let pairs = mem::take(&mut self.offers).into_iter().zip(offers);
-        let rails: Result<Vec<_>, _> =
-            pairs.map(|(half, offer)| half.connect(&offer.address, &offer.device)).collect();
+    /// Connects rails beside those that are. A device of the peer that does not answer is tried again: its link
+    /// may be down for a moment.
+    fn connect_rdma(
+        &mut self,
+        means: Means<'_>,
+        theirs: Hello,
+        mut rails: Vec<Box<dyn Rail>>,
+    ) -> Result<Made, Unmade> {
+        let rails = loop {
+            match self.next_rail(&theirs, rails.len()) {
+                Ok(None) => break Ok(rails),
+                Ok(Some(rail)) => rails.push(rail),
+                Err(rdma::Refusal::Unanswered(_)) if self.is_young() => {
+                    self.stage = Stage::Connecting { theirs, rails };
+                    return Ok(Made::NotYet(false));
+                }
+                Err(refusal) => break Err(refusal.text()),
+            }
+        };
+        self.offers.clear();
         let rdma = rails.as_ref().map(|_| ()).map_err(Clone::clone);
         self.tell(means, &Verdict { rdma })?;
         self.stage = Stage::Judging { theirs, rails };
         Ok(Made::NotYet(true))
+    }
+
+    /// Connects rail number `number`, if both have devices for it.
+    fn next_rail(
+        &mut self,
+        theirs: &Hello,
+        number: usize,
+    ) -> Result<Option<Box<dyn Rail>>, rdma::Refusal> {
+        let offer = theirs.rdma.as_ref().ok().and_then(|offers| offers.get(number));
+        let (Some(half), Some(offer)) = (self.offers.front_mut(), offer) else { return Ok(None) };
+        half.connect(&offer.address, &offer.device)?;
+        Ok(self.offers.pop_front().map(|half| half.into_rail(&offer.device)))
+    }
+
+    /// Whether the peer's devices may still come to answer.
+    fn is_young(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < UNANSWERED_MAX)
     }
 
     fn tell(&self, means: Means<'_>, verdict: &Verdict) -> Result<(), Unmade> {
@@ -324,6 +365,7 @@ impl Making {
     pub(crate) fn story(&self) -> String {
         match &self.stage {
             Stage::Unheard => "has not asked for links yet".to_owned(),
+            Stage::Connecting { .. } => "its device does not answer yet".to_owned(),
             Stage::Judging { .. } => "is connecting over RDMA".to_owned(),
             Stage::Sockets { theirs, done, .. } => {
                 let sockets = sockets(&self.ours, theirs);

@@ -3,9 +3,10 @@
 //! **Versions.** The library answers the entry with a table for the version asked for, or with null. A
 //! table of a version never changes; what is added is a new version.
 //!
-//! **Rules for all functions.** They never block, beyond what opening and registering take, and never unwind. Handles of one
-//! context may be used from any thread, one call at a time per handle. A [`Text`] receives why a function failed, in
-//! words for people, cut to its length. Statuses are those of [`Status`].
+//! **Rules for all functions.** They never block, beyond what opening, registering and connecting take,
+//! and never unwind. Handles of one context may be used from any thread, one call at a time per handle. A
+//! [`Text`] receives why a function failed, in words for people, cut to its length. Statuses are those of
+//! [`Status`].
 
 use std::ffi::c_void;
 
@@ -13,7 +14,7 @@ use std::ffi::c_void;
 pub const ENTRY: &str = "msccl_rdma_api";
 
 /// The version that is described here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Gives the table of `version`, or null.
 pub type Entry = unsafe extern "C" fn(version: u32) -> *const Api;
@@ -28,6 +29,8 @@ pub const FULL: Status = 1;
 pub const FAILED: Status = -1;
 /// The device or the driver does not offer that; another way is to be taken.
 pub const UNSUPPORTED: Status = -2;
+/// Nobody answers for the peer's address. That may change, and the same call may succeed later.
+pub const UNANSWERED: Status = -3;
 
 /// Where a function puts the reason of its failure.
 #[repr(C)]
@@ -178,7 +181,8 @@ pub struct Api {
         *mut Address,
         *mut Text,
     ) -> Status,
-    /// Connects with the peer's end. Posts may follow once the peer's proxy is known to have done so too.
+    /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy is known to have
+    /// done so too.
     pub connect: unsafe extern "C" fn(*mut Rail, *const Address, *mut Text) -> Status,
     /// As [`crate::Rail::story`].
     pub story: unsafe extern "C" fn(*mut Rail, *mut Text),

@@ -18,15 +18,17 @@ const EVENTS: usize = 64;
 
 /// A failure in the library's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     Failed(String),
     Unsupported(String),
+    /// It may succeed later.
+    Unanswered(String),
 }
 
 impl Refusal {
-    pub(super) fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         match self {
-            Self::Failed(why) | Self::Unsupported(why) => why,
+            Self::Failed(why) | Self::Unsupported(why) | Self::Unanswered(why) => why,
         }
     }
 }
@@ -214,10 +216,9 @@ impl Drop for Registration {
 
 impl End {
     /// Connects with the peer's end.
-    pub(super) fn connect(&mut self, address: &abi::Address) -> Result<(), String> {
+    pub(super) fn connect(&mut self, address: &abi::Address) -> Result<(), Refusal> {
         // SAFETY: the handle is alive, and the address lives during the call.
         Words::of(|text| unsafe { (self.api.connect)(self.pointer.as_ptr(), address, text) })
-            .map_err(Refusal::text)
     }
 
     pub(super) fn story(&self) -> String {
@@ -296,6 +297,7 @@ impl Words {
         match status {
             abi::OK => Ok(()),
             abi::UNSUPPORTED => Err(Refusal::Unsupported(why)),
+            abi::UNANSWERED => Err(Refusal::Unanswered(why)),
             abi::FAILED => Err(Refusal::Failed(why)),
             other => Err(Refusal::Failed(format!("{why} (status {other})"))),
         }

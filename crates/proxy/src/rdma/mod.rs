@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::config::RdmaConfig;
 use crate::port::Memory;
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
-use calls::{Context, Device, End, Refusal, Registration};
+pub(crate) use calls::Refusal;
+use calls::{Context, Device, End, Registration};
 
 /// The devices of this host that may be used.
 pub(crate) struct Devices {
@@ -128,7 +129,7 @@ impl Devices {
         }
         match self.context.register_dmabuf(device, memory) {
             Ok(registration) => Ok(registration),
-            Err(Refusal::Failed(why)) => Err(why),
+            Err(Refusal::Failed(why) | Refusal::Unanswered(why)) => Err(why),
             // What is registered by its address may be read by processors.
             Err(Refusal::Unsupported(why)) if !in_host => Err(why),
             Err(Refusal::Unsupported(why)) => self
@@ -168,18 +169,26 @@ impl Half {
     }
 
     /// Connects with the end on the peer's device `device`, which is known by `address`.
-    pub(crate) fn connect(mut self, address: &[u8], device: &str) -> Result<Box<dyn Rail>, String> {
-        let bytes = address.try_into();
-        let bytes = bytes
-            .map_err(|_| format!("an address of {} bytes, 128 were expected", address.len()))?;
-        let connected = self.end.connect(&abi::Address { bytes });
-        connected.map_err(|why| format!("{} → {device}: {why}", self.device))?;
+    pub(crate) fn connect(&mut self, address: &[u8], device: &str) -> Result<(), Refusal> {
+        let bytes = address.try_into().map_err(|_| {
+            Refusal::Failed(format!("an address of {} bytes, 128 were expected", address.len()))
+        })?;
+        let tell = |why| format!("{} → {device}: {why}", self.device);
+        self.end.connect(&abi::Address { bytes }).map_err(|refusal| match refusal {
+            Refusal::Failed(why) => Refusal::Failed(tell(why)),
+            Refusal::Unsupported(why) => Refusal::Unsupported(tell(why)),
+            Refusal::Unanswered(why) => Refusal::Unanswered(tell(why)),
+        })
+    }
+
+    /// The rail, once it is connected with `device`.
+    pub(crate) fn into_rail(self, device: &str) -> Box<dyn Rail> {
         let story = self.end.story();
         let story = match story.is_empty() {
             true => format!("{} → {device}", self.device),
             false => story,
         };
-        Ok(Box::new(RdmaRail { end: self.end, story, broken: None }))
+        Box::new(RdmaRail { end: self.end, story, broken: None })
     }
 }
 

@@ -422,9 +422,9 @@ impl Session {
         Ok(false)
     }
 
-    /// Says that this rank leaves. Whoever calls it posts nothing any more.
+    /// Says that this rank leaves, unless the peer does so already. Whoever calls it posts nothing any more.
     pub(crate) fn say_farewell(&mut self) {
-        if !self.parting.said {
+        if !self.parting.said && !self.parting.heard {
             self.parting.said = true;
             self.signal_on_lead(Tag::Farewell);
         }
@@ -435,10 +435,15 @@ impl Session {
         self.parting.heard || self.outgoing.iter_mut().all(Outgoing::is_drained)
     }
 
-    /// Whether the rails can be closed without harm to the peer.
+    /// Whether the rails can be closed without harm to the peer. Who has said farewell stays until it is
+    /// understood; what it has told since then concerns nobody, but that the peer's farewell was understood. Who
+    /// has only heard it stays until the peer's device has taken that, and expects nothing: the peer may be
+    /// gone, and no device answers for it.
     pub(crate) fn has_parted(&self) -> bool {
+        let Parting { said, understood, heard } = self.parting;
         let silent = |way: &Way| !way.open || (way.signals.is_empty() && way.posts.is_empty());
-        self.parting.said && self.parting.understood && self.ways.iter().all(silent)
+        let owes_nothing = !heard || self.ways.iter().all(silent);
+        (if said { understood } else { heard }) && owes_nothing
     }
 
     /// Whether the peer has left in order.

@@ -47,6 +47,11 @@ impl Refused {
         let errno = self.error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
         matches!(errno, Some(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS))
     }
+
+    /// Whether nobody answered within the time that the kernel has for that.
+    pub fn is_unanswered(&self) -> bool {
+        self.error.kind() == io::ErrorKind::TimedOut
+    }
 }
 
 impl fmt::Display for Refused {

@@ -14,6 +14,7 @@ use super::scene::{Act, Capture, Round, Scene};
 use super::sheet::{Prepared, Sheet};
 use crate::Trouble;
 use crate::arena::Arena;
+use crate::hosts::Hosts;
 use crate::sections::{Bench, graphs};
 use crate::world::{Seat, on_threads, raw, seats, settings, share_gpus, together};
 
@@ -48,8 +49,8 @@ impl Stage {
         let first = Settings { log: recent.clone(), ..settings() };
         let wish = Wish { links: Some(Links::Direct), ..first.wish.clone() };
         let second = Settings { wish, ..first.clone() };
-        let first = seats(1, &bench.machine, bench.ranks, &first)?;
-        let second = seats(1, &bench.machine, bench.ranks, &second)?;
+        let first = seats(Hosts::ONE, &bench.machine, bench.ranks, &first)?;
+        let second = seats(Hosts::ONE, &bench.machine, bench.ranks, &second)?;
         let player =
             |((number, first), second)| Player::new(number, vec![Some(first), Some(second)]);
         let mut players: Vec<Player> =

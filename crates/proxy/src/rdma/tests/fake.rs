@@ -13,7 +13,7 @@ use crate::config::RdmaConfig;
 use crate::port::{DmaBuf, Memory};
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
 use crate::rdma::abi::{self, Api, Status};
-use crate::rdma::{Devices, Half, library};
+use crate::rdma::{Devices, Half, Refusal, library};
 
 /// What a context of the library that is made up knows.
 #[derive(Default)]
@@ -200,6 +200,10 @@ unsafe extern "C" fn connect(
         note(&world_of(rail), "connect");
         match (*address).bytes[0] {
             42 => abi::OK,
+            1 => {
+                say(text, "Connection timed out");
+                abi::UNANSWERED
+            }
             _ => {
                 say(text, "no path to that GID");
                 abi::FAILED
@@ -327,9 +331,10 @@ fn config(wish: &str) -> RdmaConfig {
 fn connected(wish: &str) -> Box<dyn Rail> {
     let (halves, troubles) = opened(wish).halves(&host_memory()).unwrap();
     assert!(troubles.is_empty());
-    let half = halves.into_iter().next().unwrap();
+    let mut half = halves.into_iter().next().unwrap();
     let address = half.address().to_vec();
-    half.connect(&address, "fake_7").unwrap()
+    half.connect(&address, "fake_7").unwrap();
+    half.into_rail("fake_7")
 }
 
 #[test]
@@ -381,8 +386,11 @@ fn everything_ends_once_and_in_order() {
     assert_eq!((count("register"), count("rail")), (2, 4), "a registration is shared");
     drop(devices);
     drop(again);
-    let mut rails: Vec<_> =
-        halves.into_iter().map(|half| half.connect(&[42; 128], "fake").unwrap()).collect();
+    let rail = |mut half: Half| {
+        half.connect(&[42; 128], "fake").unwrap();
+        half.into_rail("fake")
+    };
+    let mut rails: Vec<_> = halves.into_iter().map(rail).collect();
     assert_eq!((count("deregister"), count("close")), (0, 0), "they are in use");
     rails.iter_mut().for_each(|rail| rail.close());
     drop(rails);
@@ -445,10 +453,14 @@ fn one_device_that_fails_leaves_the_other() {
 fn connecting_may_fail() {
     let (halves, _) = opened("no path").halves(&host_memory()).unwrap();
     let mut halves = halves.into_iter();
-    let why = halves.next().unwrap().connect(&[7; 128], "mlx5_3").err().unwrap();
-    assert_eq!(why, "fake_0 → mlx5_3: no path to that GID");
-    let why = halves.next().unwrap().connect(&[42; 5], "mlx5_3").err().unwrap();
-    assert_eq!(why, "an address of 5 bytes, 128 were expected");
+    let why = halves.next().unwrap().connect(&[7; 128], "mlx5_3").unwrap_err();
+    assert_eq!(why, Refusal::Failed("fake_0 → mlx5_3: no path to that GID".to_owned()));
+    let mut half = halves.next().unwrap();
+    let why = half.connect(&[1; 128], "mlx5_3").unwrap_err();
+    assert_eq!(why, Refusal::Unanswered("fake_1 → mlx5_3: Connection timed out".to_owned()));
+    let why = half.connect(&[42; 5], "mlx5_3").unwrap_err();
+    assert_eq!(why, Refusal::Failed("an address of 5 bytes, 128 were expected".to_owned()));
+    half.connect(&[42; 128], "mlx5_3").unwrap();
 }
 
 #[test]
@@ -464,9 +476,9 @@ fn devices_are_told_or_why_there_are_none() {
 #[test]
 fn tables_of_other_versions_are_refused() {
     let why = library::check(std::ptr::null()).err().unwrap();
-    assert_eq!(why, "does not offer version 1 of its table");
-    static OTHER: Api = Api { version: 2, ..API };
+    assert_eq!(why, "does not offer version 2 of its table");
+    static OTHER: Api = Api { version: 1, ..API };
     let why = library::check(&OTHER).err().unwrap();
-    assert_eq!(why, "answers a table of version 2, 1 was asked for");
+    assert_eq!(why, "answers a table of version 1, 2 was asked for");
     assert!(library::check(&API).is_ok());
 }

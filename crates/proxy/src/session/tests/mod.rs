@@ -133,6 +133,18 @@ impl Pair {
         panic!("nothing moves: {stories:#?}, ended {:?}", self.ended);
     }
 
+    /// As [`Pair::advance`], of a side that leaves; it is gone once it may be.
+    fn leave(&mut self, side: Side) {
+        let Some(session) = &mut self.sessions[side] else { return };
+        if session.is_drained() {
+            session.say_farewell();
+        }
+        session.advance().unwrap();
+        if session.has_parted() {
+            self.sessions[side] = None;
+        }
+    }
+
     fn is_complete(&self) -> bool {
         let all = self.inlets.iter().flatten();
         all.into_iter().all(|ring| ring.taken() == self.world.messages)
@@ -201,6 +213,42 @@ proptest! {
             pair.act(choice);
         }
         pair.finish();
+        prop_assert_eq!(pair.ended, [None, None]);
+    }
+}
+
+proptest! {
+    /// One leaves, at some time the other one does so too, and neither waits for what cannot come: who is gone
+    /// answers nothing.
+    #[test]
+    fn whoever_leaves_is_let_go(
+        world in worlds(),
+        first in 0..2_usize,
+        turns in prop::collection::vec(any::<u32>(), 0..60),
+    ) {
+        let mut pair = Pair::new(&world);
+        pair.finish();
+        let mut left = turns.len();
+        for turn in turns {
+            left -= 1;
+            let (side, rail) = (turn as usize % 2, turn as usize / 2 % world.rails);
+            match turn as usize / 8 % 3 {
+                0 if side == first || left < 20 => pair.leave(side),
+                0 => pair.advance(side),
+                _ => drop(pair.wires[rail].lock().unwrap().step(side, STEPS[turn as usize / 32 % 4])),
+            }
+        }
+        for _ in 0..100 {
+            for side in [first, 1 - first] {
+                pair.leave(side);
+                for wire in &pair.wires {
+                    for step in STEPS {
+                        wire.lock().unwrap().step(side, step);
+                    }
+                }
+            }
+        }
+        prop_assert!(pair.sessions.iter().all(Option::is_none), "somebody waits in vain");
         prop_assert_eq!(pair.ended, [None, None]);
     }
 }

@@ -1,0 +1,87 @@
+//! Whole communicators over the RDMA devices of the rig: what must be right over RDMA, in few calls, since
+//! Soft-RoCE is slow.
+
+use msccl_collective::DataType;
+use msccl_registry::Wanted;
+
+use super::rig::{Patience, Rig};
+use super::{Site, forced, loaded, ring, sent};
+use crate::case::Case;
+use crate::sections::point_to_point::exchange;
+use crate::sections::{Bench, Section, every_collective, placements};
+use crate::tally::Tally;
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "rdma-calls",
+    about: "2 to 8 ranks over the rig's RDMA devices: collectives, sends, hierarchical algorithms, XML",
+    run,
+};
+
+/// Devices, which hosts divide among themselves: two hosts have two rails.
+const DEVICES: u32 = 4;
+
+/// Ranks, and the hosts that they are spread over.
+const SHAPES: &[(u32, u32)] = &[(2, 2), (4, 2), (8, 4), (4, 4), (8, 2)];
+
+/// What the names of algorithms contain that know of hosts: the all-to-all in two steps is called after its rails.
+const TWO_LEVELS: &[&str] = &["hierarchical", "rail_first"];
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    let Some(rig) = Rig::find(DEVICES, tally) else { return };
+    let site = |(ranks, hosts)| {
+        let (hosts, settings) = (rig.hosts(hosts), rig.settings(Patience::DEFAULT));
+        Site { bench, ranks, hosts, settings }
+    };
+    for &shape in bench.some(SHAPES, 3) {
+        let site = site(shape);
+        small(&site, tally);
+        // Everyone to everyone takes all links, whose memory is what takes time.
+        sent(&site, if site.ranks < 8 { &[1, 10_007] } else { &[10_007] }, tally);
+    }
+    for shape in [(4, 2), (8, 4)] {
+        forced(&site(shape), TWO_LEVELS, &[1003], tally);
+    }
+    loaded(&site((4, 2)), &[1008, 50_400], tally);
+    large(&site((2, 2)), tally);
+    among_all(&site((8, 4)), bench.number(16 << 20, 1 << 20), tally);
+    let connected = rig.log.connected();
+    tally.remark(format!("{} connections over RDMA", connected.len()));
+    tally.check(|| "all connections are queue pairs".to_owned(), || rig.log.all_over_rdma());
+}
+
+/// Every collective with odd counts, from one byte, in place and out of place by turns.
+fn small(site: &Site<'_>, tally: &mut Tally) {
+    let sizes = [(1, DataType::U8), (1003, DataType::F16), (5003, DataType::F32)];
+    let mut cases = Vec::new();
+    for wanted in every_collective(site.ranks) {
+        let sizes = if wanted.root().is_some() { &sizes[1..2] } else { &sizes[..] };
+        for (number, &(count, data_type)) in sizes.iter().enumerate() {
+            let places = placements(wanted);
+            let in_place = places[number % places.len()];
+            cases.push(Case { count, data_type, in_place, ..Case::of(wanted) });
+        }
+    }
+    site.runner("any algorithm").run(cases, "", tally);
+}
+
+/// 16 MiB in all by each of the collectives that people call most, and in one message.
+fn large(site: &Site<'_>, tally: &mut Tally) {
+    const BYTES: usize = 16 << 20;
+    let mut runner = site.runner("16 MiB");
+    for wanted in [Wanted::AllReduce, Wanted::AllGather, Wanted::AllToAll] {
+        let blocks = if wanted == Wanted::AllReduce { 1 } else { site.ranks as usize };
+        let count = BYTES / blocks / DataType::F32.size_bytes();
+        runner.run([Case { count, ..Case::of(wanted) }], "", tally);
+    }
+    let Some(world) = runner.world(tally) else { return };
+    let name = || format!("{}: a message of 16 MiB", site.story());
+    tally.check(name, || exchange(world, &ring(site.ranks, BYTES)[..1]));
+}
+
+/// Many bytes over all ranks, in place.
+fn among_all(site: &Site<'_>, bytes: usize, tally: &mut Tally) {
+    let count = bytes / DataType::F32.size_bytes();
+    let case = Case { count, in_place: true, ..Case::of(Wanted::AllReduce) };
+    site.runner("many bytes").run([case], "", tally);
+}
