@@ -261,8 +261,8 @@ impl Player {
         Some(seat.communicator.choices(&operation, in_place, case.data_type, count))
     }
 
-    /// What the rank submits for an act, in its streams.
-    fn batches(&self, act: &Act, sheets: &[Vec<Sheet>]) -> Vec<Batch> {
+    /// What the rank submits for an act, in its streams, and on which communicators. Of messages it may have none.
+    fn batches(&self, act: &Act, sheets: &[Vec<Sheet>]) -> (Vec<usize>, Vec<Batch>) {
         let streams = [act.stream, act.other_stream.unwrap_or(act.stream)];
         let streams = streams.map(|stream| raw(self.stream(stream).1));
         let batch = |(communicator, range): &(usize, Range<usize>)| {
@@ -270,10 +270,11 @@ impl Player {
             let (sheet, base) = (&sheets[*communicator][seat.rank.index()], seat.arena.address());
             let calls = range.clone().zip(streams.into_iter().cycle());
             let calls = calls.flat_map(|(piece, stream)| sheet.calls(piece, base, stream));
-            let (communicator, calls) = (seat.communicator.clone(), calls.collect());
-            Some(Batch { communicator, calls })
+            let calls: Vec<_> = calls.collect();
+            let batch = Batch { communicator: seat.communicator.clone(), calls };
+            (!batch.calls.is_empty()).then_some((*communicator, batch))
         };
-        act.batches.iter().filter_map(batch).collect()
+        act.batches.iter().filter_map(batch).unzip()
     }
 
     /// Submits `batches` of an act, by what must serve it.
@@ -293,7 +294,7 @@ impl Player {
         number: usize,
     ) -> Result<(), Trouble> {
         let act = &scene.acts[number];
-        let batches = self.batches(act, sheets);
+        let (_, batches) = self.batches(act, sheets);
         if let Some(stream) = self.stream(act.stream).1.filter(|_| !batches.is_empty()) {
             let graph = graphs::capture_in(stream, || self.submit(number, &batches))?;
             self.graphs.insert(number, graph);
@@ -340,11 +341,11 @@ impl Player {
     fn perform(&mut self, scene: &Scene, sheets: &[Vec<Sheet>], act: usize) -> Result<(), Trouble> {
         let number = act;
         let act = &scene.acts[number];
-        let batches = self.batches(act, sheets);
+        let (communicators, batches) = self.batches(act, sheets);
         if batches.is_empty() {
             return Ok(());
         }
-        self.order(act)?;
+        self.order(act, &communicators)?;
         match (self.graphs.get(&number), self.stream(act.stream).1) {
             (Some(graph), Some(stream)) => graphs::launch_in(stream, graph),
             (Some(_), None) => Err("a graph without a stream".into()),
@@ -352,10 +353,11 @@ impl Player {
         }
     }
 
-    /// Orders graphs of a communicator with its calls in other streams, as those must who launch graphs.
-    fn order(&mut self, act: &Act) -> Result<(), Trouble> {
+    /// Orders graphs of `communicators` with their calls in other streams, as those must who launch graphs. A
+    /// communicator on which the rank calls nothing in this act stays as it was.
+    fn order(&mut self, act: &Act, communicators: &[usize]) -> Result<(), Trouble> {
         let (number, Some(stream)) = self.stream(act.stream) else { return Ok(()) };
-        for (communicator, _) in &act.batches {
+        for communicator in communicators {
             let last = self.last.get(*communicator).copied().flatten();
             let before =
                 last.filter(|(of, graph)| *of != number && (*graph || act.graph.is_some()));
@@ -365,7 +367,7 @@ impl Player {
                 stream.borrow().wait(&edge)?;
             }
         }
-        for (communicator, _) in &act.batches {
+        for communicator in communicators {
             if let Some(last) = self.last.get_mut(*communicator) {
                 *last = Some((number, act.graph.is_some()));
             }
