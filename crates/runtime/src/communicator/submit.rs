@@ -208,13 +208,16 @@ impl<'a> Lent<'a> {
     fn exchange(&self, stream: u64, number: u64) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
         let Exchange { copies, transfers } = exchange_of(self.calls, self.communicator.rank())?;
+        if copies.is_empty() && transfers.is_empty() {
+            return engine.pass(stream);
+        }
         for copy in copies {
             engine.copy(copy.from, copy.to, copy.bytes, stream)?;
         }
-        if transfers.is_empty() {
-            return engine.pass(stream);
+        match transfers.is_empty() {
+            true => Ok(()),
+            false => engine.transfers(&transfers, stream, number),
         }
-        engine.transfers(&transfers, stream, number)
     }
 }
 
