@@ -231,7 +231,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::resident::Resident;
 
     /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
     /// Every rank is on the node, or, if `scattered`, every other one.
@@ -289,8 +288,7 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let resident = Resident::default();
-                let capacity = Capacity { simple, ll, ll128, blocks: 1, resident };
+                let capacity = Capacity { simple, ll, ll128, blocks: 1, lends: false };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
             }

@@ -43,10 +43,9 @@ use msccl_plan::launch::{DIRECT_RANKS_MAX, Exchange, Launch, Scale, View};
 use msccl_proxy::Proxy;
 
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
+use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
-use crate::resident::Resident;
 use crate::select;
 use crate::settings::Settings;
 use bind::{Bindings, Bound};
@@ -80,6 +79,8 @@ pub(crate) struct Rank {
     kernels: Arc<Kernels>,
     /// Whether interpreters begin while the kernel before them ends.
     starts_early: bool,
+    /// Whether thread blocks share multiprocessors in large calls.
+    packs: bool,
     /// For collectives.
     capacity: Capacity,
     place: Place,
@@ -145,8 +146,7 @@ impl Rank {
         let lends = settings.wish.links.is_none_or(select::Links::lend);
         let lends = lends && place == Place::Device && nodes.count() == 1;
         let lending = Lending::join(group, context, lends)?;
-        let direct = lending.as_ref().map_or([0; TYPES], |_| capacity.resident.direct);
-        let capacity = Capacity { resident: Resident { direct, ..capacity.resident }, ..capacity };
+        let capacity = Capacity { lends: lending.is_some(), ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -158,6 +158,7 @@ impl Rank {
         Ok(Self {
             context: context.clone(),
             starts_early: settings.early_start && kernels.can_start_early(),
+            packs: settings.pack,
             kernels,
             capacity,
             place,
@@ -265,9 +266,9 @@ const CARRIERS: [DataType; 4] = [DataType::U8, DataType::F16, DataType::U32, Dat
 /// For a collective that moves bits and computes nothing: the type that moves most at once. Direct links lead to
 /// buffers of peers, of which is known that elements are aligned and nothing more.
 fn carrier(job: &Job<'_>) -> DataType {
-    let bits = match job.links {
-        select::Links::Direct => job.data_type.size_bytes() as u64,
-        select::Links::Staged => job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes,
+    let bits = match job.links.lend() {
+        true => job.data_type.size_bytes() as u64,
+        false => job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes,
     };
     let [.., widest] = CARRIERS;
     CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
@@ -309,11 +310,19 @@ impl Engine for Rank {
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = self.views(lending, job, bound, capture.is_some());
         }
-        let function = self.kernels.interpreter(job.protocol, job.links, data_type)?;
+        let pack = match self.packs {
+            true => job.prepared.pack(job.protocol, job.threads, &job.cut),
+            false => 1,
+        };
+        let function = match pack {
+            1 => self.kernels.interpreter(job.protocol, job.links, data_type)?,
+            _ => self.kernels.packed(data_type)?,
+        };
         let grid = Grid {
             width: bound.blocks(),
-            height: job.cut.instances,
+            height: job.cut.instances.div_ceil(pack),
             threads: job.threads,
+            pack,
             starts_early: self.starts_early,
         };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;

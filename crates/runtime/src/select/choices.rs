@@ -60,7 +60,7 @@ impl Selector {
     fn ways(&self) -> impl Iterator<Item = Way> {
         let spoken = |protocol: &Protocol| self.capacity.wires(*protocol).wires > 0;
         // What an algorithm cannot have turns out to be other links, which have been seen then.
-        let made = |links: &Links| self.capacity.resident.has(*links);
+        let made = |links: &Links| self.capacity.has(*links);
         let of_links = |links: Links| {
             let suited = move |of: &Protocol| links.suit(*of);
             Protocol::ALL.into_iter().filter(spoken).filter(suited).map(move |of| (of, links))
