@@ -12,7 +12,7 @@ use crate::case::{Case, Placement};
 use crate::company::Company;
 use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
-use crate::protocol::{Answer, Method, Request, to_hex};
+use crate::protocol::{Answer, Method, Offer, Request, to_hex};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
 
@@ -230,7 +230,7 @@ impl<'a> Team<'a> {
         case: Case,
         placement: Placement,
         audience: &mut dyn Audience,
-    ) -> Vec<String> {
+    ) -> Vec<Offer> {
         let answer = self.ask_first(&Request::Choices { case, placement }, audience);
         let choices = answer.map(|answer| answer.choices().unwrap_or_default());
         choices.unwrap_or_else(|failure| {

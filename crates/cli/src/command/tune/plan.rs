@@ -36,10 +36,16 @@ pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Resul
         placements,
         time: args.time,
         graph,
+        rule: rule(args),
         machine: words,
         date: today(),
         command: command(),
     })
+}
+
+/// What is best.
+pub fn rule(args: &TuneArgs) -> tune::Rule {
+    tune::Rule { margin: args.margin / 100.0, blocks_max: args.blocks_at_most }
 }
 
 fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> Result<Plan> {
