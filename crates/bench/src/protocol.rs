@@ -198,6 +198,7 @@ mod tests {
             root: 3,
             count: u64::MAX,
             ranks: 8,
+            offset_bytes: Some(4),
         };
         let method =
             Method { iterations: 20, warmup: 5, checks: 1, graph_launches: 0, one_shot: true };

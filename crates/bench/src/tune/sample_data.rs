@@ -17,6 +17,7 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> Point {
         root: 0,
         count: (1 << power) / 4,
         ranks: 2,
+        offset_bytes: None,
     };
     let trial = |(name, &us): (&str, &f64)| Trial {
         glance_us: Some(us * 1.5),
