@@ -251,9 +251,8 @@ mod tests {
         assert_eq!(spelt("7/5").as_deref(), Ok("1.4"));
         assert_eq!(spelt("1.4").as_deref(), Ok("1.4"));
         assert_eq!(spelt("2"), Ok(Factor::whole(2).to_string()));
-        for wrong in ["", "1.", ".5", "x", "-2", "1e3", "7/0", "1.0123456789"] {
-            let why = spelt(wrong).err().filter(|why| why.contains("such as 2, 1.4 or 7/5"));
-            assert!(why.is_some() || wrong == ".5", "{wrong}");
+        for wrong in ["", ".", "x", "-2", "1e3", "7/0", "1.0123456789"] {
+            assert!(spelt(wrong).unwrap_err().contains("such as 2, 1.4 or 7/5"), "{wrong}");
         }
     }
 

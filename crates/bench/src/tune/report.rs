@@ -74,9 +74,15 @@ fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [Stri
     };
     let time_of = |choice: &str| timed(choice).map(|(_, us)| us);
     let Some((trial, us)) = chosen.and_then(timed) else {
-        let mut cells = std::array::from_fn(|_| none());
-        cells[0] = size;
-        return cells;
+        let why = match point.ranking().is_empty() {
+            true => "nothing was measured",
+            false => "nothing has so few thread blocks",
+        };
+        return std::array::from_fn(|column| match HEADS[column] {
+            ">size (B)" => size.clone(),
+            "<why" => why.to_owned(),
+            _ => none(),
+        });
     };
     let chosen = &trial.choice;
     let others_us = counterparts(chosen).into_iter().filter_map(|other| time_of(&other));
@@ -182,6 +188,21 @@ mod tests {
             8192          LL staged 4 512 a          8            8  3.00          2.73             +100.0%
             8192  rival   nccl                       -            -  5.00          1.64             +233.3%
         ");
+    }
+
+    #[test]
+    fn sizes_without_a_choice_say_why() {
+        let mut data = data();
+        data.points[1].trials.clear();
+        let lines = report(&data, &Rule::default());
+        let line = |lines: &[String], size: &str| {
+            let of_size = |line: &&String| line.trim_start().starts_with(size);
+            lines.iter().find(of_size).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(line(&lines, "2048 ").starts_with("2048 - - - - nothing was measured - -"));
+        let rule = Rule { blocks_max: Some(4), ..Rule::default() };
+        let found = line(&report(&data, &rule), "1024 ");
+        assert_eq!(found, "1024 nothing has so few thread blocks");
     }
 
     #[test]
