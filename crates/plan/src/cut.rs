@@ -15,7 +15,7 @@
 use msccl_collective::Protocol;
 use msccl_ir::Packing;
 
-use crate::program::{Counts, LinkLimits, Program};
+use crate::program::{Counts, Geometry, LinkLimits, Program};
 
 /// What a thread loads at once.
 pub const GRAIN_BYTES: u64 = 16;
@@ -92,11 +92,12 @@ impl Cut {
         let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
         let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
         let block_bytes = elements.checked_mul(element_bytes)?;
-        // From where on in a part some chunk may have ended: chunks by the block's end, parts by the chunk's.
-        let chunks = u64::from(program.geometry.block_chunks.max(1));
-        let early_bytes = chunk_bytes.checked_mul(chunks)?.saturating_sub(block_bytes);
         let short_bytes = part_bytes.checked_mul(u64::from(instances))?.saturating_sub(chunk_bytes);
-        let ragged_bytes = if early_bytes == 0 { 0 } else { early_bytes + short_bytes };
+        let ragged_bytes = match early_bytes(program, block_bytes, chunk_bytes)? {
+            0 => 0,
+            // Of the last part, which ends with the chunk.
+            early_bytes => early_bytes + short_bytes,
+        };
         let (slice_bytes, rounds) = slices(part_bytes, most, ragged_bytes);
         Some(Self {
             block_bytes,
@@ -121,6 +122,19 @@ impl Cut {
         let bytes = wire_bytes(protocol, self.slice_bytes).checked_mul(chunks)?;
         bytes.checked_next_multiple_of(128)
     }
+}
+
+/// Bytes at the end of the last chunk of a block that do not exist, where other chunks are moved fast: blocks behind one
+/// another must begin at multiples of the grain for that. `None` if they exceed 64 bits.
+fn early_bytes(program: &Program, block_bytes: u64, chunk_bytes: u64) -> Option<u64> {
+    let Geometry { block_chunks, input_chunks, output_chunks, scratch_chunks: _ } =
+        program.geometry;
+    let has_several = input_chunks.max(output_chunks) > block_chunks;
+    if has_several && !block_bytes.is_multiple_of(GRAIN_BYTES) {
+        return Some(0);
+    }
+    let all_bytes = chunk_bytes.checked_mul(u64::from(block_chunks.max(1)))?;
+    Some(all_bytes.saturating_sub(block_bytes))
 }
 
 /// Bytes of a slice, of at most `most` bytes, and how many a part has at whose end `ragged_bytes` bytes are ragged: these
@@ -188,7 +202,7 @@ mod tests {
     use msccl_collective::{Placement, Rank};
 
     use super::*;
-    use crate::program::{Alias, Geometry};
+    use crate::program::Alias;
 
     fn program(block_chunks: u32, slice_bytes: u32, counts: Counts) -> Program {
         let (depth, message_bytes, packing) = (4, slice_bytes, Packing::Whole);
@@ -286,7 +300,7 @@ mod tests {
 
     #[test]
     fn whole_blocks_are_cut_evenly_and_never_slow() {
-        let program = program(8, 1 << 20, Counts::Any);
+        let mut program = program(8, 1 << 20, Counts::Any);
         for power in 10..30 {
             let cut = Cut::within(&program, 1 << (power - 2), 4, 8, Protocol::Simple, 128 << 10);
             let cut = cut.unwrap();
@@ -294,9 +308,13 @@ mod tests {
             assert_eq!(cut.slice_bytes, cut.part_bytes.min(128 << 10), "{cut:?}");
         }
         // One more slice, and a short one, if there is one element more.
-        let more = Cut::within(&program, (1 << 22) + 1, 4, 8, Protocol::Simple, 128 << 10).unwrap();
-        let even = Cut::within(&program, 1 << 22, 4, 8, Protocol::Simple, 128 << 10).unwrap();
+        let more = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10).unwrap();
+        let even = Cut::within(&program, 3 << 20, 4, 8, Protocol::Simple, 128 << 10).unwrap();
         assert_eq!(more.rounds, even.rounds + 1);
+        // Where blocks begin anywhere, nothing is gained by that.
+        program.geometry.output_chunks *= 2;
+        let several = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10);
+        assert_eq!(several.unwrap().rounds, even.rounds);
     }
 
     #[test]
