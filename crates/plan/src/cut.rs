@@ -15,7 +15,7 @@
 use msccl_collective::Protocol;
 use msccl_ir::Packing;
 
-use crate::program::{Counts, Geometry, LinkLimits, Program};
+use crate::program::{Counts, LinkLimits, Program};
 
 /// What a thread loads at once.
 pub const GRAIN_BYTES: u64 = 16;
@@ -124,17 +124,11 @@ impl Cut {
     }
 }
 
-/// Bytes at the end of the last chunk of a block that do not exist, where other chunks are moved fast: blocks behind one
-/// another must begin at multiples of the grain for that. `None` if they exceed 64 bits.
+/// Bytes at the end of the last chunk of a block that do not exist; `None` if they exceed 64 bits. Of blocks alone, which
+/// are the same on all ranks: how many blocks a buffer has is not, and all must cut alike.
 fn early_bytes(program: &Program, block_bytes: u64, chunk_bytes: u64) -> Option<u64> {
-    let Geometry { block_chunks, input_chunks, output_chunks, scratch_chunks: _ } =
-        program.geometry;
-    let has_several = input_chunks.max(output_chunks) > block_chunks;
-    if has_several && !block_bytes.is_multiple_of(GRAIN_BYTES) {
-        return Some(0);
-    }
-    let all_bytes = chunk_bytes.checked_mul(u64::from(block_chunks.max(1)))?;
-    Some(all_bytes.saturating_sub(block_bytes))
+    let chunks = u64::from(program.geometry.block_chunks.max(1));
+    Some(chunk_bytes.checked_mul(chunks)?.saturating_sub(block_bytes))
 }
 
 /// Bytes of a slice, of at most `most` bytes, and how many a part has at whose end `ragged_bytes` bytes are ragged: these
@@ -202,7 +196,7 @@ mod tests {
     use msccl_collective::{Placement, Rank};
 
     use super::*;
-    use crate::program::Alias;
+    use crate::program::{Alias, Geometry};
 
     fn program(block_chunks: u32, slice_bytes: u32, counts: Counts) -> Program {
         let (depth, message_bytes, packing) = (4, slice_bytes, Packing::Whole);
@@ -311,10 +305,10 @@ mod tests {
         let more = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10).unwrap();
         let even = Cut::within(&program, 3 << 20, 4, 8, Protocol::Simple, 128 << 10).unwrap();
         assert_eq!(more.rounds, even.rounds + 1);
-        // Where blocks begin anywhere, nothing is gained by that.
+        // Ranks with more blocks than others cut as the others do.
         program.geometry.output_chunks *= 2;
         let several = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10);
-        assert_eq!(several.unwrap().rounds, even.rounds);
+        assert_eq!(several, Some(more));
     }
 
     #[test]
