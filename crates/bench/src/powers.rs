@@ -6,7 +6,7 @@
 
 use crate::case::{Case, Placement};
 use crate::report::{Average, Report};
-use crate::workload::Rounding;
+use crate::workload::{Rounding, Workload};
 
 /// A call and the one that it is compared with, by their numbers in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ fn next_power(case: &Case) -> Case {
     Case { count, offset_bytes: Some(0), ..*case }
 }
 
-/// How library number `library` did in both calls of each of `pairs`, as far as it did them.
+/// How library number `library` did in both calls of each of `pairs`, as far as it did them and results are compared.
 pub fn beside(report: &Report, pairs: &[Pair], library: usize, average: Average) -> Vec<Beside> {
     let of_pair = |pair: &Pair| {
         let rows = report.rows.get(pair.case).zip(report.rows.get(pair.power));
@@ -77,7 +77,9 @@ pub fn beside(report: &Report, pairs: &[Pair], library: usize, average: Average)
             let power_us = power.cell(placement, library)?.time_us(average);
             Some(Beside { case: row.case, power: power.case, placement, us, power_us })
         };
-        Placement::BOTH.into_iter().filter_map(of_placement)
+        let workload = rows.map(|(row, _)| row.case.workload);
+        let placements = workload.into_iter().flat_map(Workload::checked_placements);
+        placements.filter_map(of_placement)
     };
     pairs.iter().flat_map(of_pair).collect()
 }

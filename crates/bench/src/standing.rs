@@ -36,15 +36,15 @@ impl Standing {
     }
 }
 
-/// All standings: for each collective in both placements against every other library, as far as there is something to
-/// compare.
+/// All standings: for each collective in both placements against every other library, as far as both did such calls and
+/// their results are compared.
 pub fn standings(report: &Report, average: Average) -> Vec<Standing> {
     let mut workloads: Vec<Workload> = report.rows.iter().map(|row| row.case.workload).collect();
     workloads.dedup();
     let mut standings = Vec::new();
     for workload in workloads {
         for library in 1..report.libraries.len() {
-            for placement in Placement::BOTH {
+            for placement in workload.checked_placements() {
                 let rows = report.rows.iter().filter(|row| row.case.workload == workload);
                 let ratios = rows.filter_map(|row| {
                     let ratio = row.ratio(placement, library, average)?;

@@ -140,7 +140,7 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
     if let Some(Case { element, .. }) = cases.iter().find(is_split) {
         let bytes = element.size_bytes();
         let text = format!(
-            "expected an offset that is a multiple of {bytes} bytes, of which each {element} has as many, found {offset}"
+            "expected an offset that is a multiple of the {bytes} bytes of a {element}, found {offset}"
         );
         return Err(Failure::new(text));
     }
