@@ -31,6 +31,7 @@ pub use diary::Diary;
 pub use error::{Error, ErrorKind};
 pub use select::{
     Alternative, Basis, Choice, Links, Question, Row, Service, Tuning, TuningError, Way, explain,
+    multiprocessors,
 };
 pub use settings::{Event, FarSlots, Log, PlaceOfRank, Settings, Wish};
 pub use watch::request_story;

@@ -13,6 +13,7 @@ use super::library::{Comm, Functions, UniqueId};
 use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop, mulsum_exponent};
 use crate::error::Error;
+use crate::protocol::Offer;
 use crate::registration::Registration;
 use crate::truth::previous;
 use crate::workload::{Blocks, Workload};
@@ -174,7 +175,7 @@ impl Communicator {
     }
 
     /// The ways in which the library could serve such calls, as [`crate::protocol`] has them.
-    pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<String>, Error> {
+    pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<Offer>, Error> {
         let collective = c_text(case.workload.name())?;
         let in_place = c_int::from(placement == Placement::InPlace);
         let (element, redop) = (case.element.code(), case.redop.code().unwrap_or(0));
@@ -196,7 +197,44 @@ impl Communicator {
             )?;
         }
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-        Ok(String::from_utf8_lossy(&text[..end]).lines().map(str::to_owned).collect())
+        let text = String::from_utf8_lossy(&text[..end]).into_owned();
+        let offers = text.lines().map(|choice| {
+            let blocks = self.blocks(case, placement, choice)?;
+            Ok(Offer { choice: choice.to_owned(), blocks })
+        });
+        offers.collect()
+    }
+
+    /// The thread blocks of such a call that is served by `choice`, if the library can say.
+    fn blocks(
+        &self,
+        case: &Case,
+        placement: Placement,
+        choice: &str,
+    ) -> Result<Option<u32>, Error> {
+        if !self.functions.has_choice_blocks() {
+            return Ok(None);
+        }
+        let (collective, choice) = (c_text(case.workload.name())?, c_text(choice)?);
+        let in_place = c_int::from(placement == Placement::InPlace);
+        let (element, redop) = (case.element.code(), case.redop.code().unwrap_or(0));
+        let count = usize::try_from(case.count).unwrap_or(usize::MAX);
+        let mut blocks = 0;
+        // SAFETY: the communicator is alive, and both texts end with a zero byte.
+        unsafe {
+            self.functions.choice_blocks(
+                self.comm,
+                collective.as_ptr(),
+                in_place,
+                element,
+                redop,
+                int(case.root)?,
+                count,
+                choice.as_ptr(),
+                &mut blocks,
+            )?;
+        }
+        Ok(u32::try_from(blocks).ok())
     }
 
     /// Makes `choice` serve every call from now on, or what the library chooses itself.

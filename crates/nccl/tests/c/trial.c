@@ -25,6 +25,13 @@ static void refuse(ncclComm_t comm) {
           mscclCommChoices(comm, NULL, 0, ncclFloat, ncclSum, 0, COUNT, text, TEXT));
   REFUSED(ncclInvalidArgument,
           mscclCommChoices(comm, "allreduce", 0, ncclFloat, ncclSum, 2, COUNT, text, TEXT));
+  int blocks;
+  REFUSED(ncclInvalidArgument,
+          mscclCommChoiceBlocks(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, NULL, &blocks));
+  const char* absent = "Simple staged 1 512 gossip";
+  REFUSED(ncclInvalidUsage,
+          mscclCommChoiceBlocks(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, absent, &blocks));
+  SAYS("it is not at hand");
   REFUSED(ncclInvalidArgument, mscclCommPin(comm, "LL staged 4"));
   SAYS("expected threads");
   REFUSED(ncclInvalidArgument, mscclCommPin(comm, "LL 4 512 allreduce/ring"));
@@ -39,6 +46,9 @@ static void body(struct rank* self) {
   int choices = 0;
   char* rest = NULL;
   for (char* line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    int blocks = 0;
+    OK(mscclCommChoiceBlocks(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, line, &blocks));
+    CHECK(blocks > 0);
     OK(mscclCommPin(comm, line));
     reduce(self);
     choices++;

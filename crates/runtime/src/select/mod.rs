@@ -33,7 +33,7 @@ use crate::settings::Wish;
 use crate::wiring::Wiring;
 use candidate::{Candidate, Needs, Unserved};
 pub(crate) use decision::Decision;
-pub use decision::{Alternative, Service};
+pub use decision::{Alternative, Service, multiprocessors};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
 pub use links::Links;

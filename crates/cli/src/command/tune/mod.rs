@@ -30,7 +30,8 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
         let text = data.to_text().map_err(|error| Failure::new(error.to_string()))?;
         write(path, &text)?;
     }
-    for line in tune::report(&data) {
+    let rule = plan::rule(args);
+    for line in tune::report(&data, &rule) {
         output.line(line);
     }
     let is_written = write_table(args, &data, kept.as_ref(), output)?;
@@ -39,7 +40,7 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
         return Ok(Exit::Refused);
     }
     if let Some(path) = &args.svg {
-        let picture = tune::picture(&data);
+        let picture = tune::picture(&data, &rule);
         let nothing = || format!("nothing was measured that {} could show", path.display());
         write(path, &picture.ok_or_else(|| Failure::new(nothing()))?)?;
     }
@@ -67,11 +68,12 @@ fn write_table(
     output: &mut Output,
 ) -> Result<bool> {
     let name = args.output.as_deref().map_or("tuning table".into(), Path::to_string_lossy);
-    let table = tune::table(data, kept, &name);
+    let rule = plan::rule(args);
+    let table = tune::table(data, &rule, kept, &name);
     if table.rows().is_empty() {
         return Ok(false);
     }
-    let text = format!("{}{table}", tune::remarks(data, kept));
+    let text = format!("{}{table}", tune::remarks(data, &rule, kept));
     Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
     match &args.output {
         Some(path) => write(path, &text)?,
