@@ -132,11 +132,10 @@ fn what_may_be_overwritten_too_soon_is_not_pulled() {
 fn a_place_in_use_is_not_pushed_to() {
     // The output holds something else until the message comes; the sender may know that it is done.
     let used_before = |told: bool| {
-        let first = vec![step(&[i(0)], &[o(0)]).times(2)];
-        let sender = match told {
-            true => vec![step(&[r(1)], &[t(0)]), step(&[i(0)], &[r(1)]), step(&[i(1)], &[r(1)])],
-            false => vec![step(&[i(0)], &[r(1)]), step(&[i(1)], &[r(1)])],
-        };
+        let first = step(&[i(0)], &[o(0)]).times(2);
+        let hear = told.then(|| step(&[r(1)], &[t(0)]));
+        let sends = [step(&[i(0)], &[r(1)]), step(&[i(1)], &[r(1)])];
+        let sender = [first].into_iter().chain(hear).chain(sends).collect();
         let busy = vec![step(&[i(0)], &[o(0)]), step(&[o(0)], &[t(0)])];
         let tell = told.then(|| step(&[t(0)], &[r(0)]));
         let takes = [step(&[r(0)], &[o(0)]), step(&[r(0)], &[o(1)])];
@@ -147,7 +146,6 @@ fn a_place_in_use_is_not_pushed_to() {
             output_chunks: 2,
             contract: None,
         };
-        let sender = first.into_iter().chain(sender).collect();
         let ranks = vec![vec![tb(0, sender)], vec![tb(0, receiver)]];
         out_of_place(algorithm(Kind::Custom(Arc::new(custom)), 2, ranks))
     };

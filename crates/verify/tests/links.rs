@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use build::{StepExt, algorithm, i, o, r, step, t, tb};
 use definition::{Message, Numbers, Order, messages};
-use msccl_collective::{Custom, Kind, Placement, Rank, Slot, StepIndex};
+use msccl_collective::{Custom, Kind, Placement, Rank, StepIndex};
 use msccl_ir::{Algorithm, Place, StepRef, Target, ThreadBlock};
 use msccl_machine::{Messages, Outcome, Wiring, latest_ready, run};
 use msccl_verify::{DirectRead, DirectWrite, LinkFacts, verify};

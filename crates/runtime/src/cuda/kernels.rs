@@ -13,7 +13,7 @@ use msccl_kernels::recipe::Architecture;
 use msccl_plan::launch;
 use rustc_hash::FxHashMap;
 
-use super::CARRIERS;
+use super::recent::CARRIERS;
 use crate::engine::TYPES;
 use crate::error::{Error, ErrorKind};
 use crate::select::Links;

@@ -1,4 +1,4 @@
-//! What a collective was told, kept for the next one: calls of one shape differ in few words.
+//! What the kernel of a collective is told, kept for the next one: calls of one shape differ in few words.
 //!
 //! A launch record has more than a kilobyte, most of which follows from the shape of the call. It is filled in
 //! once for calls that follow one another with the same shape; each writes its own words into it, and the
@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_plan::cut::Cut;
-use msccl_plan::launch::Launch;
+use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 
 use super::bind::Bound;
-use super::tagged;
+use super::lending::{Lending, Lent};
+use super::{REPORT_AFTER_US, Rank, tagged};
 use crate::engine::{Job, Prepared};
 use crate::error::Error;
 use crate::select::Links;
@@ -104,4 +105,77 @@ impl Recent {
         record.call = tagged(u64::from(bound.number), job.call);
         (bound, record)
     }
+}
+
+impl Rank {
+    /// What every call of the shape of `job` is told.
+    pub(super) fn shape_of(&self, job: &Job<'_>) -> Result<Recent, Error> {
+        let reach = |peer| self.reach(peer);
+        let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
+        let shape = self.capacity.wires(job.protocol);
+        let (reduction, divisor) = reduction(job);
+        let lends = self.lending.is_some() && job.links == Links::Direct;
+        let record = Launch {
+            links: self.links.view.table(job.protocol),
+            offers: if lends { self.links.view.offers() } else { 0 },
+            signals: self.signals.ptr().0,
+            signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
+            control: self.watchtower.control(),
+            progress: self.watchtower.progress(),
+            ranks: self.ranks,
+            wires: self.links.view.layout.wires(job.protocol).wires,
+            link_depth: shape.depth,
+            slot_bytes: shape.slot_bytes,
+            reduction,
+            divisor,
+            report_after_us: REPORT_AFTER_US,
+            ..bound.launch.with_cut(&job.cut)
+        };
+        Recent::new(job, bound, record)
+    }
+
+    /// Where peers may find the caller's buffers, as far as the plan has use for that.
+    pub(super) fn views(
+        lending: &Lending,
+        job: &Job<'_>,
+        bound: &Bound,
+        captured: bool,
+    ) -> [View; DIRECT_RANKS_MAX as usize] {
+        let geometry = &job.prepared.plan.program().geometry;
+        let lent = |lends: bool, address, chunks: u32| {
+            let blocks = u64::from(chunks / geometry.block_chunks.max(1));
+            let length_bytes = blocks * job.cut.block_bytes;
+            lends.then_some(Lent { address, length_bytes })
+        };
+        let [lends_input, lends_output] = bound.lends;
+        let input = lent(lends_input, job.send, geometry.input_chunks);
+        let output = lent(lends_output, job.receive, geometry.output_chunks);
+        lending.views(input, output, captured || job.patient)
+    }
+}
+
+/// The reduction's number, and by what complete sums are divided.
+fn reduction(job: &Job<'_>) -> (u32, u32) {
+    match job.reduction {
+        Reduction::Sum => (abi::REDUCTION_SUM, 0),
+        Reduction::Prod => (abi::REDUCTION_PROD, 0),
+        Reduction::Min => (abi::REDUCTION_MIN, 0),
+        Reduction::Max => (abi::REDUCTION_MAX, 0),
+        Reduction::Avg => (abi::REDUCTION_SUM, job.prepared.plan.program().average_of.unwrap_or(0)),
+    }
+}
+
+/// The types of collectives that move bits and compute nothing, the narrowest first.
+pub(super) const CARRIERS: [DataType; 4] =
+    [DataType::U8, DataType::F16, DataType::U32, DataType::U64];
+
+/// For a collective that moves bits and computes nothing: the type that moves most at once. Direct links lead to
+/// buffers of peers, of which is known that elements are aligned and nothing more.
+pub(super) fn carrier(job: &Job<'_>) -> DataType {
+    let bits = match job.links {
+        Links::Direct => job.data_type.size_bytes() as u64,
+        Links::Staged => job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes,
+    };
+    let [.., widest] = CARRIERS;
+    CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
 }
