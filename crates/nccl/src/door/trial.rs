@@ -22,13 +22,10 @@ door! {
     ) {
         let found = handles::find(comm, CHOICES)?;
         let communicator = found.ready().map_err(|fault| fault.during(CHOICES))?;
-        let rank = u32::try_from(root).ok().filter(|rank| *rank < communicator.ranks());
-        let root = rank
-            .ok_or_else(|| Fault::argument(format!("{CHOICES} : there is no root {root}")))?;
         let data_type = constant::data_type(data_type)
             .ok_or_else(|| Fault::argument(format!("{CHOICES} : invalid type {data_type}")))?;
-        let reduction = constant::reduction(operator).unwrap_or(Reduction::Sum);
-        let operation = operation(pointer::text(collective), Rank(root), reduction)?;
+        let ranks = communicator.ranks();
+        let operation = operation(pointer::text(collective), operator, root, ranks)?;
         let choices = communicator.choices(&operation, in_place != 0, data_type, count as u64);
         let lines: String = choices.iter().map(|choice| format!("{choice}\n")).collect();
         give(text, capacity, &lines)
@@ -44,25 +41,42 @@ door! {
     }
 }
 
-/// The collective `name`, with that root and reduction where it has them.
-fn operation(name: Option<String>, root: Rank, reduction: Reduction) -> Result<Operation, Fault> {
+/// The collective `name` on `ranks` ranks, with that operator and root where it has them.
+fn operation(
+    name: Option<String>,
+    operator: c_int,
+    root: c_int,
+    ranks: u32,
+) -> Result<Operation, Fault> {
     let name = name.ok_or_else(|| Fault::null(CHOICES, "collective"))?;
-    let combine = Combine::Plain(reduction);
+    let reduction = constant::reduction(operator);
+    let combine = Combine::Plain(reduction.unwrap_or(Reduction::Sum));
+    let rank = u32::try_from(root).ok().filter(|rank| *rank < ranks);
+    let peer = Rank(rank.unwrap_or(0));
     let all = [
         Operation::AllReduce(combine),
         Operation::AllGather,
         Operation::ReduceScatter(combine),
         Operation::AllToAll,
-        Operation::Broadcast(root),
-        Operation::Reduce(root, combine),
-        Operation::Gather(root),
-        Operation::Scatter(root),
+        Operation::Broadcast(peer),
+        Operation::Reduce(peer, combine),
+        Operation::Gather(peer),
+        Operation::Scatter(peer),
     ];
-    let found = all.into_iter().find(|operation| operation.name() == name);
-    found.ok_or_else(|| {
-        let names = all.map(|operation| operation.name()).join(", ");
-        Fault::argument(format!("{CHOICES} : expected a collective ({names}), found `{name}`"))
-    })
+    let fault = |text: String| Err(Fault::argument(format!("{CHOICES} : {text}")));
+    match all.into_iter().find(|operation| operation.name() == name) {
+        None => {
+            let names = all.map(|operation| operation.name()).join(", ");
+            fault(format!("expected a collective ({names}), found `{name}`"))
+        }
+        Some(found) if found.combine().is_some() && reduction.is_none() => {
+            fault(format!("invalid operator {operator}"))
+        }
+        Some(found) if found.peer().is_some() && rank.is_none() => {
+            fault(format!("there is no root {root} among {ranks} ranks"))
+        }
+        Some(found) => Ok(found),
+    }
 }
 
 /// Writes `text` and a zero byte to a place that has `capacity` bytes.
