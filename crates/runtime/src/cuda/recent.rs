@@ -179,3 +179,80 @@ pub(super) fn carrier(job: &Job<'_>) -> DataType {
     let [.., widest] = CARRIERS;
     CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
 }
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::Rank as MemberRank;
+    use msccl_registry::{Registry, Shape as Ranks, Wanted};
+
+    use super::*;
+    use crate::cuda::nominal_capacity;
+    use crate::select::{Decision, Machine, Request, Selector};
+    use crate::settings::Wish;
+
+    /// What serves an all-reduce of `count` elements on four ranks.
+    fn decision(count: u64) -> Arc<Decision> {
+        let registry = Arc::new(Registry::new(Ranks { ranks: 4, per_node: 4 }, &[]));
+        let (capacity, wish) = (nominal_capacity(4, 4), Wish::default());
+        let gpus = Machine::Gpus;
+        let selector = Selector::new(registry, MemberRank(0), capacity, gpus, wish, None);
+        let (wanted, data_type) = (Wanted::AllReduce, DataType::F32);
+        let reduction = Some(Reduction::Sum);
+        let request = Request { wanted, in_place: true, data_type, reduction, count };
+        selector.choose(&request).unwrap().0
+    }
+
+    fn job(decision: &Decision) -> Job<'_> {
+        Job {
+            prepared: &decision.prepared,
+            protocol: Protocol::Ll,
+            links: Links::Staged,
+            patient: false,
+            threads: 512,
+            cut: decision.cut,
+            data_type: DataType::F32,
+            reduction: Reduction::Sum,
+            send: 64,
+            receive: 128,
+            stream: 1,
+            call: 1,
+        }
+    }
+
+    #[test]
+    fn a_record_serves_calls_of_its_shape_alone() {
+        let (one, other) = (decision(1000), decision(1000));
+        let shape = Shape::of(&job(&one));
+        let own_words = Job { send: 0, receive: 0, stream: 0, call: 9, ..job(&one) };
+        assert!(shape.is_that_of(&own_words));
+        assert!(shape.is_that_of(&Job { patient: true, ..own_words }));
+        // The same algorithm, prepared again: it may be bound elsewhere.
+        assert!(!shape.is_that_of(&Job { prepared: &other.prepared, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { protocol: Protocol::Ll128, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { links: Links::Direct, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { threads: 256, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { cut: decision(1001).cut, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { data_type: DataType::U32, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { reduction: Reduction::Max, ..job(&one) }));
+    }
+
+    #[test]
+    fn bits_move_in_the_widest_type_that_all_is_aligned_to() {
+        let decision = decision(1000);
+        let cut = Cut { block_bytes: 4000, chunk_bytes: 1000, ..decision.cut };
+        let (data_type, aligned) = (DataType::F16, Job { cut, ..job(&decision) });
+        let check = |job: Job<'_>, expected| {
+            assert_eq!(carrier(&Job { data_type, ..job }), expected);
+        };
+        check(aligned, DataType::U64);
+        check(Job { send: 68, ..job(&decision) }, DataType::U32);
+        check(Job { receive: 66, ..job(&decision) }, DataType::F16);
+        check(Job { send: 65, ..job(&decision) }, DataType::U8);
+        let odd_block = Cut { block_bytes: 4004, ..cut };
+        check(Job { cut: odd_block, ..job(&decision) }, DataType::U32);
+        let odd_chunk = Cut { chunk_bytes: 1002, ..cut };
+        check(Job { cut: odd_chunk, ..job(&decision) }, DataType::F16);
+        // Buffers of peers may lie otherwise.
+        check(Job { cut, links: Links::Direct, ..job(&decision) }, DataType::F16);
+    }
+}

@@ -77,3 +77,46 @@ impl Entry {
         (end <= self.length_bytes).then_some(offset)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: u32) -> Entry {
+        let (generation, since) = (1, Instant::now());
+        Entry { number, generation, base: 4096, length_bytes: 1024, since }
+    }
+
+    #[test]
+    fn a_buffer_lies_wholly_in_its_allocation() {
+        let offset = |address, length_bytes| entry(0).offset(Lent { address, length_bytes });
+        assert_eq!(offset(4096, 1024), Some(0));
+        assert_eq!(offset(4100, 1020), Some(4));
+        assert_eq!(offset(4100, 1021), None);
+        assert_eq!(offset(4095, 1), None);
+        assert_eq!(offset(5120, 0), Some(1024));
+        assert_eq!(offset(4100, u64::MAX), None);
+    }
+
+    #[test]
+    fn entries_are_free_until_they_are_used() {
+        let mut known = Known::default();
+        for number in 0..ENTRIES {
+            assert!(!known.is_full());
+            assert_eq!(known.free_entry(), Some(number));
+            known.lent.insert(u64::from(number) + 100, entry(number));
+        }
+        assert!(known.is_full() && known.free_entry().is_none());
+        known.lent.remove(&107);
+        assert_eq!(known.free_entry(), Some(7));
+    }
+
+    #[test]
+    fn only_so_many_refusals_are_remembered() {
+        let mut refused = Refused::default();
+        (0..REFUSED_MAX as u64).for_each(|key| refused.insert(key));
+        assert!(refused.contains(0) && !refused.contains(REFUSED_MAX as u64));
+        refused.insert(REFUSED_MAX as u64);
+        assert!(refused.contains(REFUSED_MAX as u64) && !refused.contains(0));
+    }
+}
