@@ -149,8 +149,7 @@ impl Worker {
         let Some(meeting) = meeting else {
             return Ok(Barrier::new(SharedMemory::open(shared, BARRIER_BYTES)?, ranks));
         };
-        let id = from_hex(meeting).ok_or_else(|| Error::new("the unique id is cut"))?;
-        Barrier::meet(&id, rank, ranks)
+        Barrier::meet(meeting.parse()?, rank, ranks)
     }
 
     fn open(&mut self, library: &Path, wanted: Wanted, barrier: Barrier) -> Result<Answer, Error> {
