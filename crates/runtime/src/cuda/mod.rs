@@ -45,6 +45,7 @@ use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
+use crate::resident::Resident;
 use crate::select;
 use crate::settings::Settings;
 use bind::Bindings;
@@ -126,11 +127,11 @@ impl Rank {
         let abort = Abort::new();
         let wires = wires(group, nodes, context, settings, &common, &abort)?;
         let Wires { place, capacity, links, far } = wires;
-        let direct = settings.wish.links != Some(select::Links::Staged);
-        let direct = direct && place == Place::Device && nodes.count() == 1;
-        let lending = Lending::join(group, context, direct)?;
-        let direct_threads = lending.as_ref().map_or([0; TYPES], |_| capacity.direct_threads);
-        let capacity = Capacity { direct_threads, ..capacity };
+        let lends = settings.wish.links.is_none_or(select::Links::lend);
+        let lends = lends && place == Place::Device && nodes.count() == 1;
+        let lending = Lending::join(group, context, lends)?;
+        let direct = lending.as_ref().map_or([0; TYPES], |_| capacity.resident.direct);
+        let capacity = Capacity { resident: Resident { direct, ..capacity.resident }, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         Ok(Self {
             context: context.clone(),

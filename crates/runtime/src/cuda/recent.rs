@@ -114,7 +114,7 @@ impl Rank {
         let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
-        let lends = self.lending.is_some() && job.links == Links::Direct;
+        let lends = self.lending.is_some() && job.links.lend();
         let record = Launch {
             links: self.links.view.table(job.protocol),
             offers: if lends { self.links.view.offers() } else { 0 },
