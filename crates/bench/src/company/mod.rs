@@ -295,6 +295,18 @@ mod tests {
     }
 
     #[test]
+    fn who_misses_one_that_went_home_does_not_speak_for_it() {
+        let spoke = run(2, |company| {
+            if company.rank() == 0 {
+                return None;
+            }
+            assert!(company.exchange(&()).is_err());
+            Some(company.is_speaker())
+        });
+        assert_eq!(spoke, [None, Some(false)]);
+    }
+
+    #[test]
     fn meetings_are_known_to_all() {
         let meetings = run(2, |company| company.meeting().unwrap());
         assert_eq!(meetings[0], meetings[1]);
