@@ -1,6 +1,7 @@
 //! Two nodes with a board each, in one process.
 
 use std::sync::Barrier;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use super::super::State;
@@ -141,7 +142,7 @@ fn another_rank_takes_over_from_a_voice_that_departs() {
 
 #[test]
 fn what_a_voice_has_not_heard_is_told_to_its_successor() {
-    let (deaf, told, seen) = (Barrier::new(2), Barrier::new(2), Barrier::new(3));
+    let (deaf, told, seen) = (Barrier::new(2), Barrier::new(2), AtomicU32::new(0));
     let on_two_nodes = |rank: u32| Some(format!("node{}", rank / 2));
     run_on(4, on_two_nodes, |group| {
         let group = Arc::new(group);
@@ -162,7 +163,8 @@ fn what_a_voice_has_not_heard_is_told_to_its_successor() {
             told.wait();
         }
         eventually("the call of r0", || board.collectives(Rank(0)) == 1);
-        seen.wait();
+        seen.fetch_add(1, Ordering::AcqRel);
+        eventually("all others", || seen.load(Ordering::Acquire) == 3);
     });
 }
 
