@@ -12,7 +12,7 @@ use crate::case::{Case, Placement};
 use crate::company::Company;
 use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
-use crate::protocol::{Answer, Method, Offer, Request, to_hex};
+use crate::protocol::{Answer, Method, Offer, Request};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
 
@@ -160,7 +160,7 @@ impl<'a> Team<'a> {
             None => (plan.groups(), None),
             Some(company) => {
                 let meeting = company.meeting().map_err(|error| error.to_string())?;
-                (vec![vec![company.rank()]], Some(to_hex(&meeting.to_bytes())))
+                (vec![vec![company.rank()]], Some(meeting.to_string()))
             }
         };
         let crew = Crew::start(&self.launch(), &groups);

@@ -1,7 +1,6 @@
 //! `msccl topo`: how GPUs and NICs are joined.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use msccl_topology::detect::{Files, detect};
@@ -26,10 +25,7 @@ pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
     let topology = Topology::new(system);
     if let Some(path) = &args.svg {
         let picture = draw::svg::layers(&draw::topology::layers(&topology));
-        let written = artifact::write(path, |out| {
-            out.write_all(picture.as_bytes()).map_err(|error| error.to_string())
-        });
-        written.map_err(Failure::new)?;
+        artifact::write_text(path, &picture)?;
     }
     match args.report.format {
         Format::Json => output.json(&Report::of(&topology)),

@@ -75,29 +75,37 @@ impl Asked {
     fn of(self, function: &str, ranks: u32) -> Result<(Operation, DataType), Fault> {
         let Self { name, data_type, operator, root } = self;
         let wrong = |what: String| Fault::argument(format!("{function} : {what}"));
-        let rank = u32::try_from(root).ok().filter(|rank| *rank < ranks);
-        let root = Rank(rank.ok_or_else(|| wrong(format!("there is no root {root}")))?);
         let known = constant::data_type(data_type);
         let data_type = known.ok_or_else(|| wrong(format!("invalid type {data_type}")))?;
-        let reduction = constant::reduction(operator).unwrap_or(Reduction::Sum);
         let name = name.ok_or_else(|| Fault::null(function, "collective"))?;
-        let operation = operation(&name, root, reduction).map_err(wrong)?;
+        let rank = u32::try_from(root).ok().filter(|rank| *rank < ranks);
+        let reduction = constant::reduction(operator);
+        let peer = Rank(rank.unwrap_or(0));
+        let operation =
+            operation(&name, peer, reduction.unwrap_or(Reduction::Sum)).map_err(wrong)?;
+        // Operator and root count where the collective has them.
+        if operation.combine().is_some() && reduction.is_none() {
+            return Err(wrong(format!("invalid operator {operator}")));
+        }
+        if operation.peer().is_some() && rank.is_none() {
+            return Err(wrong(format!("there is no root {root} among {ranks} ranks")));
+        }
         Ok((operation, data_type))
     }
 }
 
 /// The collective `name`, with that root and reduction where it has them.
-fn operation(name: &str, root: Rank, reduction: Reduction) -> Result<Operation, String> {
+fn operation(name: &str, peer: Rank, reduction: Reduction) -> Result<Operation, String> {
     let combine = Combine::Plain(reduction);
     let all = [
         Operation::AllReduce(combine),
         Operation::AllGather,
         Operation::ReduceScatter(combine),
         Operation::AllToAll,
-        Operation::Broadcast(root),
-        Operation::Reduce(root, combine),
-        Operation::Gather(root),
-        Operation::Scatter(root),
+        Operation::Broadcast(peer),
+        Operation::Reduce(peer, combine),
+        Operation::Gather(peer),
+        Operation::Scatter(peer),
     ];
     let found = all.into_iter().find(|operation| operation.name() == name);
     found.ok_or_else(|| {

@@ -23,8 +23,15 @@ static void refuse(ncclComm_t comm) {
   SAYS("expected a collective (allreduce, ");
   REFUSED(ncclInvalidArgument,
           mscclCommChoices(comm, NULL, 0, ncclFloat, ncclSum, 0, COUNT, text, TEXT));
+  /* Operator and root count where the collective has them, and nowhere else. */
+  const int no_op = 99, no_root = 2;
   REFUSED(ncclInvalidArgument,
-          mscclCommChoices(comm, "allreduce", 0, ncclFloat, ncclSum, 2, COUNT, text, TEXT));
+          mscclCommChoices(comm, "reduce", 0, ncclFloat, ncclSum, no_root, COUNT, text, TEXT));
+  SAYS("there is no root 2 among 2 ranks");
+  REFUSED(ncclInvalidArgument,
+          mscclCommChoices(comm, "allreduce", 0, ncclFloat, (ncclRedOp_t)no_op, 0, COUNT, text, TEXT));
+  SAYS("invalid operator 99");
+  OK(mscclCommChoices(comm, "allgather", 0, ncclFloat, (ncclRedOp_t)no_op, no_root, COUNT, text, TEXT));
   int blocks;
   REFUSED(ncclInvalidArgument,
           mscclCommChoiceBlocks(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, NULL, &blocks));

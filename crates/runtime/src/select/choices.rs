@@ -204,10 +204,12 @@ mod tests {
             selector.pin(Some(choice.clone()));
             let (decision, _) = selector.choose(&request).unwrap();
             assert_eq!(decision.choice(), *choice);
+            assert!(decision.exact, "{choice}");
         }
         selector.pin(None);
         let (again, _) = selector.choose(&request).unwrap();
         assert_eq!(again.choice(), chosen.choice());
+        assert!(!again.exact && !chosen.exact);
         choices
     }
 

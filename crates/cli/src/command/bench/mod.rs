@@ -5,7 +5,6 @@ pub(super) mod plan;
 
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use msccl_bench::{
     Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Registration,
@@ -13,6 +12,7 @@ use msccl_bench::{
 };
 
 use crate::args::BenchArgs;
+use crate::artifact;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::launch;
@@ -46,21 +46,16 @@ fn write_files(args: &BenchArgs, plan: &Plan, report: &Report) -> Result<()> {
         let report = ReportJson::new(plan, report, args.average);
         let text = serde_json::to_string_pretty(&report);
         let text = text.map_err(|error| Failure::new(error.to_string()))?;
-        write(path, &format!("{text}\n"))?;
+        artifact::write_text(path, &format!("{text}\n"))?;
     }
     match (&args.svg, msccl_bench::svg(report, args.average)) {
-        (Some(path), Some(picture)) => write(path, &picture),
+        (Some(path), Some(picture)) => artifact::write_text(path, &picture),
         (Some(path), None) => {
             let text = format!("nothing was measured that {} could show", path.display());
             Err(Failure::new(text))
         }
         (None, _) => Ok(()),
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }
 
 /// Ranks of a benchmark, for whoever holds the other end of standard input.

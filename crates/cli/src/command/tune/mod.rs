@@ -8,6 +8,7 @@ use msccl_bench::{LibraryReport, Spread, tune};
 use msccl_runtime::Tuning;
 
 use crate::args::TuneArgs;
+use crate::artifact;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -28,7 +29,7 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     data.floor = args.floor.or(data.floor);
     if let Some(path) = &args.data {
         let text = data.to_text().map_err(|error| Failure::new(error.to_string()))?;
-        write(path, &text)?;
+        artifact::write_text(path, &text)?;
     }
     let rule = plan::rule(args);
     for line in tune::report(&data, &rule) {
@@ -42,7 +43,7 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     if let Some(path) = &args.svg {
         let picture = tune::picture(&data, &rule);
         let nothing = || format!("nothing was measured that {} could show", path.display());
-        write(path, &picture.ok_or_else(|| Failure::new(nothing()))?)?;
+        artifact::write_text(path, &picture.ok_or_else(|| Failure::new(nothing()))?)?;
     }
     Ok(if data.is_good() { Exit::Success } else { Exit::Refused })
 }
@@ -76,15 +77,10 @@ fn write_table(
     let text = format!("{}{table}", tune::remarks(data, &rule, kept));
     Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
     match &args.output {
-        Some(path) => write(path, &text)?,
+        Some(path) => artifact::write_text(path, &text)?,
         None => output.line(text.trim_end()),
     }
     Ok(true)
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }
 
 /// Tells what happens while it happens.

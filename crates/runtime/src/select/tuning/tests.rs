@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use msccl_collective::{DataType, Rank};
+use msccl_collective::DataType;
 use msccl_registry::{File, Registry, Shape, Wanted};
 
 use super::*;
