@@ -44,6 +44,11 @@ struct alignas(16) Span {
     __device__ bool whole(u32 offset, u32 bytes) const {
         return (traits & ALIGNED) && offset + bytes <= limit;
     }
+
+    // Whether they can be accessed word by word.
+    __device__ bool has_words(u32 offset, u32 bytes) const {
+        return address % 4 == 0 && offset + bytes <= limit;
+    }
 };
 
 // An operand of a step at the chunk and round at hand.
@@ -134,6 +139,21 @@ __device__ __noinline__ void store_piecewise(u64 address, u32 offset, u32 limit,
     }
 }
 
+// A pack whose address is a multiple of four and no more.
+template <int WORDS>
+__device__ inline Pack<WORDS> load_words(u64 address) {
+    Pack<WORDS> pack;
+#pragma unroll
+    for (int at = 0; at < WORDS; ++at) pack.word[at] = ptx::ld_relaxed_gpu_u32(address + 4 * at);
+    return pack;
+}
+
+template <int WORDS>
+__device__ inline void store_words(u64 address, const Pack<WORDS>& pack) {
+#pragma unroll
+    for (int at = 0; at < WORDS; ++at) ptx::st_weak_u32(address + 4 * at, pack.word[at]);
+}
+
 // ---- Any pack ------------------------------------------------------------------------------------
 
 // The bytes of `from` from `offset` on, whose elements have `BYTES` bytes.
@@ -142,6 +162,7 @@ __device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
     if (from.whole(offset, 4 * WORDS)) {
         return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
     }
+    if (from.has_words(offset, 4 * WORDS)) return load_words<WORDS>(from.address + offset);
     return load_piecewise<BYTES, WORDS>(from.address, offset, from.limit);
 }
 
@@ -149,6 +170,8 @@ template <int BYTES, int WORDS>
 __device__ inline void store(const Span& to, u32 offset, const Pack<WORDS>& pack) {
     if (to.whole(offset, 4 * WORDS)) {
         store_whole(to.address + offset, pack);
+    } else if (to.has_words(offset, 4 * WORDS)) {
+        store_words(to.address + offset, pack);
     } else {
         store_piecewise<BYTES, WORDS>(to.address, offset, to.limit, pack);
     }

@@ -7,28 +7,9 @@
 // kernel.
 #pragma once
 
-#include "reduce.cuh"
+#include "ragged.cuh"
 
 namespace msccl {
-
-// One chunk of one step, ready to be moved: Σ sources → destinations.
-struct Move {
-    const Operand* sources;
-    const Operand* destinations;
-    u32 source_count;       // at least 1
-    u32 destination_count;  // at least 1
-    u32 length;             // bytes of the chunk
-    bool regular;           // every operand is aligned and has them all, in multiples of 16
-    Arithmetic arithmetic;
-
-    // Whether the result is the only source, bit for bit.
-    __device__ bool is_copy() const { return source_count == 1 && arithmetic.divisor == 0; }
-    // Whether it is the sum of two, and no more.
-    __device__ bool is_sum_of_two() const {
-        return source_count == 2 && arithmetic.reduction == MSCCL_REDUCTION_SUM &&
-               arithmetic.divisor == 0;
-    }
-};
 
 struct Simple {
     // Counts announce messages.
@@ -50,7 +31,7 @@ struct Simple {
     template <class Number>
     __device__ static bool move(const Move& move, Watch&) {
         if (!move.regular) {
-            any<Number>(move);
+            Ragged::move<Number>(move);
         } else if (move.is_copy()) {
             copy_packs<8>(move);
         } else if (!add_words<Number>(move)) {
@@ -66,7 +47,7 @@ struct Simple {
         if constexpr (BYTES == 16) {
             copy_packs<8>(move);
         } else {
-            any<Bits<BYTES>>(move);
+            Ragged::move<Bits<BYTES>>(move);
         }
         return true;
     }
@@ -188,38 +169,6 @@ private:
             }
             store_all(move, first, packs, results);
         }
-    }
-
-    // Operands that are misaligned or end early; any number of them.
-    template <class Number>
-    __device__ __forceinline__ static void any(const Move& move) {
-        constexpr int BYTES = Number::BYTES;
-#pragma unroll 1
-        for (u32 offset = threadIdx.x * 16; offset < move.length; offset += blockDim.x * 16) {
-            Pack<4> result = load<BYTES, 4, Coherence::WEAK>(move.sources[0], offset);
-            if constexpr (Number::COMPUTES) {
-                if (!move.is_copy()) result = sum_of<Number>(move, offset, result);
-            }
-#pragma unroll 1
-            for (u32 to = 0; to < move.destination_count; ++to) {
-                store<BYTES, 4>(move.destinations[to], offset, result);
-            }
-        }
-    }
-
-    // The combination of all sources, of which the first gives `first`.
-    template <class Number>
-    __device__ __forceinline__ static Pack<4> sum_of(const Move& move, u32 offset,
-                                                     const Pack<4>& first) {
-        Sum<Number, 4> sum;
-        sum.start(first);
-#pragma unroll 1
-        for (u32 from = 1; from < move.source_count; ++from) {
-            const Operand& source = move.sources[from];
-            Pack<4> other[1] = {load<Number::BYTES, 4, Coherence::WEAK>(source, offset)};
-            sum.add(move.arithmetic.reduction, other, 0, 1);
-        }
-        return sum.finish(move.arithmetic.divisor);
     }
 };
 

@@ -429,8 +429,11 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     refresh_slots<Protocol>(context, slice, step, chunks);
     if (step.stores()) context.unordered = context.owes = true;
     bool last = first + chunks == step.count && ends_launch(context, slice, step);
-    // The thread block waits for nothing any more, so the next kernel may take up room beside it.
-    if (!Protocol::DIRECT && !PACKED && last) ptx::griddepcontrol_launch_dependents();
+    // The next kernel may take up room: this one waits for none to begin. The first thread tells, as the first one
+    // counts, and has data if any has. What it has got went the way that all of the message goes.
+    if (!Protocol::DIRECT && !PACKED && last && threadIdx.x == 0) {
+        ptx::griddepcontrol_launch_dependents();
+    }
     if (!Protocol::TAILS && !step.signals() && (last || !step.receives())) return true;
     if (stores != 0) {
         barrier();

@@ -29,6 +29,9 @@ inline thread_local Dim threadIdx, blockIdx, blockDim, gridDim;
 
 using std::max;
 using std::min;
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    return unsigned(((unsigned long long)(high) << 32 | low) >> (shift & 31));
+}
 inline int __ffs(int value) { return __builtin_ffs(value); }
 inline unsigned atomicCAS(unsigned* at, unsigned expected, unsigned value) {
     __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

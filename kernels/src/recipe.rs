@@ -107,7 +107,7 @@ pub const OPTIONS: [&str; 3] =
     ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
 
 /// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 16] = [
+pub const HEADERS: [&str; 18] = [
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
@@ -117,6 +117,8 @@ pub const HEADERS: [&str; 16] = [
     "device/wait.cuh",
     "device/link.cuh",
     "device/direct.cuh",
+    "device/move.cuh",
+    "device/ragged.cuh",
     "device/simple.cuh",
     "device/packet.cuh",
     "device/ll.cuh",
