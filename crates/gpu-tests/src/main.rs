@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     let watch = Watch::start(args.patience());
     let start = Instant::now();
     let run = |section: &Section| {
-        let mut tally = Tally::new(watch.clone());
+        let mut tally = Tally::new(watch.clone(), args.tell);
         let start = Instant::now();
         (section.run)(&bench, &mut tally);
         tally.summarise(section.name, start.elapsed())
