@@ -127,7 +127,7 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
     let end = format!("; {call} cannot finish");
     if !text.ends_with(&end) {
         if let Some(waiting) = Waiting::most_telling(&progress.waits, Some(rank)) {
-            text.push_str(&format!("; here {}", waiting.text));
+            text.push_str(&format!("; on {} {}", board.me(), waiting.text));
         }
         text.push_str(&end);
     }
