@@ -21,6 +21,9 @@ pub struct Args {
     /// Leaves out sections whose name contains this; may be given several times.
     #[arg(long, value_name = "NAME")]
     pub skip: Vec<String>,
+    /// Tells of every check how long it took.
+    #[arg(long)]
+    pub tell: bool,
     /// Fewer cases of each kind: under a minute.
     #[arg(long)]
     pub quick: bool,

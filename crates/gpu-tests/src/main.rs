@@ -73,7 +73,7 @@ fn run(args: &Args, machine: Machine) -> bool {
     let watch = Watch::start(args.patience());
     let start = Instant::now();
     let verdict = |section: &Section| {
-        let mut tally = Tally::new(watch.clone());
+        let mut tally = Tally::new(watch.clone(), args.tell);
         let start = Instant::now();
         (section.run)(&bench, &mut tally);
         tally.summarise(section.name, start.elapsed())

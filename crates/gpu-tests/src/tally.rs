@@ -17,6 +17,8 @@ const STUCK: i32 = 3;
 /// The checks of one section.
 pub struct Tally {
     watch: Arc<Watch>,
+    /// Whether to tell of checks that pass.
+    tells: bool,
     passed: usize,
     failed: usize,
     /// How often something was left out, by why.
@@ -25,10 +27,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// No checks yet.
-    pub fn new(watch: Arc<Watch>) -> Self {
+    /// No checks yet. With `tells`, it is going to tell of each how long it took.
+    pub fn new(watch: Arc<Watch>, tells: bool) -> Self {
         let (remark, skipped) = (String::new(), BTreeMap::new());
-        Self { watch, passed: 0, failed: 0, skipped, remark }
+        Self { watch, tells, passed: 0, failed: 0, skipped, remark }
     }
 
     /// Does `check`, which is called `name` if it fails. Whether it passed.
@@ -38,7 +40,12 @@ impl Tally {
         check: impl FnOnce() -> Result<(), Trouble>,
     ) -> bool {
         self.watch.now(&name);
-        match check() {
+        let start = Instant::now();
+        let outcome = check();
+        if self.tells {
+            println!("{:8.2} s {}", start.elapsed().as_secs_f64(), name());
+        }
+        match outcome {
             Ok(()) => {
                 self.passed += 1;
                 true
@@ -77,7 +84,7 @@ impl Tally {
 
     /// Prints the line of the section; whether all is well.
     pub fn summarise(&self, section: &str, took: Duration) -> bool {
-        let Self { watch: _, passed, failed, skipped, remark } = self;
+        let Self { watch: _, tells: _, passed, failed, skipped, remark } = self;
         let verdict = match (failed, passed) {
             (0, 0) => "skipped",
             (0, _) => "ok     ",

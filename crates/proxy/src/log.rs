@@ -38,6 +38,8 @@ pub enum Event {
     RailLost {
         /// The peer.
         peer: Rank,
+        /// The name of its host.
+        host: String,
         /// The rail.
         rail: String,
         /// What happened to it.
@@ -74,9 +76,9 @@ impl fmt::Display for Event {
                 write!(f, "links to r{} go over {} ({why})", peer.0, rails.join(", "))?;
                 slots.as_ref().map_or(Ok(()), |slots| write!(f, ", with slots in {slots}"))
             }
-            Self::RailLost { peer, rail, why, left } => {
+            Self::RailLost { peer, host, rail, why, left } => {
                 let plural = if *left == 1 { "rail carries" } else { "rails carry" };
-                write!(f, "r{}: {rail} broke: {why}; {left} {plural} on", peer.0)
+                write!(f, "r{} on host {host}: {rail} broke: {why}; {left} {plural} on", peer.0)
             }
             Self::StrayConnection { from, why } => {
                 let from = from.map_or_else(String::new, |from| format!(" from {from}"));

@@ -78,12 +78,8 @@ pub struct Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { peer, rails, links } = self;
-        write!(
-            f,
-            "r{} over {}",
-            peer.0,
-            if rails.is_empty() { "no rail".to_owned() } else { rails.join(", ") }
-        )?;
+        let rails = if rails.is_empty() { "no rail".to_owned() } else { rails.join(", ") };
+        write!(f, "the links to r{} over {rails}", peer.0)?;
         let links =
             if links.is_empty() { "nothing is under way".to_owned() } else { links.join("; ") };
         write!(f, ": {links}")

@@ -199,8 +199,7 @@ impl Pump {
     }
 
     fn fail(&mut self, peer: Rank, kind: ErrorKind, rail: String, why: String) {
-        let host = self.group.peer(peer).map(|peer| peer.host_name.to_string()).unwrap_or_default();
-        let failure = Failure { peer, host, kind, rail, why };
+        let failure = Failure { peer, host: host(&self.group, peer), kind, rail, why };
         self.gone.push((peer, failure.to_string()));
         self.shared.fail(failure);
     }
@@ -217,7 +216,8 @@ impl Pump {
             for (rail, why) in line.session.take_broken() {
                 let (peer, left) = (line.peer, line.session.rails().len());
                 if left > 0 {
-                    self.config.log.event(&Event::RailLost { peer, rail, why, left });
+                    let host = host(&self.group, peer);
+                    self.config.log.event(&Event::RailLost { peer, host, rail, why, left });
                 }
             }
             match advanced {
@@ -294,6 +294,11 @@ impl Pump {
         // Interrupted or not, the thread looks at everything.
         let _ = poll(&mut fds, Some(&pause));
     }
+}
+
+/// The name of a peer's host.
+fn host(group: &Group, peer: Rank) -> String {
+    group.peer(peer).map(|peer| peer.host_name.to_string()).unwrap_or_default()
 }
 
 /// For how long nothing has happened.

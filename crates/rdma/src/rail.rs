@@ -61,8 +61,8 @@ enum Stage {
     Carries { peer: End },
     /// It has failed, and what arrived before that is still read.
     Failing { peer: End, cause: Cause, since: Instant, flushed: bool },
-    /// It has failed, and this was said or will be.
-    Broken { why: String },
+    /// It has failed, and this was said or will be. There is a peer if it ever carried.
+    Broken { peer: Option<End>, why: String },
 }
 
 /// Why two ends are not connected, in words.
@@ -172,17 +172,29 @@ impl Rail {
     /// Where it leads, for people.
     pub fn story(&self) -> String {
         let own = self.own.story();
-        let Self { registration, .. } = self;
-        let down = registration.port.watch.down_for(registration.port.number);
+        let down = self.down_for();
         let down = down.map_or_else(String::new, |time| format!(" (down for {time:.1?})"));
-        match &self.stage {
-            Stage::Made => format!("{own}{down}, not connected"),
-            Stage::Carries { peer } | Stage::Failing { peer, .. } => {
+        match self.peer() {
+            None => format!("{own}{down}, not connected"),
+            Some(peer) => {
                 let packet = mtu_bytes(self.own.mtu_code.min(peer.mtu_code));
                 format!("{own}{down} → {}, {packet}-byte packets", peer.story())
             }
-            Stage::Broken { why } => why.clone(),
         }
+    }
+
+    fn peer(&self) -> Option<&End> {
+        match &self.stage {
+            Stage::Made => None,
+            Stage::Carries { peer } | Stage::Failing { peer, .. } => Some(peer),
+            Stage::Broken { peer, .. } => peer.as_ref(),
+        }
+    }
+
+    /// Since when this side's port has been down, if it is.
+    fn down_for(&self) -> Option<Duration> {
+        let port = &self.registration.port;
+        port.watch.down_for(port.number)
     }
 
     /// Posts a write; false if there is no room.
@@ -192,9 +204,9 @@ impl Rail {
     pub fn post(&mut self, write: &abi::Write) -> Result<bool, String> {
         let (peer, pair) = match (&self.stage, &mut self.pair) {
             (Stage::Carries { peer }, Some(pair)) => (peer, pair),
-            (Stage::Broken { why }, _) => return Err(why.clone()),
+            (Stage::Broken { why, .. }, _) => return Err(why.clone()),
             (Stage::Failing { cause, .. }, _) => return Err(self.words(cause)),
-            _ => return Err(format!("a post before it is connected; {}", self.own.story())),
+            _ => return Err("a post before it is connected".to_owned()),
         };
         let abi::Write { from, to, bytes, tag } = *write;
         let Some(next) = self.sends.next(bytes) else { return Ok(false) };
@@ -228,7 +240,7 @@ impl Rail {
     pub fn poll(&mut self, happened: &mut [abi::Happened]) -> Result<usize, String> {
         match &self.stage {
             Stage::Made => return Ok(0),
-            Stage::Broken { why } => return Err(why.clone()),
+            Stage::Broken { why, .. } => return Err(why.clone()),
             Stage::Carries { .. } | Stage::Failing { .. } => {}
         }
         self.look_for_events();
@@ -347,12 +359,16 @@ impl Rail {
         self.registration.port.watch.look();
         self.look_for_events();
         let Stage::Failing { cause, .. } = &self.stage else { return Ok(()) };
-        let why = self.words(cause);
-        self.stage = Stage::Broken { why: why.clone() };
-        Err(why)
+        Err(self.give_up(self.words(cause)))
     }
 
-    /// What happened, what it means, and where: whoever cuts the text loses what can be had elsewhere.
+    /// From now on every call fails because of `why`.
+    fn give_up(&mut self, why: String) -> String {
+        self.stage = Stage::Broken { peer: self.peer().cloned(), why: why.clone() };
+        why
+    }
+
+    /// What happened and what it means. Where, [`Rail::story`] says.
     fn words(&self, cause: &Cause) -> String {
         let what = match cause {
             Cause::Call { why } => why.clone(),
@@ -362,7 +378,12 @@ impl Rail {
             }
             Cause::Completion { queue, completion } => self.words_of_completion(*queue, completion),
         };
-        format!("{what}; {}", self.story())
+        match self.down_for() {
+            None => what,
+            Some(time) => {
+                format!("{what}; {} has been down for {time:.1?}", self.registration.port.story())
+            }
+        }
     }
 
     fn words_of_completion(&self, queue: Queue, completion: &Completion) -> String {
@@ -379,13 +400,11 @@ impl Rail {
     /// Ends the connection. When this returns, nothing lands any more, and every later call fails.
     pub fn close(&mut self) {
         let why = match &self.stage {
-            Stage::Broken { why } => why.clone(),
+            Stage::Broken { why, .. } => why.clone(),
             Stage::Failing { cause, .. } => self.words(cause),
-            Stage::Made | Stage::Carries { .. } => {
-                format!("this side has closed it; {}", self.story())
-            }
+            Stage::Made | Stage::Carries { .. } => "this side has closed it".to_owned(),
         };
-        self.stage = Stage::Broken { why };
+        self.give_up(why);
         self.end_pair();
     }
 

@@ -198,3 +198,15 @@ pub(crate) struct Waiting {
     /// Such as `tb2 s17 waits for message 41 from r5 on ch0 (round 3)`.
     pub text: String,
 }
+
+impl Waiting {
+    /// Of `waits`, the one that tells most of a failure at `culprit`, if that is known: a wait for it; or else for
+    /// any rank, since thread blocks of a rank wait for one another in turn.
+    pub fn most_telling(waits: &[Self], culprit: Option<Rank>) -> Option<&Self> {
+        waits.iter().min_by_key(|waiting| match waiting.peer {
+            Some(peer) if Some(peer) == culprit => 0,
+            Some(_) => 1,
+            None => 2,
+        })
+    }
+}

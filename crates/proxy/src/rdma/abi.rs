@@ -184,9 +184,10 @@ pub struct Api {
     /// Connects with the peer's end, or is [`UNANSWERED`]. Posts may follow once the peer's proxy is known to have
     /// done so too.
     pub connect: unsafe extern "C" fn(*mut Rail, *const Address, *mut Text) -> Status,
-    /// As [`crate::Rail::story`].
+    /// As [`crate::Rail::story`]; it says to the end where the rail led.
     pub story: unsafe extern "C" fn(*mut Rail, *mut Text),
-    /// As [`crate::Rail::post`]; [`FULL`] if there is no room.
+    /// As [`crate::Rail::post`]; [`FULL`] if there is no room. Why it fails is told without where, which
+    /// `story` says; so is it by `poll`.
     pub post: unsafe extern "C" fn(*mut Rail, *const Write, *mut Text) -> Status,
     /// As [`crate::Rail::poll`]: fills at most `room`, answers how many, or [`FAILED`].
     pub poll: unsafe extern "C" fn(*mut Rail, *mut Happened, room: u32, *mut Text) -> i32,

@@ -159,7 +159,10 @@ fn a_hang_is_told() {
             return;
         }
         let mut ends = connect_all(&proxy, &group, &SHAPES[..1]);
-        assert_eq!(proxy.waits()[0].to_string(), "r1 over no rail: has not asked for links yet");
+        assert_eq!(
+            proxy.waits()[0].to_string(),
+            "the links to r1 over no rail: has not asked for links yet"
+        );
         group.barrier().unwrap();
         talk(Rank(0), &mut ends, 0, 2);
         for _ in 0..8 {

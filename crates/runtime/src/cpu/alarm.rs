@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use msccl_collective::Rank;
 use msccl_fabric::{Abort, Rings};
 
 use super::far::Far;
@@ -50,8 +51,8 @@ impl Alarm {
         Ok(())
     }
 
-    /// Whether `waits` can still be answered, as far as links to other nodes go.
-    pub fn check_links(&self, waits: &[Waiting]) -> Result<(), Error> {
+    /// Whether `waits` can still be answered, as far as links to other nodes go; if not, to whom they have failed.
+    pub fn check_links(&self, waits: &[Waiting]) -> Result<(), (Rank, Error)> {
         self.far.as_ref().map_or(Ok(()), |far| far.check(waits))
     }
 

@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use msccl_collective::Rank;
+
 use super::alarm::Alarm;
 use crate::engine::Waiting;
 use crate::error::Error;
@@ -59,13 +61,13 @@ pub(super) fn see_through(
             }
             Ok(Progress::Stuck) => {
                 if let Err(error) = alarm.check() {
-                    break Err(while_waiting(error, &effort.waits()));
+                    break Err(while_waiting(error, None, &effort.waits()));
                 }
                 // What is missing changes although nothing moves: a step needs messages of several ranks.
                 if pace.is_time_to_tell() {
                     let waits = effort.waits();
-                    if let Err(error) = alarm.check_links(&waits) {
-                        break Err(while_waiting(error, &waits));
+                    if let Err((peer, error)) = alarm.check_links(&waits) {
+                        break Err(while_waiting(error, Some(peer), &waits));
                     }
                     tell(board, waits);
                 }
@@ -81,15 +83,14 @@ fn tell(board: &WaitBoard, waits: Vec<Waiting>) {
     *board.lock().unwrap_or_else(PoisonError::into_inner) = waits;
 }
 
-fn while_waiting(error: Error, waits: &[Waiting]) -> Error {
-    match waits {
-        [] => error,
-        [only] => Error::new(error.kind(), format!("{error} while {}", only.text)),
-        [first, rest @ ..] => {
-            let text = format!("{error} while {} ({} more wait)", first.text, rest.len());
-            Error::new(error.kind(), text)
-        }
-    }
+/// `error`, of which `culprit` is the cause if that is known, and what was waited for.
+fn while_waiting(error: Error, culprit: Option<Rank>, waits: &[Waiting]) -> Error {
+    let Some(told) = Waiting::most_telling(waits, culprit) else { return error };
+    let more = match waits.len() - 1 {
+        0 => String::new(),
+        more => format!(" ({more} more wait)"),
+    };
+    Error::new(error.kind(), format!("{error} while {}{more}", told.text))
 }
 
 /// Looks before the first yield: what a message between two cores takes at most.

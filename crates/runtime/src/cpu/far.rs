@@ -47,12 +47,14 @@ impl Far {
     }
 
     /// Whether one of `waits` is for a rank to which the links have failed.
-    pub fn check(&self, waits: &[Waiting]) -> Result<(), Error> {
+    pub fn check(&self, waits: &[Waiting]) -> Result<(), (Rank, Error)> {
         let failures = self.proxy.failures();
         let waited_for = |peer| waits.iter().any(|waiting| waiting.peer == Some(peer));
         match failures.iter().find(|failure| waited_for(failure.peer)) {
             None => Ok(()),
-            Some(failure) => Err(Error::new(ErrorKind::Remote, failure.to_string())),
+            Some(failure) => {
+                Err((failure.peer, Error::new(ErrorKind::Remote, failure.to_string())))
+            }
         }
     }
 

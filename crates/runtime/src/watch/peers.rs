@@ -23,6 +23,7 @@ use msccl_fabric::Departure;
 use super::Watched;
 use super::progress::Progress;
 use crate::board::{Board, State};
+use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 
 /// How long a rank whose peer gave up may go on: its own caller may be about to do the same.
@@ -138,6 +139,9 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
     // A reason that another rank gives may say so already.
     let end = format!("; {call} cannot finish");
     if !text.ends_with(&end) {
+        if let Some(waiting) = Waiting::most_telling(&progress.waits, Some(rank)) {
+            text.push_str(&format!("; on {} {}", board.me(), waiting.text));
+        }
         text.push_str(&end);
     }
     Error::new(ErrorKind::Remote, text)

@@ -172,8 +172,12 @@ fn an_abort_under_way_is_told_and_reaches_the_others() {
         }
         let error = member.await_failure(LONG);
         assert_eq!(error.kind(), ErrorKind::Remote);
-        let expected = "r1 aborted: ncclCommAbort; call 1, allgather of 1024 f32 cannot finish";
-        assert_eq!(error.to_string(), expected);
+        let wait = match member.me() {
+            Rank(0) => "on r0 tb0 s0 waits for message 7 from r1 on ch0",
+            _ => "on r2 tb0 s0 waits for message 7 from r0 on ch0",
+        };
+        let end = "call 1, allgather of 1024 f32 cannot finish";
+        assert_eq!(error.to_string(), format!("r1 aborted: ncclCommAbort; {wait}; {end}"));
         assert!(since.elapsed() >= Duration::from_millis(900), "{:?}", since.elapsed());
         assert_eq!(member.failures(), 1);
     }));
@@ -259,8 +263,9 @@ fn a_rank_that_left_is_missed_by_those_who_wait_for_it() {
         member.board.post_transfers(2, &[call(Operation::Receive(Rank(0)), 1)]);
         member.engine.wait_for(2, Rank(0), "waits for a message from r0");
         let text = member.await_failure(LONG).to_string();
+        let wait = format!("on {} waits for a message from r0", member.me());
         let end = "receive of 1 f32 from r0 cannot finish";
-        assert_eq!(text, format!("r0 has left the communicator; {end}"));
+        assert_eq!(text, format!("r0 has left the communicator; {wait}; {end}"));
     });
 }
 
