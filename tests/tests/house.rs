@@ -17,9 +17,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("simulate", &["collective", "ir", "machine", "picture"]),
     ("plan", &["collective", "ir", "verify"]),
     ("fabric", &["collective"]),
-    ("proxy", &["collective", "fabric"]),
-    ("gpu", &[]),
     ("topology", &[]),
+    ("proxy", &["collective", "fabric", "topology"]),
+    ("gpu", &[]),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
     (
         "runtime",

@@ -53,7 +53,7 @@ mod session;
 mod tag;
 mod tcp;
 
-pub use config::{Config, RdmaConfig};
+pub use config::{Config, Gpu, Nics, RdmaConfig, Surroundings};
 pub use error::{Error, Failure};
 pub use log::{Event, Log};
 pub use port::{Copies, DmaBuf, Inlet, Memory, Outlet, Piece, Ports};

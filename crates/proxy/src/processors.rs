@@ -15,6 +15,12 @@ pub(crate) fn prefer(wanted: &[usize]) {
     }
 }
 
+/// The processors on which the calling thread may run; none if the system does not say.
+pub(crate) fn allowed() -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -37,6 +43,7 @@ mod tests {
         let first = (0..CpuSet::MAX_CPU).find(|number| allowed.is_set(*number)).unwrap();
         let chosen = after(&[usize::MAX, first, CpuSet::MAX_CPU]);
         assert!(chosen.count() == 1 && chosen.is_set(first));
+        assert_eq!(super::allowed().len(), allowed.count() as usize);
         for nothing in [&[][..], &[CpuSet::MAX_CPU]] {
             assert_eq!(after(nothing).count(), allowed.count());
         }

@@ -152,6 +152,7 @@ impl Pump {
                 silence: self.config.silence_timeout,
                 timeout: self.config.connect_timeout,
                 rdma_required: self.config.rdma.required,
+                log: self.config.log.as_ref(),
             };
             match making.go_on(means) {
                 Ok(Made::NotYet(moved)) => {

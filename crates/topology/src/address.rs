@@ -69,6 +69,11 @@ impl PciClass {
     pub fn is_gpu(self) -> bool {
         self.0 >> 16 == 0x03
     }
+
+    /// Whether it is a bridge of any kind, which switches are.
+    pub fn is_bridge(self) -> bool {
+        self.0 >> 16 == 0x06
+    }
 }
 
 impl fmt::Display for PciClass {
