@@ -33,11 +33,12 @@ const ROOMS: &[(&str, &[&str])] = &[
             "plan",
             "proxy",
             "registry",
+            "topology",
             "verify",
         ],
     ),
     ("bench", &["collective", "fabric", "gpu", "picture", "runtime"]),
-    ("environment", &["fabric", "registry", "runtime"]),
+    ("environment", &["fabric", "registry", "runtime", "topology"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 

@@ -5,6 +5,7 @@ use msccl_fabric::Group;
 use msccl_gpu::Context;
 use msccl_ir::Target;
 use msccl_plan::exchange::WireShape;
+use msccl_topology::address::BusId;
 
 use super::kernels::Kernels;
 use super::links::Place;
@@ -48,7 +49,12 @@ struct Means {
     direct_threads: [u32; TYPES],
     /// Ranks on its node.
     near: u32,
+    /// Where the device is; nowhere, if the driver does not say.
+    bus_id: Option<BusId>,
 }
+
+/// How a place is written that nobody knows.
+const NOWHERE: u64 = u64::MAX;
 
 impl Means {
     fn of(context: &Context, kernels: &Kernels, near: u32) -> Result<Self, Error> {
@@ -60,22 +66,27 @@ impl Means {
             threads: kernels.resident_threads(),
             direct_threads: kernels.resident_direct(),
             near,
+            bus_id: device.pci_bus_id()?.parse().ok(),
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, multiprocessors, threads, direct_threads, near } = self;
+        let Self { device, memory_bytes, multiprocessors, threads, direct_threads, near, bus_id } =
+            self;
         let [simple, ll, ll128] = threads;
         let memory_bytes = memory_bytes.to_le_bytes();
         let numbers = [multiprocessors, simple, ll, ll128, near];
         let numbers = numbers.map(|number| number.to_le_bytes());
         let direct = direct_threads.map(u32::to_le_bytes);
-        [&device[..], &memory_bytes, numbers.as_flattened(), direct.as_flattened()].concat()
+        let bus_id = bus_id.map_or(NOWHERE, BusId::to_number).to_le_bytes();
+        [&device[..], &memory_bytes, &bus_id, numbers.as_flattened(), direct.as_flattened()]
+            .concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
+        let (bus_id, rest) = rest.split_first_chunk()?;
         let (numbers, direct) = rest.split_first_chunk::<20>()?;
         let [multiprocessors, simple, ll, ll128, near] = numbers.as_chunks().0 else { return None };
         let direct: &[[u8; 4]; TYPES] = direct.as_chunks().0.try_into().ok()?;
@@ -86,6 +97,7 @@ impl Means {
             threads: [simple, ll, ll128].map(|number| u32::from_le_bytes(*number)),
             direct_threads: direct.map(u32::from_le_bytes),
             near: u32::from_le_bytes(*near),
+            bus_id: BusId::from_number(u64::from_le_bytes(*bus_id)),
         })
     }
 }
@@ -110,13 +122,14 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// What the ranks of `group` have in common, of which `near` are on this node. Every rank calls it.
+    /// What the ranks of `group` have in common, of which `near` are on this node, and where the GPU of each is, as far as
+    /// drivers say. Every rank calls it.
     pub fn find(
         group: &Group,
         context: &Context,
         kernels: &Kernels,
         near: u32,
-    ) -> Result<Self, Error> {
+    ) -> Result<(Self, Vec<Option<BusId>>), Error> {
         let mine = Means::of(context, kernels, near)?.to_bytes();
         let all = group.all_gather(&mine)?;
         let all: Option<Vec<_>> = all.iter().map(|bytes| Means::from_bytes(bytes)).collect();
@@ -132,7 +145,7 @@ impl Common {
             let of_rank = |of: &Means| u64::from(resident(of)) / part(of);
             all.iter().map(of_rank).min().unwrap_or(0) as u32
         };
-        Ok(Self {
+        let common = Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
             nodes: all.iter().any(|of| of.near < group.ranks()),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
@@ -140,7 +153,8 @@ impl Common {
             threads: [0, 1, 2].map(|protocol| least(&|of| of.threads[protocol])),
             direct_threads: std::array::from_fn(|of_type| least(&|of| of.direct_threads[of_type])),
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
-        })
+        };
+        Ok((common, all.iter().map(|of| of.bus_id).collect()))
     }
 
     /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node: 132 multiprocessors with two blocks of the largest

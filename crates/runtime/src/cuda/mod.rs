@@ -40,7 +40,7 @@ use msccl_gpu::{Context, DeviceBuffer};
 use msccl_plan::exchange::Transfer;
 use msccl_plan::launch as abi;
 use msccl_plan::launch::{DIRECT_RANKS_MAX, Exchange, Launch, Scale, View};
-use msccl_proxy::Proxy;
+use msccl_proxy::{self as proxy, Proxy};
 
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
@@ -123,12 +123,18 @@ impl Rank {
     ) -> Result<Self, Error> {
         let kernels = links::agree(group, Kernels::of(context))?;
         let me = group.rank();
-        let common = Common::find(group, context, &kernels, nodes.around(me).len() as u32)?;
+        let around = nodes.around(me);
+        let (common, gpus) = Common::find(group, context, &kernels, around.len() as u32)?;
         let near = (0..group.ranks()).map(|rank| nodes.together(me, MemberRank(rank)));
         let near: Vec<_> = near.collect();
         let abort = Abort::new();
         let proxy = (nodes.count() > 1).then(|| {
-            let (group, config) = (group.clone(), settings.proxy.clone());
+            let bus_id = |rank: &MemberRank| gpus.get(rank.index()).copied().flatten();
+            let around = around.iter().filter_map(bus_id).collect();
+            let gpu = bus_id(&me).map(|bus_id| proxy::Gpu { bus_id, around });
+            let surroundings = proxy::Surroundings { gpu, ..settings.proxy.surroundings.clone() };
+            let config = proxy::Config { surroundings, ..settings.proxy.clone() };
+            let group = group.clone();
             Proxy::start(group, config, abort.clone()).map(Arc::new).map_err(Error::from)
         });
         let proxy = links::agree(group, proxy.transpose())?;
