@@ -29,6 +29,8 @@ pub(crate) const TYPES: usize = DataType::ALL.len();
 pub(crate) struct Capacity {
     /// The wires of every ordered pair of ranks, by protocol.
     pub simple: WireShape,
+    /// Of the wires under Simple, the first so many of each pair join ranks on two nodes; all, if there is one node.
+    pub far_wires: u32,
     /// Under LL; no wires if the engine does not speak it.
     pub ll: WireShape,
     /// Under LL128; no wires if the engine does not speak it.
@@ -61,6 +63,11 @@ impl Capacity {
     /// Whether links can deliver directly.
     pub fn lends(&self) -> bool {
         self.direct_threads.iter().any(|threads| *threads > 0)
+    }
+
+    /// Whether there are wires for a protocol that sends packets.
+    pub fn has_packets(&self) -> bool {
+        self.ll.wires > 0 || self.ll128.wires > 0
     }
 
     /// The wires under `protocol`.

@@ -29,12 +29,24 @@ const BLOCKS_EACH: u32 = 4;
 /// order, which programs with several process groups do.
 const PART_OF_BLOCKS: u64 = 2;
 
-/// Where ranks live on several nodes, a pair of ranks on two of them has as many wires as one on one node, each with
-/// slots in pinned memory at both ends; so there are fewer, and with shorter slots. This many for collectives.
-const REMOTE_WIRES: u32 = 16;
+/// Wires of a pair for collectives, under Simple and under each of the other protocols.
+const WIRES: u32 = 64;
+const PACKET_WIRES: u32 = 32;
 
-/// The most that a slot then has, in bytes.
-const REMOTE_SLOT_BYTES: u64 = 64 << 10;
+/// The most that a slot under Simple has, in bytes.
+const SLOT_BYTES: u64 = 128 << 10;
+
+/// A pair of ranks on two nodes has slots at both ends, which may lie in pinned memory, and a proxy that looks at each of its
+/// wires; so it has fewer. This many for collectives.
+const FAR_WIRES: u32 = 16;
+
+/// The most that a slot has, in bytes, where there are several nodes. A launch has slots of one size, whichever nodes its
+/// links join: with 128 KiB, a pair of ranks on two nodes would take 32 MiB at either end instead of 16.
+const FAR_SLOT_BYTES: u64 = 64 << 10;
+
+/// Where there are more ranks than that on several nodes, pairs within a node have no more wires than others: a rank has a
+/// row of ends for every rank, two times 64 bytes for each wire.
+const RANKS_OF_LONG_ROWS: u32 = 1024;
 
 /// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from those
 /// for collectives, because two ranks need not agree on how the two kinds of calls follow one another.
@@ -107,8 +119,8 @@ impl Means {
 pub(super) struct Common {
     /// The most ranks of a node.
     near: u32,
-    /// Whether there are several nodes.
-    nodes: bool,
+    /// All ranks.
+    ranks: u32,
     /// The least memory that a rank may set aside.
     budget_bytes: u64,
     /// Thread blocks of a rank, small ones, that run at once beside those of its neighbours on one GPU.
@@ -147,7 +159,7 @@ impl Common {
         };
         let common = Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
-            nodes: all.iter().any(|of| of.near < group.ranks()),
+            ranks: group.ranks(),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
             blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
             threads: [0, 1, 2].map(|protocol| least(&|of| of.threads[protocol])),
@@ -164,16 +176,21 @@ impl Common {
         let resident = |each: u32| each * 132 * 512 / part;
         let threads = [2, 1, 1].map(resident);
         let blocks = 132 * BLOCKS_EACH / part;
-        let (nodes, budget_bytes) = (near < ranks, BUDGET_BYTES);
+        let budget_bytes = BUDGET_BYTES;
         // Ranks lend to those of their node alone.
         let direct = |of| match of {
-            _ if nodes => 0,
+            _ if near < ranks => 0,
             // Its kernel has more registers.
             DataType::Bf16 => resident(1),
             _ => resident(2),
         };
         let direct_threads = DataType::ALL.map(direct);
-        Self { near, nodes, budget_bytes, blocks, threads, direct_threads, sharing: 1 }
+        Self { near, ranks, budget_bytes, blocks, threads, direct_threads, sharing: 1 }
+    }
+
+    /// Whether there are several nodes.
+    fn is_divided(&self) -> bool {
+        self.near < self.ranks
     }
 
     /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
@@ -190,19 +207,23 @@ impl Common {
             let slot_bytes = (slot / 128 * 128).clamp(256, largest) as u32;
             WireShape { wires, depth, slot_bytes }
         };
-        let ll128 = match place {
-            Place::Device if !self.nodes => shape(20, 32, target.ll128.depth, 32 << 10),
-            // Lines may tear on the way to host memory, and proxies know nothing of packets: that a communicator over
-            // several nodes has no wires for them is all that keeps it to Simple.
-            Place::Device | Place::Host => WireShape::default(),
+        let (simple, far_wires, packets, largest) = match self.is_divided() {
+            false => (WIRES, WIRES, PACKET_WIRES, SLOT_BYTES),
+            // Proxies know nothing of packets, and all links of a launch speak one protocol: a collective, which concerns
+            // all nodes, cannot speak another one within them. That there are no wires for packets is all that keeps it
+            // to Simple, and the only place that says so. Transfers between two ranks of a node have theirs.
+            true if self.ranks > RANKS_OF_LONG_ROWS => (FAR_WIRES, FAR_WIRES, 0, FAR_SLOT_BYTES),
+            true => (WIRES, FAR_WIRES, 0, FAR_SLOT_BYTES),
         };
-        let (simple, ll, largest) = match self.nodes {
-            false => (64, 32, 128 << 10),
-            true => (REMOTE_WIRES, 0, REMOTE_SLOT_BYTES),
+        let ll128 = match (place, packets) {
+            // Lines may tear on the way to host memory.
+            (Place::Host, _) | (Place::Device, 0) => WireShape::default(),
+            (Place::Device, wires) => shape(20, wires, target.ll128.depth, 32 << 10),
         };
         Capacity {
             simple: shape(65, simple + TRANSFER_WIRES, target.simple.depth, largest),
-            ll: shape(15, ll + TRANSFER_WIRES, target.ll.depth, 16 << 10),
+            far_wires,
+            ll: shape(15, packets + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
             threads: self.threads,
@@ -241,5 +262,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn pairs_within_a_node_have_the_wires_of_one_node() {
+        let wires = |ranks, near| {
+            let capacity = for_collectives(Common::nominal(ranks, near).wires(Place::Device));
+            (capacity.simple.wires, capacity.far_wires, capacity.simple.slot_bytes >> 10)
+        };
+        assert_eq!(wires(8, 8), (64, 64, 76));
+        assert_eq!(wires(16, 8), (64, 16, 64));
+        assert_eq!(wires(8, 4), (64, 16, 64));
+        assert_eq!(wires(2048, 8), (16, 16, 64));
+        // Packets do not leave a node.
+        assert!(for_collectives(Common::nominal(8, 8).wires(Place::Device)).has_packets());
+        assert!(!for_collectives(Common::nominal(16, 8).wires(Place::Device)).has_packets());
     }
 }

@@ -181,7 +181,7 @@ impl Far {
         }
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
-        let shape = self.layout.wires(Protocol::Simple);
+        let shape = self.layout.far_wires();
         let (slots, _registered) = self.carrier.slots(&self.context, peer, slots_bytes(shape))?;
         let region = Arc::new(Region::new(&self.context, shape, slots)?);
         self.carrier.proxy.connect(peer, self.ports(&region, peer))?;
@@ -225,7 +225,8 @@ impl Far {
     }
 
     fn port(&self, region: &Arc<Region>, end: End) -> Box<Port> {
-        let entry = self.layout.entry(Protocol::Simple, end) as usize / WORD_BYTES;
+        let among_all = End { wire: self.layout.far_wire(end.wire), ..end };
+        let entry = self.layout.entry(Protocol::Simple, among_all) as usize / WORD_BYTES;
         let head = region.head(end.way, end.wire);
         let far = match end.way {
             Direction::In => head,
@@ -249,6 +250,7 @@ struct Port {
     region: Arc<Region>,
     /// The kernel's end, in words from the start of the table.
     entry: usize,
+    /// With its number among the wires of the region.
     end: End,
 }
 
