@@ -38,6 +38,7 @@
 #[cfg(test)]
 extern crate self as msccl_proxy;
 
+mod attention;
 mod config;
 mod connect;
 mod error;

@@ -16,6 +16,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{ErrorKind, Group};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::attention::{Attention, Look};
 use crate::config::Config;
 use crate::connect::{Made, Making, Means, Unmade};
 use crate::error::Failure;
@@ -54,6 +55,8 @@ pub(crate) struct Pump {
     /// Connections of peers that are not expected yet.
     knocks: Vec<(Instant, Knock)>,
     lines: Vec<Line>,
+    /// Which of these to look at.
+    attention: Attention,
     /// Peers to which nothing goes any more, and why.
     gone: Vec<(Rank, String)>,
     /// Until when the last messages may take.
@@ -64,6 +67,8 @@ pub(crate) struct Pump {
 struct Line {
     peer: Rank,
     session: Session,
+    /// Nothing goes there any more.
+    ended: bool,
 }
 
 impl Pump {
@@ -73,14 +78,24 @@ impl Pump {
         config: Config,
         listener: Listener,
     ) -> Self {
-        let (makings, knocks, lines, gone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { shared, group, config, listener, makings, knocks, lines, gone, deadline: None }
+        Self {
+            shared,
+            group,
+            config,
+            listener,
+            makings: Vec::new(),
+            knocks: Vec::new(),
+            lines: Vec::new(),
+            attention: Attention::default(),
+            gone: Vec::new(),
+            deadline: None,
+        }
     }
 
     pub(crate) fn run(mut self) {
         let mut quiet = Quiet::begins();
         while !self.is_over() {
-            if self.round() {
+            if self.round(Look::Part) {
                 quiet = Quiet::begins();
                 continue;
             }
@@ -91,7 +106,7 @@ impl Pump {
                 Some(pause) => {
                     self.shared.doorbell.lie_down();
                     // What has changed before that did not ring.
-                    if self.round() {
+                    if self.round(Look::Whole) {
                         quiet = Quiet::begins();
                     } else {
                         self.sleep(pause);
@@ -112,12 +127,12 @@ impl Pump {
         self.deadline.is_some_and(|deadline| parted || Instant::now() > deadline)
     }
 
-    fn round(&mut self) -> bool {
+    fn round(&mut self, look: Look) -> bool {
         let mut busy = self.obey();
         if !self.makings.is_empty() {
             busy |= self.make();
         }
-        busy | self.advance()
+        busy | self.advance(look)
     }
 
     fn obey(&mut self) -> bool {
@@ -163,7 +178,8 @@ impl Pump {
                 Ok(Made::Done { session, why }) => {
                     let (rails, slots) = (session.rails(), making.slots());
                     self.config.log.event(&Event::Connected { peer, rails, why, slots });
-                    self.lines.push(Line { peer, session });
+                    self.lines.push(Line { peer, session, ended: false });
+                    self.attention = Attention::new(self.lines.len());
                     busy = true;
                 }
                 Err(unmade) => {
@@ -206,38 +222,49 @@ impl Pump {
         self.shared.fail(failure);
     }
 
-    fn advance(&mut self) -> bool {
-        let leaving = self.deadline.is_some();
-        let mut busy = false;
+    fn advance(&mut self, look: Look) -> bool {
+        let chosen = self.attention.begin(look);
         let mut lines = std::mem::take(&mut self.lines);
-        lines.retain_mut(|line| {
-            if leaving && line.session.is_drained() {
-                line.session.say_farewell();
+        let (mut busy, mut ended) = (false, false);
+        for &at in &chosen {
+            let look = self.attention.within(at, look);
+            if self.advance_line(&mut lines[at], look) {
+                self.attention.wake(at);
+                busy = true;
             }
-            let advanced = line.session.advance();
-            for (rail, why) in line.session.take_broken() {
-                let (peer, left) = (line.peer, line.session.rails().len());
-                if left > 0 {
-                    self.config.log.event(&Event::RailLost { peer, rail, why, left });
-                }
-            }
-            match advanced {
-                Ok(moved) => {
-                    busy |= moved;
-                    true
-                }
-                Err(ended) => {
-                    if line.session.peer_has_left() {
-                        self.gone.push((line.peer, LEFT.to_owned()));
-                    } else if !leaving {
-                        self.fail(line.peer, ErrorKind::Network, ended.rail, ended.why);
-                    }
-                    false
-                }
-            }
-        });
+            ended |= lines[at].ended;
+        }
+        self.attention.end(chosen);
         self.lines = lines;
+        if ended {
+            self.lines.retain(|line| !line.ended);
+            self.attention = Attention::new(self.lines.len());
+        }
         busy
+    }
+
+    /// Whether anything happened.
+    fn advance_line(&mut self, line: &mut Line, look: Look) -> bool {
+        let leaving = self.deadline.is_some();
+        if leaving && line.session.is_drained() {
+            line.session.say_farewell();
+        }
+        let advanced = line.session.advance(look);
+        for (rail, why) in line.session.take_broken() {
+            let (peer, left) = (line.peer, line.session.rails().len());
+            if left > 0 {
+                self.config.log.event(&Event::RailLost { peer, rail, why, left });
+            }
+        }
+        advanced.unwrap_or_else(|failure| {
+            line.ended = true;
+            if line.session.peer_has_left() {
+                self.gone.push((line.peer, LEFT.to_owned()));
+            } else if !leaving {
+                self.fail(line.peer, ErrorKind::Network, failure.rail, failure.why);
+            }
+            false
+        })
     }
 
     fn story(&mut self) -> Vec<Wait> {
