@@ -52,6 +52,7 @@ pub(crate) struct Shared {
     inbox: Mutex<Option<Vec<Command>>>,
     failures: Mutex<Vec<Failure>>,
     stirred: AtomicBool,
+    graphs: AtomicBool,
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) abort: Abort,
 }
@@ -114,6 +115,7 @@ impl Proxy {
             inbox: Mutex::new(Some(Vec::new())),
             failures: Mutex::new(Vec::new()),
             stirred: AtomicBool::new(false),
+            graphs: AtomicBool::new(false),
             doorbell: Arc::new(Doorbell::new()?),
             abort,
         });
@@ -126,6 +128,7 @@ impl Proxy {
         let wanted = config.processors.clone();
         let thread = thread.spawn(move || {
             processors::prefer(&wanted);
+            processors::wake_in_time();
             pump.run();
         });
         let thread =
@@ -208,6 +211,12 @@ impl Proxy {
         self.shared.doorbell.announce();
     }
 
+    /// Says that from now on executors may send and receive without [`Proxy::stir`] before, as those in graphs do that are
+    /// launched again: the proxy sleeps for shorter times. Never waits.
+    pub fn expect_graphs(&self) {
+        self.shared.graphs.store(true, Ordering::Relaxed);
+    }
+
     /// The first failure, if there is one. Never waits.
     pub fn failure(&self) -> Option<Failure> {
         lock(&self.shared.failures).first().cloned()
@@ -242,6 +251,11 @@ impl Shared {
     /// Whether the owner has stirred the thread since it last looked.
     pub(crate) fn was_stirred(&self) -> bool {
         self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether executors may go on unannounced.
+    pub(crate) fn has_graphs(&self) -> bool {
+        self.graphs.load(Ordering::Relaxed)
     }
 
     /// The thread ends; nobody needs to wait for its answers.

@@ -6,7 +6,11 @@
 //! has taken long takes hardly longer, and a proxy that nobody needs costs little.
 //!
 //! Ports of GPUs cannot wake it, and what they wait for takes microseconds. Such a proxy goes on for a millisecond after
-//! anything has happened, and after its owner has said that something will ([`crate::Proxy::stir`]).
+//! anything has happened, and after its owner has said that something will ([`crate::Proxy::stir`]). Owners of graphs
+//! cannot say that of every launch: where there are graphs, it sleeps no longer than a tenth of a millisecond at a time, until all
+//! has been quiet for ten seconds.
+//!
+//! What it looks at in a round is [`crate::attention`]'s affair; before it sleeps it looks at everything.
 
 use std::sync::Arc;
 use std::thread;
@@ -36,6 +40,10 @@ const SHORT: Duration = Duration::from_micros(50);
 
 /// The longest sleep in that case.
 const LONG: Duration = Duration::from_millis(1);
+
+/// The longest sleep while graphs may be launched again any time, and for how long of quiet they may.
+const BESIDE_GRAPHS: Duration = Duration::from_micros(100);
+const GRAPHS_LAST: Duration = Duration::from_secs(10);
 
 /// Such a sleep is this part of the time for which all has been quiet.
 const PART_OF_QUIET: u32 = 16;
@@ -292,7 +300,7 @@ impl Pump {
     fn silent(&self) -> Silent {
         let lines = || self.lines.iter().map(|line| &line.session);
         if !lines().all(Session::rings) {
-            Silent::Ports
+            Silent::Ports { graphs: self.shared.has_graphs() }
         } else if !self.makings.is_empty()
             || lines().flat_map(Session::wakes).any(|wake| wake.is_none())
         {
@@ -342,18 +350,22 @@ enum Silent {
     Nothing,
     /// Rails, or connections that are being made.
     Rails,
-    /// Ports, whose executors are quick.
-    Ports,
+    /// Ports, whose executors are quick; and perhaps in graphs.
+    Ports {
+        graphs: bool,
+    },
 }
 
 /// How long to sleep after `rounds` rounds and the time `quiet` in which nothing has happened; `None` goes on at once.
 fn pause(rounds: u32, quiet: Duration, silent: Silent) -> Option<Duration> {
-    let watches = silent == Silent::Ports && quiet < WATCH;
-    match silent {
-        _ if rounds <= SPINS || watches => None,
-        Silent::Nothing => Some(WAKEABLE),
-        Silent::Rails | Silent::Ports => Some((quiet / PART_OF_QUIET).clamp(SHORT, LONG)),
-    }
+    let longest = match silent {
+        _ if rounds <= SPINS => return None,
+        Silent::Nothing => return Some(WAKEABLE),
+        Silent::Ports { .. } if quiet < WATCH => return None,
+        Silent::Ports { graphs: true } if quiet < GRAPHS_LAST => BESIDE_GRAPHS,
+        Silent::Rails | Silent::Ports { .. } => LONG,
+    };
+    Some((quiet / PART_OF_QUIET).clamp(SHORT, longest))
 }
 
 #[cfg(test)]
@@ -362,15 +374,21 @@ mod tests {
 
     #[test]
     fn the_thread_goes_on_and_then_sleeps_ever_longer() {
+        const PORTS: Silent = Silent::Ports { graphs: false };
+        const GRAPHS: Silent = Silent::Ports { graphs: true };
         let us = Duration::from_micros;
         let cases = [
             (SPINS, us(999_999), Silent::Nothing, None),
             (SPINS + 1, us(10), Silent::Nothing, Some(WAKEABLE)),
             (SPINS + 1, us(10), Silent::Rails, Some(us(50))),
             (SPINS + 1, us(8000), Silent::Rails, Some(us(500))),
-            (SPINS + 1, us(999), Silent::Ports, None),
-            (SPINS + 1, us(1000), Silent::Ports, Some(us(62) + Duration::from_nanos(500))),
-            (u32::MAX, us(1_000_000), Silent::Ports, Some(LONG)),
+            (SPINS + 1, us(999), PORTS, None),
+            (SPINS + 1, us(1000), PORTS, Some(us(62) + Duration::from_nanos(500))),
+            (u32::MAX, us(1_000_000), PORTS, Some(LONG)),
+            (SPINS + 1, us(999), GRAPHS, None),
+            (SPINS + 1, us(1000), GRAPHS, Some(us(62) + Duration::from_nanos(500))),
+            (u32::MAX, us(9_999_999), GRAPHS, Some(us(100))),
+            (u32::MAX, us(10_000_000), GRAPHS, Some(LONG)),
         ];
         for (rounds, quiet, silent, expected) in cases {
             assert_eq!(pause(rounds, quiet, silent), expected, "{rounds} {quiet:?} {silent:?}");

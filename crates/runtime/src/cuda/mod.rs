@@ -196,6 +196,15 @@ impl Rank {
         }
     }
 
+    /// Lets the proxy know of a launch, or of one that is being captured.
+    fn announce(&self, captured: bool) {
+        let Some(far) = &self.far else { return };
+        far.stir();
+        if captured {
+            far.expect_graphs();
+        }
+    }
+
     /// What every call of the shape of `job` is told.
     fn recent(&self, job: &Job<'_>) -> Result<Recent, Error> {
         let reach = |peer| self.reach(peer);
@@ -322,7 +331,7 @@ impl Engine for Rank {
             starts_early: self.starts_early,
         };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;
-        self.far.as_ref().inspect(|far| far.stir());
+        self.announce(capture.is_some());
         self.launched.store(job.call, Ordering::Release);
         order.after(&entered, job.stream, capture)
     }
@@ -347,7 +356,7 @@ impl Engine for Rank {
             let stream = order::entered_stream(&entered, stream);
             launch::launch(self.kernels.exchange(), stream, grid, &record)?;
         }
-        self.far.as_ref().inspect(|far| far.stir());
+        self.announce(capture.is_some());
         self.launched.store(call, Ordering::Release);
         state.order.after(&entered, stream, capture)
     }

@@ -194,6 +194,11 @@ impl Far {
         self.carrier.proxy.stir();
     }
 
+    /// Lets the proxy know that kernels may send and receive unannounced, as those of graphs do.
+    pub fn expect_graphs(&self) {
+        self.carrier.proxy.expect_graphs();
+    }
+
     /// From or to whom nothing comes or goes any more.
     pub fn failures(&self) -> Vec<Failure> {
         self.carrier.proxy.failures()
