@@ -46,6 +46,7 @@ use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
+use crate::resident::Resident;
 use crate::select;
 use crate::settings::Settings;
 use bind::{Bindings, Bound};
@@ -147,11 +148,11 @@ impl Rank {
         let Wires { place, capacity, links, far } = maker.make(settings.peer_memory)?;
         // All ranks have such wires, or none.
         far.as_ref().map_or(Ok(()), |far| links::agree(group, far.prepare()))?;
-        let direct = settings.wish.links != Some(select::Links::Staged);
-        let direct = direct && place == Place::Device && nodes.count() == 1;
-        let lending = Lending::join(group, context, direct)?;
-        let direct_threads = lending.as_ref().map_or([0; TYPES], |_| capacity.direct_threads);
-        let capacity = Capacity { direct_threads, ..capacity };
+        let lends = settings.wish.links.is_none_or(select::Links::lend);
+        let lends = lends && place == Place::Device && nodes.count() == 1;
+        let lending = Lending::join(group, context, lends)?;
+        let direct = lending.as_ref().map_or([0; TYPES], |_| capacity.resident.direct);
+        let capacity = Capacity { resident: Resident { direct, ..capacity.resident }, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -211,7 +212,7 @@ impl Rank {
         let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
-        let lends = self.lending.is_some() && job.links == select::Links::Direct;
+        let lends = self.lending.is_some() && job.links.lend();
         let record = Launch {
             links: self.links.view.table(job.protocol),
             offers: if lends { self.links.view.offers() } else { 0 },
