@@ -132,8 +132,10 @@ variables! {
         "The service level of RDMA's packets."
     NET_GDR_LEVEL "NCCL_NET_GDR_LEVEL" "`LOC`, `PIX`, `PXB`, `PHB`, `SYS`, or 0 to 5"
         "GPU memory wherever RDMA can use it"
-        "`LOC` (0): between hosts, GPUs leave and find messages in host memory. Any other value lets network cards read \
-         and write GPU memory if all that the rank uses can, however far they are from the GPU. Ranks may differ."
+        "How far from the GPU network cards may be that read and write its memory: behind one PCI switch (`PIX`, 1), behind \
+         several (`PXB`, 2), at its NUMA node (`PHB`, 3), anywhere (`SYS`, 4 and 5). If one that the rank uses is farther, or \
+         nobody knows how far it is, GPUs leave and find messages for other hosts in host memory, as with `LOC` (0). Ranks may \
+         differ."
     P2P_DISABLE "NCCL_P2P_DISABLE" "0 or 1" "0"
         "Keeps GPUs from mapping one another's memory; links lie in host memory instead."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"

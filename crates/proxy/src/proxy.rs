@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Doorbell, Group, random_u128};
+use msccl_topology::PathType;
 
 use crate::config::Config;
 use crate::connect::{
@@ -175,6 +176,12 @@ impl Proxy {
     /// Whether there are devices for RDMA.
     pub fn has_devices(&self) -> bool {
         self.devices.is_ok()
+    }
+
+    /// How far the devices are that this rank has chosen, from its GPU or its processors; `None` if nobody knows, or if there
+    /// are none.
+    pub fn distance(&self) -> Option<PathType> {
+        self.devices.as_ref().ok().and_then(|devices| devices.distance())
     }
 
     /// Lets every device that this rank has chosen reach `memory`, as long as the answer lives or a rail uses it. The text

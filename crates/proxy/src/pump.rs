@@ -186,7 +186,7 @@ impl Pump {
                 Ok(Made::Done { session, why }) => {
                     let (rails, slots) = (session.rails(), making.slots());
                     self.config.log.event(&Event::Connected { peer, rails, why, slots });
-                    self.lines.push(Line { peer, session, ended: false });
+                    self.lines.push(Line { peer, session: *session, ended: false });
                     self.attention = Attention::new(self.lines.len());
                     busy = true;
                 }

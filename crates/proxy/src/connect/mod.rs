@@ -9,6 +9,7 @@
 mod attempt;
 mod hello;
 mod pairs;
+mod verbs;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
@@ -22,27 +23,21 @@ use msccl_collective::Rank;
 use msccl_fabric::{ErrorKind, Group};
 use serde::Serialize;
 
-use crate::log::{Event, Log};
+use crate::log::Log;
 use crate::port::Ports;
 use crate::rail::Rail;
-use crate::rdma::{Devices, Refusal as RdmaRefusal, Registered};
 use crate::session::Session;
 use crate::tag::RAILS_LIMIT;
 use crate::tcp::{Dial, Dialled, Knock, Preface, TcpRail};
 use attempt::{Attempt, Meeting};
 pub(crate) use hello::{Hello, InletFacts, RdmaPort, TcpOffer, VERSION, check_ports, tell};
-use hello::{Offers, Refusal, Unheard, Verdict, check, far_inlets, hear};
+use hello::{Refusal, Unheard, check, far_inlets, hear};
 use pairs::{Pair, attempts};
+pub(crate) use verbs::Verbs;
 
 /// What the messages of the group are tagged with.
 pub(crate) const HELLO_TAG: u64 = u64::from_le_bytes(*b"prxhello");
-const OFFERS_TAG: u64 = u64::from_le_bytes(*b"prxoffer");
-const VERDICT_TAG: u64 = u64::from_le_bytes(*b"prxverdt");
 const REFUSAL_TAG: u64 = u64::from_le_bytes(*b"prxrefus");
-
-/// How long devices of the peer may not answer before RDMA counts as impossible: a network that reroutes comes
-/// back within seconds. The kernel takes about a second for each try.
-const UNANSWERED_MAX: Duration = Duration::from_secs(10);
 
 /// What connecting needs of the proxy.
 #[derive(Clone, Copy)]
@@ -52,13 +47,6 @@ pub(crate) struct Means<'a> {
     pub(crate) timeout: Duration,
     pub(crate) rdma_required: bool,
     pub(crate) log: &'a dyn Log,
-}
-
-/// What a rank brings along for rails over RDMA.
-pub(crate) struct Verbs {
-    pub(crate) devices: Arc<Devices>,
-    /// The memory, with the devices that the hello calls near.
-    pub(crate) _registered: Registered,
 }
 
 /// A connection that is being made.
@@ -104,7 +92,7 @@ pub(crate) enum Made {
     /// The peer has left in order.
     Left,
     /// Everything.
-    Done { session: Session, why: String },
+    Done { session: Box<Session>, why: String },
 }
 
 /// Why there is no connection.
@@ -243,103 +231,10 @@ impl Making {
         }
     }
 
-    /// Tells the peer of ends for the next ports that can be tried, if there are any; turns to TCP otherwise.
-    fn offer(&mut self, means: Means<'_>, theirs: Hello) -> Result<Made, Unmade> {
-        let (Some(pairs), Some(verbs)) = (self.untried.pop_front(), &self.verbs) else {
-            let why = self.tried.join("; ");
-            return self.start_sockets(means, theirs, why);
-        };
-        let attempt = Attempt::begin(&verbs.devices, &self.ports.memory, &pairs);
-        for why in attempt.troubles() {
-            means.log.event(&Event::Trouble(format!("a device is not used: {why}")));
-        }
-        self.joining_since = Some(Instant::now());
-        self.tell(means, OFFERS_TAG, &attempt.offers())?;
-        self.stage = Stage::Offering { theirs, attempt };
-        Ok(Made::NotYet(true))
-    }
-
-    fn meet(&mut self, means: Means<'_>, theirs: Hello, attempt: Attempt) -> Result<Made, Unmade> {
-        let Some(offers) = hear::<Offers>(means.group, self.peer, OFFERS_TAG)? else {
-            self.stage = Stage::Offering { theirs, attempt };
-            return Ok(Made::NotYet(false));
-        };
-        match attempt.meet(offers, theirs.rdma.as_deref().unwrap_or_default()) {
-            Ok(meeting) => self.connect_rdma(means, theirs, meeting),
-            Err(why) => self.say(means, theirs, Err(why)),
-        }
-    }
-
-    /// Connects rails. A device of the peer that does not answer is tried again: its link may be down for a moment.
-    fn connect_rdma(
-        &mut self,
-        means: Means<'_>,
-        theirs: Hello,
-        mut meeting: Meeting,
-    ) -> Result<Made, Unmade> {
-        match meeting.go_on() {
-            Ok(()) => self.say(means, theirs, Ok(meeting.into_rails())),
-            Err(RdmaRefusal::Unanswered(_)) if self.is_young() => {
-                self.stage = Stage::Connecting { theirs, meeting };
-                Ok(Made::NotYet(false))
-            }
-            Err(refusal) => self.say(means, theirs, Err(refusal.text())),
-        }
-    }
-
-    /// Tells the peer whether rails are connected here.
-    fn say(
-        &mut self,
-        means: Means<'_>,
-        theirs: Hello,
-        rails: Result<Vec<Box<dyn Rail>>, String>,
-    ) -> Result<Made, Unmade> {
-        let rdma = rails.as_ref().map(|_| ()).map_err(Clone::clone);
-        self.tell(means, VERDICT_TAG, &Verdict { rdma })?;
-        self.stage = Stage::Judging { theirs, rails };
-        Ok(Made::NotYet(true))
-    }
-
-    /// Whether the peer's devices may still come to answer.
-    fn is_young(&self) -> bool {
-        self.joining_since.is_some_and(|since| since.elapsed() < UNANSWERED_MAX)
-    }
-
     fn tell(&self, means: Means<'_>, tag: u64, message: &impl Serialize) -> Result<(), Unmade> {
         tell(means.group, self.peer, tag, message).map_err(|error| {
             Unmade::new(error.kind(), "while the two agreed on a connection", error.to_string())
         })
-    }
-
-    fn judge(
-        &mut self,
-        means: Means<'_>,
-        theirs: Hello,
-        rails: Result<Vec<Box<dyn Rail>>, String>,
-    ) -> Result<Made, Unmade> {
-        let Some(verdict) = hear::<Verdict>(means.group, self.peer, VERDICT_TAG)? else {
-            self.stage = Stage::Judging { theirs, rails };
-            return Ok(Made::NotYet(false));
-        };
-        match (rails, verdict.rdma) {
-            (Ok(rails), Ok(())) => {
-                let why = match &self.tried[..] {
-                    [] => "RDMA on both hosts".to_owned(),
-                    tried => format!("RDMA on both hosts; not by distance: {}", tried.join("; ")),
-                };
-                Ok(self.done(&theirs, rails, why))
-            }
-            (Err(why), _) => self.try_next(means, theirs, why),
-            (_, Err(why)) => self.try_next(means, theirs, format!("the peer: {why}")),
-        }
-    }
-
-    /// Other ports than those that cannot be joined, for the reason `why`.
-    fn try_next(&mut self, means: Means<'_>, theirs: Hello, why: String) -> Result<Made, Unmade> {
-        if !self.tried.contains(&why) {
-            self.tried.push(why);
-        }
-        self.offer(means, theirs)
     }
 
     /// Whether this rank connects and the peer accepts.
@@ -400,7 +295,8 @@ impl Making {
     fn done(&mut self, theirs: &Hello, rails: Vec<Box<dyn Rail>>, why: String) -> Made {
         let Ports { memory: _, outlets, inlets } = &mut self.ports;
         let outlets = mem::take(outlets).into_iter().zip(far_inlets(theirs)).collect();
-        Made::Done { session: Session::new(rails, outlets, mem::take(inlets)), why }
+        let session = Box::new(Session::new(rails, outlets, mem::take(inlets)));
+        Made::Done { session, why }
     }
 
     /// Takes a connection that the peer has made; gives it back if it is not waited for now.

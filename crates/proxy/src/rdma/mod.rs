@@ -21,6 +21,8 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use msccl_topology::PathType;
+
 use crate::config::{Nics, RdmaConfig, Surroundings};
 use crate::port::Memory;
 use crate::processors;
@@ -95,6 +97,11 @@ impl Devices {
         Self { chosen, ..self }
     }
 
+    /// How far the chosen ones are, if that is known.
+    pub(crate) fn distance(&self) -> Option<PathType> {
+        self.chosen.distance
+    }
+
     /// `mlx5_0:1 (InfiniBand, 400 Gbit/s), …; this rank uses mlx5_0:1 (nearest to …)`
     pub(crate) fn story(&self) -> String {
         let devices: Vec<_> = self.devices.iter().map(Device::story).collect();
@@ -102,7 +109,7 @@ impl Devices {
         if self.devices.len() == 1 {
             return all;
         }
-        let Choice { devices: chosen, why } = &self.chosen;
+        let Choice { devices: chosen, distance: _, why } = &self.chosen;
         let chosen = chosen.iter().map(|number| &self.devices[*number]);
         let chosen: Vec<_> =
             chosen.map(|device| format!("{}:{}", device.name, device.port)).collect();

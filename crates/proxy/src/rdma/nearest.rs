@@ -25,6 +25,8 @@ use crate::config::{Nics, Surroundings};
 pub(super) struct Choice {
     /// Numbers of devices, ascending; at least one if there are any.
     pub(super) devices: Vec<usize>,
+    /// How far they are; none if that is not known, or not of all.
+    pub(super) distance: Option<PathType>,
     /// Why these, for people.
     pub(super) why: String,
 }
@@ -36,6 +38,15 @@ enum Origin {
     Numa(u32),
 }
 
+impl Origin {
+    fn place(self) -> Place<'static> {
+        match self {
+            Self::Gpu(bus_id) => Place::Function(bus_id),
+            Self::Numa(number) => Place::Numa(number),
+        }
+    }
+}
+
 /// Chooses among `devices`, in a process that may run on `processors`.
 pub(super) fn choose(
     devices: &[Device],
@@ -43,13 +54,11 @@ pub(super) fn choose(
     around: &Surroundings,
     processors: &[usize],
 ) -> Choice {
-    let all = |why: &str| Choice { devices: (0..devices.len()).collect(), why: why.to_owned() };
-    if devices.len() < 2 {
-        return all("there is no other");
-    }
-    if wish == Nics::Every {
-        return all("all, as configured");
-    }
+    let all = |distance, why: &str| Choice {
+        devices: (0..devices.len()).collect(),
+        distance,
+        why: why.to_owned(),
+    };
     let topologies = (around.topologies)();
     for topology in &topologies {
         let origin = match &around.gpu {
@@ -57,13 +66,21 @@ pub(super) fn choose(
             None => numa_of(topology, processors).map(Origin::Numa),
         };
         let Some(origin) = origin else {
-            return all("all, as the process is bound to no NUMA node");
+            return all(None, "all, as the process is bound to no NUMA node");
         };
+        if wish == Nics::Every && !devices.is_empty() {
+            return all(farthest(topology, origin, devices), "all, as configured");
+        }
         if let Some(nearest) = Nearest::of(topology, origin, devices) {
             return nearest.share(topology, origin, devices, wish, around);
         }
     }
-    all("all, as it is not known how far they are")
+    match wish {
+        Nics::Every => all(None, "all, as configured"),
+        Nics::Auto | Nics::Nearest | Nics::AtMost(_) => {
+            all(None, "all, as it is not known how far they are")
+        }
+    }
 }
 
 /// The only NUMA node among several on which a process runs.
@@ -74,6 +91,12 @@ fn numa_of(topology: &Topology, processors: &[usize]) -> Option<u32> {
     };
     let home = cpus.iter().find(|cpu| home(cpu)).filter(|_| cpus.len() > 1);
     home.map(|cpu| cpu.numa)
+}
+
+/// How far the farthest of `devices` is, if the way to each is known.
+fn farthest(topology: &Topology, origin: Origin, devices: &[Device]) -> Option<PathType> {
+    let kinds = devices.iter().map(|device| Some(path(topology, origin.place(), device)?.kind));
+    kinds.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 /// The ports with the best way to somewhere.
@@ -88,15 +111,11 @@ struct Nearest {
 impl Nearest {
     /// Those of `devices` near `origin`; `None` if nothing is known of them.
     fn of(topology: &Topology, origin: Origin, devices: &[Device]) -> Option<Self> {
-        let from = match origin {
-            Origin::Gpu(bus_id) => Place::Function(bus_id),
-            Origin::Numa(number) => Place::Numa(number),
-        };
         let fastest = devices.iter().map(|device| device.gbit_per_s).max().unwrap_or(0);
         let is_slow = |device: &Device| device.gbit_per_s != 0 && 2 * device.gbit_per_s < fastest;
         let rank = |path: Path| (path.kind, std::cmp::Reverse(path.bandwidth));
         let paths = devices.iter().map(|device| {
-            let path = path(topology, from, device)?;
+            let path = path(topology, origin.place(), device)?;
             (!is_slow(device) && path.kind < PathType::Net).then_some(path)
         });
         let paths: Vec<Option<Path>> = paths.collect();
@@ -144,7 +163,7 @@ impl Nearest {
             (0..part).map(|at| self.devices[(place * part + at) % ports]).collect();
         mine.sort_unstable();
         let why = self.why(origin, ports - part, sharers);
-        Choice { devices: mine, why }
+        Choice { devices: mine, distance: Some(self.kind), why }
     }
 
     fn why(&self, origin: Origin, left: usize, sharers: usize) -> String {
@@ -263,6 +282,9 @@ mod tests {
         check(&topology, &EIGHT, &devices, Nics::Every, &all);
         let choice = &chosen(&topology, &[5], &devices, Nics::Auto)[0];
         assert_eq!(choice.why, "nearest to GPU 0000:15:00.0: PIX");
+        assert_eq!(choice.distance, Some(PathType::Pix));
+        let every = &chosen(&topology, &[5], &devices, Nics::Every)[0];
+        assert_eq!(every.distance, Some(PathType::Sys));
     }
 
     #[test]
@@ -325,6 +347,7 @@ mod tests {
             let choice = choose(&devices, Nics::Auto, &around(topology, here()), &[]);
             assert_eq!(choice.devices, [0, 1, 2]);
             assert_eq!(choice.why, "all, as it is not known how far they are");
+            assert_eq!(choice.distance, None);
         }
         // One that is known is near, whatever the others are.
         let one = host(&[(0, &[0], &[1])]);

@@ -131,10 +131,10 @@ fn rounds_over_many_wires() {
         let mut look = |look| ns(|| _ = round(&mut sessions, &mut attention, look));
         let (whole, asleep) = (look(Look::Whole), look(Look::Part));
         let awake = ns(|| {
-            for peer in 0..peers.min(2) {
+            for (peer, session) in sessions.iter_mut().enumerate().take(2) {
                 attention.wake(peer);
-                sessions[peer].outlets.wake(3);
-                sessions[peer].inlets.wake(3);
+                session.outlets.wake(3);
+                session.inlets.wake(3);
             }
             round(&mut sessions, &mut attention, Look::Part);
         });

@@ -41,6 +41,7 @@ use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer};
 use msccl_plan::Direction;
 use msccl_plan::launch::WireEnd;
 use msccl_proxy::{Failure, Inlet, Memory, Outlet, Piece, Ports, Proxy, Registered};
+use msccl_topology::PathType;
 
 use super::arena::{End, Layout};
 use crate::engine::Waiting;
@@ -99,18 +100,20 @@ impl Carrier {
     ) -> Result<(Arc<Slots>, Option<Registered>), String> {
         let Self { proxy, equipped, wish, sharing, copier } = self;
         let there = equipped.get(peer.index()).copied().unwrap_or(false);
+        let against = || against(proxy.has_devices(), there, *sharing).map(str::to_owned);
         let against = match wish {
             FarSlots::Gpu => None,
-            FarSlots::Host => Some("as configured"),
-            FarSlots::Best => against(proxy.has_devices(), there, *sharing),
+            FarSlots::Host => Some("as configured".to_owned()),
+            FarSlots::Best => against(),
+            FarSlots::Within(most) => against().or_else(|| too_far(proxy.distance(), *most)),
         };
-        against.map_or(Ok(()), |why| Err(why.to_owned()))?;
+        against.map_or(Ok(()), Err)?;
         let slots = Arc::new(Slots::in_gpu(context, bytes, copier)?);
         let memory: Arc<dyn Memory> = slots.clone();
         match (wish, proxy.register(&memory)) {
             (_, Ok(registered)) => Ok((slots, Some(registered))),
             (FarSlots::Gpu, Err(_)) => Ok((slots, None)),
-            (FarSlots::Best | FarSlots::Host, Err(why)) => Err(why),
+            (FarSlots::Best | FarSlots::Within(_) | FarSlots::Host, Err(why)) => Err(why),
         }
     }
 }
@@ -124,6 +127,19 @@ fn against(here: bool, there: bool, sharing: bool) -> Option<&'static str> {
         // To allocate may wait for a kernel of another rank, which may be waiting for this one.
         (true, true, true) => Some("ranks share a GPU"),
         (true, true, false) => None,
+    }
+}
+
+/// Whether devices at that `distance` are farther than `most`, in words.
+fn too_far(distance: Option<PathType>, most: PathType) -> Option<String> {
+    match distance {
+        Some(distance) if distance <= most => None,
+        Some(distance) => {
+            Some(format!("the way to the network card is {distance}, at most {most} is configured"))
+        }
+        None => Some(format!(
+            "nobody knows how far the network cards are, at most {most} is configured"
+        )),
     }
 }
 
@@ -169,7 +185,7 @@ impl Far {
             FarSlots::Gpu => {
                 (0..self.layout.ranks()).map(Rank).filter(far).try_for_each(|peer| self.reach(peer))
             }
-            FarSlots::Best | FarSlots::Host => Ok(()),
+            FarSlots::Best | FarSlots::Within(_) | FarSlots::Host => Ok(()),
         }
     }
 
@@ -330,5 +346,14 @@ mod tests {
         assert_eq!(against(false, true, false), Some("no RDMA on this host"));
         assert_eq!(against(true, false, false), Some("no RDMA on the peer's host"));
         assert_eq!(against(true, true, true), Some("ranks share a GPU"));
+    }
+
+    #[test]
+    fn network_cards_may_be_too_far() {
+        let why = |distance| too_far(distance, PathType::Pxb);
+        assert_eq!((why(Some(PathType::Pix)), why(Some(PathType::Pxb))), (None, None));
+        let far = "the way to the network card is SYS, at most PXB is configured";
+        assert_eq!(why(Some(PathType::Sys)).as_deref(), Some(far));
+        assert!(why(None).is_some());
     }
 }
