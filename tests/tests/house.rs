@@ -88,7 +88,10 @@ fn every_room_is_listed() {
 fn only_the_doors_read_the_environment_print_or_exit() {
     let forbidden = ["std::env::", "env::var", "println!", "eprintln!", "process::exit", "std::fs"];
     for (room, _) in ROOMS.iter().filter(|(room, _)| !OPEN_ROOMS.contains(room)) {
-        for file in rust_files(&root().join("crates").join(room).join("src")) {
+        let files = rust_files(&root().join("crates").join(room).join("src"));
+        // Tests may say what they measure.
+        let is_test = |file: &Path| file.components().any(|part| part.as_os_str() == "tests");
+        for file in files.into_iter().filter(|file| !is_test(file)) {
             let text = fs::read_to_string(&file).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
             for (number, line) in code.lines().enumerate() {
@@ -146,6 +149,7 @@ const DOORS: &[&str] = &[
     "crates/nccl/src/signal.rs",
     "crates/nccl/tests/null.rs",
     "crates/nccl/tests/null_driver/libcuda.rs",
+    "crates/nccl/tests/null_driver/librdma.rs",
     "crates/nccl/tests/null_driver/mod.rs",
     "crates/rdma/examples/bench/bare.rs",
     "crates/rdma/src/door.rs",

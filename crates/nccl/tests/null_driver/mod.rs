@@ -69,7 +69,7 @@ struct NullDriver {
 fn null_driver() -> &'static NullDriver {
     static OPEN: OnceLock<NullDriver> = OnceLock::new();
     OPEN.get_or_init(|| {
-        let path = compile();
+        let path = compile("libcuda", &["-C", "link-arg=-Wl,-soname,libcuda.so.1"]);
         // SAFETY: the library was made for this, and its function has that type.
         unsafe {
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL).unwrap();
@@ -82,15 +82,19 @@ fn null_driver() -> &'static NullDriver {
     })
 }
 
-fn compile() -> PathBuf {
+/// A library of the source `name` (without `.rs`) beside this file, compiled with `options`; whoever asks removes it.
+pub fn compile(name: &str, options: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     // Tests and benchmarks may be built at once.
-    let library = folder.join(format!("null-libcuda-{}.so", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/null_driver/libcuda.rs");
+    let library = folder.join(format!("null-{name}-{}.so", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/null_driver");
+    let source = source.join(name).with_extension("rs");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let done = Command::new(compiler)
-        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "cuda"])
-        .args(["-C", "opt-level=3", "-C", "link-arg=-Wl,-soname,libcuda.so.1", "-o"])
+        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "stand_in"])
+        .args(["-C", "opt-level=3"])
+        .args(options)
+        .arg("-o")
         .args([&library, &source])
         .output()
         .expect("the compiler that compiled this test can be run");
