@@ -46,7 +46,7 @@ const FAR_WIRES: u32 = 16;
 const FAR_SLOT_BYTES: u64 = 64 << 10;
 
 /// Where there are more ranks than that on several nodes, pairs within a node have no more wires than others: a rank has a
-/// row of ends for every rank, two times 64 bytes for each wire.
+/// row of ends for every rank, some 200 bytes for each wire.
 const RANKS_OF_LONG_ROWS: u32 = 1024;
 
 /// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from those
@@ -196,13 +196,20 @@ impl Common {
             let slot_bytes = (slot / 128 * 128).clamp(256, largest) as u32;
             WireShape { wires, depth, slot_bytes }
         };
-        let (simple, far_wires, packets, largest) = match self.is_divided() {
-            false => (WIRES, WIRES, PACKET_WIRES, SLOT_BYTES),
+        let simple =
+            |wires, largest| shape(65, wires + TRANSFER_WIRES, target.simple.depth, largest);
+        let (simple, far_wires, packets) = match self.is_divided() {
+            false => (simple(WIRES, SLOT_BYTES), WIRES, PACKET_WIRES),
             // Proxies know nothing of packets, and all links of a launch speak one protocol: a collective, which concerns
             // all nodes, cannot speak another one within them. That there are no wires for packets is all that keeps it
             // to Simple, and the only place that says so. Transfers between two ranks of a node have theirs.
-            true if self.ranks > RANKS_OF_LONG_ROWS => (FAR_WIRES, FAR_WIRES, 0, FAR_SLOT_BYTES),
-            true => (WIRES, FAR_WIRES, 0, FAR_SLOT_BYTES),
+            true => {
+                let more = [WIRES, WIRES / 2].map(|wires| simple(wires, FAR_SLOT_BYTES));
+                let whole = |shape: &WireShape| u64::from(shape.slot_bytes) == FAR_SLOT_BYTES;
+                let more =
+                    more.into_iter().find(|shape| whole(shape) && self.ranks <= RANKS_OF_LONG_ROWS);
+                (more.unwrap_or_else(|| simple(FAR_WIRES, FAR_SLOT_BYTES)), FAR_WIRES, 0)
+            }
         };
         let ll128 = match (place, packets) {
             // Lines may tear on the way to host memory.
@@ -210,7 +217,7 @@ impl Common {
             (Place::Device, wires) => shape(20, wires, target.ll128.depth, 32 << 10),
         };
         Capacity {
-            simple: shape(65, simple + TRANSFER_WIRES, target.simple.depth, largest),
+            simple,
             far_wires,
             ll: shape(15, packets + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
@@ -262,6 +269,9 @@ mod tests {
         assert_eq!(wires(16, 8), (64, 16, 64));
         assert_eq!(wires(8, 4), (64, 16, 64));
         assert_eq!(wires(2048, 8), (16, 16, 64));
+        // Not at the price of shorter slots.
+        assert_eq!(wires(24, 12), (32, 16, 64));
+        assert_eq!(wires(32, 16), (16, 16, 64));
         // Packets do not leave a node.
         assert!(for_collectives(Common::nominal(8, 8).wires(Place::Device)).has_packets());
         assert!(!for_collectives(Common::nominal(16, 8).wires(Place::Device)).has_packets());
