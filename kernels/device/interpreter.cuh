@@ -1,5 +1,5 @@
-// The interpreter: one thread block of the grid runs the program of one thread block of the plan, in
-// one instance, round after round.
+// The interpreter: a thread block runs the program of one thread block of the plan, in one instance, round
+// after round.
 //
 // What it needs first comes from the launch. From memory it loads only where its links stand, all of
 // them at once.
@@ -56,9 +56,9 @@ public:
         Shared& shared = context_.shared;
         u32 end = min(shared.role.step_words, at_ + LARGEST_STEP);
         if (at_ < window_ || end > window_ + WINDOW) {
-            __syncthreads();
+            barrier();
             load_window(shared, context_.launch, shared.role, at_);
-            __syncthreads();
+            barrier();
             window_ = at_;
         }
         return Step(&shared.window[at_ - window_], index_);
@@ -78,12 +78,8 @@ private:
 
 // ---- Beginning -----------------------------------------------------------------------------------
 
-// The number of this thread block in the grid.
-__device__ inline u32 block_number() { return blockIdx.y * gridDim.x + blockIdx.x; }
-
 __device__ inline Role role_of(const msccl_launch& launch) {
-    // The grid is as wide as the plan, so that nothing must be divided.
-    u32 instance = blockIdx.y, tb = blockIdx.x;
+    u32 instance = instance_number(), tb = tb_number();
     // The table follows the header without a gap.
     u32 entry = MSCCL_PLAN_HEADER_LENGTH + tb * MSCCL_PLAN_TB_LENGTH;
     auto [first_step, step_words, step_count, channel] = plan_words(launch, entry);
@@ -186,7 +182,7 @@ __device__ inline void end_signals(const Context& context) {
     const msccl_launch& launch = context.launch;
     if (!(launch.flags & MSCCL_LAUNCH_SIGNALS)) return;
     u64 value = context.shared.role.signal_base + u64(launch.rounds) * launch.signal_stride;
-    u32 block = block_number(), blocks = gridDim.x * gridDim.y;
+    u32 block = block_number(), blocks = launch.instances * gridDim.x;
     if (threadIdx.x == 0) ptx::st_release_gpu_u64(launch.signals + 8ull * block, value);
     u64 first = blocks + u64(block) * blockDim.x + threadIdx.x;
     u64 stride = u64(blocks) * blockDim.x;
@@ -197,13 +193,15 @@ __device__ inline void end_signals(const Context& context) {
 }
 
 // Four thread blocks share a multiprocessor of 164 KiB, of which each takes one KiB more than it says.
-static_assert(sizeof(Shared) <= 40 << 10, "a thread block takes too much shared memory");
+static_assert(PACK_MAX * sizeof(Shared) <= 40 << 10, "a thread block takes too much shared memory");
 
 // The body of every interpreter kernel.
 template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
-    __shared__ Shared memory;
-    Shared& shared = ptx::in_register(memory);
+    __shared__ Shared memory[PACK_MAX];
+    Shared& shared = ptx::in_register(memory[place_in_pack()]);
+    // The last pack need not be full.
+    if (PACKED && instance_number() >= launch.instances) return;
     // What no other kernel writes, while the kernel before this one may still run.
     Role role = role_of(launch);
     load_window(shared, launch, role, 0);
@@ -212,7 +210,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
     if (launch.rounds == 0) return;
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
     open_links<Protocol>(shared, launch, role);
-    __syncthreads();
+    barrier();
     Context context{shared, launch, 0, 0, false, false};
     run_rounds<Protocol, Number>(context);
 #pragma unroll 1
@@ -231,7 +229,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
 
 // An interpreter kernel for one protocol and element type.
 #define MSCCL_INTERPRETER(name, Protocol, Number)                                               \
-    extern "C" __global__ void __launch_bounds__(msccl::Protocol::THREADS)                     \
+    extern "C" __global__ void __launch_bounds__(msccl::Protocol::THREADS, MSCCL_BLOCKS_EACH)  \
         name(const __grid_constant__ msccl_launch launch) {                                    \
         msccl::interpret<msccl::Protocol, msccl::Number>(launch);                              \
     }

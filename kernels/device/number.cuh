@@ -26,6 +26,7 @@ struct Integer {
     using Wide = WideType;
     static constexpr int BYTES = SIZE;
     static constexpr bool COMPUTES = true;
+    static constexpr bool ADDS_WORDS = false;
 
     __device__ static Wide widen(u64 bits) { return Wide(Stored(bits)); }
     __device__ static u64 narrow(Wide value) { return u64(value) & (~0ull >> (64 - 8 * SIZE)); }
@@ -52,6 +53,7 @@ struct F32 {
     using Wide = float;
     static constexpr int BYTES = 4;
     static constexpr bool COMPUTES = true;
+    static constexpr bool ADDS_WORDS = false;
 
     __device__ static float widen(u64 bits) { return __uint_as_float(u32(bits)); }
     __device__ static u64 narrow(float value) { return __float_as_uint(value); }
@@ -62,14 +64,20 @@ struct F64 {
     using Wide = double;
     static constexpr int BYTES = 8;
     static constexpr bool COMPUTES = true;
+    static constexpr bool ADDS_WORDS = false;
 
     __device__ static double widen(u64 bits) { return __longlong_as_double((long long)(bits)); }
     __device__ static u64 narrow(double value) { return u64(__double_as_longlong(value)); }
     __device__ static double divide(double value, u32 divisor) { return value / double(divisor); }
 };
 
+// The half floats can be added two at a time, in words. The sum of two is the same as by way of f32: a format
+// with at least 2p + 2 digits for the p of the result never makes the second rounding go astray.
 struct F16 : F32 {
     static constexpr int BYTES = 2;
+    static constexpr bool ADDS_WORDS = true;
+
+    __device__ static u32 add_words(u32 a, u32 b) { return ptx::add_rn_f16x2(a, b); }
 
     __device__ static float widen(u64 bits) { return ptx::cvt_f32_f16(u16(bits)); }
     __device__ static u64 narrow(float value) { return ptx::cvt_rn_f16_f32(value); }
@@ -77,6 +85,11 @@ struct F16 : F32 {
 
 struct Bf16 : F32 {
     static constexpr int BYTES = 2;
+#if __CUDA_ARCH__ >= 900
+    static constexpr bool ADDS_WORDS = true;
+
+    __device__ static u32 add_words(u32 a, u32 b) { return ptx::add_rn_bf16x2(a, b); }
+#endif
 
     __device__ static float widen(u64 bits) { return __uint_as_float(u32(bits) << 16); }
     __device__ static u64 narrow(float value) {

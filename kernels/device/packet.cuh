@@ -115,6 +115,7 @@ private:
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
         } else {
+            bool adds_words = MOST == 2 && Number::ADDS_WORDS && move.is_sum_of_two();
             Sum<Number, WORDS> sums[UNROLL] = {};
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
@@ -124,11 +125,15 @@ private:
                 for (int at = 0; at < UNROLL; ++at) {
                     results[at] = values[at][0];
                     if (!REGULAR && move.is_copy()) continue;
+                    if constexpr (MOST == 2 && Number::ADDS_WORDS) {
+                        if (adds_words) results[at] = add_words<Number>(values[at][0], values[at][1]);
+                    }
+                    if (adds_words) continue;
                     if (from == 0) sums[at].start(values[at][0]);
                     sums[at].add(move.arithmetic.reduction, values[at], from == 0 ? 1 : 0, count);
                 }
             }
-            if (!REGULAR && move.is_copy()) return true;
+            if (adds_words || (!REGULAR && move.is_copy())) return true;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 results[at] = sums[at].finish(move.arithmetic.divisor);

@@ -198,6 +198,25 @@ __device__ inline u32 atom_add_acq_rel_gpu_u32(u64 address, u32 value) {
     return old;
 }
 
+// ---- Barriers ------------------------------------------------------------------------------------
+
+// Until `threads` threads of the block, whole warps, have come to barrier number `barrier`, of 16. Orders what they
+// did before it, as `__syncthreads` does for all.
+__device__ inline void barrier_sync(u32 barrier, u32 threads) {
+    asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// The same; whether all of them say so.
+__device__ inline bool barrier_red_and(u32 barrier, u32 threads, bool own) {
+    u32 all;
+    asm volatile(
+        "{ .reg .pred p, q; setp.ne.u32 p, %3, 0; barrier.red.and.pred q, %1, %2, p; selp.u32 %0, 1, 0, q; }"
+        : "=r"(all)
+        : "r"(barrier), "r"(threads), "r"(u32(own))
+        : "memory");
+    return all != 0;
+}
+
 // ---- Kernels one after another -------------------------------------------------------------------
 
 // Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is left to wait
@@ -257,6 +276,20 @@ __device__ inline u16 cvt_rn_satfinite_e5m2x2_f32(float upper, float lower) {
     u16 bytes;
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bytes) : "f"(upper), "f"(lower));
     return bytes;
+}
+#endif
+
+__device__ inline u32 add_rn_f16x2(u32 a, u32 b) {
+    u32 value;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(value) : "r"(a), "r"(b));
+    return value;
+}
+
+#if __CUDA_ARCH__ >= 900
+__device__ inline u32 add_rn_bf16x2(u32 a, u32 b) {
+    u32 value;
+    asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(value) : "r"(a), "r"(b));
+    return value;
 }
 #endif
 

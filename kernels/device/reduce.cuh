@@ -102,4 +102,15 @@ struct Sum {
     }
 };
 
+// The sums of the elements of two packs.
+template <class Number, int WORDS>
+__device__ __forceinline__ Pack<WORDS> add_words(const Pack<WORDS>& a, const Pack<WORDS>& b) {
+    Pack<WORDS> sum;
+#pragma unroll
+    for (int word = 0; word < WORDS; ++word) {
+        sum.word[word] = Number::add_words(a.word[word], b.word[word]);
+    }
+    return sum;
+}
+
 }  // namespace msccl

@@ -23,6 +23,11 @@ struct Move {
 
     // Whether the result is the only source, bit for bit.
     __device__ bool is_copy() const { return source_count == 1 && arithmetic.divisor == 0; }
+    // Whether it is the sum of two, and no more.
+    __device__ bool is_sum_of_two() const {
+        return source_count == 2 && arithmetic.reduction == MSCCL_REDUCTION_SUM &&
+               arithmetic.divisor == 0;
+    }
 };
 
 struct Simple {
@@ -48,10 +53,8 @@ struct Simple {
             any<Number>(move);
         } else if (move.is_copy()) {
             copy_packs<8>(move);
-        } else if (move.source_count == 2 && Number::BYTES > 1) {
-            reduce<Number, 2, 4>(move);
-        } else {
-            reduce<Number, group<Number>(), 1>(move);
+        } else if (!add_words<Number>(move)) {
+            reduce<Number>(move);
         }
         return true;
     }
@@ -87,15 +90,62 @@ private:
                 u32 pack = first + at * blockDim.x;
                 if (pack < packs) values[at] = load_regular(from, pack);
             }
+            store_all(move, first, packs, values);
+        }
+    }
+
+    // Sums of two sources whose elements can be added in words. Whether this was one.
+    template <class Number>
+    __device__ __forceinline__ static bool add_words(const Move& move) {
+        if constexpr (!Number::ADDS_WORDS) {
+            return false;
+        } else {
+            if (!move.is_sum_of_two()) return false;
+            constexpr int UNROLL = 4;
+            u32 packs = move.length / 16;
+            u64 one = move.sources[0].address, two = move.sources[1].address;
 #pragma unroll 1
-            for (u32 to = 0; to < move.destination_count; ++to) {
-                u64 address = move.destinations[to].address;
+            for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
+                Pack<4> values[UNROLL] = {}, others[UNROLL] = {};
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     u32 pack = first + at * blockDim.x;
-                    if (pack < packs) store_whole(address + u64(pack) * 16, values[at]);
+                    if (pack >= packs) continue;
+                    values[at] = load_regular(one, pack);
+                    others[at] = load_regular(two, pack);
                 }
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    values[at] = msccl::add_words<Number>(values[at], others[at]);
+                }
+                store_all(move, first, packs, values);
             }
+            return true;
+        }
+    }
+
+    // Stores a pack of every `blockDim.x`, from pack `first` on, to all destinations.
+    template <int UNROLL>
+    __device__ __forceinline__ static void store_all(const Move& move, u32 first, u32 packs,
+                                                     const Pack<4> (&values)[UNROLL]) {
+#pragma unroll 1
+        for (u32 to = 0; to < move.destination_count; ++to) {
+            u64 address = move.destinations[to].address;
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                u32 pack = first + at * blockDim.x;
+                if (pack < packs) store_whole(address + u64(pack) * 16, values[at]);
+            }
+        }
+    }
+
+    // Any reduction. Two sources are common; more are rare enough that few packs at a time will do.
+    template <class Number>
+    __device__ __forceinline__ static void reduce(const Move& move) {
+        if (move.source_count == 2 && Number::BYTES > 1) {
+            reduce<Number, 2, Number::BYTES == 2 ? 2 : 4>(move);
+        } else {
+            reduce<Number, group<Number>(), 1>(move);
         }
     }
 
@@ -136,15 +186,7 @@ private:
             for (int at = 0; at < UNROLL; ++at) {
                 results[at] = sums[at].finish(move.arithmetic.divisor);
             }
-#pragma unroll 1
-            for (u32 to = 0; to < move.destination_count; ++to) {
-                u64 address = move.destinations[to].address;
-#pragma unroll
-                for (int at = 0; at < UNROLL; ++at) {
-                    u32 pack = first + at * blockDim.x;
-                    if (pack < packs) store_whole(address + u64(pack) * 16, results[at]);
-                }
-            }
+            store_all(move, first, packs, results);
         }
     }
 

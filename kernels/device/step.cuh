@@ -1,18 +1,16 @@
 // One step: wait, find the operands, move chunk by chunk, hand on.
 #pragma once
 
+#include "block.cuh"
 #include "direct.cuh"
 #include "simple.cuh"
 
 namespace msccl {
 
 // Words of steps that are at hand at once: more than the largest step has.
-constexpr u32 WINDOW = 2064;
-constexpr u32 LARGEST_STEP = 4 + MSCCL_PLAN_STEP_LENGTH + MSCCL_WAITS_MAX +
-                             2 * (MSCCL_SOURCES_MAX + MSCCL_DESTINATIONS_MAX);
+constexpr u32 WINDOW = PACKED ? 272 : 2064;
+constexpr u32 LARGEST_STEP = 4 + MSCCL_PLAN_STEP_LENGTH + WAITS_MAX + 2 * OPERANDS_MAX;
 static_assert(WINDOW / 2 >= LARGEST_STEP, "a step may be longer than half the window");
-
-constexpr u32 OPERANDS_MAX = MSCCL_SOURCES_MAX + MSCCL_DESTINATIONS_MAX;
 
 // What a thread block is, throughout a launch.
 struct Role {
@@ -40,7 +38,7 @@ struct Slice {
 struct Shared {
     // Two sets, used in turn: one barrier a chunk is enough.
     Operand operands[2][OPERANDS_MAX];
-    Link links[MSCCL_LINKS_MAX];
+    Link links[LINKS_MAX];
     // Of links whose peers lend their buffers, by number.
     Buffers theirs[DIRECT_LINKS_MAX];
     alignas(16) u32 window[WINDOW];
@@ -422,7 +420,7 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
         bool own = resolve<Protocol>(context, slice, step, first + position, position);
         context.turn ^= 1;
         order_stores<Protocol>(context, step);
-        bool regular = __syncthreads_and(own);
+        bool regular = barrier_and(own);
         if (aborted) return false;
         if (stores == 0) continue;
         Move move = move_of(context, slice, step, stores, regular);
@@ -432,10 +430,10 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     if (step.stores()) context.unordered = context.owes = true;
     bool last = first + chunks == step.count && ends_launch(context, slice, step);
     // The thread block waits for nothing any more, so the next kernel may take up room beside it.
-    if (!Protocol::DIRECT && last) ptx::griddepcontrol_launch_dependents();
+    if (!Protocol::DIRECT && !PACKED && last) ptx::griddepcontrol_launch_dependents();
     if (!Protocol::TAILS && !step.signals() && (last || !step.receives())) return true;
     if (stores != 0) {
-        __syncthreads();
+        barrier();
         if (aborted) return false;
     }
     if constexpr (Protocol::TAILS) {
@@ -452,7 +450,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
     wait_for_steps(context, slice, step);
     if (step.waits() > 0) context.owes = true;
     if (step.count == 0) {
-        __syncthreads();
+        barrier();
         if (context.shared.watch.aborted) return false;
     }
     u32 most = context.launch.chunks_per_message;

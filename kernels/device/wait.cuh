@@ -59,6 +59,7 @@ private:
     static constexpr State SHOWN = 1;
     static constexpr State GIVEN_UP = ~0ull;
 
+    // Rare, but compiled in place, as is `hide`: for a call everything that waits would be spilled.
     __device__ static State check(Watch& watch, Reason reason, State state) {
         volatile u32& aborted = watch.aborted;
         if (ptx::ld_relaxed_sys_u32(address(&watch.control->abort))) {

@@ -51,11 +51,15 @@ inline long long __double_as_longlong(double value) { return bits_as<long long>(
 
 namespace emulator {
 
-// The threads of one block, which take turns.
+// The threads of one block, which take turns. Those with the same `threadIdx.y` meet at barriers of their own.
 class Block {
 public:
-    Block(unsigned threads, std::function<void()> kernel) : kernel_(std::move(kernel)) {
-        for (unsigned thread = 0; thread < threads; ++thread) fibres_.emplace_back(new Fibre);
+    Block(Dim shape, std::function<void()> kernel)
+        : shape_(shape), kernel_(std::move(kernel)), groups_(shape.y) {
+        for (unsigned thread = 0; thread < shape.x * shape.y; ++thread) {
+            fibres_.emplace_back(new Fibre);
+        }
+        for (Group& group : groups_) group.alive = shape.x;
     }
 
     void run() {
@@ -68,8 +72,8 @@ public:
         for (alive_ = fibres_.size(); alive_ > 0; sched_yield()) {
             for (at_ = 0; at_ < fibres_.size(); ++at_) {
                 Fibre& fibre = *fibres_[at_];
-                if (fibre.ended || fibre.generation > generation_) continue;
-                threadIdx.x = unsigned(at_);
+                if (fibre.ended || fibre.generation > group().generation) continue;
+                threadIdx = {unsigned(at_) % shape_.x, unsigned(at_) / shape_.x};
                 swapcontext(&scheduler_, &fibre.context);
             }
         }
@@ -77,14 +81,15 @@ public:
 
     void yield() { swapcontext(&fibres_[at_]->context, &scheduler_); }
 
-    // All threads that have not ended come here; whether all say so.
+    // All threads of the group that have not ended come here; whether all say so.
     bool barrier(bool own) {
-        all_ = all_ && own;
-        fibres_[at_]->generation = generation_ + 1;
-        ++arrived_;
-        open_if_all_are_here();
-        while (fibres_[at_]->generation > generation_) yield();
-        return last_;
+        Group& group = this->group();
+        group.all = group.all && own;
+        fibres_[at_]->generation = group.generation + 1;
+        ++group.arrived;
+        group.open_if_all_are_here();
+        while (fibres_[at_]->generation > group.generation) yield();
+        return group.last;
     }
 
     static thread_local Block* current;
@@ -99,28 +104,37 @@ private:
         alignas(16) char stack[STACK];
     };
 
+    struct Group {
+        size_t alive = 0, arrived = 0;
+        unsigned long generation = 0;
+        bool all = true, last = true;
+
+        void open_if_all_are_here() {
+            if (arrived == 0 || arrived < alive) return;
+            last = all;
+            all = true;
+            arrived = 0;
+            ++generation;
+        }
+    };
+
+    Group& group() { return groups_[at_ / shape_.x]; }
+
     static void enter() {
         Block& block = *current;
         block.kernel_();
         block.fibres_[block.at_]->ended = true;
         --block.alive_;
-        block.open_if_all_are_here();
+        --block.group().alive;
+        block.group().open_if_all_are_here();
     }
 
-    void open_if_all_are_here() {
-        if (arrived_ == 0 || arrived_ < alive_) return;
-        last_ = all_;
-        all_ = true;
-        arrived_ = 0;
-        ++generation_;
-    }
-
+    Dim shape_;
     std::function<void()> kernel_;
     std::vector<std::unique_ptr<Fibre>> fibres_;
+    std::vector<Group> groups_;
     ucontext_t scheduler_;
-    size_t at_ = 0, alive_ = 0, arrived_ = 0;
-    unsigned long generation_ = 0;
-    bool all_ = true, last_ = true;
+    size_t at_ = 0, alive_ = 0;
 };
 
 inline thread_local Block* Block::current = nullptr;
@@ -139,14 +153,14 @@ inline unsigned long long now_ns() {
 }
 
 // Runs `kernel` in a grid; returns when all of it has ended.
-inline void launch(Dim grid, unsigned threads, const std::function<void()>& kernel) {
+inline void launch(Dim grid, Dim shape, const std::function<void()>& kernel) {
     std::vector<std::thread> running;
     for (unsigned block = 0; block < grid.x * grid.y; ++block) {
         running.emplace_back([=] {
             blockIdx = {block % grid.x, block / grid.x};
-            blockDim = {threads, 1};
+            blockDim = shape;
             gridDim = grid;
-            Block own(threads, kernel);
+            Block own(shape, kernel);
             Block::current = &own;
             own.run();
         });

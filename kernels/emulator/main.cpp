@@ -1,5 +1,6 @@
-// Runs the interpreters of protocol Simple for all ranks of a collective on the host; those of MSCCL_PROTOCOL,
-// if it is defined, and then, in every other launch of a rank, the special kernels in the file MSCCL_SPECIAL.
+// Runs the interpreters of protocol Simple for all ranks of a collective on the host, those that pack thread blocks if
+// MSCCL_PACKED is defined; those of MSCCL_PROTOCOL, if it is defined, and then, in every other launch of a rank, the
+// special kernels in the file MSCCL_SPECIAL.
 //
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
@@ -128,6 +129,11 @@ void place(Rank& rank, msccl_launch& launch) {
     launch.progress = address(rank.progress.data());
 }
 
+// As many thread blocks as can be are packed, so that some packs are not full.
+Dim grid(const msccl_launch& launch) {
+    return {launch.tb_count, (launch.instances + msccl::PACK_MAX - 1) / msccl::PACK_MAX};
+}
+
 // The body of one thread of a launch of rank `rank`.
 void kernel(const msccl_launch& launch, size_t rank) {
 #ifdef MSCCL_PROTOCOL
@@ -138,7 +144,7 @@ void kernel(const msccl_launch& launch, size_t rank) {
     }
 #else
     (void)rank;
-    if (launch.offers) {
+    if (launch.offers || msccl::PACKED) {
         msccl::interpret<msccl::Direct, msccl::I32>(launch);
     } else {
         msccl::interpret<msccl::Simple, msccl::I32>(launch);
@@ -180,7 +186,7 @@ int main() {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
-                emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
+                emulator::launch(grid(launch), {unsigned(threads), msccl::PACK_MAX},
                                  [&launch, number] { kernel(launch, number); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);

@@ -81,6 +81,8 @@ inline void st_weak_u16(u64 address, u16 value) { store(address, value); }
 inline void st_weak_u8(u64 address, u32 value) { store(address, (unsigned char)(value)); }
 
 inline void fence_acq_rel_gpu() {}
+inline void barrier_sync(u32, u32) { emulator::Block::current->barrier(true); }
+inline bool barrier_red_and(u32, u32, bool own) { return emulator::Block::current->barrier(own); }
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }
@@ -88,6 +90,7 @@ inline u64 globaltimer_ns() { return emulator::now_ns(); }
 // Only integers are emulated.
 inline float cvt_f32_f16(u16) { return 0; }
 inline u16 cvt_rn_f16_f32(float) { return 0; }
+inline u32 add_rn_f16x2(u32, u32) { return 0; }
 inline float min_f32(float a, float b) { return a < b ? a : b; }
 inline float max_f32(float a, float b) { return a < b ? b : a; }
 inline double min_f64(double a, double b) { return a < b ? a : b; }

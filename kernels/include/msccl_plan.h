@@ -148,9 +148,14 @@ enum : unsigned {
     MSCCL_WAITING_OFFER                  = 4,  // the start of the peer's kernel, to store into its memory
     MSCCL_WAITING_RECEIPT                = 5,  // the peer, to have loaded a message from this rank's memory
     MSCCL_THREADS_MAX_SIMPLE             = 512,  // most threads in a block under protocol Simple; every number of threads is a multiple of 32
-    MSCCL_THREADS_MAX_LL                 = 512,  // most threads in a block under protocol LL
+    MSCCL_THREADS_MAX_LL                 = 256,  // most threads in a block under protocol LL
     MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
-    MSCCL_THREADS_MAX_LL128              = 512,  // most threads in a block under protocol LL128
+    MSCCL_THREADS_MAX_LL128              = 256,  // most threads in a block under protocol LL128
+    MSCCL_BLOCKS_EACH                    = 2,  // thread blocks of every kernel that fit on a multiprocessor at once, at least
+    MSCCL_PACK_MAX                       = 4,  // most thread blocks of a plan that share a block of the grid
+    MSCCL_PACKED_LINKS_MAX               = 32,  // most link ends of such a thread block
+    MSCCL_PACKED_OPERANDS_MAX            = 32,  // most operands of one of its steps
+    MSCCL_PACKED_WAITS_MAX               = 32,  // most waits of one of its steps
     MSCCL_SOURCES_MAX                    = 128,  // most sources of a step
     MSCCL_DESTINATIONS_MAX               = 128,  // most destinations of a step
     MSCCL_WAITS_MAX                      = 512,  // most waits of a step

@@ -33,6 +33,7 @@ pub fn image(module: Module, major: u32, minor: u32) -> Option<Image> {
     let images = match module {
         Module::Simple => images!("simple"),
         Module::Direct => images!("direct"),
+        Module::Packed => images!("packed"),
         Module::Ll => images!("ll"),
         Module::Ll128 => images!("ll128"),
         Module::Exchange => images!("exchange"),

@@ -7,6 +7,8 @@ pub enum Module {
     Simple,
     /// The same with links that may deliver directly.
     Direct,
+    /// The same, several thread blocks on one of the grid.
+    Packed,
     /// Interpreters over protocol LL.
     Ll,
     /// Interpreters over protocol LL128.
@@ -28,9 +30,10 @@ pub enum Architecture {
 
 impl Module {
     /// Every module.
-    pub const ALL: [Module; 6] = [
+    pub const ALL: [Module; 7] = [
         Module::Simple,
         Module::Direct,
+        Module::Packed,
         Module::Ll,
         Module::Ll128,
         Module::Exchange,
@@ -42,6 +45,7 @@ impl Module {
         match self {
             Module::Simple => "simple",
             Module::Direct => "direct",
+            Module::Packed => "packed",
             Module::Ll => "ll",
             Module::Ll128 => "ll128",
             Module::Exchange => "exchange",
@@ -54,9 +58,12 @@ impl Module {
     pub fn kernel(self, data_type: &str) -> String {
         match self {
             Module::Exchange => "msccl_exchange".to_owned(),
-            Module::Simple | Module::Direct | Module::Ll | Module::Ll128 | Module::Scale => {
-                format!("msccl_{}_{data_type}", self.name())
-            }
+            Module::Simple
+            | Module::Direct
+            | Module::Packed
+            | Module::Ll
+            | Module::Ll128
+            | Module::Scale => format!("msccl_{}_{data_type}", self.name()),
         }
     }
 }
@@ -100,11 +107,12 @@ pub const OPTIONS: [&str; 3] =
     ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
 
 /// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 15] = [
+pub const HEADERS: [&str; 16] = [
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
     "device/number.cuh",
+    "device/block.cuh",
     "device/reduce.cuh",
     "device/wait.cuh",
     "device/link.cuh",

@@ -28,11 +28,27 @@ const MARGIN: usize = 64;
 /// The emulator, compiled once; nothing, said aloud, on a machine without a C++ compiler.
 fn emulator() -> Option<&'static Path> {
     static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
-    COMPILED.get_or_init(|| compile("emulator", None)).as_deref()
+    COMPILED.get_or_init(|| compile("emulator", &Kernels::Plain)).as_deref()
 }
 
-/// The emulator in a folder of that name, with special kernels under a protocol if there are any.
-fn compile(name: &str, special: Option<(Protocol, &str)>) -> Option<PathBuf> {
+/// The same with kernels that pack thread blocks.
+fn packing_emulator() -> Option<&'static Path> {
+    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    COMPILED.get_or_init(|| compile("packing", &Kernels::Packed)).as_deref()
+}
+
+/// Which kernels an emulator runs.
+enum Kernels {
+    /// Interpreters of protocol Simple.
+    Plain,
+    /// Those that pack thread blocks.
+    Packed,
+    /// Special kernels under a protocol, from their source, and its interpreters.
+    Special(Protocol, String),
+}
+
+/// The emulator in a folder of that name.
+fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     // The emulator's `ptx.cuh` takes the place of the device's.
@@ -47,12 +63,18 @@ fn compile(name: &str, special: Option<(Protocol, &str)>) -> Option<PathBuf> {
     let program = folder.join("emulator");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let mut command = Command::new(&compiler);
-    if let Some((protocol, text)) = special {
-        let file = folder.join("device/special.cu");
-        fs::write(&file, text).unwrap();
-        let type_name = if protocol == Protocol::Ll { "Ll" } else { "Simple" };
-        command.arg(format!("-DMSCCL_PROTOCOL={type_name}"));
-        command.arg(format!("-DMSCCL_SPECIAL=\"{}\"", file.display()));
+    match kernels_of {
+        Kernels::Plain => {}
+        Kernels::Packed => {
+            command.arg("-DMSCCL_PACKED");
+        }
+        Kernels::Special(protocol, text) => {
+            let file = folder.join("device/special.cu");
+            fs::write(&file, text).unwrap();
+            let type_name = if *protocol == Protocol::Ll { "Ll" } else { "Simple" };
+            command.arg(format!("-DMSCCL_PROTOCOL={type_name}"));
+            command.arg(format!("-DMSCCL_SPECIAL=\"{}\"", file.display()));
+        }
     }
     let output = command
         .args(["-std=c++20", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-pthread", "-I"])
@@ -442,6 +464,35 @@ fn every_example_gives_the_same_whatever_is_offered() {
     assert!(runs > 80 && direct > 40, "{direct} of {runs} deliver directly");
 }
 
+#[test]
+fn packed_thread_blocks_do_what_others_do() {
+    let Some(emulator) = packing_emulator() else { return };
+    let numbers = &mut Numbers(4);
+    for (name, placement) in [
+        ("allreduce/two_shot", Placement::InPlace),
+        ("allreduce/ring", Placement::InPlace),
+        ("allgather/allpairs", Placement::OutOfPlace),
+        ("reducescatter/direct", Placement::OutOfPlace),
+        ("broadcast/chain", Placement::OutOfPlace),
+        ("allreduce/double_binary_tree", Placement::OutOfPlace),
+    ] {
+        for ranks in [2, 3] {
+            let verified = named(name, ranks, placement);
+            let in_place = placement == Placement::InPlace;
+            // Packs of four: one that is not full, a full one, and both.
+            for (count, instances) in [(13, 1), (1003, 3), (256, 4), (2005, 6)] {
+                let (algorithms, protocol) = (std::slice::from_ref(&verified), SIMPLE);
+                let offers = &SEQUENCE;
+                let scenario =
+                    Scenario { algorithms, protocol, count, instances, in_place, offers };
+                let used = scenario.check(emulator, numbers);
+                let what = format!("{name} {placement:?}, {ranks} ranks, {count} × {instances}");
+                assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
+            }
+        }
+    }
+}
+
 /// Special kernels and interpreters take turns, on every rank at different times.
 fn check_special(
     (name, placement): (&str, Placement),
@@ -464,7 +515,7 @@ fn check_special(
     text += &format!("void (*const SPECIAL[])(msccl_launch) = {{{}}};\n", kernels.join(", "));
     let what = format!("{name} {placement:?} {protocol}, {ranks} ranks, {count} elements");
     let folder = format!("{name} {protocol} {ranks} {count}").replace(['/', ' '], "_");
-    let Some(emulator) = compile(&folder, Some((protocol, &text))) else { return };
+    let Some(emulator) = compile(&folder, &Kernels::Special(protocol, text)) else { return };
     for seed in 0..5 {
         let used = scenario.check(&emulator, &mut Numbers(seed));
         assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");

@@ -131,6 +131,7 @@ const DOORS: &[&str] = &[
     "crates/gpu/src/pinned.rs",
     "crates/gpu/src/stream.rs",
     "crates/gpu/tests/driver.rs",
+    "crates/bench/src/worker/call.rs",
     "crates/bench/src/worker/communicator.rs",
     "crates/bench/src/worker/device.rs",
     "crates/bench/src/worker/library.rs",

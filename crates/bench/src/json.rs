@@ -1,6 +1,6 @@
 //! The report for programs: every figure of every rank.
 //!
-//! One object: what was run (`collective`, `ranks`, `devices`, `method`, `average`), `libraries`, and
+//! One object: what was run (`collective`, the first of them, `ranks`, `devices`, `method`, `average`), `libraries`, and
 //! `rows`, each a call with a result per library and placement. Times are in microseconds, bandwidths
 //! in gigabytes (10⁹) a second. A `spread` is `{min, mean, max, per_rank}`. `ratio` is the time of the
 //! library by that of the first. `registration` says what a library was told of the buffers. `wrong` is null where nothing was checked. What did not happen is
@@ -49,12 +49,15 @@ struct LibraryJson<'a> {
 
 #[derive(Serialize)]
 struct RowJson<'a> {
+    collective: &'static str,
     bytes: u64,
     count: u64,
     #[serde(rename = "type")]
     element: &'static str,
     redop: Option<&'static str>,
     root: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset_bytes: Option<u64>,
     results: Vec<ResultJson<'a>>,
 }
 
@@ -158,11 +161,13 @@ impl<'a> RowJson<'a> {
         }
         let case = &row.case;
         Self {
+            collective: case.workload.name(),
             bytes: case.size_bytes(),
             count: case.count,
             element: case.element.name(),
             redop: case.redop_name(),
             root: case.root_rank(),
+            offset_bytes: case.offset_bytes,
             results,
         }
     }

@@ -7,7 +7,8 @@
 //! Reading order: [`Workload`] and [`Case`] are what is called; [`Truth`] is what must come out;
 //! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
 //! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
-//! [`svg`] its picture. [`tune`] finds the best way to serve calls and makes tuning tables of it. Where a launcher has started one process per rank, they are a [`Company`],
+//! [`svg`] its picture; [`standings`] say where a library stands against another, and [`with_powers`] sizes against powers
+//! of two. [`tune`] finds the best way to serve calls and makes tuning tables of it. Where a launcher has started one process per rank, they are a [`Company`],
 //! and [`run_launched`] is the same benchmark with a worker in each.
 //!
 //! # Guarantees
@@ -30,29 +31,33 @@ mod error;
 mod json;
 mod machine;
 mod plot;
+mod powers;
 mod protocol;
 mod registration;
 mod report;
 mod run;
 #[cfg(test)]
 mod sample_report;
+mod standing;
 mod table;
 mod truth;
 pub mod tune;
 mod worker;
 mod workload;
 
-pub use case::{Case, Placement, Sizes, Step, Sweep};
+pub use case::{Case, Factor, Placement, Sizes, Step, Sweep};
 pub use company::Company;
 pub use element::{ElementType, Redop};
 pub use error::Error;
 pub use json::ReportJson;
 pub use machine::{Gpu, Machine, Place, Wish};
 pub use plot::svg;
+pub use powers::{Beside, Pair, beside, with_powers};
 pub use protocol::{Method, Quantiles, Sample};
 pub use registration::Registration;
 pub use report::{Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Spread};
 pub use run::{Audience, Contestant, Plan, run, run_launched};
+pub use standing::{Standing, standings};
 pub use table::Layout;
 pub use truth::Truth;
 pub use worker::serve;

@@ -73,7 +73,7 @@ pub(crate) enum Answer {
     },
     Measured(Sample),
     Choices {
-        choices: Vec<String>,
+        choices: Vec<Offer>,
     },
     Pinned,
     Left {
@@ -109,7 +109,7 @@ impl Answer {
     }
 
     /// The ways in which calls could be served.
-    pub(crate) fn choices(self) -> Option<Vec<String>> {
+    pub(crate) fn choices(self) -> Option<Vec<Offer>> {
         if let Self::Choices { choices } = self { Some(choices) } else { None }
     }
 
@@ -117,6 +117,15 @@ impl Answer {
     pub(crate) fn sample(self) -> Option<Sample> {
         if let Self::Measured(sample) = self { Some(sample) } else { None }
     }
+}
+
+/// A way in which a library could serve a call.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Offer {
+    /// The way, as the last five columns of a tuning table.
+    pub(crate) choice: String,
+    /// How many thread blocks the call then has, if the library can say.
+    pub(crate) blocks: Option<u32>,
 }
 
 /// What one rank measured.
@@ -189,6 +198,7 @@ mod tests {
             root: 3,
             count: u64::MAX,
             ranks: 8,
+            offset_bytes: Some(4),
         };
         let method =
             Method { iterations: 20, warmup: 5, checks: 1, graph_launches: 0, one_shot: true };

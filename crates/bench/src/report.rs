@@ -115,6 +115,21 @@ impl LibraryReport {
     }
 }
 
+impl Outcome {
+    /// What a library made of a call that it was asked for several times: a failure if there was any, or the median of each
+    /// rank.
+    pub(crate) fn median(passes: Vec<Outcome>) -> Self {
+        let mut measured = Vec::new();
+        for pass in passes {
+            match pass {
+                Outcome::Measured(measurement) => measured.push(measurement),
+                Outcome::Refused(_) | Outcome::Out => return pass,
+            }
+        }
+        Measurement::median(&measured).map_or(Outcome::Out, Outcome::Measured)
+    }
+}
+
 impl Row {
     /// A row that is still empty.
     pub(crate) fn new(case: Case, libraries: usize) -> Self {
@@ -155,6 +170,21 @@ impl Row {
 }
 
 impl Measurement {
+    /// For each rank its sample of median time, of an even number the shorter one, with what the first of `passes` found
+    /// wrong; `None` of none.
+    fn median(passes: &[Measurement]) -> Option<Self> {
+        let first = passes.first()?;
+        let of_rank = |(rank, first): (usize, &Sample)| {
+            let mut samples: Vec<_> =
+                passes.iter().filter_map(|pass| pass.samples.get(rank)).collect();
+            samples.sort_by(|a, b| a.time_us.total_cmp(&b.time_us));
+            let middle = samples.get((samples.len().max(1) - 1) / 2).copied().unwrap_or(first);
+            let Sample { time_us, one_shot_us, host_us, wrong: _, first_wrong: _ } = *middle;
+            Sample { time_us, one_shot_us, host_us, ..first.clone() }
+        };
+        Some(Self { samples: first.samples.iter().enumerate().map(of_rank).collect() })
+    }
+
     /// The time of a call in µs.
     pub fn time_us(&self, average: Average) -> f64 {
         average.of(&self.over_ranks(|sample| Some(sample.time_us))).unwrap_or(0.0)
@@ -348,6 +378,22 @@ mod tests {
             };
             cell.samples[1].wrong = Some(1);
         }));
+    }
+
+    #[test]
+    fn medians_are_of_each_rank() {
+        let pass = |times: [f64; 2], wrong: Option<u64>| {
+            let sample = |time_us| Sample { time_us, wrong, ..Sample::default() };
+            Outcome::Measured(Measurement { samples: times.map(sample).into() })
+        };
+        let [a, b, c] = [pass([3.0, 1.0], Some(7)), pass([2.0, 9.0], None), pass([9.0, 2.0], None)];
+        let median = Outcome::median(vec![a.clone(), b.clone(), c]);
+        assert_eq!(median, pass([3.0, 2.0], Some(7)));
+        assert_eq!(Outcome::median(vec![a.clone(), b]), pass([2.0, 1.0], Some(7)));
+        assert_eq!(Outcome::median(vec![a.clone()]), a);
+        let refused = Outcome::Refused("no".to_owned());
+        assert_eq!(Outcome::median(vec![a, refused.clone()]), refused);
+        assert_eq!(Outcome::median(Vec::new()), Outcome::Out);
     }
 
     #[test]

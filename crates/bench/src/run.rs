@@ -12,7 +12,7 @@ use crate::case::{Case, Placement};
 use crate::company::Company;
 use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
-use crate::protocol::{Answer, Method, Request, to_hex};
+use crate::protocol::{Answer, Method, Offer, Request};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
 
@@ -44,6 +44,8 @@ pub struct Plan {
     pub ranks_per_process: Option<u32>,
     /// How to measure.
     pub method: Method,
+    /// How often each call is measured, libraries taking turns; the median counts.
+    pub repeats: u32,
     /// How long joining, and each measurement, may take.
     pub timeout: Duration,
     /// A program that calls [`crate::serve`] with its standard input, and its arguments.
@@ -101,8 +103,17 @@ fn run_teams(plan: &Plan, company: Option<&Company>, audience: &mut dyn Audience
         }
         let mut row = Row::new(case, teams.len());
         for placement in Placement::BOTH {
-            for (team, outcome) in teams.iter_mut().zip(row.outcomes_mut(placement)) {
-                *outcome = team.measure(case, placement, plan.method, audience);
+            let mut passes = vec![Vec::new(); teams.len()];
+            for pass in 0..plan.repeats.max(1) {
+                // Once is enough to compare results.
+                let checks = if pass == 0 { plan.method.checks } else { 0 };
+                let method = Method { checks, ..plan.method };
+                for (team, passes) in teams.iter_mut().zip(&mut passes) {
+                    passes.push(team.measure(case, placement, method, audience));
+                }
+            }
+            for (outcome, passes) in row.outcomes_mut(placement).iter_mut().zip(passes) {
+                *outcome = Outcome::median(passes);
             }
         }
         audience.row(&row);
@@ -149,7 +160,7 @@ impl<'a> Team<'a> {
             None => (plan.groups(), None),
             Some(company) => {
                 let meeting = company.meeting().map_err(|error| error.to_string())?;
-                (vec![vec![company.rank()]], Some(to_hex(&meeting.to_bytes())))
+                (vec![vec![company.rank()]], Some(meeting.to_string()))
             }
         };
         let crew = Crew::start(&self.launch(), &groups);
@@ -159,7 +170,7 @@ impl<'a> Team<'a> {
         };
         self.crew = Some(crew.map_err(|error| error.to_string())?);
         let library = self.contestant.path.clone();
-        let capacity_bytes = plan.cases.iter().map(Case::size_bytes).max().unwrap_or(0);
+        let capacity_bytes = plan.cases.iter().map(Case::stride_bytes).max().unwrap_or(0);
         let open = |rank| Request::Open {
             library: library.clone(),
             place: plan.machine.place(rank),
@@ -230,7 +241,7 @@ impl<'a> Team<'a> {
         case: Case,
         placement: Placement,
         audience: &mut dyn Audience,
-    ) -> Vec<String> {
+    ) -> Vec<Offer> {
         let answer = self.ask_first(&Request::Choices { case, placement }, audience);
         let choices = answer.map(|answer| answer.choices().unwrap_or_default());
         choices.unwrap_or_else(|failure| {

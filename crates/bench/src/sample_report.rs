@@ -34,6 +34,7 @@ fn row(count: u64, outcomes: [[Outcome; 2]; 2]) -> Row {
         root: 0,
         count,
         ranks: 2,
+        offset_bytes: None,
     };
     let mut row = Row::new(case, 2);
     for (placement, outcomes) in Placement::BOTH.into_iter().zip(outcomes) {
@@ -94,6 +95,7 @@ pub(crate) fn plan() -> Plan {
         machine: Machine::Host { reason: None },
         ranks_per_process: None,
         method: method(),
+        repeats: 1,
         timeout: std::time::Duration::from_secs(1),
         worker: (PathBuf::new(), Vec::new()),
     }

@@ -205,7 +205,7 @@ mod tests {
 
     fn case(workload: Workload, data_type: DataType, redop: Redop, ranks: u32) -> Case {
         let element = ElementType(data_type);
-        Case { workload, element, redop, root: 1, count: 100, ranks }
+        Case { workload, element, redop, root: 1, count: 100, ranks, offset_bytes: None }
     }
 
     fn floats(bytes: &[u8]) -> Vec<f32> {

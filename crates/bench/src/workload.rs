@@ -20,6 +20,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::case::Placement;
+
 /// A collective, or a pattern of sends and receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
@@ -117,6 +119,15 @@ impl Workload {
     /// Whether the result of calls in place is defined. The others are timed, and not checked.
     pub fn is_checked_in_place(self) -> bool {
         !matches!(self, Self::AllToAll | Self::SendRecv)
+    }
+
+    /// The placements in which results are checked.
+    pub fn checked_placements(self) -> impl Iterator<Item = Placement> {
+        let is_checked = move |placement: &Placement| match placement {
+            Placement::OutOfPlace => true,
+            Placement::InPlace => self.is_checked_in_place(),
+        };
+        Placement::BOTH.into_iter().filter(is_checked)
     }
 
     /// Whether `ranks` ranks can do it.

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use crate::failure::Failure;
+
 /// Writes `path` by way of a file beside it, which takes its place once it is complete: whoever
 /// reads `path` sees the old content or the new. What is no regular file (a pipe, a device) is
 /// written directly, and a link stays one. Returns the number of bytes.
@@ -12,10 +14,11 @@ use std::path::{Path, PathBuf};
 ///
 /// Of `write`, or of the file system.
 pub fn write(
-    path: &str,
+    path: impl AsRef<Path>,
     write: impl FnOnce(&mut Counter<BufWriter<File>>) -> Result<(), String>,
 ) -> Result<u64, String> {
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
+    let path = path.as_ref();
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
     let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     let made = if is_special { path.to_owned() } else { beside(path) };
@@ -31,6 +34,17 @@ pub fn write(
         let _ = fs::remove_file(&made);
     }
     placed.map(|()| out.bytes)
+}
+
+/// Writes `text` to `path`, as [`write`] does.
+///
+/// # Errors
+///
+/// Of the file system.
+pub fn write_text(path: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
+    let written =
+        write(path, |out| out.write_all(text.as_bytes()).map_err(|error| error.to_string()));
+    written.map(drop).map_err(Failure::new)
 }
 
 /// A name in the same folder that nobody else uses.

@@ -53,6 +53,8 @@ variables! {
     EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
         "Lets the kernel of a collective begin while the one before it in its stream ends (programmatic dependent \
          launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
+    PACK "MSCCL_PACK" "0 or 1" "1"
+        "Lets thread blocks of large calls share multiprocessors, where they have fewer threads than fit. Ranks may differ."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."

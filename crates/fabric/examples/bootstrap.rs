@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Newcomer, Settings, UNIQUE_ID_BYTES, UniqueId};
+use msccl_fabric::{Group, Newcomer, Settings, UniqueId};
 
 /// What a rank contributes to the all-gather: about as much as a description of its device.
 const CONTRIBUTION_BYTES: usize = 64;
@@ -41,7 +41,8 @@ fn settings() -> Settings {
 fn lead(arguments: &[String]) {
     let number = |at: usize, usual: u32| arguments.get(at).map_or(usual, |it| it.parse().unwrap());
     let (ranks, processes, ids) = (number(0, 4096), number(1, 16), number(2, 1));
-    let ids: Vec<_> = (0..ids).map(|_| hex(&UniqueId::create(&settings()).unwrap())).collect();
+    let ids: Vec<_> =
+        (0..ids).map(|_| UniqueId::create(&settings()).unwrap().to_string()).collect();
     let started = Instant::now();
     let share = ranks.div_ceil(processes);
     let children: Vec<_> = (0..processes)
@@ -79,7 +80,7 @@ fn spawn(first: u32, end: u32, ranks: u32, ids: &[String]) -> Child {
 fn work(arguments: &[String]) {
     let number = |at: usize| arguments[at].parse::<u32>().unwrap();
     let (first, end, ranks) = (number(0), number(1), number(2));
-    let ids: Vec<_> = arguments[3..].iter().map(|text| unhex(text)).collect();
+    let ids: Vec<_> = arguments[3..].iter().map(|text| text.parse().unwrap()).collect();
     let slowest = thread::scope(|scope| {
         let live = |rank| {
             let builder = thread::Builder::new().stack_size(STACK_BYTES);
@@ -130,14 +131,4 @@ fn peak_memory_mib() -> f64 {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = peak.and_then(|peak| peak.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1024.0
-}
-
-fn hex(id: &UniqueId) -> String {
-    id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> UniqueId {
-    let byte = |i: usize| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap();
-    let bytes: [u8; UNIQUE_ID_BYTES] = std::array::from_fn(byte);
-    UniqueId::from_bytes(&bytes).unwrap()
 }

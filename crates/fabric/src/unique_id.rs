@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 use crate::error::Error;
 use crate::identity;
@@ -25,7 +26,8 @@ pub const UNIQUE_ID_BYTES: usize = 128;
 /// Where the checksum stands; everything between the fields and it is zero.
 const CHECKSUM_AT: usize = UNIQUE_ID_BYTES - 8;
 
-/// By which ranks find one another; plain bytes in transport.
+/// By which ranks find one another. In transport it is plain bytes, or a text without spaces: these bytes in
+/// hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UniqueId {
     pub(crate) address: SocketAddr,
@@ -107,6 +109,34 @@ impl UniqueId {
     }
 }
 
+impl fmt::Display for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for UniqueId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+        let pairs = digits.unwrap_or_default();
+        let bytes: Vec<u8> = pairs.chunks(2).map(|pair| pair.iter().fold(0, with_digit)).collect();
+        match bytes.try_into() {
+            Ok(bytes) if text.len() == 2 * UNIQUE_ID_BYTES => Self::from_bytes(&bytes),
+            Ok(_) | Err(_) => Err(Error::invalid(format!(
+                "the text of a unique id has {} hexadecimal digits, found `{text}`; pass it on unchanged",
+                2 * UNIQUE_ID_BYTES
+            ))),
+        }
+    }
+}
+
+/// A number with one more hexadecimal digit.
+fn with_digit(number: u8, digit: &u32) -> u8 {
+    number << 4 | *digit as u8
+}
+
 impl fmt::Debug for UniqueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "UniqueId({}, {:016x})", self.address, self.token as u64)
@@ -124,6 +154,18 @@ mod tests {
     #[test]
     fn bytes_bring_the_id_back() {
         assert_eq!(UniqueId::from_bytes(&sample().to_bytes()), Ok(sample()));
+    }
+
+    #[test]
+    fn text_brings_the_id_back() {
+        let text = sample().to_string();
+        assert_eq!(text.parse(), Ok(sample()));
+        assert_eq!(text.to_uppercase().parse(), Ok(sample()));
+        let not_hexadecimal = text.replace('0', "g");
+        for cut in ["", &text[1..], &text[..2], &format!("{text}00"), &not_hexadecimal, "müde"] {
+            let refused = cut.parse::<UniqueId>().unwrap_err().to_string();
+            assert!(refused.contains("has 256 hexadecimal digits, found `"), "{refused}");
+        }
     }
 
     #[test]

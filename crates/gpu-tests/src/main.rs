@@ -42,9 +42,8 @@ fn main() -> ExitCode {
     if let Some(rank) = args.as_rank {
         return sections::as_rank(&args, rank);
     }
-    let chosen = || SECTIONS.iter().filter(|section| args.selects(section.name));
     if args.list {
-        chosen().for_each(|Section { name, about, .. }| println!("{name:14} {about}"));
+        chosen(&args).for_each(|Section { name, about, .. }| println!("{name:14} {about}"));
         return ExitCode::SUCCESS;
     }
     let machine = match Machine::find(args.device) {
@@ -54,26 +53,34 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    match machine.story() {
-        Ok(story) => println!("{} ranks on {story}", args.ranks),
-        Err(error) => {
-            println!("{} ranks on GPUs that do not tell of themselves: {error}", args.ranks)
-        }
-    }
-    let Args { ranks, quick, seed, seconds, scene, ref cubins, .. } = args;
+    let story = machine.story();
+    let story =
+        story.unwrap_or_else(|error| format!("GPUs that do not tell of themselves: {error}"));
+    println!("{} ranks on {story}", args.ranks);
+    if run(&args, machine) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The sections that are to run.
+fn chosen(args: &Args) -> impl Iterator<Item = &'static Section> {
+    SECTIONS.iter().filter(|section| args.selects(section.name))
+}
+
+/// Runs the chosen sections; whether all is well.
+fn run(args: &Args, machine: Machine) -> bool {
+    let Args { ranks, quick, seed, seconds, scene, ref cubins, .. } = *args;
     let cubins = cubins.clone();
     let bench = Bench { machine, ranks, quick, seed, seconds, scene, cubins };
     let watch = Watch::start(args.patience());
     let start = Instant::now();
-    let run = |section: &Section| {
+    let verdict = |section: &Section| {
         let mut tally = Tally::new(watch.clone());
         let start = Instant::now();
         (section.run)(&bench, &mut tally);
         tally.summarise(section.name, start.elapsed())
     };
-    let verdicts: Vec<bool> = chosen().map(run).collect();
+    let verdicts: Vec<bool> = chosen(args).map(verdict).collect();
     let failed = verdicts.iter().filter(|well| !**well).count();
     let took = start.elapsed().as_secs_f64();
     println!("{} sections, {failed} failed, {took:.1} s", verdicts.len());
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    failed == 0
 }

@@ -19,6 +19,13 @@ ncclResult_t mscclCommChoices(ncclComm_t comm, const char* collective, int inPla
                               ncclDataType_t datatype, ncclRedOp_t op, int root, size_t count,
                               char* text, size_t capacity);
 
+/* How many thread blocks such a call has that is served by `choice`, one of these lines, on the rank that has most: no more
+ * multiprocessors are busy with it. A choice that cannot serve such calls is ncclInvalidUsage.
+ */
+ncclResult_t mscclCommChoiceBlocks(ncclComm_t comm, const char* collective, int inPlace,
+                                   ncclDataType_t datatype, ncclRedOp_t op, int root, size_t count,
+                                   const char* choice, int* blocks);
+
 /* Serves every collective from now on by `choice`, such a line, exactly so: one that cannot be is
  * ncclInvalidUsage. With `direct` links a call waits for up to 100 ms until peers have mapped buffers that are new to
  * them; those that cannot be mapped go through slots. NULL ends that. All ranks call it with the same between the same calls; graphs that were

@@ -6,6 +6,11 @@
 //! another, so `L` stays. Each of the instances that run side by side handles one part of every
 //! chunk, and each round one slice of that part; both start at multiples of the grain. What is proved
 //! of rounds holds of instances: they touch different memory and different links.
+//!
+//! Where `E` is no multiple of what chunks and grains make, the last chunk of a block *ends early*. The slice in which it
+//! does is moved by the slow path of kernels, every chunk of it that ends early, from its first byte to its last. So
+//! there is a short slice for that where slices are long: no kernel moves more than [`RAGGED_MOST_BYTES`] of a chunk
+//! slowly because of where a block ends. Blocks that do not *begin* at multiples of the grain are slow wherever they are cut.
 
 use msccl_collective::Protocol;
 use msccl_ir::Packing;
@@ -14,6 +19,10 @@ use crate::program::{Counts, LinkLimits, Program};
 
 /// What a thread loads at once.
 pub const GRAIN_BYTES: u64 = 16;
+
+/// As much of a chunk as may be moved slowly, since another slice would take as long: what the threads of the largest
+/// block load in two goes.
+pub const RAGGED_MOST_BYTES: u64 = 16 << 10;
 
 /// The measures of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,10 +91,16 @@ impl Cut {
         let chunk_bytes = chunk_bytes(program, elements, element_bytes)?;
         let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
         let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
-        let slice_bytes = part_bytes.min(most);
-        let rounds = if slice_bytes == 0 { 0 } else { part_bytes.div_ceil(slice_bytes) };
+        let block_bytes = elements.checked_mul(element_bytes)?;
+        let short_bytes = part_bytes.checked_mul(u64::from(instances))?.saturating_sub(chunk_bytes);
+        let ragged_bytes = match early_bytes(program, block_bytes, chunk_bytes)? {
+            0 => 0,
+            // Of the last part, which ends with the chunk.
+            early_bytes => early_bytes + short_bytes,
+        };
+        let (slice_bytes, rounds) = slices(part_bytes, most, ragged_bytes);
         Some(Self {
-            block_bytes: elements.checked_mul(element_bytes)?,
+            block_bytes,
             chunk_bytes,
             part_bytes,
             slice_bytes,
@@ -107,6 +122,35 @@ impl Cut {
         let bytes = wire_bytes(protocol, self.slice_bytes).checked_mul(chunks)?;
         bytes.checked_next_multiple_of(128)
     }
+}
+
+/// Bytes at the end of the last chunk of a block that do not exist; `None` if they exceed 64 bits. Of blocks alone, which
+/// are the same on all ranks: how many blocks a buffer has is not, and all must cut alike.
+fn early_bytes(program: &Program, block_bytes: u64, chunk_bytes: u64) -> Option<u64> {
+    let chunks = u64::from(program.geometry.block_chunks.max(1));
+    Some(chunk_bytes.checked_mul(chunks)?.saturating_sub(block_bytes))
+}
+
+/// Bytes of a slice, of at most `most` bytes, and how many a part has at whose end `ragged_bytes` bytes are ragged: these
+/// have a last slice of their own, unless that is short anyway.
+fn slices(part_bytes: u64, most: u64, ragged_bytes: u64) -> (u64, u64) {
+    let even = part_bytes.min(most);
+    if even == 0 {
+        return (0, 0);
+    }
+    let rounds = part_bytes.div_ceil(even);
+    let last_bytes = part_bytes - (rounds - 1) * even;
+    let is_short = (ragged_bytes..=RAGGED_MOST_BYTES).contains(&last_bytes);
+    let whole_bytes = part_bytes.saturating_sub(ragged_bytes);
+    if ragged_bytes == 0
+        || is_short
+        || part_bytes <= RAGGED_MOST_BYTES
+        || whole_bytes < part_bytes / 2
+    {
+        return (even, rounds);
+    }
+    let slice_bytes = whole_bytes / whole_bytes.div_ceil(even) / GRAIN_BYTES * GRAIN_BYTES;
+    (slice_bytes, part_bytes.div_ceil(slice_bytes))
 }
 
 /// Bytes of a chunk at full length in a call of `program` on blocks of `elements` elements; `None` if
@@ -202,6 +246,69 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Of one chunk, or all of them: bytes that kernels move slowly in a call on aligned buffers, and at most at once. A
+    /// chunk is moved fast in a slice of whole grains all of which exist.
+    fn slow_bytes(program: &Program, cut: &Cut) -> (u64, u64) {
+        let (mut all, mut at_once) = (0, 0);
+        for instance in 0..u64::from(cut.instances) {
+            for round in 0..u64::from(cut.rounds) {
+                let part_end = ((instance + 1) * cut.part_bytes).min(cut.chunk_bytes);
+                let start = (instance * cut.part_bytes + round * cut.slice_bytes).min(part_end);
+                let length = cut.slice_bytes.min(part_end - start);
+                for chunk in 0..u64::from(program.geometry.block_chunks) {
+                    let exists = cut.block_bytes.saturating_sub(chunk * cut.chunk_bytes + start);
+                    if !length.is_multiple_of(GRAIN_BYTES) || exists < length {
+                        all += length;
+                        at_once = length.max(at_once);
+                    }
+                }
+            }
+        }
+        (all, at_once)
+    }
+
+    #[test]
+    fn blocks_that_end_early_are_slow_only_there() {
+        let sevenths = std::iter::successors(Some(1000_u64), |bytes| Some(bytes * 7 / 5));
+        let sizes: Vec<u64> = sevenths.take_while(|bytes| *bytes < 1 << 30).collect();
+        for (block_chunks, instances) in
+            [(1, 16), (4, 1), (4, 32), (8, 4), (8, 16), (16, 8), (64, 2)]
+        {
+            let program = program(block_chunks, 1 << 20, Counts::Any);
+            for bytes in &sizes {
+                for elements in [bytes / 4, (bytes / 4) | 1] {
+                    let cut =
+                        Cut::within(&program, elements, 4, instances, Protocol::Simple, 128 << 10);
+                    let cut = cut.unwrap();
+                    let (all, at_once) = slow_bytes(&program, &cut);
+                    assert!(at_once <= RAGGED_MOST_BYTES, "{cut:?}: {at_once}");
+                    // Of all chunks one or two end early, where they are long.
+                    assert!(all <= 3 * RAGGED_MOST_BYTES, "{cut:?}: {all}");
+                    assert!(cut.slice_bytes <= 128 << 10);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whole_blocks_are_cut_evenly_and_never_slow() {
+        let mut program = program(8, 1 << 20, Counts::Any);
+        for power in 10..30 {
+            let cut = Cut::within(&program, 1 << (power - 2), 4, 8, Protocol::Simple, 128 << 10);
+            let cut = cut.unwrap();
+            assert_eq!(slow_bytes(&program, &cut), (0, 0), "{cut:?}");
+            assert_eq!(cut.slice_bytes, cut.part_bytes.min(128 << 10), "{cut:?}");
+        }
+        // One more slice, and a short one, if there is one element more.
+        let more = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10).unwrap();
+        let even = Cut::within(&program, 3 << 20, 4, 8, Protocol::Simple, 128 << 10).unwrap();
+        assert_eq!(more.rounds, even.rounds + 1);
+        // Ranks with more blocks than others cut as the others do.
+        program.geometry.output_chunks *= 2;
+        let several = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10);
+        assert_eq!(several, Some(more));
     }
 
     #[test]

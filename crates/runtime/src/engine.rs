@@ -14,16 +14,13 @@ use msccl_collective::{DataType, Protocol, Rank, Reduction};
 use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
 use msccl_plan::exchange::{Transfer, WireShape};
+use msccl_plan::launch;
 use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
 use crate::error::Error;
-use crate::resident::Resident;
 use crate::select::Links;
 use crate::wiring::Wiring;
-
-/// How many types of elements there are.
-pub(crate) const TYPES: usize = DataType::ALL.len();
 
 /// What an engine can hold; the same on all ranks of a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,23 +33,16 @@ pub(crate) struct Capacity {
     pub ll: WireShape,
     /// Under LL128; no wires if the engine does not speak it.
     pub ll128: WireShape,
-    /// Thread blocks of a rank that can run at once, however small.
+    /// Thread blocks of a rank that can run at once, however large.
     pub blocks: u32,
-    /// Threads of a rank that can run at once in blocks of the largest size.
-    pub resident: Resident,
+    /// Whether links can deliver directly.
+    pub lends: bool,
 }
 
 impl Capacity {
-    /// Blocks of `threads` threads that can run at once in calls on `data_type` with such links.
-    pub fn blocks_of(
-        &self,
-        protocol: Protocol,
-        links: Links,
-        data_type: DataType,
-        threads: u32,
-    ) -> u32 {
-        let at_once = self.resident.of(protocol, links, data_type);
-        self.blocks.min(at_once / threads.max(1))
+    /// Whether calls can have such links.
+    pub fn has(&self, links: Links) -> bool {
+        self.lends || !links.lend()
     }
 
     /// Whether there are wires for a protocol that sends packets.
@@ -82,6 +72,25 @@ pub(crate) struct Prepared {
     pub wiring: Wiring,
     /// Whether some step combines or divides; if not, the type of elements does not matter.
     pub computes: bool,
+    /// Whether kernels can pack its thread blocks.
+    pub packs: bool,
+}
+
+/// Calls of fewer rounds are short: their thread blocks have a multiprocessor each.
+const PACKED_ROUNDS: u32 = 4;
+
+impl Prepared {
+    /// How many thread blocks of a call share a block of the grid on GPUs, if it is cut like `cut`, in blocks of
+    /// `threads` threads: as many as have the threads of one block of the largest size. They mostly wait, so
+    /// that a large call loses little by it, and leaves the other multiprocessors to whatever computes beside it.
+    pub fn pack(&self, protocol: Protocol, threads: u32, cut: &Cut) -> u32 {
+        let long = protocol == Protocol::Simple && cut.rounds >= PACKED_ROUNDS;
+        if !(long && self.packs) {
+            return 1;
+        }
+        let fitting = launch::THREADS_MAX_SIMPLE / threads.max(1);
+        fitting.min(launch::PACK_MAX).min(cut.instances).max(1)
+    }
 }
 
 /// One collective, decided.
@@ -90,7 +99,7 @@ pub(crate) struct Job<'a> {
     pub prepared: &'a Arc<Prepared>,
     /// How messages are laid out.
     pub protocol: Protocol,
-    /// How links deliver: none but what the engine [has](Resident::has), and the same on all ranks.
+    /// How links deliver: none but what the engine [has](Capacity::has), and the same on all ranks.
     pub links: Links,
     /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links deliver
     /// directly.

@@ -19,7 +19,6 @@ pub mod host;
 mod nodes;
 mod number;
 pub mod reference;
-mod resident;
 mod select;
 mod settings;
 mod walk;
@@ -33,6 +32,7 @@ pub use error::{Error, ErrorKind};
 pub use msccl_topology::PathType;
 pub use select::{
     Alternative, Basis, Choice, Links, Question, Row, Service, Tuning, TuningError, Way, explain,
+    multiprocessors,
 };
 pub use settings::{Event, FarSlots, Log, PlaceOfRank, Settings, Wish};
 pub use watch::request_story;

@@ -39,10 +39,10 @@ impl Nodes {
         Self::new(group.peers().map(node).collect())
     }
 
-    /// Ranks that all live together.
+    /// Nodes of `per_node` ranks each, but for the last.
     #[cfg(test)]
-    pub fn one(ranks: u32) -> Self {
-        Self::new(vec![0; ranks as usize])
+    pub fn equal(ranks: u32, per_node: u32) -> Self {
+        Self::new((0..ranks).map(|rank| (rank / per_node) as usize).collect())
     }
 
     /// The nodes whose numbers `of` lists by rank.

@@ -33,6 +33,8 @@ pub struct Settings {
     pub peer_memory: bool,
     /// Whether the kernel of a collective may begin while the one before it in its stream ends, where GPU and driver can.
     pub early_start: bool,
+    /// Whether thread blocks of large calls share multiprocessors.
+    pub pack: bool,
     /// Where slots of links between GPUs of different nodes lie.
     pub far_slots: FarSlots,
     /// Replaces the choice of algorithm where it can.
@@ -96,6 +98,7 @@ impl Default for Settings {
             check: false,
             peer_memory: true,
             early_start: true,
+            pack: true,
             far_slots: FarSlots::Best,
             wish: Wish::default(),
             tuning: None,

@@ -2,13 +2,15 @@
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
+mod definition;
 mod families;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use build::{StepExt, algorithm, i, o, r, step, t, tb};
-use msccl_collective::{Custom, Kind, Placement, Rank, Slot, StepIndex};
+use definition::{Message, Numbers, Order, messages};
+use msccl_collective::{Custom, Kind, Placement, Rank, StepIndex};
 use msccl_ir::{Algorithm, Place, StepRef, Target, ThreadBlock};
 use msccl_machine::{Messages, Outcome, Wiring, latest_ready, run};
 use msccl_verify::{DirectRead, DirectWrite, LinkFacts, verify};
@@ -265,17 +267,6 @@ fn senders_come_as_far_ahead_as_stated() {
     check_ahead(&families::out_of_place(families::ring(4, 1)));
 }
 
-/// A small generator of numbers; the tests must not depend on luck.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as u32 % bound.max(1)
-    }
-}
-
 /// Three ranks of two thread blocks each that exchange messages in one order of all, so that they
 /// end; chunks lie in a little scratch, so that some race.
 fn scattered(seed: u64) -> Algorithm {
@@ -316,96 +307,57 @@ fn scattered(seed: u64) -> Algorithm {
     Algorithm { placement: Placement::OutOfPlace, ..scattered }
 }
 
-/// Happens-before of one round by definition: `before[x][y]` for steps in the order of ranks, blocks,
-/// steps, and the address of every step.
-fn happens_before(algorithm: &Algorithm) -> (Vec<Vec<bool>>, Vec<StepRef>) {
-    let mut all = Vec::new();
-    for (rank, tb, block) in algorithm.thread_blocks() {
-        all.extend((0..block.steps.len()).map(|at| StepRef { rank, tb, step: at.into() }));
-    }
-    let position = |at: StepRef| all.iter().position(|it| *it == at).expect("a step");
-    let mut before = vec![vec![false; all.len()]; all.len()];
-    for (index, at) in all.iter().enumerate() {
-        if at.step.0 > 0 {
-            before[index - 1][index] = true;
-        }
-        for wait in &algorithm.step(*at).waits {
-            before[position(StepRef { rank: at.rank, tb: wait.tb, step: wait.step })][index] = true;
-        }
-    }
-    for (send, receive) in messages(algorithm) {
-        before[position(send.1)][position(receive)] = true;
-    }
-    for middle in 0..all.len() {
-        for from in 0..all.len() {
-            if before[from][middle] {
-                let beyond = before[middle].clone();
-                before[from].iter_mut().zip(beyond).for_each(|(to, and)| *to |= and);
-            }
-        }
-    }
-    (before, all)
-}
-
-/// Every message: link, sending step, receiving step; in order on each link.
-fn messages(algorithm: &Algorithm) -> Vec<((usize, StepRef), StepRef)> {
-    let wiring = Wiring::new(algorithm).expect("validated");
-    let mut all = Vec::new();
-    for (link, ends) in wiring.links().iter().enumerate() {
-        let (from, to) = (wiring.rank(ends.sender), wiring.rank(ends.receiver));
-        let (sends, takes) = (wiring.block(ends.sender), wiring.block(ends.receiver));
-        let sends = (0..).zip(&sends.steps).filter(|(_, it)| it.sends().any(|peer| peer == to));
-        let takes =
-            (0..).zip(&takes.steps).filter(|(_, it)| it.receives().any(|peer| peer == from));
-        for ((send, _), (take, _)) in sends.zip(takes) {
-            let send = wiring.step_ref(ends.sender, send);
-            all.push(((link, send), wiring.step_ref(ends.receiver, take)));
-        }
-    }
-    all
-}
-
 /// The facts on memory of every link, by definition, for steps of one chunk out of place.
 fn direct_by_definition(algorithm: &Algorithm) -> Vec<(Option<DirectWrite>, Option<DirectRead>)> {
-    let (before, all) = happens_before(algorithm);
-    let position = |at: StepRef| all.iter().position(|it| *it == at).expect("a step");
-    let ordered = |x: StepRef, y: StepRef| before[position(x)][position(y)];
-    let touches = |x: StepRef, slot: Slot, writes: bool| {
-        let step = algorithm.step(x);
-        let region = step.writes().chain(step.reads().filter(|_| !writes));
-        region.into_iter().any(|region| region.overlaps(slot.run(1)))
-    };
     let messages = messages(algorithm);
+    let order = Order::of(algorithm, &messages);
     let links = Wiring::new(algorithm).expect("validated").links().len();
-    let of_link = |link: usize| {
-        let of_link: Vec<_> = messages.iter().filter(|((it, _), _)| *it == link).collect();
-        let mut write = DirectWrite { untouched: true, ordered: true, credits: u32::MAX };
-        let mut read = DirectRead { kept: true, taken_by_end: true };
-        for (k, ((_, send), receive)) in of_link.iter().enumerate() {
-            let Place::Local(to) = algorithm.step(*receive).destinations[0] else { panic!() };
-            let on_rank = |rank: Rank| all.iter().copied().filter(move |x| x.rank == rank);
-            for x in on_rank(receive.rank).filter(|x| x != receive && touches(*x, to, false)) {
-                if !ordered(x, *receive) {
-                    continue;
-                }
-                write.untouched = false;
-                write.ordered &= ordered(x, *send);
-                let mut earlier = of_link[..k].iter();
-                let enough = |it: &&&((usize, StepRef), StepRef)| it.1 == x || ordered(x, it.1);
-                let first = earlier.position(|it| enough(&it)).unwrap_or(k);
-                let lag = (k - first) as u32;
-                let lag = if x.tb == receive.tb { lag } else { lag.min(1) };
-                write.credits = write.credits.min(lag);
-            }
-            let Place::Local(from) = algorithm.step(*send).sources[0] else { panic!() };
-            read.kept &= on_rank(send.rank)
-                .filter(|x| touches(*x, from, true) && ordered(*send, *x))
-                .all(|x| ordered(*receive, x));
-            read.taken_by_end &= on_rank(send.rank).any(|x| ordered(*receive, x));
-        }
-        (Some(write), Some(read))
+    let facts = |link: usize| {
+        let carried: Vec<_> = messages.iter().filter(|it| it.link == link).copied().collect();
+        let write = direct_write(algorithm, &order, &carried);
+        (Some(write), Some(direct_read(algorithm, &order, &carried)))
     };
-    (0..links).map(of_link).collect()
+    (0..links).map(facts).collect()
+}
+
+/// What a sender may write straight into the places of the messages that a link has `carried`.
+fn direct_write(algorithm: &Algorithm, order: &Order, carried: &[Message]) -> DirectWrite {
+    let mut write = DirectWrite { untouched: true, ordered: true, credits: u32::MAX };
+    for (k, &Message { link: _, send, receive }) in carried.iter().enumerate() {
+        let Place::Local(to) = algorithm.step(receive).destinations[0] else { panic!() };
+        let touches = |x: &StepRef| {
+            let step = algorithm.step(*x);
+            step.writes().chain(step.reads()).any(|region| region.overlaps(to.run(1)))
+        };
+        let earlier_users = order.of_rank(receive.rank).filter(touches);
+        for x in earlier_users.filter(|x| order.is_before(*x, receive)) {
+            write.untouched = false;
+            write.ordered &= order.is_before(x, send);
+            let ends_it = |it: &Message| it.receive == x || order.is_before(x, it.receive);
+            let first = carried[..k].iter().position(ends_it).unwrap_or(k);
+            let lag = (k - first) as u32;
+            let lag = if x.tb == receive.tb { lag } else { lag.min(1) };
+            write.credits = write.credits.min(lag);
+        }
+    }
+    write
+}
+
+/// What a receiver may read straight from the places of the messages that a link has `carried`.
+fn direct_read(algorithm: &Algorithm, order: &Order, carried: &[Message]) -> DirectRead {
+    let mut read = DirectRead { kept: true, taken_by_end: true };
+    for &Message { link: _, send, receive } in carried {
+        let Place::Local(from) = algorithm.step(send).sources[0] else { panic!() };
+        let overwrites = |x: &StepRef| {
+            algorithm.step(*x).writes().any(|region| region.overlaps(from.run(1)))
+                && order.is_before(send, *x)
+        };
+        let mut of_sender = order.of_rank(send.rank);
+        read.taken_by_end &= of_sender.any(|x| order.is_before(receive, x));
+        let mut later_writers = order.of_rank(send.rank).filter(overwrites);
+        read.kept &= later_writers.all(|x| order.is_before(receive, x));
+    }
+    read
 }
 
 #[test]

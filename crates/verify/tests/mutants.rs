@@ -6,11 +6,13 @@
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
+mod definition;
 mod families;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 
+use definition::Numbers;
 use msccl_collective::{Buffer, Collective, Contribution, Promise, Rank, Slot};
 use msccl_ir::{Algorithm, LinkShape, Packing, Place, Target};
 use msccl_machine::{Machine, Messages, Outcome, TbId, Wiring, execute, run};
@@ -21,17 +23,6 @@ const MUTANTS: u64 = 500;
 
 /// Interleavings of each mutant.
 const INTERLEAVINGS: u64 = 8;
-
-/// A small generator of numbers; the tests must not depend on luck.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % bound.max(1)
-    }
-}
 
 /// How many of each contribution; `None` for what was never written.
 type Value = Option<BTreeMap<Contribution, u32>>;
@@ -165,7 +156,7 @@ fn interleave(algorithm: &Algorithm, in_place: bool, messages: Messages, seed: u
     let ran = run(
         &wiring,
         messages,
-        |ready| numbers.below(ready),
+        |ready| numbers.index(ready),
         |piece| {
             memory.tb = piece.tb;
             execute(&wiring.block(piece.tb).steps[piece.step as usize], piece.chunks, &mut memory)
@@ -182,17 +173,17 @@ fn interleave(algorithm: &Algorithm, in_place: bool, messages: Messages, seed: u
 
 /// Damages one step of one rank.
 fn mutate(algorithm: &mut Algorithm, numbers: &mut Numbers) {
-    let rank = numbers.below(algorithm.ranks.len());
+    let rank = numbers.index(algorithm.ranks.len());
     let blocks = &mut algorithm.ranks[rank].thread_blocks;
-    let block = numbers.below(blocks.len());
+    let block = numbers.index(blocks.len());
     let steps = &mut blocks[block].steps;
-    let (at, other) = (numbers.below(steps.len()), numbers.below(steps.len()));
-    match numbers.below(8) {
+    let (at, other) = (numbers.index(steps.len()), numbers.index(steps.len()));
+    match numbers.index(8) {
         0 => steps[at].waits.clear(),
         1 => steps.swap(at, other),
         2 => drop(steps.remove(at)),
         3 => steps.insert(at, steps[at].clone()),
-        4 => steps[at].count = 1 + numbers.below(3) as u32,
+        4 => steps[at].count = 1 + numbers.index(3) as u32,
         5 => shift(&mut steps[at].sources, numbers),
         6 => shift(&mut steps[at].destinations, numbers),
         _ => drop_one(&mut steps[at].sources, numbers),
@@ -202,14 +193,14 @@ fn mutate(algorithm: &mut Algorithm, numbers: &mut Numbers) {
 fn shift(places: &mut [Place], numbers: &mut Numbers) {
     for place in places {
         if let Place::Local(slot) = place {
-            slot.index = numbers.below(5) as u32;
+            slot.index = numbers.index(5) as u32;
         }
     }
 }
 
 fn drop_one(places: &mut msccl_ir::Operands, numbers: &mut Numbers) {
     if places.len() > 1 {
-        places.remove(numbers.below(places.len()));
+        places.remove(numbers.index(places.len()));
     }
 }
 

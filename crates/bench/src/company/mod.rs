@@ -29,7 +29,6 @@ use serde::de::DeserializeOwned;
 
 use crate::crew::Alarm;
 use crate::error::Error;
-use crate::protocol::{from_hex, to_hex};
 use distress::Distress;
 
 /// How long rank 0, once it has failed, waits for what the others have to say. All who live have heard of it by then,
@@ -199,12 +198,11 @@ impl Company {
     /// Rank 0 cannot listen, or a rank is lost.
     pub fn meeting(&self) -> Result<UniqueId, Error> {
         let made = match self.rank() {
-            0 => UniqueId::create(&self.settings).map(|id| to_hex(&id.to_bytes())),
+            0 => UniqueId::create(&self.settings).map(|id| id.to_string()),
             _ => Ok(String::new()),
         };
         let made = self.follow(&self.agree(made)?)?;
-        let bytes = from_hex(&made).ok_or_else(|| Error::new("rank 0 made no unique id"))?;
-        Ok(UniqueId::from_bytes(&bytes)?)
+        Ok(made.parse()?)
     }
 }
 
@@ -282,7 +280,7 @@ mod tests {
             if company.rank() != 1 {
                 assert!(!alarm());
                 let begin = Instant::now();
-                while company.rank() != 1 && !alarm() {
+                while !alarm() {
                     assert!(begin.elapsed() < Duration::from_secs(10));
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -294,6 +292,18 @@ mod tests {
             (said, calm)
         });
         assert_eq!(heard, vec![(vec![0, 1, 2], true); 3]);
+    }
+
+    #[test]
+    fn who_misses_one_that_went_home_does_not_speak_for_it() {
+        let spoke = run(2, |company| {
+            if company.rank() == 0 {
+                return None;
+            }
+            assert!(company.exchange(&()).is_err());
+            Some(company.is_speaker())
+        });
+        assert_eq!(spoke, [None, Some(false)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A picture of a report: bus bandwidth and time over size, both axes logarithmic, a line for every
 //! library and placement.
 //!
-//! Only the first type, reduction and root are drawn; what else a report has would make lines that
+//! Only the first collective, type, reduction and root are drawn; what else a report has would make lines that
 //! nobody can tell apart. Points show their figures on hovering.
 
 pub(crate) mod axis;
@@ -91,7 +91,10 @@ fn title(subject: &Case) -> String {
 }
 
 fn all_series(report: &Report, subject: &Case, average: Average) -> Vec<Series> {
-    let is_alike = |case: &Case| Case { count: subject.count, ..*case } == *subject;
+    let is_alike = |case: &Case| {
+        let Case { count, offset_bytes, .. } = *subject;
+        Case { count, offset_bytes, ..*case } == *subject
+    };
     let mut all = Vec::new();
     for (index, library) in report.libraries.iter().enumerate() {
         for placement in Placement::BOTH {

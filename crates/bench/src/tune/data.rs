@@ -64,6 +64,9 @@ pub struct Point {
 pub struct Trial {
     /// The way, as the last five columns of a tuning table.
     pub choice: String,
+    /// The thread blocks that a call then has, if the library told.
+    #[serde(default)]
+    pub blocks: Option<u32>,
     /// The time of a call in µs at first sight.
     pub glance_us: Option<f64>,
     /// The times of a call in µs, one for each round in which it stood against the other good ones.
@@ -152,8 +155,9 @@ impl Floor {
 
 impl Trial {
     /// Not tried yet.
-    pub(super) fn of(choice: String) -> Self {
-        Self { choice, glance_us: None, rounds_us: Vec::new(), checked: false, fault: None }
+    pub(super) fn of(choice: String, blocks: Option<u32>) -> Self {
+        let (glance_us, rounds_us, checked, fault) = (None, Vec::new(), false, None);
+        Self { choice, blocks, glance_us, rounds_us, checked, fault }
     }
 
     /// The median of all rounds in µs; `None` for what is out, was not checked here, or was only looked at
@@ -216,7 +220,7 @@ mod tests {
         let trial = |rounds_us: &[f64]| Trial {
             rounds_us: rounds_us.to_vec(),
             checked: true,
-            ..Trial::of("a".to_owned())
+            ..Trial::of("a".to_owned(), None)
         };
         assert_eq!(trial(&[9.0, 10.0, 10.0, 12.0, 100.0]).noise(), 0.1);
         assert_eq!(trial(&[]).noise(), 0.0);
@@ -230,6 +234,9 @@ mod tests {
         let data = data();
         let text = data.to_text().unwrap();
         assert_eq!(Data::parse(&text), Ok(data));
+        // Measurements from before thread blocks were counted.
+        let old: String = text.lines().filter(|line| !line.contains("\"blocks\"")).collect();
+        assert!(Data::parse(&old).unwrap().points[0].trials[0].blocks.is_none());
         let other = text.replace("msccl-tune/2", "msccl-tune/0");
         assert!(Data::parse(&other).unwrap_err().to_string().contains("found `msccl-tune/0`"));
         assert!(Data::parse("{}").unwrap_err().to_string().contains("expected measurements"));

@@ -1,19 +1,14 @@
 //! From times to ranges of sizes with one choice each.
 //!
-//! At a size, a choice is *as good as the best* if its median is within the tolerance of the best
-//! median. The tolerance is [`ALIKE`], or more where rounds scatter more. Ranges are as long as possible: from
-//! the smallest size on, that choice is taken which stays as good as the best for most sizes, then
-//! the next. That gives the fewest ranges there can be, so that noise makes none. Among choices that last
-//! equally long, one with staged links counts before one with direct links, which calls have only in some memory;
-//! and then the one that loses least in the sum.
+//! At a size, the [`Rule`] says which choices are best and alike. Ranges are as long as possible: from the smallest
+//! size on, that choice is taken which stays among the best for most sizes, then the next. That gives the fewest ranges
+//! there can be, so that noise makes none. Among choices that last equally long, one with staged links counts before one
+//! with other links, which calls have only in some memory; and then the one that loses least in the sum.
 
-use super::data::{Point, Trial};
+use super::columns::behind;
+use super::data::Point;
 use super::field::links_of;
-
-/// Differences of this share are no reason for a row of their own.
-const ALIKE: f64 = 0.02;
-/// Noise may not make worse choices than this acceptable.
-const MOST: f64 = 0.10;
+use super::rule::Rule;
 
 /// A choice for sizes that follow one another.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,13 +21,14 @@ pub struct Decision {
     pub last: usize,
 }
 
-/// What serves which of `points`, whose sizes ascend; points at which nothing qualified are left out.
-pub fn decide(points: &[&Point]) -> Vec<Decision> {
+/// What serves which of `points` by `rule`, whose sizes ascend; points at which nothing qualified are left out.
+pub fn decide(points: &[&Point], rule: &Rule) -> Vec<Decision> {
     let mut decisions = Vec::new();
     let mut first = 0;
     while first < points.len() {
-        let longest = good(points[first]).into_iter().map(|(trial, _)| {
-            let (last, loss) = reach(points, first, &trial.choice);
+        let longest = rule.best(points[first]).into_iter().map(|(trial, _)| {
+            let (last, loss) = reach(&points[first..], rule, &trial.choice);
+            let last = first + last;
             (Decision { choice: trial.choice.clone(), first, last }, loss)
         });
         let best = longest.min_by(|(a, a_loss), (b, b_loss)| {
@@ -53,41 +49,61 @@ pub fn decide(points: &[&Point]) -> Vec<Decision> {
     decisions
 }
 
-/// The last point up to which `choice` is as good as the best from `first` on without a gap, and what it loses
-/// against the best in the mean.
-fn reach(points: &[&Point], first: usize, choice: &str) -> (usize, f64) {
-    let losses = points[first..].iter().map_while(|point| {
-        let alike = good(point);
-        alike.into_iter().find(|(trial, _)| trial.choice == choice).map(|(_, loss)| loss)
+/// What serves each of `points`.
+pub(super) fn by_point<'a>(points: &[&Point], decisions: &'a [Decision]) -> Vec<Option<&'a str>> {
+    let serves = |at: usize, of: &&Decision| (of.first..=of.last).contains(&at);
+    let of_one = |at| decisions.iter().find(|of| serves(at, of)).map(|of| of.choice.as_str());
+    (0..points.len()).map(of_one).collect()
+}
+
+/// Why `choice` serves at `point`, in a phrase.
+pub(super) fn why(point: &Point, rule: &Rule, choice: &str) -> String {
+    let ranking = point.ranking();
+    let found = ranking.iter().find(|(trial, _)| trial.choice == choice);
+    let (Some((fastest, fastest_us)), Some((chosen, us))) = (ranking.first(), found) else {
+        return String::new();
+    };
+    let loss = behind(*us, *fastest_us);
+    match (fastest.blocks, chosen.blocks) {
+        _ if fastest.choice == choice => "fastest".to_owned(),
+        (Some(more), Some(fewer)) if fewer < more => {
+            let limit = rule.blocks_max.filter(|most| more > *most);
+            let limit = limit.map(|most| format!(", at most {most} are allowed"));
+            format!("{loss} with {fewer} blocks instead of {more}{}", limit.unwrap_or_default())
+        }
+        _ => format!("{loss}, alike over more sizes"),
+    }
+}
+
+/// The last of `points` up to which `choice` is among the best without a gap, and what it loses against the fastest of
+/// them in the mean.
+fn reach(points: &[&Point], rule: &Rule, choice: &str) -> (usize, f64) {
+    let losses = points.iter().map_while(|point| {
+        let best = rule.best(point);
+        best.into_iter().find(|(trial, _)| trial.choice == choice).map(|(_, loss)| loss)
     });
     let losses: Vec<f64> = losses.collect();
     let mean = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
-    (first + losses.len().saturating_sub(1), mean)
-}
-
-/// The trials that are as good as the best, with what they lose against it as a share.
-fn good(point: &Point) -> Vec<(&Trial, f64)> {
-    let ranking = point.ranking();
-    let Some(&(best, best_us)) = ranking.first() else { return Vec::new() };
-    let with_loss = ranking.into_iter().map(|(trial, us)| (trial, us / best_us.max(1e-9) - 1.0));
-    let noise = |trial: &Trial| trial.noise().max(best.noise());
-    let tolerance = |trial: &Trial| (2.0_f64 * noise(trial)).clamp(ALIKE, MOST);
-    with_loss.filter(|(trial, loss)| *loss <= tolerance(trial)).collect()
+    (losses.len().saturating_sub(1), mean)
 }
 
 #[cfg(test)]
 mod tests {
     use msccl_runtime::Links;
 
-    use super::super::sample_data::point;
+    use super::super::sample_data::{point, point_with};
     use super::*;
+
+    fn usual(points: &[&Point]) -> Vec<Decision> {
+        decide(points, &Rule::default())
+    }
 
     /// Each size has a time for each of `a`, `b`, `c`; 0 is not measured. Expected is the choice for each size,
     /// `-` for none.
     #[track_caller]
     fn check(times: &[[f64; 3]], expected: &str) {
         let points: Vec<_> = times.iter().zip(10..).map(|(us, power)| point(power, us)).collect();
-        let decisions = decide(&points.iter().collect::<Vec<_>>());
+        let decisions = usual(&points.iter().collect::<Vec<_>>());
         let mut found = vec!["-"; times.len()];
         for Decision { choice, first, last } in &decisions {
             found[*first..=*last].fill(&choice[choice.len() - 1..]);
@@ -123,7 +139,7 @@ mod tests {
                 .iter_mut()
                 .zip(names)
                 .for_each(|(trial, name)| trial.choice = name.to_owned());
-            links_of(&decide(&[&one])[0].choice)
+            links_of(&usual(&[&one])[0].choice)
         };
         assert_eq!([9.0, 9.9, 11.0].map(decided), [Links::Direct, Links::Staged, Links::Staged]);
     }
@@ -137,7 +153,7 @@ mod tests {
     #[test]
     fn noise_makes_more_alike_but_not_everything() {
         let mut noisy = [point(10, &[10.0, 10.5, 0.0]), point(11, &[10.5, 10.0, 0.0])];
-        let choices = |points: &[Point]| decide(&points.iter().collect::<Vec<_>>()).len();
+        let choices = |points: &[Point]| usual(&points.iter().collect::<Vec<_>>()).len();
         assert_eq!(choices(&noisy), 2);
         noisy[1].trials[0].rounds_us = vec![10.5, 10.1, 10.9, 10.2, 10.8];
         assert_eq!(choices(&noisy), 1);
@@ -150,10 +166,24 @@ mod tests {
         let mut points = [point(10, &[1.0, 2.0, 3.0])];
         points[0].trials[0].fault = Some("wrong".to_owned());
         points[0].trials[1].checked = false;
-        let decisions = decide(&[&points[0]]);
+        let decisions = usual(&[&points[0]]);
         assert_eq!(
             decisions,
             [Decision { choice: "LL staged 4 512 c".to_owned(), first: 0, last: 0 }]
         );
+    }
+
+    #[test]
+    fn reasons_are_told() {
+        let point = point_with(&[(100.0, 128), (102.0, 32), (100.5, 128)]);
+        let told = |rule: Rule, name: char| why(&point, &rule, &format!("LL staged 4 512 {name}"));
+        let rule = Rule::default();
+        assert_eq!(told(rule, 'a'), "fastest");
+        assert_eq!(told(rule, 'b'), "+2.0% with 32 blocks instead of 128");
+        assert_eq!(told(rule, 'c'), "+0.5%, alike over more sizes");
+        let limited = Rule { blocks_max: Some(64), ..rule };
+        let expected = "+2.0% with 32 blocks instead of 128, at most 64 are allowed";
+        assert_eq!(told(limited, 'b'), expected);
+        assert_eq!(told(rule, 'z'), "");
     }
 }

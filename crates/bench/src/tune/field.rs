@@ -6,6 +6,7 @@
 use msccl_runtime::{Choice, Links, Way};
 
 use super::data::{Point, Trial};
+use super::rule::Rule;
 
 /// Anchors lie no further apart, if sizes do not.
 const ANCHOR_FACTOR: u64 = 16;
@@ -83,12 +84,24 @@ fn is_alike(one: &Choice, other: &Choice) -> bool {
     one.algorithm == other.algorithm && way(one) == way(other)
 }
 
-/// The fastest `most` at a glance.
-pub(super) fn at_a_glance(point: &Point, most: usize) -> Vec<String> {
+/// The fastest `most` at a glance, and those that are nearly as fast with fewer thread blocks.
+pub(super) fn at_a_glance(point: &Point, most: usize, rule: &Rule) -> Vec<String> {
     let sound = point.trials.iter().filter(|trial| trial.fault.is_none());
     let mut seen: Vec<_> = sound.filter_map(|trial| Some((trial, trial.glance_us?))).collect();
     seen.sort_by(|(a, a_us), (b, b_us)| a_us.total_cmp(b_us).then_with(|| a.choice.cmp(&b.choice)));
-    seen.into_iter().take(most).map(|(trial, _)| trial.choice.clone()).collect()
+    let fastest = seen.iter().take(most).map(|(trial, _)| *trial);
+    names(fastest.chain(rule.frugal(&seen)))
+}
+
+/// What `trials` are called, each once.
+fn names<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for trial in trials {
+        if !names.contains(&trial.choice) {
+            names.push(trial.choice.clone());
+        }
+    }
+    names
 }
 
 /// Puts those that did well elsewhere first, after what the library chooses itself: time may end early.
@@ -108,25 +121,27 @@ pub(super) fn hopeless_at(point: &Point) -> Vec<String> {
     behind.map(|(trial, _)| trial.choice.clone()).collect()
 }
 
-/// The two best of a size, which the next size measures again: ranges grow where they stay good.
-pub(super) fn best_of(point: &Point) -> Vec<String> {
-    point.ranking().into_iter().take(2).map(|(trial, _)| trial.choice.clone()).collect()
+/// The two fastest of a size and the two best, which the next size measures again: ranges grow where they stay good.
+pub(super) fn best_of(point: &Point, rule: &Rule) -> Vec<String> {
+    let fastest = point.ranking().into_iter().take(2);
+    let best = rule.best(point).into_iter().take(2);
+    names(fastest.chain(best).map(|(trial, _)| trial))
 }
 
-/// Who stays after the first rounds: the best, those that were best at the size before, and what the library
-/// chooses itself.
-pub(super) fn staying(point: &Point, before: &[String]) -> Vec<String> {
+/// Who stays after the first rounds: the fastest, those that are nearly as fast with fewer thread blocks, those that were
+/// best at the size before, and what the library chooses itself.
+pub(super) fn staying(point: &Point, before: &[String], rule: &Rule) -> Vec<String> {
     let ranking = point.ranking();
     let ranked = ranking.iter().enumerate().filter(|(place, (trial, _))| {
         let known = before.contains(&trial.choice) || point.present.as_ref() == Some(&trial.choice);
         *place < STAYING || known
     });
-    ranked.map(|(_, (trial, _))| trial.choice.clone()).collect()
+    names(ranked.map(|(_, (trial, _))| *trial).chain(rule.frugal(&ranking)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample_data::point;
+    use super::super::sample_data::{point, point_with};
     use super::*;
 
     #[test]
@@ -146,7 +161,7 @@ mod tests {
         one.present = None;
         let trial = |&(way, us): &(&str, f64)| Trial {
             glance_us: Some(us).filter(|us| *us > 0.0),
-            ..Trial::of(way.to_owned())
+            ..Trial::of(way.to_owned(), None)
         };
         one.trials = ways.iter().map(trial).collect();
         assert_eq!(to_begin_with(&one), first);
@@ -185,14 +200,27 @@ mod tests {
     #[test]
     fn the_best_at_a_glance_enter_and_the_best_of_rounds_stay() {
         let mut one = point(10, &[3.0, 2.0, 1.0]);
-        assert_eq!(at_a_glance(&one, 2), ["LL staged 4 512 c", "LL staged 4 512 b"]);
+        let rule = Rule::default();
+        assert_eq!(at_a_glance(&one, 2, &rule), ["LL staged 4 512 c", "LL staged 4 512 b"]);
         one.trials[2].fault = Some("wrong".to_owned());
-        assert_eq!(at_a_glance(&one, 2), ["LL staged 4 512 b", "LL staged 4 512 a"]);
-        assert_eq!(best_of(&one), ["LL staged 4 512 b", "LL staged 4 512 a"]);
+        assert_eq!(at_a_glance(&one, 2, &rule), ["LL staged 4 512 b", "LL staged 4 512 a"]);
+        assert_eq!(best_of(&one, &rule), ["LL staged 4 512 b", "LL staged 4 512 a"]);
         one.trials[1].glance_us = Some(1000.0);
         assert_eq!(hopeless_at(&one), ["LL staged 4 512 b"]);
         prefer(&mut one, &["LL staged 4 512 c".to_owned()]);
         let order: Vec<_> = one.trials.iter().map(|trial| &trial.choice[16..]).collect();
         assert_eq!(order, ["b", "c", "a"]);
+    }
+
+    #[test]
+    fn few_thread_blocks_get_their_chance() {
+        let times = [100.0, 100.1, 100.2, 100.3, 102.0, 107.0, 120.0];
+        let blocks = [128, 128, 128, 128, 32, 16, 8];
+        let one = point_with(&times.into_iter().zip(blocks).collect::<Vec<_>>());
+        let rule = Rule::default();
+        let letters = |names: Vec<String>| names.iter().map(|of| &of[16..]).collect::<String>();
+        assert_eq!(letters(at_a_glance(&one, 2, &rule)), "abef");
+        assert_eq!(letters(best_of(&one, &rule)), "abe");
+        assert_eq!(letters(staying(&one, &[], &rule)), "abcef");
     }
 }

@@ -6,8 +6,9 @@
 //! 1. *At a glance*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
 //!    them, those that did well at the next on both sides, with staged links and with others. What was
 //!    hopeless is not tried at larger sizes. Other links are tried after staged ones, where those did well.
-//! 2. *In rounds*: at every size the best at a glance, the very best with other links, the best of the size
-//!    before and what the library chooses itself take turns, the other library among them; after two rounds only the best go on.
+//! 2. *In rounds*: at every size the fastest at a glance and those that are nearly as fast with fewer thread blocks, the
+//!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
+//!    library among them; after two rounds only the best go on.
 //!
 //! Half of the time is for glances. When the time of a size is over, the next one begins; one round is always
 //! made, so that very little time is exceeded.
@@ -25,8 +26,9 @@ use super::field::{
     anchors, at_a_glance, best_of, counterparts, hopeless_at, prefer, promising, staying,
     to_begin_with,
 };
+use super::rule::Rule;
 use crate::case::{Case, Placement};
-use crate::protocol::Method;
+use crate::protocol::{Method, Offer};
 use crate::report::{Average, LibraryReport, Measurement, Outcome, Row};
 use crate::run::{Audience, Plan as Run, Team};
 
@@ -61,6 +63,8 @@ pub struct Plan {
     pub time: Duration,
     /// Whether calls are launched as graphs, which needs GPUs.
     pub graph: bool,
+    /// What is best: whoever may turn out to be takes part in rounds.
+    pub rule: Rule,
     /// The machine in words.
     pub machine: String,
     /// The day, as `2026-11-21`.
@@ -166,7 +170,8 @@ impl Bench<'_> {
         for index in 0..points.len() {
             let budget = budget.part_of(points.len() - index);
             let before = index.checked_sub(1).and_then(|before| points.get(before));
-            let before = before.map(best_of).unwrap_or_default();
+            let rule = &self.plan.rule;
+            let before = before.map(|before| best_of(before, rule)).unwrap_or_default();
             let Some(point) = points.get_mut(index) else { continue };
             self.doing("measuring", point);
             self.rounds(point, &before, budget);
@@ -177,14 +182,18 @@ impl Bench<'_> {
         points
     }
 
-    /// A point with every way to serve its call.
+    /// A point with every way to serve its call that the rule allows.
     fn open(&mut self, case: Case, placement: Placement) -> Point {
-        let choices = match self.teams.first_mut() {
+        let offers = match self.teams.first_mut() {
             Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.hearing),
             _ => Vec::new(),
         };
-        let present = choices.first().cloned();
-        let trials = choices.into_iter().map(Trial::of).collect();
+        let present = offers.first().map(|offer| offer.choice.clone());
+        let rule = &self.plan.rule;
+        let is_wanted =
+            |offer: &Offer| present.as_ref() == Some(&offer.choice) || rule.allows(offer.blocks);
+        let trial = |Offer { choice, blocks }| Trial::of(choice, blocks);
+        let trials = offers.into_iter().filter(is_wanted).map(trial).collect();
         Point { case, placement, present, trials, rival_us: Vec::new() }
     }
 
@@ -202,11 +211,13 @@ impl Bench<'_> {
             prefer(point, &favourites);
             self.doing("trying", point);
             self.glance(point, budget);
-            favourites = at_a_glance(point, GLANCED);
+            favourites = at_a_glance(point, GLANCED, &self.plan.rule);
             hopeless.extend(hopeless_at(point));
         }
-        let tried: Vec<_> =
-            anchors.iter().map(|&at| (at, at_a_glance(&points[at], GLANCED))).collect();
+        let tried: Vec<_> = anchors
+            .iter()
+            .map(|&at| (at, at_a_glance(&points[at], GLANCED, &self.plan.rule)))
+            .collect();
         let between: Vec<_> = (0..points.len()).filter(|at| !anchors.contains(at)).collect();
         for (number, &at) in between.iter().enumerate() {
             let below = tried.iter().rev().find(|(anchor, _)| *anchor < at);
@@ -256,7 +267,7 @@ impl Bench<'_> {
 
     /// Lets the best take turns.
     fn rounds(&mut self, point: &mut Point, before: &[String], budget: Budget) {
-        let mut entrants = at_a_glance(point, ENTRANTS);
+        let mut entrants = at_a_glance(point, ENTRANTS, &self.plan.rule);
         let others = entrants.first().map(|best| counterparts(best)).unwrap_or_default();
         let more = others.iter().chain(before).chain(&point.present);
         for choice in more.filter(|choice| point.trial(choice).is_some()) {
@@ -269,7 +280,7 @@ impl Bench<'_> {
                 break;
             }
             if round == FIRST_ROUNDS {
-                entrants = staying(point, before);
+                entrants = staying(point, before, &self.plan.rule);
             }
             for choice in &entrants {
                 self.round(point, choice);

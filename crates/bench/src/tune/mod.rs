@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`measure()`] asks our library for every way in which it could serve calls of a size
 //! ([`msccl_runtime::Choice`]) and times them; [`Data`] is all that was measured, and can be kept;
-//! [`decide()`] makes ranges of sizes with a choice each out of it, [`table()`] the rows of a tuning table,
+//! [`decide()`] makes ranges of sizes with a choice each out of it, by a [`Rule`], [`table()`] the rows of a tuning table,
 //! [`report()`] a text and [`picture()`] a picture.
 //!
 //! # Guarantees
@@ -16,12 +16,15 @@
 //! looked at only briefly, or not at all at sizes between two at which everything is tried.
 
 mod budget;
+mod candidates;
+mod columns;
 mod data;
 mod decide;
 mod field;
 mod measure;
 mod picture;
 mod report;
+mod rule;
 #[cfg(test)]
 mod sample_data;
 mod table;
@@ -31,4 +34,5 @@ pub use decide::{Decision, decide};
 pub use measure::{Plan, Watcher, measure};
 pub use picture::picture;
 pub use report::report;
+pub use rule::Rule;
 pub use table::{remarks, table};

@@ -1,6 +1,6 @@
 //! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a thin
 //! line, of a colour for each kind of links, what was chosen a bold line with a dot at every size, hollow where links
-//! are not staged; the other library and the floor stand beside.
+//! are not staged, and its thread blocks below; the other library and the floor stand beside.
 
 use std::fmt::Write;
 
@@ -8,8 +8,9 @@ use msccl_picture::Escaped;
 use msccl_runtime::Links;
 
 use super::data::{Data, Point};
-use super::decide::{Decision, decide};
+use super::decide::{Decision, decide, why};
 use super::field::links_of;
+use super::rule::Rule;
 use crate::case::Placement;
 use crate::plot::axis::{Axis, number_label, size_label};
 
@@ -45,13 +46,13 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-/// The picture of `data`, a panel for each placement; `None` if nothing was measured.
-pub fn picture(data: &Data) -> Option<String> {
+/// The picture of `data` and of what is chosen by `rule`, a panel for each placement; `None` if nothing was measured.
+pub fn picture(data: &Data, rule: &Rule) -> Option<String> {
     let mut body = String::new();
     let placements = data.placements();
     for (number, &placement) in placements.iter().enumerate() {
         let left = LEFT + number as f64 * (WIDTH + GAP);
-        panel(data, placement, left, &mut body)?;
+        panel(data, rule, placement, left, &mut body)?;
     }
     let case = &data.points.first()?.case;
     let calls = if data.graph { "graphs" } else { "calls" };
@@ -71,9 +72,15 @@ pub fn picture(data: &Data) -> Option<String> {
 }
 
 /// All lines of one placement with their axes; `None` if there is nothing to show.
-fn panel(data: &Data, placement: Placement, left: f64, body: &mut String) -> Option<()> {
+fn panel(
+    data: &Data,
+    rule: &Rule,
+    placement: Placement,
+    left: f64,
+    body: &mut String,
+) -> Option<()> {
     let points = data.points_of(placement);
-    let lines = lines(data, &points);
+    let lines = lines(data, rule, &points);
     let all = || lines.iter().flat_map(|line| &line.points);
     let x = Axis::showing(all().map(|(size, _)| *size), left, left + WIDTH)?;
     let y = Axis::showing(all().map(|(_, us)| *us), TOP + HEIGHT, TOP)?;
@@ -90,11 +97,16 @@ fn panel(data: &Data, placement: Placement, left: f64, body: &mut String) -> Opt
             "<polyline class=\"{class}\" points=\"{path}\"><title>{name}</title></polyline>"
         );
     }
-    for (point, choice, us) in chosen(&points) {
+    for (point, choice, us) in chosen(&points, rule) {
         let size = point.case.size_bytes();
         let (cx, cy) = (x.px(size as f64), y.px(us));
         let busbw = point.case.bandwidth(us).bus_gb_s;
-        let detail = format!("{choice}, {size} B: {us:.2} us, {busbw:.2} GB/s");
+        let blocks = point.trial(&choice).and_then(|trial| trial.blocks);
+        let blocks_in_words = blocks.map(|blocks| format!(", {blocks} thread blocks"));
+        let blocks_in_words = blocks_in_words.unwrap_or_default();
+        let why = why(point, rule, &choice);
+        let detail =
+            format!("{choice}{blocks_in_words}, {size} B: {us:.2} us, {busbw:.2} GB/s; {why}");
         let detail = Escaped(&detail);
         let is_plain = links_of(&choice) == Links::Staged;
         let class = if is_plain { "" } else { " class=\"hollow\"" };
@@ -102,13 +114,15 @@ fn panel(data: &Data, placement: Placement, left: f64, body: &mut String) -> Opt
             body,
             "<circle{class} cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\"><title>{detail}</title></circle>"
         );
+        let number = blocks.map(|blocks| blocks.to_string()).unwrap_or_default();
+        text(body, (cx, cy + 14.0), "middle", &number);
     }
     legend(&lines, left, body);
     Some(())
 }
 
 /// Thin lines first, so that the others lie above them.
-fn lines(data: &Data, points: &[&Point]) -> Vec<Line> {
+fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
     let size = |point: &Point| point.case.size_bytes() as f64;
     let line = |class, name: &str, time_us: &dyn Fn(&Point) -> Option<f64>| {
         let timed = points.iter().filter_map(|point| Some((size(point), time_us(point)?)));
@@ -118,11 +132,14 @@ fn lines(data: &Data, points: &[&Point]) -> Vec<Line> {
         points.iter().flat_map(|point| &point.trials).map(|of| &*of.choice).collect();
     names.sort_unstable();
     names.dedup();
+    let blocks = |name: &str| points.iter().find_map(|point| point.trial(name)?.blocks);
     let tried = names.into_iter().map(|name| {
-        line(class_of(links_of(name)), name, &|point| {
+        let line = line(class_of(links_of(name)), name, &|point| {
             let trial = point.trial(name)?;
             trial.time_us().or(trial.glance_us)
-        })
+        });
+        let blocks = blocks(name).map(|blocks| format!(", {blocks} thread blocks"));
+        Line { name: line.name + &blocks.unwrap_or_default(), ..line }
     });
     let mut lines: Vec<_> = tried.collect();
     if let Some(floor) = data.floor {
@@ -134,15 +151,15 @@ fn lines(data: &Data, points: &[&Point]) -> Vec<Line> {
     lines.push(line("present", "without this table", &|point| {
         point.trial(point.present.as_deref()?)?.time_us()
     }));
-    let best = chosen(points).into_iter().map(|(point, _, us)| (size(point), us)).collect();
+    let best = chosen(points, rule).into_iter().map(|(point, _, us)| (size(point), us)).collect();
     lines.push(Line { class: "chosen", name: "chosen".to_owned(), points: best });
     lines.retain(|line| !line.points.is_empty());
     lines
 }
 
 /// What serves at every point, and its time in µs.
-fn chosen<'a>(points: &[&'a Point]) -> Vec<(&'a Point, String, f64)> {
-    let decisions = decide(points);
+fn chosen<'a>(points: &[&'a Point], rule: &Rule) -> Vec<(&'a Point, String, f64)> {
+    let decisions = decide(points, rule);
     let of_one = |Decision { choice, first, last }: &Decision| {
         let time =
             |point: &&'a Point| Some((*point, choice.clone(), point.trial(choice)?.time_us()?));
@@ -218,7 +235,7 @@ mod tests {
 
     #[test]
     fn every_way_is_a_line_and_what_is_chosen_is_marked() {
-        let picture = picture(&data()).unwrap();
+        let picture = picture(&data(), &Rule::default()).unwrap();
         let count = |what: &str| picture.matches(what).count();
         // Three ways and the others, each again in the legend, where all ways are one.
         assert_eq!(count("<polyline class=\"tried\""), 3 + 1);
@@ -228,7 +245,9 @@ mod tests {
         assert_eq!(count("<circle"), 4);
         for text in [
             "2 × &lt;GPU&gt;",
-            "LL staged 4 512 c, 4096 B: 1.00 us",
+            "<title>LL staged 4 512 c, 8 thread blocks</title>",
+            "LL staged 4 512 c, 8 thread blocks, 4096 B: 1.00 us, 4.10 GB/s; fastest",
+            "class=\"tick\">8</text>",
             "out-of-place: time",
             "3 with staged links",
         ] {
@@ -244,7 +263,7 @@ mod tests {
         for trial in trials.filter(|trial| trial.choice.ends_with('a')) {
             trial.choice = "Simple direct 4 512 a".to_owned();
         }
-        let picture = picture(&data).unwrap();
+        let picture = picture(&data, &Rule::default()).unwrap();
         let count = |what: &str| picture.matches(what).count();
         assert_eq!(count("<polyline class=\"tried\""), 2 + 1);
         assert_eq!(count("<polyline class=\"direct\""), 1 + 1);
@@ -256,6 +275,6 @@ mod tests {
     fn nothing_measured_is_no_picture() {
         let mut data = data();
         data.points.clear();
-        assert_eq!(picture(&data), None);
+        assert_eq!(picture(&data, &Rule::default()), None);
     }
 }

@@ -1,16 +1,21 @@
-//! What was measured and what was chosen, for people: a line for every size.
+//! What was measured and what was chosen, for people: a line for every size, and one for every candidate there.
 
+use super::candidates;
+use super::columns::{aligned, behind, none};
 use super::data::{Data, Point};
-use super::decide::{Decision, decide};
+use super::decide::{Decision, by_point, decide, why};
 use super::field::counterparts;
+use super::rule::Rule;
 use crate::case::Placement;
 
-/// The columns; `Left` cells are words.
-const COLUMNS: [&str; 12] = [
+/// The columns.
+const HEADS: [&str; 14] = [
     ">size (B)",
     "<chosen",
+    ">blocks",
     ">us",
     ">busbw (GB/s)",
+    "<why",
     ">other links",
     "<next best",
     ">behind",
@@ -21,13 +26,13 @@ const COLUMNS: [&str; 12] = [
     ">us/floor",
 ];
 
-/// The lines: a table for each placement, what is out, and what failed. "Behind" is how much longer than
-/// the chosen one something takes, and so is "other links": the same way with those
-/// other links that do best; a ratio of more than 1 in `rival/us` means that ours is faster.
-pub fn report(data: &Data) -> Vec<String> {
+/// The lines: for each placement a table of what is chosen by `rule` and one of all candidates; then what is out, and
+/// what failed. "Behind" is how much longer than the chosen one something takes, and so is "other links": the same way
+/// with those other links that do best; a ratio of more than 1 in `rival/us` means that ours is faster.
+pub fn report(data: &Data, rule: &Rule) -> Vec<String> {
     let mut lines = Vec::new();
     for placement in data.placements() {
-        lines.extend(placement_lines(data, placement));
+        lines.extend(placement_lines(data, rule, placement));
     }
     let faults = data.faults();
     lines.extend(faults.iter().map(|(choice, why)| format!("OUT     {choice}: {why}")));
@@ -35,43 +40,55 @@ pub fn report(data: &Data) -> Vec<String> {
     lines
 }
 
-fn placement_lines(data: &Data, placement: Placement) -> Vec<String> {
+fn placement_lines(data: &Data, rule: &Rule, placement: Placement) -> Vec<String> {
     let points = data.points_of(placement);
-    let decisions = decide(&points);
+    let decisions = decide(&points, rule);
+    let chosen = by_point(&points, &decisions);
     let Some(case) = points.first().map(|point| &point.case) else { return Vec::new() };
     let calls = if data.graph { "graphs" } else { "calls" };
     let redop = case.redop_name().map(|redop| format!(" {redop}")).unwrap_or_default();
-    let mut lines = vec![format!(
+    let title = format!(
         "{}, {}{redop}, {} ranks, {}, {calls}, {}",
         case.workload,
         case.element,
         case.ranks,
         placement.name(),
         data.machine
-    )];
-    let cells = points.iter().enumerate().map(|(at, point)| {
-        let of = |decision: &&Decision| (decision.first..=decision.last).contains(&at);
-        cells(data, point, decisions.iter().find(of).map(|decision| decision.choice.as_str()))
-    });
-    lines.extend(aligned(&cells.collect::<Vec<_>>()));
+    );
+    let rows = points.iter().zip(&chosen).map(|(point, chosen)| cells(data, rule, point, *chosen));
+    let mut lines = vec![title, rule.in_words()];
+    lines.extend(aligned(HEADS, &rows.collect::<Vec<_>>()));
     lines.push(summary(&points, &decisions, data));
+    lines.push(String::new());
+    lines.extend(candidates::lines(data, rule, &points, &chosen));
+    lines.push(String::new());
     lines
 }
 
 /// The cells of a size.
-fn cells(data: &Data, point: &Point, chosen: Option<&str>) -> [String; 12] {
-    let none = || "-".to_owned();
+fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [String; 14] {
     let size = point.case.size_bytes().to_string();
-    let time_of = |choice: &str| point.trial(choice).and_then(|trial| trial.time_us());
-    let Some((chosen, us)) = chosen.and_then(|choice| Some((choice, time_of(choice)?))) else {
-        let mut cells = std::array::from_fn(|_| none());
-        cells[0] = size;
-        return cells;
+    let timed = |choice: &str| {
+        let trial = point.trial(choice)?;
+        Some((trial, trial.time_us()?))
     };
+    let time_of = |choice: &str| timed(choice).map(|(_, us)| us);
+    let Some((trial, us)) = chosen.and_then(timed) else {
+        let why = match point.ranking().is_empty() {
+            true => "nothing was measured",
+            false => "nothing has so few thread blocks",
+        };
+        return std::array::from_fn(|column| match HEADS[column] {
+            ">size (B)" => size.clone(),
+            "<why" => why.to_owned(),
+            _ => none(),
+        });
+    };
+    let chosen = &trial.choice;
     let others_us = counterparts(chosen).into_iter().filter_map(|other| time_of(&other));
     let other_us = others_us.reduce(f64::min);
     let ranking = point.ranking();
-    let next = ranking.iter().find(|(trial, _)| trial.choice != chosen);
+    let next = ranking.iter().find(|(trial, _)| trial.choice != *chosen);
     let (next, next_behind) = match next {
         Some((trial, next_us)) => (trial.choice.clone(), behind(*next_us, us)),
         None => (none(), none()),
@@ -88,9 +105,11 @@ fn cells(data: &Data, point: &Point, chosen: Option<&str>) -> [String; 12] {
     let floor_us = data.floor.map(|floor| floor.time_us(&point.case));
     [
         size,
-        chosen.to_owned(),
+        chosen.clone(),
+        trial.blocks.map_or_else(none, |blocks| blocks.to_string()),
         format!("{us:.2}"),
         format!("{:.2}", point.case.bandwidth(us).bus_gb_s),
+        why(point, rule, chosen),
         other_us.map_or_else(none, |other| behind(other, us)),
         next,
         next_behind,
@@ -100,29 +119,6 @@ fn cells(data: &Data, point: &Point, chosen: Option<&str>) -> [String; 12] {
         rival_us.map_or_else(none, |rival| format!("{:.2}", rival / us)),
         floor_us.map_or_else(none, |floor| format!("{:.2}", us / floor)),
     ]
-}
-
-/// How much longer `them_us` is than `us`.
-fn behind(them_us: f64, us: f64) -> String {
-    format!("{:+.1}%", 100.0 * (them_us / us - 1.0))
-}
-
-/// Head and rows as lines; columns in which no row has anything are left out.
-fn aligned(rows: &[[String; 12]]) -> Vec<String> {
-    let shown = |column: &usize| rows.iter().any(|row| row[*column] != "-");
-    let columns: Vec<usize> = (0..COLUMNS.len()).filter(shown).collect();
-    let head = COLUMNS.map(|column| column[1..].to_owned());
-    let lines: Vec<_> = [&head].into_iter().chain(rows).collect();
-    let width =
-        |column: usize| lines.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let line = |row: &[String; 12]| {
-        let cell = |&column: &usize| match COLUMNS[column].starts_with('<') {
-            true => format!("{:<1$}", row[column], width(column)),
-            false => format!("{:>1$}", row[column], width(column)),
-        };
-        columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    lines.iter().map(|row| line(row)).collect()
 }
 
 /// In geometric means over the sizes: what the choices gain, and where they stand.
@@ -160,15 +156,53 @@ mod tests {
 
     #[test]
     fn every_size_has_its_line() {
-        assert_snapshot!(report(&data()).join("\n"), @r"
+        assert_snapshot!(report(&data(), &Rule::default()).join("\n"), @r"
         allreduce, float sum, 2 ranks, out-of-place, calls, 2 × <GPU>
-        size (B)  chosen               us  busbw (GB/s)  next best           behind  without this table   behind  rival us  rival/us  us/floor
-            1024  LL staged 4 512 a  1.00          1.02  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.66
-            2048  LL staged 4 512 a  1.00          2.05  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.42
-            4096  LL staged 4 512 c  1.00          4.10  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.10
-            8192  LL staged 4 512 c  1.50          5.46  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%      5.00      3.33      1.14
+        Within 3.0% of the fastest, that with the fewest thread blocks.
+        size (B)  chosen             blocks    us  busbw (GB/s)  why      next best           behind  without this table   behind  rival us  rival/us  us/floor
+            1024  LL staged 4 512 a       8  1.00          1.02  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.66
+            2048  LL staged 4 512 a       8  1.00          2.05  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.42
+            4096  LL staged 4 512 c       8  1.00          4.10  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.10
+            8192  LL staged 4 512 c       8  1.50          5.46  fastest  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%      5.00      3.33      1.14
         2 rows for 4 sizes; without them calls take 1.81 times as long; nccl takes 4.52 times as long
+
+        size (B)          candidate             blocks  SMs at most    us  busbw (GB/s)  behind the fastest
+            1024  floor   what the wires allow       -            -  0.60          1.70              -39.8%
+            1024  chosen  LL staged 4 512 a          8            8  1.00          1.02               +0.0%
+            1024          LL staged 4 512 b          8            8  2.00          0.51             +100.0%
+            1024          LL staged 4 512 c          8            8  3.00          0.34             +200.0%
+            1024  rival   nccl                       -            -  5.00          0.20             +400.0%
+            2048  floor   what the wires allow       -            -  0.70          2.91              -29.5%
+            2048  chosen  LL staged 4 512 a          8            8  1.00          2.05               +0.0%
+            2048          LL staged 4 512 b          8            8  2.00          1.02             +100.0%
+            2048          LL staged 4 512 c          8            8  3.00          0.68             +200.0%
+            2048  rival   nccl                       -            -  5.00          0.41             +400.0%
+            4096  floor   what the wires allow       -            -  0.91          4.50               -9.0%
+            4096  chosen  LL staged 4 512 c          8            8  1.00          4.10               +0.0%
+            4096          LL staged 4 512 b          8            8  2.00          2.05             +100.0%
+            4096          LL staged 4 512 a          8            8  3.00          1.37             +200.0%
+            4096  rival   nccl                       -            -  5.00          0.82             +400.0%
+            8192  floor   what the wires allow       -            -  1.32          6.21              -12.1%
+            8192  chosen  LL staged 4 512 c          8            8  1.50          5.46               +0.0%
+            8192          LL staged 4 512 b          8            8  2.00          4.10              +33.3%
+            8192          LL staged 4 512 a          8            8  3.00          2.73             +100.0%
+            8192  rival   nccl                       -            -  5.00          1.64             +233.3%
         ");
+    }
+
+    #[test]
+    fn sizes_without_a_choice_say_why() {
+        let mut data = data();
+        data.points[1].trials.clear();
+        let lines = report(&data, &Rule::default());
+        let line = |lines: &[String], size: &str| {
+            let of_size = |line: &&String| line.trim_start().starts_with(size);
+            lines.iter().find(of_size).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(line(&lines, "2048 ").starts_with("2048 - - - - nothing was measured - -"));
+        let rule = Rule { blocks_max: Some(4), ..Rule::default() };
+        let found = line(&report(&data, &rule), "1024 ");
+        assert_eq!(found, "1024 nothing has so few thread blocks");
     }
 
     #[test]
@@ -178,14 +212,29 @@ mod tests {
         data.points.iter_mut().for_each(|point| point.rival_us.clear());
         data.points[0].trials[0].fault = Some("2 elements are wrong".to_owned());
         data.failures.push("msccl is out: it died".to_owned());
-        assert_snapshot!(report(&data).join("\n"), @r"
+        assert_snapshot!(report(&data, &Rule::default()).join("\n"), @r"
         allreduce, float sum, 2 ranks, out-of-place, calls, 2 × <GPU>
-        size (B)  chosen               us  busbw (GB/s)  next best           behind  without this table   behind
-            1024  LL staged 4 512 b  2.00          0.51  LL staged 4 512 c   +50.0%  the same                  -
-            2048  LL staged 4 512 a  1.00          2.05  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%
-            4096  LL staged 4 512 c  1.00          4.10  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%
-            8192  LL staged 4 512 c  1.50          5.46  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%
+        Within 3.0% of the fastest, that with the fewest thread blocks.
+        size (B)  chosen             blocks    us  busbw (GB/s)  why      next best           behind  without this table   behind
+            1024  LL staged 4 512 b       8  2.00          0.51  fastest  LL staged 4 512 c   +50.0%  the same                  -
+            2048  LL staged 4 512 a       8  1.00          2.05  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%
+            4096  LL staged 4 512 c       8  1.00          4.10  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%
+            8192  LL staged 4 512 c       8  1.50          5.46  fastest  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%
         3 rows for 4 sizes; without them calls take 1.52 times as long
+
+        size (B)          candidate          blocks  SMs at most    us  busbw (GB/s)  behind the fastest
+            1024  chosen  LL staged 4 512 b       8            8  2.00          0.51               +0.0%
+            1024          LL staged 4 512 c       8            8  3.00          0.34              +50.0%
+            2048  chosen  LL staged 4 512 a       8            8  1.00          2.05               +0.0%
+            2048          LL staged 4 512 b       8            8  2.00          1.02             +100.0%
+            2048          LL staged 4 512 c       8            8  3.00          0.68             +200.0%
+            4096  chosen  LL staged 4 512 c       8            8  1.00          4.10               +0.0%
+            4096          LL staged 4 512 b       8            8  2.00          2.05             +100.0%
+            4096          LL staged 4 512 a       8            8  3.00          1.37             +200.0%
+            8192  chosen  LL staged 4 512 c       8            8  1.50          5.46               +0.0%
+            8192          LL staged 4 512 b       8            8  2.00          4.10              +33.3%
+            8192          LL staged 4 512 a       8            8  3.00          2.73             +100.0%
+
         OUT     LL staged 4 512 a: 2 elements are wrong
         FAILED  msccl is out: it died
         ");

@@ -17,12 +17,13 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> Point {
         root: 0,
         count: (1 << power) / 4,
         ranks: 2,
+        offset_bytes: None,
     };
     let trial = |(name, &us): (&str, &f64)| Trial {
         glance_us: Some(us * 1.5),
         rounds_us: vec![us; 3],
         checked: true,
-        ..Trial::of(format!("LL staged 4 512 {name}"))
+        ..Trial::of(format!("LL staged 4 512 {name}"), Some(8))
     };
     let trials = ["a", "b", "c"].into_iter().zip(times_us).filter(|(_, us)| **us > 0.0);
     Point {
@@ -32,6 +33,18 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> Point {
         trials: trials.map(trial).collect(),
         rival_us: vec![4.0, 6.0, 5.0],
     }
+}
+
+/// Of 1 MiB, with a way `a`, `b`, … for each time and number of thread blocks; 0 is not known.
+pub(super) fn point_with(ways: &[(f64, u32)]) -> Point {
+    let trial = |(name, &(us, blocks)): (char, &(f64, u32))| Trial {
+        glance_us: Some(us),
+        rounds_us: vec![us; 3],
+        checked: true,
+        ..Trial::of(format!("LL staged 4 512 {name}"), Some(blocks).filter(|blocks| *blocks > 0))
+    };
+    let trials = ('a'..).zip(ways).map(trial).collect();
+    Point { trials, ..point(20, &[]) }
 }
 
 /// Four sizes from 1 KiB to 8 KiB: `a` is best up to 2 KiB, then `c`.

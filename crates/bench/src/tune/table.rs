@@ -7,6 +7,7 @@ use msccl_runtime::{Choice, Row, Tuning};
 
 use super::data::{Data, Point};
 use super::decide::{Decision, decide};
+use super::rule::Rule;
 use crate::case::Placement;
 
 /// Up to here latency decides, and from here on bandwidth: what is best at such a size is best beyond it, so
@@ -14,14 +15,14 @@ use crate::case::Placement;
 const SMALL_BYTES: u64 = 4 << 10;
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// The table of what was measured in `data`, called `name`. Rows of `kept` for other calls stay, behind the
+/// The table of what is best by `rule` of what was measured in `data`, called `name`. Rows of `kept` for other calls stay, behind the
 /// new ones: the same collective on as many ranks and in the same placement is replaced.
 ///
 /// Nothing measured, no rows, not even kept ones.
 ///
 /// Between two measured sizes the choice of the larger one serves.
-pub fn table(data: &Data, kept: Option<&Tuning>, name: &str) -> Tuning {
-    let mut rows = new_rows(data);
+pub fn table(data: &Data, rule: &Rule, kept: Option<&Tuning>, name: &str) -> Tuning {
+    let mut rows = new_rows(data, rule);
     let replaced = rows.clone();
     let stays = |row: &&Row| !are_replaced(row, &replaced);
     if rows.is_empty() {
@@ -31,11 +32,13 @@ pub fn table(data: &Data, kept: Option<&Tuning>, name: &str) -> Tuning {
     Tuning::of(name, &data.machine, rows)
 }
 
-/// The lines above a table, as remarks: where it comes from, and the rows of `kept`, and what is out.
-pub fn remarks(data: &Data, kept: Option<&Tuning>) -> String {
+/// The lines above a table, as remarks: where it comes from, by which rule, and the rows of `kept`, and what is out.
+pub fn remarks(data: &Data, rule: &Rule, kept: Option<&Tuning>) -> String {
     let Data { machine, date, command, graph, .. } = data;
     let calls = if *graph { "calls launched as graphs" } else { "calls made one by one" };
-    let mut text = format!("# Measured on {date} with {calls}, on {machine}:\n#   {command}\n");
+    let rule = rule.in_words();
+    let mut text =
+        format!("# Measured on {date} with {calls}, on {machine}:\n#   {command}\n# {rule}\n");
     if let Some(kept) = kept {
         let (name, machine) = (kept.name(), kept.machine());
         text += &format!("# Rows for other calls are those of {name}, made for {machine}.\n");
@@ -55,8 +58,8 @@ pub fn remarks(data: &Data, kept: Option<&Tuning>) -> String {
 }
 
 /// Both placements in one, where they decide alike or where only the root would know.
-fn new_rows(data: &Data) -> Vec<Row> {
-    let of = |placement| rows_of(&data.points_of(placement));
+fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
+    let of = |placement| rows_of(&data.points_of(placement), rule);
     let [out_of_place, in_place] = Placement::BOTH.map(of);
     let both = |rows: &[Row]| -> Vec<Row> {
         rows.iter().cloned().map(|row| Row { placement: Serves::Both, ..row }).collect()
@@ -71,12 +74,12 @@ fn new_rows(data: &Data) -> Vec<Row> {
 
 /// The rows of one placement. Each begins where the first does, since those before it decide first: should one
 /// not serve a call, the next one is asked. Only where nothing could be chosen the next one begins behind.
-fn rows_of(points: &[&Point]) -> Vec<Row> {
+fn rows_of(points: &[&Point], rule: &Rule) -> Vec<Row> {
     let size = |at: usize| points.get(at).map_or(0, |point| point.case.size_bytes());
     let mut low = if size(0) > SMALL_BYTES { size(0) } else { 0 };
     let mut next = 0;
     let mut rows = Vec::new();
-    for decision in decide(points) {
+    for decision in decide(points, rule) {
         if decision.first > next {
             low = size(decision.first - 1) + 1;
         }
@@ -121,8 +124,9 @@ mod tests {
     fn rows(data: &Data, kept: Option<&str>) -> Vec<String> {
         let kept = kept.map(|rows| format!("msccl-tuning 1\nmachine old\n{rows}\n"));
         let kept = kept.map(|text| Tuning::parse("kept", text.as_bytes()).unwrap());
-        let table = table(data, kept.as_ref(), "new");
-        let text = remarks(data, kept.as_ref()) + &table.to_string();
+        let rule = Rule::default();
+        let table = table(data, &rule, kept.as_ref(), "new");
+        let text = remarks(data, &rule, kept.as_ref()) + &table.to_string();
         let read = Tuning::parse("new", text.as_bytes()).unwrap();
         assert_eq!(read.to_string(), table.to_string());
         let lines = text.lines().filter(|line| !line.starts_with('#')).skip(2);
@@ -199,7 +203,7 @@ mod tests {
         data.points[0].trials[0].fault = Some("wrong\nallreduce any".to_owned());
         data.failures = vec!["nccl is out".to_owned()];
         let kept = Tuning::of("old.tuning", "an old machine", Vec::new());
-        let text = remarks(&data, Some(&kept));
+        let text = remarks(&data, &Rule::default(), Some(&kept));
         assert!(text.contains(
             "\n# Rows for other calls are those of old.tuning, made for an old machine.\n"
         ));

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Newcomer, Settings, SharedMemory, UNIQUE_ID_BYTES, UniqueId};
+use msccl_fabric::{Group, Newcomer, Settings, SharedMemory, UniqueId};
 
 use crate::error::Error;
 
@@ -44,11 +44,11 @@ impl Barrier {
     }
 
     /// The barrier of ranks that meet by `id`: in memory that rank 0 makes if all can share it.
-    pub(crate) fn meet(id: &[u8; UNIQUE_ID_BYTES], rank: u32, ranks: u32) -> Result<Self, Error> {
+    pub(crate) fn meet(id: UniqueId, rank: u32, ranks: u32) -> Result<Self, Error> {
         let settings = Settings { join_timeout: MEETING_TIMEOUT, ..Settings::default() };
         let (facts, description) = (vec![], vec![]);
         let newcomer = Newcomer { rank: Rank(rank), ranks, facts, description };
-        let group = Group::join(&[UniqueId::from_bytes(id)?], &newcomer, &settings)?;
+        let group = Group::join(&[id], &newcomer, &settings)?;
         let first = group.peer(Rank(0));
         let shared = group.peers().all(|peer| first.is_some_and(|it| it.shares_descriptors(peer)));
         if !shared {
@@ -127,11 +127,11 @@ mod tests {
     #[test]
     fn ranks_of_several_processes_meet_by_an_id() {
         let settings = Settings::default();
-        let id = UniqueId::create(&settings).unwrap().to_bytes();
+        let id = UniqueId::create(&settings).unwrap();
         let arrived = AtomicU32::new(0);
         thread::scope(|scope| {
             for rank in 0..3 {
-                let (arrived, id) = (&arrived, &id);
+                let arrived = &arrived;
                 scope.spawn(move || {
                     let mut barrier = Barrier::meet(id, rank, 3).unwrap();
                     assert!(matches!(barrier.0, Way::Memory { .. }));

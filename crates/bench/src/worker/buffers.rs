@@ -2,7 +2,8 @@
 //!
 //! There are two buffers, one of which calls in place use alone. Successive calls lie one behind the
 //! other in them, as far as there is room, so that caches do not make small calls look faster than
-//! they are, and so that addresses with all kinds of alignment occur.
+//! they are, and so that addresses with all kinds of alignment occur. Where a case asks for an offset, each call lies
+//! as far behind an aligned address as that says, and no further apart than that takes.
 
 use super::device::Region;
 use crate::case::{Case, Placement};
@@ -47,7 +48,7 @@ impl Buffers {
 
     /// How many calls fit one behind the other.
     pub(super) fn calls(&self, case: &Case) -> usize {
-        let bytes = usize::try_from(case.size_bytes()).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(case.stride_bytes()).unwrap_or(usize::MAX);
         self.capacity_bytes.checked_div(bytes).unwrap_or(1).max(1)
     }
 
@@ -63,8 +64,9 @@ impl Buffers {
             let bytes = case.block_bytes().saturating_mul(blocks);
             usize::try_from(bytes).unwrap_or(usize::MAX)
         };
-        let size = usize::try_from(case.size_bytes()).unwrap_or(usize::MAX);
-        let start = turn % self.calls(case) * size;
+        let stride = usize::try_from(case.stride_bytes()).unwrap_or(usize::MAX);
+        let offset = usize::try_from(case.offset_bytes.unwrap_or(0)).unwrap_or(usize::MAX);
+        let start = (turn % self.calls(case)).saturating_mul(stride).saturating_add(offset);
         let blocks = case.workload.blocks(case.ranks);
         let (input_block, output_block) = case.workload.place_in_common(rank);
         let (buffer, input_start, output_start) = match placement {
@@ -89,11 +91,15 @@ mod tests {
     use crate::element::{ElementType, Redop};
     use crate::workload::Workload;
 
-    fn offsets(workload: Workload, placement: Placement, turn: usize) -> (isize, isize, usize) {
-        let buffers = Buffers::new(100, |bytes| Device::Host.allocate(bytes)).unwrap();
+    fn case(workload: Workload, offset_bytes: Option<u64>) -> Case {
         let [element, ..] = ElementType::ALL;
         let redop = Redop::ALL[0];
-        let case = Case { workload, element, redop, root: 0, count: 10, ranks: 3 };
+        Case { workload, element, redop, root: 0, count: 10, ranks: 3, offset_bytes }
+    }
+
+    fn offsets(workload: Workload, placement: Placement, turn: usize) -> (isize, isize, usize) {
+        let buffers = Buffers::new(100, |bytes| Device::Host.allocate(bytes)).unwrap();
+        let case = case(workload, None);
         let places = buffers.places(&case, placement, 2, turn).unwrap();
         let from =
             |base: Region, region: Region| region.address() as isize - base.address() as isize;
@@ -113,6 +119,19 @@ mod tests {
         let out = Placement::OutOfPlace;
         let starts = [0, 1, 2, 3].map(|turn| offsets(Workload::AllGather, out, turn));
         assert_eq!(starts, [(0, 0, 30), (30, 30, 30), (60, 60, 30), (0, 0, 30)]);
+    }
+
+    #[test]
+    fn offsets_count_from_aligned_addresses() {
+        let case = case(Workload::AllGather, Some(4));
+        assert_eq!(case.stride_bytes(), 256);
+        let buffers = Buffers::new(600, |bytes| Device::Host.allocate(bytes)).unwrap();
+        let base = buffers.input.address() as usize;
+        let start = |turn| {
+            let places = buffers.places(&case, Placement::OutOfPlace, 1, turn).unwrap();
+            places.input.address() as usize - base
+        };
+        assert_eq!([0, 1, 2].map(start), [4, 260, 4]);
     }
 
     #[test]

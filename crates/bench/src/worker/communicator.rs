@@ -1,21 +1,21 @@
 //! One rank's communicator of the library that is measured. A door for `unsafe`.
 //!
 //! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here, so
-//! that whatever a library of the NCCL interface does with them stays inside. Which functions make up
-//! a workload is decided here and nowhere else.
+//! that whatever a library of the NCCL interface does with them stays inside.
 
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
+use super::call::Call;
 use super::device::{Device, Region};
 use super::library::{Comm, Functions, UniqueId};
 use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop, mulsum_exponent};
 use crate::error::Error;
+use crate::protocol::Offer;
 use crate::registration::Registration;
-use crate::truth::previous;
-use crate::workload::{Blocks, Workload};
+use crate::workload::Blocks;
 
 /// Room for all the ways in which a library could serve a call: thousands.
 const CHOICES_BYTES: usize = 1 << 20;
@@ -174,7 +174,7 @@ impl Communicator {
     }
 
     /// The ways in which the library could serve such calls, as [`crate::protocol`] has them.
-    pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<String>, Error> {
+    pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<Offer>, Error> {
         let collective = c_text(case.workload.name())?;
         let in_place = c_int::from(placement == Placement::InPlace);
         let (element, redop) = (case.element.code(), case.redop.code().unwrap_or(0));
@@ -196,7 +196,44 @@ impl Communicator {
             )?;
         }
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-        Ok(String::from_utf8_lossy(&text[..end]).lines().map(str::to_owned).collect())
+        let text = String::from_utf8_lossy(&text[..end]).into_owned();
+        let offers = text.lines().map(|choice| {
+            let blocks = self.blocks(case, placement, choice)?;
+            Ok(Offer { choice: choice.to_owned(), blocks })
+        });
+        offers.collect()
+    }
+
+    /// The thread blocks of such a call that is served by `choice`, if the library can say.
+    fn blocks(
+        &self,
+        case: &Case,
+        placement: Placement,
+        choice: &str,
+    ) -> Result<Option<u32>, Error> {
+        if !self.functions.has_choice_blocks() {
+            return Ok(None);
+        }
+        let (collective, choice) = (c_text(case.workload.name())?, c_text(choice)?);
+        let in_place = c_int::from(placement == Placement::InPlace);
+        let (element, redop) = (case.element.code(), case.redop.code().unwrap_or(0));
+        let count = usize::try_from(case.count).unwrap_or(usize::MAX);
+        let mut blocks = 0;
+        // SAFETY: the communicator is alive, and both texts end with a zero byte.
+        unsafe {
+            self.functions.choice_blocks(
+                self.comm,
+                collective.as_ptr(),
+                in_place,
+                element,
+                redop,
+                int(case.root)?,
+                count,
+                choice.as_ptr(),
+                &mut blocks,
+            )?;
+        }
+        Ok(u32::try_from(blocks).ok())
     }
 
     /// Makes `choice` serve every call from now on, or what the library chooses itself.
@@ -250,192 +287,23 @@ impl Communicator {
         Ok(())
     }
 
-    /// Takes back what was registered, and ends the communicator.
+    /// Takes back what was registered, and ends the communicator, even where the former fails.
     pub(crate) fn destroy(self) -> Result<(), Error> {
-        for registered in &self.registered {
-            // SAFETY: the communicator is alive and gave the handle, which is used no more.
-            unsafe {
-                match *registered {
-                    Registered::Buffer(handle) => self.functions.deregister(self.comm, handle)?,
-                    Registered::Window(window) => {
-                        self.functions.deregister_window(self.comm, window)?;
-                    }
-                }
-            }
-        }
+        let returned = self.registered.iter().map(|registered| self.deregister(registered));
+        let returned = returned.fold(Ok(()), Result::and);
         // SAFETY: it is alive until now and is not used again.
-        unsafe { self.functions.destroy(self.comm) }
+        let destroyed = unsafe { self.functions.destroy(self.comm) };
+        returned.and(destroyed)
     }
-}
 
-/// A call with all its arguments.
-struct Call {
-    functions: &'static Functions,
-    comm: Comm,
-    stream: *mut c_void,
-    element: c_int,
-    count: usize,
-    block_bytes: usize,
-    rank: u32,
-    ranks: u32,
-    root: u32,
-    redop: c_int,
-    input: Region,
-    output: Region,
-}
-
-impl Call {
-    /// # Safety
-    ///
-    /// The regions have as many blocks as the workload needs and stay valid until the stream has
-    /// done the call, and again whenever a graph that captured it runs.
-    unsafe fn make(&self, workload: Workload) -> Result<(), Error> {
-        let Self { functions, comm, stream, element, count, redop, .. } = *self;
-        let (from, to) = (self.input.address().cast_const(), self.output.address());
-        let root = int(self.root)?;
-        // SAFETY: promised by the caller; the same for every function below.
+    fn deregister(&self, registered: &Registered) -> Result<(), Error> {
+        // SAFETY: the communicator is alive and gave the handle, which is used no more.
         unsafe {
-            match workload {
-                Workload::AllReduce => {
-                    functions.all_reduce(from, to, count, element, redop, comm, stream)
-                }
-                Workload::ReduceScatter => {
-                    functions.reduce_scatter(from, to, count, element, redop, comm, stream)
-                }
-                Workload::AllGather => functions.all_gather(from, to, count, element, comm, stream),
-                Workload::Broadcast => {
-                    functions.broadcast(from, to, count, element, root, comm, stream)
-                }
-                Workload::Reduce => {
-                    functions.reduce(from, to, count, element, redop, root, comm, stream)
-                }
-                Workload::AllToAll if functions.has_all_to_all() => {
-                    functions.all_to_all(from, to, count, element, comm, stream)
-                }
-                Workload::Gather if functions.has_gather() => {
-                    functions.gather(from, to, count, element, root, comm, stream)
-                }
-                Workload::Scatter if functions.has_scatter() => {
-                    functions.scatter(from, to, count, element, root, comm, stream)
-                }
-                Workload::AllToAll
-                | Workload::Gather
-                | Workload::Scatter
-                | Workload::SendRecv
-                | Workload::HyperCube => self.point_to_point(workload),
+            match *registered {
+                Registered::Buffer(handle) => self.functions.deregister(self.comm, handle),
+                Registered::Window(window) => self.functions.deregister_window(self.comm, window),
             }
         }
-    }
-
-    /// Workloads made of sends and receives.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Call::make`].
-    unsafe fn point_to_point(&self, workload: Workload) -> Result<(), Error> {
-        let (rank, root) = (self.rank, self.root);
-        let everyone = || 0..self.ranks;
-        if workload == Workload::HyperCube {
-            // SAFETY: promised by the caller.
-            return unsafe { self.hypercube() };
-        }
-        let (sends, receives): (Vec<Block>, Vec<Block>) = match workload {
-            Workload::AllToAll => {
-                (everyone().map(Block::own).collect(), everyone().map(Block::own).collect())
-            }
-            Workload::Gather if rank == root => {
-                (vec![Block::first(root)], everyone().map(Block::own).collect())
-            }
-            Workload::Gather => (vec![Block::first(root)], vec![]),
-            Workload::Scatter if rank == root => {
-                (everyone().map(Block::own).collect(), vec![Block::first(root)])
-            }
-            Workload::Scatter => (vec![], vec![Block::first(root)]),
-            _ => {
-                let next = (rank + 1) % self.ranks;
-                let before = previous(rank, self.ranks);
-                (vec![Block::first(next)], vec![Block::first(before)])
-            }
-        };
-        // SAFETY: promised by the caller.
-        unsafe { self.exchange(self.input, &sends, &receives) }
-    }
-
-    /// An all-gather in which each rank talks to its neighbours on a cube, one after the other, and
-    /// passes on all that it has.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Call::make`].
-    unsafe fn hypercube(&self) -> Result<(), Error> {
-        let own = self.output.slice(self.rank as usize * self.block_bytes, self.block_bytes)?;
-        if own.address() != self.input.address() {
-            self.input.copy_to(own)?;
-        }
-        let mut edge = 1;
-        while edge < self.ranks {
-            let mine = self.rank & !(edge - 1);
-            let peer = self.rank ^ edge;
-            let send = Block { peer, at: mine, blocks: edge };
-            let receive = Block { peer, at: mine ^ edge, blocks: edge };
-            // SAFETY: promised by the caller.
-            unsafe { self.exchange(self.output, &[send], &[receive])? };
-            edge <<= 1;
-        }
-        Ok(())
-    }
-
-    /// Sends blocks of `from` and receives blocks of the output, all at once.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Call::make`].
-    unsafe fn exchange(
-        &self,
-        from: Region,
-        sends: &[Block],
-        receives: &[Block],
-    ) -> Result<(), Error> {
-        let Self { functions, comm, stream, element, count, block_bytes, .. } = *self;
-        let part = |region: Region, block: &Block| {
-            let (at, blocks) = (block.at as usize, block.blocks as usize);
-            let part = region.slice(at * block_bytes, blocks * block_bytes)?;
-            Ok::<_, Error>((part.address(), count * blocks, int(block.peer)?))
-        };
-        // SAFETY: promised by the caller; every part lies inside its region.
-        unsafe {
-            functions.group_start()?;
-            let sent = sends.iter().try_for_each(|block| {
-                let (address, count, peer) = part(from, block)?;
-                functions.send(address.cast_const(), count, element, peer, comm, stream)
-            });
-            let received = receives.iter().try_for_each(|block| {
-                let (address, count, peer) = part(self.output, block)?;
-                functions.receive(address, count, element, peer, comm, stream)
-            });
-            // The group ends whatever happened inside.
-            let ended = functions.group_end();
-            sent.and(received).and(ended)
-        }
-    }
-}
-
-/// Blocks for, or from, a peer.
-struct Block {
-    peer: u32,
-    at: u32,
-    blocks: u32,
-}
-
-impl Block {
-    /// The block that has the peer's number.
-    fn own(peer: u32) -> Self {
-        Self { peer, at: peer, blocks: 1 }
-    }
-
-    /// The first block.
-    fn first(peer: u32) -> Self {
-        Self { peer, at: 0, blocks: 1 }
     }
 }
 
@@ -445,6 +313,6 @@ fn c_text(text: &str) -> Result<CString, Error> {
 }
 
 /// A number as C has it.
-fn int(number: u32) -> Result<c_int, Error> {
+pub(super) fn int(number: u32) -> Result<c_int, Error> {
     c_int::try_from(number).map_err(|_| Error::new(format!("{number} is no number for C")))
 }

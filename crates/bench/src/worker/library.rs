@@ -123,6 +123,10 @@ functions! {
         comm: Comm, collective: *const c_char, in_place: c_int, element: c_int, redop: c_int,
         root: c_int, count: usize, text: *mut u8, capacity: usize,
     );
+    choice_blocks = "mscclCommChoiceBlocks"(
+        comm: Comm, collective: *const c_char, in_place: c_int, element: c_int, redop: c_int,
+        root: c_int, count: usize, choice: *const c_char, blocks: &mut c_int,
+    );
     pin = "mscclCommPin"(comm: Comm, choice: *const c_char);
 }
 
@@ -178,6 +182,11 @@ impl Functions {
     /// Whether the library has `ncclAlltoAll`, which came late.
     pub(super) fn has_all_to_all(&self) -> bool {
         self.all_to_all.is_some()
+    }
+
+    /// Whether the library has `mscclCommChoiceBlocks`, which came after `mscclCommChoices`.
+    pub(super) fn has_choice_blocks(&self) -> bool {
+        self.choice_blocks.is_some()
     }
 
     /// Whether the library has `ncclGather`.

@@ -7,6 +7,7 @@
 
 mod barrier;
 mod buffers;
+mod call;
 mod check;
 mod communicator;
 mod device;
@@ -148,8 +149,7 @@ impl Worker {
         let Some(meeting) = meeting else {
             return Ok(Barrier::new(SharedMemory::open(shared, BARRIER_BYTES)?, ranks));
         };
-        let id = from_hex(meeting).ok_or_else(|| Error::new("the unique id is cut"))?;
-        Barrier::meet(&id, rank, ranks)
+        Barrier::meet(meeting.parse()?, rank, ranks)
     }
 
     fn open(&mut self, library: &Path, wanted: Wanted, barrier: Barrier) -> Result<Answer, Error> {
@@ -201,9 +201,10 @@ impl Worker {
         let (device, redop) = (*device, communicator.redop(case.redop, case.element)?);
         let measurer =
             Measurer { communicator, device, buffers, barrier, case, placement, method, redop };
-        let sample = measurer.measure()?;
-        communicator.release(redop)?;
-        Ok(Answer::Measured(sample))
+        let sample = measurer.measure();
+        // Whatever came of it: the communicator may be asked again.
+        let released = communicator.release(redop);
+        sample.and_then(|sample| released.map(|()| Answer::Measured(sample)))
     }
 
     fn joined(&self) -> Result<&Communicator, Error> {

@@ -1,11 +1,12 @@
 //! `msccl bench`: nccl-tests' options under their own names, and ours.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use msccl_bench::{Average, ElementType, Redop, Registration, Wish, Workload};
+use msccl_bench::{Average, ElementType, Factor, Redop, Registration, Wish, Workload};
 
 use super::values;
 use crate::size::ByteSize;
@@ -17,6 +18,8 @@ Examples:
   msccl bench allgather -b 1K -e 1M --latency -d half
   msccl bench allreduce --against nccl=NCCL --against symmetric=NCCL -R symmetric:2
   msccl bench allreduce -d all -o all --odd -e 1M
+  msccl bench allreduce -b 1K -f 7/5 --odd --offset 4 -G 10 --repeat 3 --next-power --at-most 1.1
+  msccl bench allreduce,allgather,reducescatter,alltoall -b 1K -G 10 --repeat 3 --against nccl=NCCL --at-least 1
   msccl bench alltoall --ranks 8 --device host -e 64K
 
 Columns are those of nccl-tests; ratios are times of the other library by ours, so that more than 1
@@ -28,8 +31,9 @@ means that ours is faster. Exit codes: 0 everything right, 1 wrong results or a 
 #[command(after_help = EXAMPLES)]
 pub struct BenchArgs {
     /// What to measure: allreduce, allgather, reducescatter, broadcast, reduce, alltoall, sendrecv,
-    /// gather, scatter or hypercube; nccl-tests' names are understood, too
-    pub collective: Workload,
+    /// gather, scatter or hypercube; several with commas; nccl-tests' names are understood, too
+    #[arg(value_name = "COLLECTIVES")]
+    pub collective: Collectives,
 
     /// The library to measure; ours if not given (MSCCL_LIBRARY, or libnccl.so.2 beside msccl)
     #[arg(long, value_name = "[NAME=]PATH", value_hint = ValueHint::FilePath)]
@@ -53,15 +57,28 @@ pub struct BenchArgs {
     /// Largest size [default: 1G, on the host 1M]
     #[arg(short = 'e', long = "maxbytes", value_name = "BYTES")]
     pub max: Option<ByteSize>,
-    /// Factor from one size to the next
+    /// Factor from one size to the next, such as 2, 1.4 or 7/5
     #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", default_value = "2")]
-    pub factor: u64,
+    pub factor: Factor,
     /// Increment from one size to the next, instead of a factor
     #[arg(short = 'i', long = "stepbytes", value_name = "BYTES", conflicts_with = "factor")]
     pub step: Option<ByteSize>,
     /// Make every count odd, and buffers unaligned
     #[arg(long)]
     pub odd: bool,
+    /// Let the buffers of every call begin that many bytes behind aligned addresses, a multiple of the elements'
+    /// size; if not given, calls lie one right behind the other
+    #[arg(long, value_name = "BYTES")]
+    pub offset: Option<u64>,
+    /// Measure the next larger power of two of every size, too, aligned and at aligned addresses, and compare
+    #[arg(long)]
+    pub next_power: bool,
+    /// Fail if a call takes more than that many times as long as the next larger power of two
+    #[arg(long, value_name = "RATIO", requires = "next_power", value_parser = values::ratio)]
+    pub at_most: Option<f64>,
+    /// Fail if another library takes less than that many times as long as the first
+    #[arg(long, value_name = "RATIO", requires = "against", value_parser = values::ratio)]
+    pub at_least: Option<f64>,
     /// Types: float, half, bfloat16, int8, …; several with commas, or all
     #[arg(short = 'd', long = "datatype", value_name = "TYPES", default_value = "float")]
     pub types: Several<ElementType>,
@@ -75,6 +92,9 @@ pub struct BenchArgs {
     /// Calls that are timed [default: 20, with --latency 200]
     #[arg(short = 'n', long = "iters", value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: Option<u32>,
+    /// How often each call is measured, libraries in turns; the median counts
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
     /// Calls before those
     #[arg(short = 'w', long = "warmup_iters", value_name = "CALLS", default_value = "5")]
     pub warmup: u32,
@@ -140,6 +160,26 @@ impl DeviceName {
             DeviceName::Cuda => Wish::Gpus,
             DeviceName::Host => Wish::Host,
         }
+    }
+}
+
+/// One collective after another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Collectives(pub Vec<Workload>);
+
+impl FromStr for Collectives {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = text.split(',').map(|name| name.trim().parse());
+        names.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Collectives {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.0.iter().map(|workload| workload.name()).collect();
+        f.write_str(&names.join(", "))
     }
 }
 

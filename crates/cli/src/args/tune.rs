@@ -17,10 +17,12 @@ Examples:
   msccl tune allgather -b 4K -e 64M --ranks 4 --time 60 --keep site.tuning -o site.tuning
   msccl tune allreduce --against /path/to/libnccl.so.2 --floor 6,450 --data all.json --svg all.svg
   msccl tune --from all.json -o site.tuning
+  msccl tune --from all.json --margin 5 --blocks-at-most 32 -o frugal.tuning
   MSCCL_TUNING=site.tuning my_program
 
 Tries the algorithms that the library has and those that MSCCL_XML_FILES and MSCCL_ALGO_DIR name, each with all
-protocols, instances and threads that fit. Every result that counts is compared in full; what is wrong once is out,
+protocols, links, instances and threads that fit. Of those within the margin of the fastest that with the
+fewest thread blocks is chosen. Every result that counts is compared in full; what is wrong once is out,
 and told. Exit codes: 0 all right, 1 something was wrong or failed, 2 bad usage.";
 
 /// `msccl tune`
@@ -50,6 +52,13 @@ pub struct TuneArgs {
     /// GB/s
     #[arg(long, value_name = "US,GBPS", value_parser = floor)]
     pub floor: Option<tune::Floor>,
+
+    /// How much longer than the fastest a way may take that has fewer thread blocks, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = margin)]
+    pub margin: f64,
+    /// Choose nothing with more thread blocks, each of which takes up a multiprocessor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub blocks_at_most: Option<u32>,
 
     /// Smallest size
     #[arg(short = 'b', long = "minbytes", value_name = "BYTES", default_value = "1K")]
@@ -108,6 +117,12 @@ pub struct TuneArgs {
     pub timeout: Duration,
 }
 
+/// A share in percent.
+fn margin(text: &str) -> Result<f64, String> {
+    let percent = f64::from_str(text).ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| format!("expected percent from 0 to 100, found `{text}`"))
+}
+
 /// `6,450`: µs and GB/s.
 fn floor(text: &str) -> Result<tune::Floor, String> {
     let wrong = || format!("expected a latency in µs and GB/s, such as 6,450, found `{text}`");
@@ -123,6 +138,12 @@ fn floor(text: &str) -> Result<tune::Floor, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn margins_are_percent() {
+        assert_eq!((margin("3"), margin("0.5")), (Ok(3.0), Ok(0.5)));
+        assert!(["-1", "101", "nan", "few"].into_iter().all(|text| margin(text).is_err()));
+    }
 
     #[test]
     fn floors_are_two_numbers() {

@@ -1,5 +1,6 @@
 //! Values of options that are names or numbers of ours.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -174,6 +175,12 @@ pub enum ColorChoice {
     Always,
     /// Never.
     Never,
+}
+
+/// A ratio of times, more than zero.
+pub fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = f64::from_str(text).ok().filter(|ratio| ratio.is_finite() && *ratio > 0.0);
+    ratio.ok_or_else(|| format!("`{text}` is no ratio; write a number such as 1.1"))
 }
 
 /// A time span in seconds, whole or decimal, more than zero.

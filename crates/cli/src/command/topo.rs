@@ -1,7 +1,5 @@
 //! `msccl topo`: how GPUs and NICs are joined.
 
-use std::io::Write;
-
 use msccl_environment::Root;
 use msccl_topology::detect::detect;
 use msccl_topology::system::System;
@@ -25,10 +23,7 @@ pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
     let topology = Topology::new(system);
     if let Some(path) = &args.svg {
         let picture = draw::svg::layers(&draw::topology::layers(&topology));
-        let written = artifact::write(path, |out| {
-            out.write_all(picture.as_bytes()).map_err(|error| error.to_string())
-        });
-        written.map_err(Failure::new)?;
+        artifact::write_text(path, &picture)?;
     }
     match args.report.format {
         Format::Json => output.json(&Report::of(&topology)),

@@ -97,6 +97,66 @@ fn libraries_are_compared_in_one_run() {
     assert!(std::fs::read_to_string(picture).unwrap().contains("other in-place"));
 }
 
+/// The remarks below the table that have `word`.
+fn remarks<'a>(ran: &'a Ran, word: &str) -> Vec<&'a str> {
+    let foot = ran.stdout.lines().skip_while(|line| !line.starts_with("# Out of bounds"));
+    foot.filter(|line| line.contains(word)).collect()
+}
+
+#[test]
+fn sizes_are_compared_with_the_next_power_of_two() {
+    let Some(fake) = fake() else { return };
+    let usual = ["allreduce", "-b", "1K", "-f", "7/5", "-n", "2", "--next-power", "-e"];
+    let run = |more: &[&str]| bench(fake, &[&usual[..], more].concat());
+    let plain = run(&["4K", "--at-most", "1000"]);
+    assert_eq!(plain.code, 0, "{plain}");
+    let sizes: Vec<_> = rows(&plain).iter().map(|row| row[0].to_owned()).collect();
+    assert_eq!(sizes, ["1024", "1432", "2004", "2048", "2808", "3928", "4096"], "{plain}");
+    for placement in ["out-of-place", "in-place"] {
+        let lines = remarks(&plain, &format!("allreduce of 1432 B, float sum, {placement}: "));
+        assert!(lines.len() == 1 && lines[0].contains("; 2048 B: "), "{plain}");
+    }
+    let worst = remarks(&plain, "# msccl: at worst ");
+    assert!(worst[0].ends_with("; at most 1000.00 OK"), "{plain}");
+    // Nothing takes a hundredth of the time.
+    let slow = run(&["4K", "--at-most", "0.01"]);
+    assert_eq!(slow.code, 1, "{slow}");
+    assert!(remarks(&slow, "TOO SLOW").len() == 8, "{slow}");
+    assert!(remarks(&slow, "at worst ")[0].ends_with("; at most 0.01 FAILED"), "{slow}");
+    let odd = run(&["1500", "--odd", "--offset", "4", "--repeat", "2"]);
+    assert_eq!(odd.code, 0, "{odd}");
+    assert!(odd.stdout.contains("graph: 0 median of: 2\n"), "{odd}");
+    let call = "allreduce of 1028 B, float sum, 4 B behind aligned addresses, out-of-place: ";
+    assert_eq!(remarks(&odd, call).len(), 1, "{odd}");
+    assert!(rows(&odd).iter().all(|row| row[8] == "0" && row[12] == "0"), "{odd}");
+}
+
+#[test]
+fn several_collectives_stand_against_several_libraries() {
+    let Some(fake) = fake() else { return };
+    let libraries = ["one", "two"].map(|name| format!("{name}={fake}"));
+    let usual = ["allreduce,allgather", "-b", "1K", "-e", "2K", "-n", "2", "--repeat", "3"];
+    let against = ["--against", &libraries[0], "--against", &libraries[1]];
+    let run = |least: &str| bench(fake, &[&usual[..], &against, &["--at-least", least]].concat());
+    let good = run("0.001");
+    assert_eq!(good.code, 0, "{good}");
+    assert!(good.stdout.contains("# Collective test starting: allreduce, allgather\n"), "{good}");
+    assert_eq!(rows(&good).len(), 2 * 2, "{good}");
+    for name in ["allreduce", "allgather"] {
+        assert!(good.stdout.contains(&format!("\n# {name}\n")), "{good}");
+        let standings = remarks(&good, &format!("# {name} out-of-place, "));
+        assert_eq!(standings.len(), 2, "{good}");
+        assert!(standings[1].contains(", two: "), "{good}");
+        let whole = " in the geometric mean of 2 sizes, at least ";
+        assert!(standings.iter().all(|line| line.contains(whole)), "{good}");
+        assert!(standings[0].ends_with("; below 0.00: none; at least 0.00 OK"), "{good}");
+    }
+    let bad = run("1000");
+    assert_eq!(bad.code, 1, "{bad}");
+    assert_eq!(remarks(&bad, "; at least 1000.00 FAILED").len(), 2 * 2 * 2, "{bad}");
+    assert!(remarks(&bad, "below 1000.00: 1024 B ").len() == 2 * 2 * 2, "{bad}");
+}
+
 #[test]
 fn buffers_are_registered_as_asked_for() {
     let Some(fake) = fake() else { return };
@@ -185,6 +245,11 @@ fn what_makes_no_sense_exits_with_2() {
     check(&["allreduce", "-d", "f17"], "unknown data type `f17`");
     check(&["allreduce", "-b", "2K", "-e", "1K"], "the smallest size, 2 KiB, is more");
     check(&["reduce", "-r", "2"], "there is no rank 2");
+    check(&["allreduce", "-f", "two"], "a factor such as 2, 1.4 or 7/5, found `two`");
+    check(&["allreduce", "--offset", "2"], "a multiple of the 4 bytes of a float, found 2");
+    check(&["allreduce", "--at-most", "1.1"], "--next-power");
+    check(&["allreduce", "--at-least", "1"], "--against");
+    check(&["allreduce", "--next-power", "--at-most", "0"], "`0` is no ratio");
     check(&["allreduce", "--env", "x:A=1"], "no library is called `x`");
     check(&["allreduce", "-R", "x:2"], "no library is called `x`");
     check(&["allreduce", "-R", "3"], "expected 0 (plain), 1 (registered) or 2");

@@ -67,6 +67,18 @@ fn what_is_measured_becomes_a_table_that_decides() {
         assert_eq!(first["instances"].to_string(), row[6], "{asked}");
         assert_eq!(asked["served_by"], row[8]);
     }
+    // Every way is told with its thread blocks, and why one is chosen.
+    assert!(tried.iter().all(|trial| trial["blocks"].as_u64().unwrap() > 0), "{tried:?}");
+    for text in ["Within 3.0% of the fastest", "  blocks  ", "chosen", "rival", "floor"] {
+        assert!(ran.stdout.contains(text), "{text}: {ran}");
+    }
+    // Of the ways that a limit leaves the best serve.
+    let least = msccl(&["tune", "--from", arg(&data), "--margin", "100", "--blocks-at-most", "1"]);
+    let asked = "with the fewest thread blocks and at most 1 of them";
+    assert!(least.stdout.contains(asked) || least.code == 1, "{least}");
+    let frugal = msccl(&["tune", "--from", arg(&data), "--margin", "100"]);
+    assert_eq!(frugal.code, 0, "{frugal}");
+    assert!(frugal.stdout.contains("# Within 100.0% of the fastest, that with"), "{frugal}");
     // The same measurements give the same table, and what a table has for other calls stays.
     let again = msccl(&["tune", "--from", arg(&data)]);
     assert_eq!(again.code, 0, "{again}");

@@ -78,29 +78,31 @@ struct Place {
 
 impl Place {
     fn read(dialect: &Dialect, variables: &Variables<'_>) -> Result<Self, LaunchError> {
-        let rank = dialect.rank(variables)?;
-        let ranks = dialect.ranks(variables)?;
-        let place = Self {
-            rank: rank.value,
-            ranks: ranks.value,
-            local_rank: None,
-            local_ranks: dialect.local_ranks(variables)?.map(|found| found.value),
-        };
+        let (rank, ranks) = (dialect.rank(variables)?, dialect.ranks(variables)?);
+        let local_rank = dialect.local_rank(variables)?;
+        let local_ranks = dialect.local_ranks(variables)?;
         below(&rank, &ranks)?;
         if let Some(asked) = variables.number(variable::RANKS.name)?
             && asked.value != ranks.value
         {
             return Err(LaunchError::Contradiction { one: asked, other: ranks });
         }
-        let Some(local_rank) = dialect.local_rank(variables)? else { return Ok(place) };
-        below(&local_rank, &ranks)?;
-        if let Some(local_ranks) = dialect.local_ranks(variables)? {
-            below(&local_rank, &local_ranks)?;
-            if local_ranks.value > ranks.value {
-                return Err(LaunchError::Contradiction { one: local_ranks, other: ranks });
-            }
+        if let Some(local_rank) = &local_rank {
+            below(local_rank, local_ranks.as_ref().unwrap_or(&ranks))?;
         }
-        Ok(Self { local_rank: Some(local_rank.value), ..place })
+        let value = |found: Number| found.value;
+        let place = Self {
+            rank: rank.value,
+            ranks: ranks.value,
+            local_rank: local_rank.map(value),
+            local_ranks: local_ranks.clone().map(value),
+        };
+        match local_ranks {
+            Some(one) if one.value > ranks.value => {
+                Err(LaunchError::Contradiction { one, other: ranks })
+            }
+            Some(_) | None => Ok(place),
+        }
     }
 
     /// Whether all ranks are known to live on one host.

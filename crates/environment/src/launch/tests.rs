@@ -184,6 +184,9 @@ fn half_set_and_contradictory() {
     refused(&local, text);
     let many = [&[("LOCAL_WORLD_SIZE", "9")], &TORCHRUN[..]].concat();
     refused(&many, "LOCAL_WORLD_SIZE=9 contradicts WORLD_SIZE=8; unset the one that is wrong");
+    let no_place = [("MSCCL_RANK", "0"), ("MSCCL_RANKS", "2"), ("MSCCL_LOCAL_RANKS", "3")];
+    let text = "MSCCL_LOCAL_RANKS=3 contradicts MSCCL_RANKS=2; unset the one that is wrong";
+    refused(&no_place, text);
     let port = [&[("MASTER_PORT", "70000")], &TORCHRUN[..]].concat();
     refused(&port, "MASTER_PORT=70000, expected a port from 1 to 65535");
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use msccl_fabric::{Settings, UniqueId};
 use msccl_hosts::Hosts;
 
-use crate::processes::{command, id_to_text, result};
+use crate::processes::{command, result};
 use crate::world::settings;
 
 #[test]
@@ -45,7 +45,7 @@ fn on_bridge(options: &[&str], role: &str, variables: &[(&str, &str)]) -> Option
     let mut run = Command::new(script);
     run.args(options).arg(env::current_exe().unwrap());
     run.args(["processes::rank_process", "--exact", "--nocapture"]);
-    run.env("FABRIC_ROLE", role).env("FABRIC_ID", id_to_text(&id));
+    run.env("FABRIC_ROLE", role).env("FABRIC_ID", id.to_string());
     run.envs(variables.iter().copied());
     let output = run.output().unwrap();
     if output.status.code() == Some(77) {

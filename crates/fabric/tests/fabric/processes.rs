@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{
-    Abort, ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UNIQUE_ID_BYTES,
-    UniqueId,
+    Abort, ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UniqueId,
 };
 
 use crate::links::{check_samples, send_samples};
@@ -38,7 +37,7 @@ const ROLES: &[(&str, Role)] = &[
 fn rank_process() {
     let Ok(role) = env::var("FABRIC_ROLE") else { return };
     let number = |name: &str| env::var(name).unwrap().parse::<u32>().unwrap();
-    let id = id_from_text(&env::var("FABRIC_ID").unwrap());
+    let id = env::var("FABRIC_ID").unwrap().parse().unwrap();
     // Under `tests/namespaces/run`, which gives ranks like any launcher.
     let launched =
         |ours: &str, theirs: &str| number(if env::var(ours).is_ok() { ours } else { theirs });
@@ -57,22 +56,12 @@ fn rank_process() {
     println!("\nresult: {}", role(group));
 }
 
-fn id_from_text(text: &str) -> UniqueId {
-    let byte = |i: usize| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap();
-    let bytes: [u8; UNIQUE_ID_BYTES] = std::array::from_fn(byte);
-    UniqueId::from_bytes(&bytes).unwrap()
-}
-
-pub fn id_to_text(id: &UniqueId) -> String {
-    id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The command that runs rank `rank`, for callers who want to wrap it.
 pub fn command(program: &mut Command, role: &str, id: &UniqueId, rank: u32, ranks: u32) -> Child {
     program
         .args(["processes::rank_process", "--exact", "--nocapture"])
         .env("FABRIC_ROLE", role)
-        .env("FABRIC_ID", id_to_text(id))
+        .env("FABRIC_ID", id.to_string())
         .env("FABRIC_RANK", rank.to_string())
         .env("FABRIC_RANKS", ranks.to_string())
         .stdout(Stdio::piped())

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Rank};
-use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
+use msccl_fabric::UniqueId;
 use msccl_registry::Wanted;
 use msccl_runtime::{ErrorKind, Links, PlaceOfRank, Settings};
 
@@ -81,8 +81,7 @@ impl Drop for Crew {
 
 impl Crew {
     fn start(bench: &Bench, task: &str) -> Result<Self, Trouble> {
-        let id = UniqueId::create(&settings().fabric)?.to_bytes();
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = UniqueId::create(&settings().fabric)?.to_string();
         let device = if bench.machine.has_gpus() { "gpu" } else { "host" };
         let program = std::env::current_exe()?;
         let child = |rank: u32| {
@@ -171,14 +170,10 @@ pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
 }
 
 fn seat(args: &Args, rank: u32, settings: &Settings) -> Result<Seat, Trouble> {
-    let hex = args.id.as_deref().unwrap_or_default();
-    let mut id = [0; UNIQUE_ID_BYTES];
-    for (byte, digits) in id.iter_mut().zip(hex.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits)?, 16)?;
-    }
+    let id = args.id.as_deref().unwrap_or_default().parse()?;
     let place = Machine::find(args.device)?.place(rank);
     let settings = Settings { place, ..settings.clone() };
-    Seat::join(UniqueId::from_bytes(&id)?, Rank(rank), args.ranks, &settings)
+    Seat::join(id, Rank(rank), args.ranks, &settings)
 }
 
 fn calls(

@@ -190,10 +190,17 @@ mod tests {
 
     #[test]
     fn corruption_is_noticed() {
-        let handle = enrol(comm());
-        change(|table| table.live[&handle.0].0.end.store(0, Ordering::Relaxed));
-        assert_eq!(refusal(handle), "Error: corrupted comm object detected");
-        give_back(handle, "CommAbort").unwrap();
+        for is_at_hand in [false, true] {
+            let handle = enrol(comm());
+            if is_at_hand {
+                find(handle, "AllReduce").unwrap();
+            }
+            let table = TABLE.read().unwrap();
+            table.as_ref().unwrap().live[&handle.0].0.end.store(0, Ordering::Relaxed);
+            drop(table);
+            assert_eq!(refusal(handle), "Error: corrupted comm object detected");
+            give_back(handle, "CommAbort").unwrap();
+        }
     }
 
     #[test]

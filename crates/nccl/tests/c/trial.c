@@ -23,8 +23,22 @@ static void refuse(ncclComm_t comm) {
   SAYS("expected a collective (allreduce, ");
   REFUSED(ncclInvalidArgument,
           mscclCommChoices(comm, NULL, 0, ncclFloat, ncclSum, 0, COUNT, text, TEXT));
+  /* Operator and root count where the collective has them, and nowhere else. */
+  const int no_op = 99, no_root = 2;
   REFUSED(ncclInvalidArgument,
-          mscclCommChoices(comm, "allreduce", 0, ncclFloat, ncclSum, 2, COUNT, text, TEXT));
+          mscclCommChoices(comm, "reduce", 0, ncclFloat, ncclSum, no_root, COUNT, text, TEXT));
+  SAYS("there is no root 2 among 2 ranks");
+  REFUSED(ncclInvalidArgument,
+          mscclCommChoices(comm, "allreduce", 0, ncclFloat, (ncclRedOp_t)no_op, 0, COUNT, text, TEXT));
+  SAYS("invalid operator 99");
+  OK(mscclCommChoices(comm, "allgather", 0, ncclFloat, (ncclRedOp_t)no_op, no_root, COUNT, text, TEXT));
+  int blocks;
+  REFUSED(ncclInvalidArgument,
+          mscclCommChoiceBlocks(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, NULL, &blocks));
+  const char* absent = "Simple staged 1 512 gossip";
+  REFUSED(ncclInvalidUsage,
+          mscclCommChoiceBlocks(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, absent, &blocks));
+  SAYS("it is not at hand");
   REFUSED(ncclInvalidArgument, mscclCommPin(comm, "LL staged 4"));
   SAYS("expected threads");
   REFUSED(ncclInvalidArgument, mscclCommPin(comm, "LL 4 512 allreduce/ring"));
@@ -39,6 +53,9 @@ static void body(struct rank* self) {
   int choices = 0;
   char* rest = NULL;
   for (char* line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    int blocks = 0;
+    OK(mscclCommChoiceBlocks(comm, "allreduce", 0, ncclFloat, ncclSum, 0, COUNT, line, &blocks));
+    CHECK(blocks > 0);
     OK(mscclCommPin(comm, line));
     reduce(self);
     choices++;

@@ -38,15 +38,6 @@ impl Drop for Killed {
     }
 }
 
-fn id_to_text(id: &UniqueId) -> String {
-    id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn id_from_text(text: &str) -> UniqueId {
-    let byte = |index: usize| u8::from_str_radix(&text[2 * index..2 * index + 2], 16).unwrap();
-    UniqueId::from_bytes(&std::array::from_fn(byte)).unwrap()
-}
-
 fn join(id: UniqueId, rank: u32) -> (Arc<Group>, Proxy) {
     let group = Arc::new(Group::join(&[id], &newcomer(rank, 3), &settings()).unwrap());
     let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
@@ -59,7 +50,7 @@ fn a_killed_peer_is_named_and_others_go_on() {
     let id = UniqueId::create(&settings()).unwrap();
     let start = |rank: u32| {
         let test = "processes::lives_as_a_child";
-        let text = id_to_text(&id);
+        let text = id.to_string();
         let child = command(test).env(ID, format!("{text} {rank}")).stdout(Stdio::null()).spawn();
         Killed(child.unwrap())
     };
@@ -87,7 +78,7 @@ fn lives_as_a_child() {
     let Ok(life) = env::var(ID) else { return };
     let (id, rank) = life.split_once(' ').unwrap();
     let rank = rank.parse().unwrap();
-    let (group, proxy) = join(id_from_text(id), rank);
+    let (group, proxy) = join(id.parse().unwrap(), rank);
     let mut ends = connect_all(&proxy, &group, &SHAPES);
     talk(Rank(rank), &mut ends, 0, 50);
     if rank == 2 {

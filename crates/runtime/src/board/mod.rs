@@ -261,8 +261,14 @@ impl Board {
     /// A board that nobody else has.
     #[cfg(test)]
     pub fn alone(me: Rank, ranks: u32) -> Self {
+        Self::of_nodes(me, ranks, ranks)
+    }
+
+    /// The same, where ranks live on nodes of `per_node` each.
+    #[cfg(test)]
+    pub fn of_nodes(me: Rank, ranks: u32, per_node: u32) -> Self {
         let memory = SharedMemory::create(layout::board_bytes(ranks)).unwrap();
-        Self { memory, me, ranks, nodes: Arc::new(Nodes::one(ranks)) }
+        Self { memory, me, ranks, nodes: Arc::new(Nodes::equal(ranks, per_node)) }
     }
 
     /// The same board, as `me` sees it.

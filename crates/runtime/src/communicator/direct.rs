@@ -7,6 +7,7 @@ use msccl_registry::Entry;
 use super::Communicator;
 use crate::engine::Job;
 use crate::error::Error;
+use crate::select::Decision;
 
 /// A call that names its algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,20 +43,32 @@ impl Communicator {
         if direct.count == 0 {
             return inner.engine.pass(direct.stream);
         }
-        let done = inner.engine.collective(&Job {
-            prepared: &decision.prepared,
-            protocol: decision.protocol,
-            links: decision.links,
-            patient: decision.exact,
-            threads: decision.threads,
-            cut: decision.cut,
-            data_type: direct.data_type,
-            reduction: direct.reduction,
-            send: direct.send,
-            receive: direct.receive,
-            stream: direct.stream,
-            call: inner.take_numbers(1),
-        });
+        let done = self.execute(&decision, direct, inner.take_numbers(1));
         done.map_err(|error| inner.note(error))
+    }
+
+    /// Executes `direct` as was decided, as the call `number`.
+    pub(super) fn execute(
+        &self,
+        decision: &Decision,
+        direct: &Direct,
+        number: u64,
+    ) -> Result<(), Error> {
+        let Decision { prepared, protocol, links, exact, threads, cut, passed_over: _ } = decision;
+        let Direct { in_place: _, data_type, reduction, count: _, send, receive, stream } = *direct;
+        self.inner.engine.collective(&Job {
+            prepared,
+            protocol: *protocol,
+            links: *links,
+            patient: *exact,
+            threads: *threads,
+            cut: *cut,
+            data_type,
+            reduction,
+            send,
+            receive,
+            stream,
+            call: number,
+        })
     }
 }

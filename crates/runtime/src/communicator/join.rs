@@ -184,36 +184,10 @@ impl Communicator {
         // Ranks compile and prove in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
         let board = Arc::new(Board::join(&group, nodes, settings.check)?);
-        let (engine, machine): (Arc<dyn Engine>, _) = match &settings.place {
-            PlaceOfRank::Host => {
-                let rank = cpu::Rank::join(
-                    &group,
-                    board.nodes(),
-                    &settings.proxy,
-                    &settings.fabric.abort,
-                )?;
-                (Arc::new(rank), Machine::Host)
-            }
-            PlaceOfRank::Gpu(context) => {
-                let rank = cuda::Rank::join(&group, board.nodes(), context, settings)?;
-                (Arc::new(rank), Machine::Gpus)
-            }
-        };
+        let engine = engine(&group, board.nodes(), settings)?;
         agree(&group, &registry, settings)?;
-        let mut capacity = *engine.capacity();
-        capacity.blocks = capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)).max(1);
-        for entry in registry.loaded() {
-            settings.log.event(&Event::Loaded(format!("{} is proved and serves", entry.name)));
-        }
-        for refused in registry.refused() {
-            settings.log.event(&Event::Refused(refused.to_string()));
-        }
-        let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
-        let selector = Selector::new(registry, rank, capacity, machine, wish, tuning);
-        let place = engine.story();
-        if board.nodes().count() > 1 && board.nodes().leader(rank) == rank {
-            settings.log.event(&Event::Nodes(board.nodes().story(&group)));
-        }
+        tell(&group, board.nodes(), &registry, settings);
+        let selector = selector(registry, rank, &*engine, settings);
         let failure = Arc::default();
         let watched = Watched {
             group: group.clone(),
@@ -235,9 +209,56 @@ impl Communicator {
             turn: Mutex::new(()),
             calls: AtomicU64::new(0),
         };
+        let place = inner.engine.story();
         inner.log(&Event::Ready { rank, ranks, place, took: started.elapsed() });
         Ok(Self { inner: Arc::new(inner) })
     }
+}
+
+/// What executes the calls of this rank of `group`.
+fn engine(
+    group: &Arc<Group>,
+    nodes: &Nodes,
+    settings: &Settings,
+) -> Result<Arc<dyn Engine>, Error> {
+    Ok(match &settings.place {
+        PlaceOfRank::Host => {
+            let abort = &settings.fabric.abort;
+            Arc::new(cpu::Rank::join(group, nodes, &settings.proxy, abort)?)
+        }
+        PlaceOfRank::Gpu(context) => Arc::new(cuda::Rank::join(group, nodes, context, settings)?),
+    })
+}
+
+/// Tells which files serve, and, on the first rank of each of several nodes, which ranks live where.
+fn tell(group: &Group, nodes: &Nodes, registry: &Registry, settings: &Settings) {
+    let log = |event: Event| settings.log.event(&event);
+    for entry in registry.loaded() {
+        log(Event::Loaded(format!("{} is proved and serves", entry.name)));
+    }
+    for refused in registry.refused() {
+        log(Event::Refused(refused.to_string()));
+    }
+    if nodes.count() > 1 && nodes.leader(group.rank()) == group.rank() {
+        log(Event::Nodes(nodes.story(group)));
+    }
+}
+
+/// What chooses for `rank`, within what its `engine` can hold and `settings` allow.
+fn selector(
+    registry: Arc<Registry>,
+    rank: Rank,
+    engine: &dyn Engine,
+    settings: &Settings,
+) -> Selector {
+    let machine = match settings.place {
+        PlaceOfRank::Host => Machine::Host,
+        PlaceOfRank::Gpu(_) => Machine::Gpus,
+    };
+    let mut capacity = *engine.capacity();
+    capacity.blocks = capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)).max(1);
+    let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
+    Selector::new(registry, rank, capacity, machine, wish, tuning)
 }
 
 /// The registry with its built-in algorithms for collectives without a root compiled and proved. Those with

@@ -6,13 +6,13 @@ use std::thread;
 use msccl_collective::Reduction;
 use smallvec::SmallVec;
 
-use super::Communicator;
 use super::point_to_point::{self, Exchange, exchange_of};
+use super::{Communicator, Direct};
 use crate::board::check;
 use crate::call::{Blocks, Call, Combine};
-use crate::engine::{Job, Scaling};
+use crate::engine::Scaling;
 use crate::error::Error;
-use crate::select::Request;
+use crate::select::{Decision, Request};
 use crate::settings::{Event, PlaceOfRank};
 
 /// Calls on one communicator.
@@ -263,38 +263,22 @@ impl Communicator {
         if self.ranks() == 1 {
             return self.alone(&call);
         }
-        let reduction = call.operation.combine().map(Combine::reduction);
         let Some(wanted) = call.operation.wanted() else { return Ok(()) };
-        let request = Request {
-            wanted,
-            in_place: self.is_in_place(&call),
-            data_type: call.data_type,
-            reduction,
-            count: call.count,
-        };
-        let inner = &self.inner;
-        let (decision, is_new) = inner.selector.choose(&request)?;
+        let Call { operation, data_type, count, send, receive, stream } = call;
+        let (in_place, reduction) = (self.is_in_place(&call), operation.combine());
+        let reduction = reduction.map(Combine::reduction);
+        let request = Request { wanted, in_place, data_type, reduction, count };
+        let (decision, is_new) = self.inner.selector.choose(&request)?;
         if is_new {
             self.tell(&call, &request, &decision);
         }
-        inner.engine.collective(&Job {
-            prepared: &decision.prepared,
-            protocol: decision.protocol,
-            links: decision.links,
-            patient: decision.exact,
-            threads: decision.threads,
-            cut: decision.cut,
-            data_type: call.data_type,
-            reduction: reduction.unwrap_or(Reduction::Sum),
-            send: call.send,
-            receive: call.receive,
-            stream: call.stream,
-            call: number,
-        })
+        let reduction = reduction.unwrap_or(Reduction::Sum);
+        let direct = Direct { in_place, data_type, reduction, count, send, receive, stream };
+        self.execute(&decision, &direct, number)
     }
 
     /// Says what serves a shape of call, once for every way of serving it.
-    fn tell(&self, call: &Call, request: &Request, decision: &crate::select::Decision) {
+    fn tell(&self, call: &Call, request: &Request, decision: &Decision) {
         let inner = &self.inner;
         let place = if request.in_place { "in place" } else { "out of place" };
         let call = format!("{call} {place} ({} bytes)", request.bytes(self.ranks()));

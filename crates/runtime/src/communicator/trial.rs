@@ -4,6 +4,7 @@ use msccl_collective::DataType;
 
 use super::Communicator;
 use crate::call::{Combine, Operation};
+use crate::error::Error;
 use crate::select::{Choice, Request};
 
 impl Communicator {
@@ -21,6 +22,26 @@ impl Communicator {
         let reduction = operation.combine().map(Combine::reduction);
         let request = Request { wanted, in_place, data_type, reduction, count };
         self.inner.selector.choices(&request)
+    }
+
+    /// Thread blocks of such a call that is served by `choice`, on the rank that has most.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be served so.
+    pub fn blocks(
+        &self,
+        choice: &Choice,
+        operation: &Operation,
+        in_place: bool,
+        data_type: DataType,
+        count: u64,
+    ) -> Result<u32, Error> {
+        let reduction = operation.combine().map(Combine::reduction);
+        let transfer = || Error::invalid_argument("transfers have no choices");
+        let wanted = operation.wanted().ok_or_else(transfer)?;
+        let request = Request { wanted, in_place, data_type, reduction, count };
+        self.inner.selector.blocks(choice, &request)
     }
 
     /// From now on every collective is served by `choice`, exactly so; one that cannot be is an error.

@@ -255,7 +255,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::resident::Resident;
 
     /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
     /// Every rank is on the node, or, if `scattered`, every other one.
@@ -315,9 +314,8 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let resident = Resident::default();
                 let far_wires = simple.wires;
-                let capacity = Capacity { simple, far_wires, ll, ll128, blocks: 1, resident };
+                let capacity = Capacity { simple, far_wires, ll, ll128, blocks: 1, lends: false };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
                 let simple = WireShape { wires: 40, ..simple };
@@ -331,9 +329,8 @@ mod tests {
         let check = |wires, far_wires, expected: &[u32]| {
             let simple = WireShape { wires, depth: 4, slot_bytes: 256 };
             let none = WireShape::default();
-            let resident = Resident::default();
             let capacity =
-                Capacity { simple, far_wires, ll: none, ll128: none, blocks: 1, resident };
+                Capacity { simple, far_wires, ll: none, ll128: none, blocks: 1, lends: false };
             let layout = Layout::new(&[true, false], capacity);
             let numbers = 0..layout.far_wires().wires;
             let found: Vec<_> = numbers.map(|number| layout.far_wire(number)).collect();

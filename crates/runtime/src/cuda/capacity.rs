@@ -1,17 +1,16 @@
 //! How much a communicator on GPUs sets aside for its wires: the same on all ranks.
 
-use msccl_collective::DataType;
 use msccl_fabric::Group;
 use msccl_gpu::Context;
 use msccl_ir::Target;
 use msccl_plan::exchange::WireShape;
+use msccl_plan::launch;
 use msccl_topology::address::BusId;
 
 use super::kernels::Kernels;
 use super::links::Place;
 use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
-use crate::resident::Resident;
 
 /// The most that a rank sets aside, in bytes.
 const BUDGET_BYTES: u64 = 256 << 20;
@@ -22,13 +21,17 @@ const HOST_BUDGET_BYTES: u64 = 32 << 20;
 /// What all ranks set aside is at most this part of their GPU's memory.
 const PART_OF_MEMORY: u64 = 16;
 
-/// Thread blocks that run on one multiprocessor at once, by the shared memory that each takes.
-const BLOCKS_EACH: u32 = 4;
-
 /// Of the thread blocks that run on a GPU at once, the ranks of a communicator use at most this part. So
 /// the kernels of two communicators run side by side, even where ranks do not start them in the same
 /// order, which programs with several process groups do.
-const PART_OF_BLOCKS: u64 = 2;
+///
+/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a multiprocessor. However
+/// the blocks of one communicator lie, each is in the way of one of another's at most.
+const PART_OF_BLOCKS: u32 = 2;
+
+/// Where very many ranks share a GPU, each may have that many thread blocks, as far as all of one communicator run at
+/// once: better one communicator than none.
+const BLOCKS_LEAST: u32 = 8;
 
 /// Wires of a pair for collectives, under Simple and under each of the other protocols.
 const WIRES: u32 = 64;
@@ -57,9 +60,8 @@ pub(super) const TRANSFER_WIRES: u32 = 16;
 struct Means {
     device: [u8; 16],
     memory_bytes: u64,
-    multiprocessors: u32,
-    /// Threads that run at once if nothing else does.
-    resident: Resident,
+    /// Thread blocks that run at once if nothing else does.
+    blocks: u32,
     /// Ranks on its node.
     near: u32,
     /// Where the device is; nowhere, if the driver does not say.
@@ -72,36 +74,33 @@ const NOWHERE: u64 = u64::MAX;
 impl Means {
     fn of(context: &Context, kernels: &Kernels, near: u32) -> Result<Self, Error> {
         let device = context.device();
-        let (staged, direct) = (kernels.resident_threads(), kernels.resident_direct());
         Ok(Self {
             device: device.uuid()?,
             memory_bytes: device.memory_bytes()? as u64,
-            multiprocessors: device.multiprocessors()?,
-            resident: Resident { staged, direct },
+            blocks: device.multiprocessors()? * kernels.blocks_each(),
             near,
             bus_id: device.pci_bus_id()?.parse().ok(),
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, multiprocessors, resident, near, bus_id } = self;
+        let Self { device, memory_bytes, blocks, near, bus_id } = self;
         let memory_bytes = memory_bytes.to_le_bytes();
-        let numbers = [multiprocessors, near].map(|number| number.to_le_bytes());
+        let numbers = [blocks, near].map(|number| number.to_le_bytes());
         let bus_id = bus_id.map_or(NOWHERE, BusId::to_number).to_le_bytes();
-        [&device[..], &memory_bytes, &bus_id, numbers.as_flattened(), &resident.to_bytes()].concat()
+        [&device[..], &memory_bytes, &bus_id, numbers.as_flattened()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
         let (bus_id, rest) = rest.split_first_chunk()?;
-        let (numbers, resident) = rest.split_first_chunk::<8>()?;
-        let [multiprocessors, near] = numbers.as_chunks().0 else { return None };
+        let numbers: &[u8; 8] = rest.first_chunk()?;
+        let [blocks, near] = numbers.as_chunks().0 else { return None };
         Some(Self {
             device: *device,
             memory_bytes: u64::from_le_bytes(*memory_bytes),
-            multiprocessors: u32::from_le_bytes(*multiprocessors),
-            resident: Resident::from_bytes(resident)?,
+            blocks: u32::from_le_bytes(*blocks),
             near: u32::from_le_bytes(*near),
             bus_id: BusId::from_number(u64::from_le_bytes(*bus_id)),
         })
@@ -117,10 +116,8 @@ pub(super) struct Common {
     ranks: u32,
     /// The least memory that a rank may set aside.
     budget_bytes: u64,
-    /// Thread blocks of a rank, small ones, that run at once beside those of its neighbours on one GPU.
+    /// Thread blocks of a rank that run at once beside those of its neighbours on one GPU.
     blocks: u32,
-    /// Threads of a rank that do, in blocks of the largest size.
-    resident: Resident,
     /// The most ranks that share a GPU.
     pub sharing: u32,
 }
@@ -143,38 +140,21 @@ impl Common {
             |of: &Means| all.iter().filter(|other| other.device == of.device).count() as u64;
         let budget =
             |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
-        let part = |of: &Means| sharing(of) * PART_OF_BLOCKS;
-        let blocks = |of: &Means| u64::from(of.multiprocessors * BLOCKS_EACH) / part(of);
-        let resident =
-            |of: &Means| of.resident.map(|threads| (u64::from(threads) / part(of)) as u32);
+        let blocks = |of: &Means| blocks_of_rank(of.blocks, sharing(of) as u32);
         let common = Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
             ranks: group.ranks(),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
-            blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
-            resident: all.iter().map(resident).reduce(Resident::least).unwrap_or_default(),
+            blocks: all.iter().map(blocks).min().unwrap_or(0),
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
         };
         Ok((common, all.iter().map(|of| of.bus_id).collect()))
     }
 
-    /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node: 132 multiprocessors with two blocks of the largest
-    /// size under Simple, and with one under the other protocols.
+    /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node.
     pub fn nominal(ranks: u32, near: u32) -> Self {
-        let part = PART_OF_BLOCKS as u32;
-        let resident = |each: u32| each * 132 * 512 / part;
-        let staged = [2, 1, 1].map(resident);
-        let blocks = 132 * BLOCKS_EACH / part;
-        let budget_bytes = BUDGET_BYTES;
-        // Ranks lend to those of their node alone.
-        let direct = |of| match of {
-            _ if near < ranks => 0,
-            // Its kernel has more registers.
-            DataType::Bf16 => resident(1),
-            _ => resident(2),
-        };
-        let resident = Resident { staged, direct: DataType::ALL.map(direct) };
-        Self { near, ranks, budget_bytes, blocks, resident, sharing: 1 }
+        let blocks = blocks_of_rank(132 * launch::BLOCKS_EACH, 1);
+        Self { near, ranks, budget_bytes: BUDGET_BYTES, blocks, sharing: 1 }
     }
 
     /// Whether there are several nodes.
@@ -222,9 +202,16 @@ impl Common {
             ll: shape(15, packets + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
-            resident: self.resident,
+            // Ranks lend to those of their node alone.
+            lends: place == Place::Device && !self.is_divided(),
         }
     }
+}
+
+/// How many of the `blocks` thread blocks that run on a GPU at once are for each of the `sharing` ranks there.
+fn blocks_of_rank(blocks: u32, sharing: u32) -> u32 {
+    let all = blocks / sharing.max(1);
+    (all / PART_OF_BLOCKS).max(BLOCKS_LEAST.min(all))
 }
 
 /// What is left of all wires for collectives.

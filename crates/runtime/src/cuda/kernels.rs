@@ -13,8 +13,6 @@ use msccl_kernels::recipe::Architecture;
 use msccl_plan::launch;
 use rustc_hash::FxHashMap;
 
-use super::CARRIERS;
-use crate::engine::TYPES;
 use crate::error::{Error, ErrorKind};
 use crate::select::Links;
 
@@ -23,14 +21,14 @@ pub(super) struct Kernels {
     interpreters: FxHashMap<(Protocol, DataType), Function>,
     /// The interpreters of protocol Simple for links that may deliver directly.
     direct: FxHashMap<DataType, Function>,
+    /// The same that pack thread blocks.
+    packed: FxHashMap<DataType, Function>,
     scalers: FxHashMap<DataType, Function>,
     exchange: Function,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
     can_start_early: bool,
-    /// Threads that run on the device at once, by protocol.
-    resident_threads: [u32; 3],
-    /// The same of `direct`, by type in the order of [`DataType::ALL`].
-    resident_direct: [u32; TYPES],
+    /// Blocks of every kernel that fit on a multiprocessor at once, at the largest size.
+    blocks_each: u32,
 }
 
 /// What is loaded, by device.
@@ -51,15 +49,12 @@ impl Kernels {
 
     fn load(context: &Context) -> Result<Self, Error> {
         let mut interpreters = FxHashMap::default();
-        let mut resident_threads = [u32::MAX; 3];
-        for (protocol, resident_threads) in Protocol::ALL.into_iter().zip(&mut resident_threads) {
-            let (functions, resident) = load_interpreters(context, module(protocol), protocol)?;
-            *resident_threads = resident.into_iter().min().unwrap_or(0);
-            let functions = functions.into_iter();
+        for protocol in Protocol::ALL {
+            let functions = load_interpreters(context, module(protocol))?.into_iter();
             interpreters.extend(functions.map(|(of, function)| ((protocol, of), function)));
         }
-        let (direct, resident_direct) =
-            load_interpreters(context, kernels::Module::Direct, Protocol::Simple)?;
+        let direct = load_interpreters(context, kernels::Module::Direct)?;
+        let packed = load_interpreters(context, kernels::Module::Packed)?;
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
             let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
@@ -68,20 +63,29 @@ impl Kernels {
         let scalers = DataType::ALL.into_iter().map(scaler).collect::<Result<_, _>>()?;
         let exchange = load_module(context, kernels::Module::Exchange)?;
         let exchange = exchange.function(&kernels::Module::Exchange.kernel(""))?;
-        let threads = launch::THREADS_MAX_EXCHANGE;
-        let resident = threads * exchange.co_resident_blocks(threads, 0)?;
-        // Exchanges run over wires of protocol Simple, among others.
-        let [simple, ..] = &mut resident_threads;
-        *simple = (*simple).min(resident);
-        Ok(Self {
+        let mut kernels = Self {
             interpreters,
             direct,
+            packed,
             scalers,
             exchange,
             can_start_early: can_start_early(context)?,
-            resident_threads,
-            resident_direct,
-        })
+            blocks_each: 0,
+        };
+        kernels.blocks_each = kernels.least_blocks_each()?;
+        Ok(kernels)
+    }
+
+    /// How many blocks of any one of the kernels that wait for others fit on a multiprocessor at once.
+    fn least_blocks_each(&self) -> Result<u32, Error> {
+        let simple = launch::threads_max(Protocol::Simple);
+        let staged = self.interpreters.iter();
+        let staged = staged.map(|((of, _), function)| (function, launch::threads_max(*of)));
+        let direct = self.direct.values().chain(self.packed.values()).map(|of| (of, simple));
+        let exchange = (&self.exchange, launch::THREADS_MAX_EXCHANGE);
+        let all = staged.chain(direct).chain([exchange]);
+        all.map(|(function, threads)| function.blocks_per_multiprocessor(threads, 0))
+            .try_fold(launch::BLOCKS_EACH, |least, each| Ok(least.min(each?)))
     }
 
     /// Whether interpreters may begin while the kernel before them ends.
@@ -97,10 +101,15 @@ impl Kernels {
         of: DataType,
     ) -> Result<&Function, Error> {
         let function = match links {
-            Links::Direct => self.direct.get(&of),
             Links::Staged => self.interpreters.get(&(protocol, of)),
+            Links::Direct => self.direct.get(&of),
         };
         function.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
+    }
+
+    /// The interpreter for a type that packs thread blocks under protocol Simple, whatever the links.
+    pub fn packed(&self, of: DataType) -> Result<&Function, Error> {
+        self.packed.get(&of).ok_or_else(|| Error::internal(format!("no packed kernel for {of}")))
     }
 
     /// The kernel that scales elements of a type.
@@ -113,19 +122,10 @@ impl Kernels {
         &self.exchange
     }
 
-    /// Threads that run on the device at once in blocks of the largest size, if nothing else runs there, by
-    /// protocol in the order of [`Protocol::ALL`].
-    pub fn resident_threads(&self) -> [u32; 3] {
-        self.resident_threads
-    }
-
-    /// The same under Simple where links may deliver directly, in calls on a type, by type in the order of
-    /// [`DataType::ALL`]: ranks that compute nothing have kernels of [`CARRIERS`].
-    pub fn resident_direct(&self) -> [u32; TYPES] {
-        let carries = |(of, _): &(&DataType, &u32)| CARRIERS.contains(of);
-        let all = || DataType::ALL.iter().zip(&self.resident_direct);
-        let carriers = all().filter(carries).map(|(_, threads)| *threads).min().unwrap_or(0);
-        self.resident_direct.map(|threads| threads.min(carriers))
+    /// How many blocks of every kernel, as large as they come, fit on a multiprocessor at once: no more than
+    /// [`launch::BLOCKS_EACH`].
+    pub fn blocks_each(&self) -> u32 {
+        self.blocks_each
     }
 }
 
@@ -145,34 +145,24 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
     Ok(device.compute_capability()?.major >= 9 && (major, minor) >= (12, 3))
 }
 
-/// The interpreters of `module`, and how many threads of blocks of the largest size under `protocol` run
-/// at once of each, in the order of [`DataType::ALL`].
+/// The interpreters of `module`.
 fn load_interpreters(
     context: &Context,
     module: kernels::Module,
-    protocol: Protocol,
-) -> Result<(FxHashMap<DataType, Function>, [u32; TYPES]), Error> {
+) -> Result<FxHashMap<DataType, Function>, Error> {
     let loaded = load_module(context, module)?;
-    let (mut functions, mut resident) = (FxHashMap::default(), [0; TYPES]);
-    let threads = launch::threads_max(protocol);
-    for (data_type, resident) in DataType::ALL.into_iter().zip(&mut resident) {
-        let function = loaded.function(&module.kernel(data_type.name()))?;
-        *resident = threads * function.co_resident_blocks(threads, 0)?;
-        functions.insert(data_type, function);
-    }
-    Ok((functions, resident))
+    let function = |of: DataType| Ok((of, loaded.function(&module.kernel(of.name()))?));
+    DataType::ALL.into_iter().map(function).collect()
+}
+
+/// The image of `module` for the device, if there is one.
+fn image_of(context: &Context, module: kernels::Module) -> Result<Option<kernels::Image>, Error> {
+    let capability = context.device().compute_capability()?;
+    Ok(kernels::image(module, capability.major, capability.minor))
 }
 
 fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Error> {
-    let capability = context.device().compute_capability()?;
-    let (major, minor) = (capability.major, capability.minor);
-    let image = kernels::image(module, major, minor).ok_or_else(|| {
-        let text = format!(
-            "this GPU has compute capability {major}.{minor}; kernels exist from 7.0 on, so use \
-             MSCCL_DEVICE=host"
-        );
-        Error::new(ErrorKind::Cuda, text)
-    })?;
+    let image = image_of(context, module)?.map_or_else(|| Err(too_old(context)), Ok)?;
     let bytes = image.bytes().map_err(|error| Error::internal(error.to_string()))?;
     let loaded = match image.architecture {
         Architecture::Portable(_) => {
@@ -185,4 +175,15 @@ fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Err
         Architecture::Machine(_) => Module::load(context, unsafe { Image::binary(&bytes) }),
     };
     Ok(loaded?)
+}
+
+/// There are no kernels for the device of `context`.
+fn too_old(context: &Context) -> Error {
+    let capability = context.device().compute_capability();
+    let of = capability
+        .map_or_else(|error| error.to_string(), |of| format!("{}.{}", of.major, of.minor));
+    let text = format!(
+        "this GPU has compute capability {of}; kernels exist from 7.0 on, so use MSCCL_DEVICE=host"
+    );
+    Error::new(ErrorKind::Cuda, text)
 }

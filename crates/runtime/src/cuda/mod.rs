@@ -3,7 +3,7 @@
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `order` (calls in several streams),
-//! `recent` (what the last call had in common with the next), `launch`, `watchtower` (abort and progress),
+//! `recent` (what kernels are told, and what the last call had in common with the next), `launch`, `watchtower` (abort and progress),
 //! `scratch`.
 //!
 //! # Guarantees
@@ -34,27 +34,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use msccl_collective::{DataType, Protocol, Rank as MemberRank, Reduction};
+use msccl_collective::{Protocol, Rank as MemberRank};
 use msccl_fabric::{Abort, Group};
-use msccl_gpu::{Context, DeviceBuffer};
+use msccl_gpu::{Context, DeviceBuffer, EnteredStream};
 use msccl_plan::exchange::Transfer;
-use msccl_plan::launch as abi;
-use msccl_plan::launch::{DIRECT_RANKS_MAX, Exchange, Launch, Scale, View};
+use msccl_plan::launch::{Exchange, Scale, THREADS_MAX_EXCHANGE};
 use msccl_proxy::{self as proxy, Proxy};
+use msccl_topology::address::BusId;
 
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
+use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
-use crate::resident::Resident;
 use crate::select;
 use crate::settings::Settings;
-use bind::{Bindings, Bound};
+use bind::Bindings;
 use capacity::Common;
 use far::{Carrier, Far};
 use kernels::Kernels;
 use launch::Grid;
-use lending::{Lending, Lent};
+use lending::Lending;
 use links::{Links, Place};
 use order::Order;
 use recent::Recent;
@@ -80,6 +79,8 @@ pub(crate) struct Rank {
     kernels: Arc<Kernels>,
     /// Whether interpreters begin while the kernel before them ends.
     starts_early: bool,
+    /// Whether thread blocks share multiprocessors in large calls.
+    packs: bool,
     /// For collectives.
     capacity: Capacity,
     place: Place,
@@ -123,47 +124,20 @@ impl Rank {
         settings: &Settings,
     ) -> Result<Self, Error> {
         let kernels = links::agree(group, Kernels::of(context))?;
-        let me = group.rank();
-        let around = nodes.around(me);
-        let (common, gpus) = Common::find(group, context, &kernels, around.len() as u32)?;
-        let near = (0..group.ranks()).map(|rank| nodes.together(me, MemberRank(rank)));
-        let near: Vec<_> = near.collect();
+        let near = nodes.around(group.rank()).len() as u32;
+        let (common, gpus) = Common::find(group, context, &kernels, near)?;
         let abort = Abort::new();
-        let proxy = (nodes.count() > 1).then(|| {
-            let bus_id = |rank: &MemberRank| gpus.get(rank.index()).copied().flatten();
-            let around = around.iter().filter_map(bus_id).collect();
-            let gpu = bus_id(&me).map(|bus_id| proxy::Gpu { bus_id, around });
-            let surroundings = proxy::Surroundings { gpu, ..settings.proxy.surroundings.clone() };
-            let config = proxy::Config { surroundings, ..settings.proxy.clone() };
-            let group = group.clone();
-            Proxy::start(group, config, abort.clone()).map(Arc::new).map_err(Error::from)
-        });
-        let proxy = links::agree(group, proxy.transpose())?;
-        let sharing = common.sharing > 1;
-        let carrier = proxy
-            .map(|proxy| Carrier::new(group, context, proxy, settings.far_slots, sharing))
-            .transpose();
-        let carrier = links::agree(group, carrier)?;
-        let maker = Maker { group, context, common: &common, near: &near, carrier };
-        let Wires { place, capacity, links, far } = maker.make(settings.peer_memory)?;
-        // All ranks have such wires, or none.
-        far.as_ref().map_or(Ok(()), |far| links::agree(group, far.prepare()))?;
+        let wires = wires(group, nodes, context, settings, (&common, &gpus), &abort)?;
+        let Wires { place, capacity, links, far } = wires;
         let lends = settings.wish.links.is_none_or(select::Links::lend);
         let lends = lends && place == Place::Device && nodes.count() == 1;
         let lending = Lending::join(group, context, lends)?;
-        let direct = lending.as_ref().map_or([0; TYPES], |_| capacity.resident.direct);
-        let capacity = Capacity { resident: Resident { direct, ..capacity.resident }, ..capacity };
+        let capacity = Capacity { lends: lending.is_some(), ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
-        let watchtower = Watchtower::new(context, capacity.blocks);
-        let state = State {
-            order: Order::new(context)?,
-            recent: None,
-            scratch: Scratch::new(context),
-            kept: Scratch::new(context),
-        };
         Ok(Self {
             context: context.clone(),
             starts_early: settings.early_start && kernels.can_start_early(),
+            packs: settings.pack,
             kernels,
             capacity,
             place,
@@ -173,11 +147,12 @@ impl Rank {
             far,
             abort,
             lending,
-            watchtower: watchtower?,
-            signals: links::agree(group, signals.map_err(Error::from))?,
-            bindings: Mutex::new(Bindings::new(sharing)),
-            state: Mutex::new(state),
+            watchtower: Watchtower::new(context, capacity.blocks)?,
+            bindings: Mutex::new(Bindings::new(common.sharing > 1)),
+            state: Mutex::new(State::new(context)?),
             launched: AtomicU64::new(0),
+            // After all else that may fail: here ranks meet.
+            signals: links::agree(group, signals.map_err(Error::from))?,
         })
     }
 
@@ -189,6 +164,25 @@ impl Rank {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does `work` in `stream`, in its place among the calls of all streams.
+    fn in_order(
+        &self,
+        stream: u64,
+        work: impl FnOnce(EnteredStream<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let entered = self.context.enter()?;
+        let mut state = self.state();
+        let capture = state.order.before(&entered, stream)?;
+        work(order::entered_stream(&entered, stream))?;
+        self.expect_graphs(capture.is_some());
+        state.order.after(&entered, stream, capture)
+    }
+
+    /// Lets the proxy know, if a call was `captured`, that it may run again unannounced.
+    fn expect_graphs(&self, captured: bool) {
+        self.far.as_ref().filter(|_| captured).inspect(|far| far.expect_graphs());
+    }
+
     /// Makes sure that there are wires to `peer`.
     fn reach(&self, peer: MemberRank) -> Result<(), Error> {
         match &self.far {
@@ -196,61 +190,48 @@ impl Rank {
             Some(_) | None => Ok(()),
         }
     }
+}
 
-    /// Lets the proxy know of a launch, or of one that is being captured.
-    fn announce(&self, captured: bool) {
-        let Some(far) = &self.far else { return };
-        far.stir();
-        if captured {
-            far.expect_graphs();
-        }
+impl State {
+    /// Before the first call.
+    fn new(context: &Context) -> Result<Self, Error> {
+        Ok(Self {
+            order: Order::new(context)?,
+            recent: None,
+            scratch: Scratch::new(context),
+            kept: Scratch::new(context),
+        })
     }
+}
 
-    /// What every call of the shape of `job` is told.
-    fn recent(&self, job: &Job<'_>) -> Result<Recent, Error> {
-        let reach = |peer| self.reach(peer);
-        let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
-        let shape = self.capacity.wires(job.protocol);
-        let (reduction, divisor) = reduction(job);
-        let lends = self.lending.is_some() && job.links.lend();
-        let record = Launch {
-            links: self.links.view.table(job.protocol),
-            offers: if lends { self.links.view.offers() } else { 0 },
-            signals: self.signals.ptr().0,
-            signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
-            control: self.watchtower.control(),
-            progress: self.watchtower.progress(),
-            ranks: self.ranks,
-            wires: self.links.view.layout.wires(job.protocol).wires,
-            link_depth: shape.depth,
-            slot_bytes: shape.slot_bytes,
-            reduction,
-            divisor,
-            report_after_us: REPORT_AFTER_US,
-            ..bound.launch.with_cut(&job.cut)
-        };
-        Recent::new(job, bound, record)
-    }
-
-    /// Where peers may find the caller's buffers, as far as the plan has use for that.
-    fn views(
-        &self,
-        lending: &Lending,
-        job: &Job<'_>,
-        bound: &Bound,
-        captured: bool,
-    ) -> [View; DIRECT_RANKS_MAX as usize] {
-        let geometry = &job.prepared.plan.program().geometry;
-        let lent = |lends: bool, address, chunks: u32| {
-            let blocks = u64::from(chunks / geometry.block_chunks.max(1));
-            let length_bytes = blocks * job.cut.block_bytes;
-            lends.then_some(Lent { address, length_bytes })
-        };
-        let [lends_input, lends_output] = bound.lends;
-        let input = lent(lends_input, job.send, geometry.input_chunks);
-        let output = lent(lends_output, job.receive, geometry.output_chunks);
-        lending.views(input, output, captured || job.patient)
-    }
+/// The wires of this rank; `abort` ends the proxy of those to other nodes. Every rank calls it.
+fn wires(
+    group: &Arc<Group>,
+    nodes: &Nodes,
+    context: &Context,
+    settings: &Settings,
+    (common, gpus): (&Common, &[Option<BusId>]),
+    abort: &Abort,
+) -> Result<Wires, Error> {
+    let together = |rank| nodes.together(group.rank(), MemberRank(rank));
+    let near: Vec<_> = (0..group.ranks()).map(together).collect();
+    let proxy = (nodes.count() > 1).then(|| {
+        let bus_id = |rank: &MemberRank| gpus.get(rank.index()).copied().flatten();
+        let around = nodes.around(group.rank()).iter().filter_map(bus_id).collect();
+        let gpu = bus_id(&group.rank()).map(|bus_id| proxy::Gpu { bus_id, around });
+        let surroundings = proxy::Surroundings { gpu, ..settings.proxy.surroundings.clone() };
+        let config = proxy::Config { surroundings, ..settings.proxy.clone() };
+        Proxy::start(group.clone(), config, abort.clone()).map(Arc::new).map_err(Error::from)
+    });
+    let proxy = links::agree(group, proxy.transpose())?;
+    let carrier = proxy
+        .map(|proxy| Carrier::new(group, context, proxy, settings.far_slots, common.sharing > 1));
+    let carrier = links::agree(group, carrier.transpose())?;
+    let maker = Maker { group, context, common, near: &near, carrier };
+    let wires = maker.make(settings.peer_memory)?;
+    // All ranks have wires to other nodes, or none.
+    wires.far.as_ref().map_or(Ok(()), |far| links::agree(group, far.prepare()))?;
+    Ok(wires)
 }
 
 /// What `ranks` ranks on GPUs can hold that have an H200 each, `per_node` of them on a node.
@@ -261,31 +242,6 @@ pub(crate) fn nominal_capacity(ranks: u32, per_node: u32) -> Capacity {
 /// What a kernel reports of its call: the number of its binding, or [`TRANSFERS`], and its own.
 fn tagged(binding: u64, call: u64) -> u64 {
     (binding << CALL_BITS) | (call & ((1 << CALL_BITS) - 1))
-}
-
-/// The reduction's number, and by what complete sums are divided.
-fn reduction(job: &Job<'_>) -> (u32, u32) {
-    match job.reduction {
-        Reduction::Sum => (abi::REDUCTION_SUM, 0),
-        Reduction::Prod => (abi::REDUCTION_PROD, 0),
-        Reduction::Min => (abi::REDUCTION_MIN, 0),
-        Reduction::Max => (abi::REDUCTION_MAX, 0),
-        Reduction::Avg => (abi::REDUCTION_SUM, job.prepared.plan.program().average_of.unwrap_or(0)),
-    }
-}
-
-/// The types of collectives that move bits and compute nothing, the narrowest first.
-const CARRIERS: [DataType; 4] = [DataType::U8, DataType::F16, DataType::U32, DataType::U64];
-
-/// For a collective that moves bits and computes nothing: the type that moves most at once. Direct links lead to
-/// buffers of peers, of which is known that elements are aligned and nothing more.
-fn carrier(job: &Job<'_>) -> DataType {
-    let bits = match job.links {
-        select::Links::Direct => job.data_type.size_bytes() as u64,
-        select::Links::Staged => job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes,
-    };
-    let [.., widest] = CARRIERS;
-    CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
 }
 
 impl Engine for Rank {
@@ -310,29 +266,38 @@ impl Engine for Rank {
 
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
         let computes = job.prepared.computes;
-        let data_type = if computes { job.data_type } else { carrier(job) };
+        let data_type = if computes { job.data_type } else { recent::carrier(job) };
         let entered = self.context.enter()?;
         let mut state = self.state();
         let State { order, recent, scratch, kept: _ } = &mut *state;
         let recent = match recent {
             Some(recent) if recent.serves(job) => recent,
-            other => other.insert(self.recent(job)?),
+            other => other.insert(self.shape_of(job)?),
         };
         let scratch = scratch.of(recent.scratch_bytes())?;
         let capture = order.before(&entered, job.stream)?;
         let (bound, record) = recent.told(job, scratch);
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
-            record.views = self.views(lending, job, bound, capture.is_some());
+            record.views = Self::views(lending, job, bound, capture.is_some());
         }
-        let function = self.kernels.interpreter(job.protocol, job.links, data_type)?;
+        let pack = match self.packs {
+            true => job.prepared.pack(job.protocol, job.threads, &job.cut),
+            false => 1,
+        };
+        let function = match pack {
+            1 => self.kernels.interpreter(job.protocol, job.links, data_type)?,
+            _ => self.kernels.packed(data_type)?,
+        };
         let grid = Grid {
             width: bound.blocks(),
-            height: job.cut.instances,
+            height: job.cut.instances.div_ceil(pack),
             threads: job.threads,
+            pack,
             starts_early: self.starts_early,
         };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;
-        self.announce(capture.is_some());
+        self.far.as_ref().inspect(|far| far.stir());
+        self.expect_graphs(capture.is_some());
         self.launched.store(job.call, Ordering::Release);
         order.after(&entered, job.stream, capture)
     }
@@ -340,41 +305,32 @@ impl Engine for Rank {
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error> {
         let view = &self.links.view;
         transfers.iter().try_for_each(|transfer| self.reach(transfer.peer))?;
-        let entered = self.context.enter()?;
-        let mut state = self.state();
-        let capture = state.order.before(&entered, stream)?;
-        for launch in transfers::launches(view, &self.capacity, transfers) {
-            let record = Exchange {
-                links_simple: transfers::table(view, Protocol::Simple),
-                links_ll: transfers::table(view, Protocol::Ll),
-                control: self.watchtower.control(),
-                progress: self.watchtower.progress(),
-                call: tagged(TRANSFERS, call),
-                report_after_us: REPORT_AFTER_US,
-                ..launch
-            };
-            let grid = Grid::row(record.lane_count, abi::THREADS_MAX_EXCHANGE);
-            let stream = order::entered_stream(&entered, stream);
-            launch::launch(self.kernels.exchange(), stream, grid, &record)?;
-        }
-        self.announce(capture.is_some());
-        self.launched.store(call, Ordering::Release);
-        state.order.after(&entered, stream, capture)
+        self.in_order(stream, |stream| {
+            for launch in transfers::launches(view, &self.capacity, transfers) {
+                let record = Exchange {
+                    links_simple: transfers::table(view, Protocol::Simple),
+                    links_ll: transfers::table(view, Protocol::Ll),
+                    control: self.watchtower.control(),
+                    progress: self.watchtower.progress(),
+                    call: tagged(TRANSFERS, call),
+                    report_after_us: REPORT_AFTER_US,
+                    ..launch
+                };
+                let grid = Grid::row(record.lane_count, THREADS_MAX_EXCHANGE);
+                launch::launch(self.kernels.exchange(), stream, grid, &record)?;
+            }
+            self.far.as_ref().inspect(|far| far.stir());
+            self.launched.store(call, Ordering::Release);
+            Ok(())
+        })
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64, stream: u64) -> Result<(), Error> {
-        let entered = self.context.enter()?;
-        let mut state = self.state();
-        let capture = state.order.before(&entered, stream)?;
-        order::copy(&self.context, from, to, bytes, stream)?;
-        state.order.after(&entered, stream, capture)
+        self.in_order(stream, |_| order::copy(&self.context, from, to, bytes, stream))
     }
 
     fn pass(&self, stream: u64) -> Result<(), Error> {
-        let entered = self.context.enter()?;
-        let mut state = self.state();
-        let capture = state.order.before(&entered, stream)?;
-        state.order.after(&entered, stream, capture)
+        self.in_order(stream, |_| Ok(()))
     }
 
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error> {
@@ -386,13 +342,10 @@ impl Engine for Rank {
         };
         let blocks = elements.div_ceil(u64::from(THREADS)).clamp(1, 256) as u32;
         let record = Scale { from, to, elements, scalar, scalar_address };
-        let entered = self.context.enter()?;
-        let mut state = self.state();
-        let capture = state.order.before(&entered, stream)?;
-        let function = self.kernels.scaler(data_type)?;
-        let stream_of_call = order::entered_stream(&entered, stream);
-        launch::launch(function, stream_of_call, Grid::row(blocks, THREADS), &record)?;
-        state.order.after(&entered, stream, capture)
+        self.in_order(stream, |stream| {
+            let function = self.kernels.scaler(data_type)?;
+            launch::launch(function, stream, Grid::row(blocks, THREADS), &record)
+        })
     }
 
     fn scratch(&self, bytes: u64) -> Result<u64, Error> {

@@ -1,4 +1,4 @@
-//! What a collective was told, kept for the next one: calls of one shape differ in few words.
+//! What the kernel of a collective is told, kept for the next one: calls of one shape differ in few words.
 //!
 //! A launch record has more than a kilobyte, most of which follows from the shape of the call. It is filled in
 //! once for calls that follow one another with the same shape; each writes its own words into it, and the
@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use msccl_collective::{DataType, Protocol, Reduction};
 use msccl_plan::cut::Cut;
-use msccl_plan::launch::Launch;
+use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 
 use super::bind::Bound;
-use super::tagged;
+use super::lending::{Lending, Lent};
+use super::{REPORT_AFTER_US, Rank, tagged};
 use crate::engine::{Job, Prepared};
 use crate::error::Error;
 use crate::select::Links;
@@ -103,5 +104,155 @@ impl Recent {
         record.scratch = scratch;
         record.call = tagged(u64::from(bound.number), job.call);
         (bound, record)
+    }
+}
+
+impl Rank {
+    /// What every call of the shape of `job` is told.
+    pub(super) fn shape_of(&self, job: &Job<'_>) -> Result<Recent, Error> {
+        let reach = |peer| self.reach(peer);
+        let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
+        let shape = self.capacity.wires(job.protocol);
+        let (reduction, divisor) = reduction(job);
+        let lends = self.lending.is_some() && job.links.lend();
+        let record = Launch {
+            links: self.links.view.table(job.protocol),
+            offers: if lends { self.links.view.offers() } else { 0 },
+            signals: self.signals.ptr().0,
+            signals_end: self.signals.ptr().offset(self.signals.length_bytes()).0,
+            control: self.watchtower.control(),
+            progress: self.watchtower.progress(),
+            ranks: self.ranks,
+            wires: self.links.view.layout.wires(job.protocol).wires,
+            link_depth: shape.depth,
+            slot_bytes: shape.slot_bytes,
+            reduction,
+            divisor,
+            report_after_us: REPORT_AFTER_US,
+            ..bound.launch.with_cut(&job.cut)
+        };
+        Recent::new(job, bound, record)
+    }
+
+    /// Where peers may find the caller's buffers, as far as the plan has use for that.
+    pub(super) fn views(
+        lending: &Lending,
+        job: &Job<'_>,
+        bound: &Bound,
+        captured: bool,
+    ) -> [View; DIRECT_RANKS_MAX as usize] {
+        let geometry = &job.prepared.plan.program().geometry;
+        let lent = |lends: bool, address, chunks: u32| {
+            let blocks = u64::from(chunks / geometry.block_chunks.max(1));
+            let length_bytes = blocks * job.cut.block_bytes;
+            lends.then_some(Lent { address, length_bytes })
+        };
+        let [lends_input, lends_output] = bound.lends;
+        let input = lent(lends_input, job.send, geometry.input_chunks);
+        let output = lent(lends_output, job.receive, geometry.output_chunks);
+        lending.views(input, output, captured || job.patient)
+    }
+}
+
+/// The reduction's number, and by what complete sums are divided.
+fn reduction(job: &Job<'_>) -> (u32, u32) {
+    match job.reduction {
+        Reduction::Sum => (abi::REDUCTION_SUM, 0),
+        Reduction::Prod => (abi::REDUCTION_PROD, 0),
+        Reduction::Min => (abi::REDUCTION_MIN, 0),
+        Reduction::Max => (abi::REDUCTION_MAX, 0),
+        Reduction::Avg => (abi::REDUCTION_SUM, job.prepared.plan.program().average_of.unwrap_or(0)),
+    }
+}
+
+/// The types of collectives that move bits and compute nothing, the narrowest first.
+pub(super) const CARRIERS: [DataType; 4] =
+    [DataType::U8, DataType::F16, DataType::U32, DataType::U64];
+
+/// For a collective that moves bits and computes nothing: the type that moves most at once. Direct links lead to
+/// buffers of peers, of which is known that elements are aligned and nothing more.
+pub(super) fn carrier(job: &Job<'_>) -> DataType {
+    let bits = match job.links {
+        Links::Direct => job.data_type.size_bytes() as u64,
+        Links::Staged => job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes,
+    };
+    let [.., widest] = CARRIERS;
+    CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
+}
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::Rank as MemberRank;
+    use msccl_registry::{Registry, Shape as Ranks, Wanted};
+
+    use super::*;
+    use crate::cuda::nominal_capacity;
+    use crate::select::{Decision, Machine, Request, Selector};
+    use crate::settings::Wish;
+
+    /// What serves an all-reduce of `count` elements on four ranks.
+    fn decision(count: u64) -> Arc<Decision> {
+        let registry = Arc::new(Registry::new(Ranks { ranks: 4, per_node: 4 }, &[]));
+        let (capacity, wish) = (nominal_capacity(4, 4), Wish::default());
+        let gpus = Machine::Gpus;
+        let selector = Selector::new(registry, MemberRank(0), capacity, gpus, wish, None);
+        let (wanted, data_type) = (Wanted::AllReduce, DataType::F32);
+        let reduction = Some(Reduction::Sum);
+        let request = Request { wanted, in_place: true, data_type, reduction, count };
+        selector.choose(&request).unwrap().0
+    }
+
+    fn job(decision: &Decision) -> Job<'_> {
+        Job {
+            prepared: &decision.prepared,
+            protocol: Protocol::Ll,
+            links: Links::Staged,
+            patient: false,
+            threads: 512,
+            cut: decision.cut,
+            data_type: DataType::F32,
+            reduction: Reduction::Sum,
+            send: 64,
+            receive: 128,
+            stream: 1,
+            call: 1,
+        }
+    }
+
+    #[test]
+    fn a_record_serves_calls_of_its_shape_alone() {
+        let (one, other) = (decision(1000), decision(1000));
+        let shape = Shape::of(&job(&one));
+        let own_words = Job { send: 0, receive: 0, stream: 0, call: 9, ..job(&one) };
+        assert!(shape.is_that_of(&own_words));
+        assert!(shape.is_that_of(&Job { patient: true, ..own_words }));
+        // The same algorithm, prepared again: it may be bound elsewhere.
+        assert!(!shape.is_that_of(&Job { prepared: &other.prepared, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { protocol: Protocol::Ll128, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { links: Links::Direct, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { threads: 256, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { cut: decision(1001).cut, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { data_type: DataType::U32, ..job(&one) }));
+        assert!(!shape.is_that_of(&Job { reduction: Reduction::Max, ..job(&one) }));
+    }
+
+    #[test]
+    fn bits_move_in_the_widest_type_that_all_is_aligned_to() {
+        let decision = decision(1000);
+        let cut = Cut { block_bytes: 4000, chunk_bytes: 1000, ..decision.cut };
+        let (data_type, aligned) = (DataType::F16, Job { cut, ..job(&decision) });
+        let check = |job: Job<'_>, expected| {
+            assert_eq!(carrier(&Job { data_type, ..job }), expected);
+        };
+        check(aligned, DataType::U64);
+        check(Job { send: 68, ..job(&decision) }, DataType::U32);
+        check(Job { receive: 66, ..job(&decision) }, DataType::F16);
+        check(Job { send: 65, ..job(&decision) }, DataType::U8);
+        let odd_block = Cut { block_bytes: 4004, ..cut };
+        check(Job { cut: odd_block, ..job(&decision) }, DataType::U32);
+        let odd_chunk = Cut { chunk_bytes: 1002, ..cut };
+        check(Job { cut: odd_chunk, ..job(&decision) }, DataType::F16);
+        // Buffers of peers may lie otherwise.
+        check(Job { cut, links: Links::Direct, ..job(&decision) }, DataType::F16);
     }
 }

@@ -18,10 +18,6 @@ use crate::engine::{Capacity, Prepared};
 use crate::settings::Wish;
 use crate::wiring::links_per_pair;
 
-/// Where many ranks share a GPU, a thread block has fewer threads rather than an algorithm no room; but no
-/// fewer than these unless somebody wishes for them.
-const THREADS_LEAST: u32 = 64;
-
 /// Why an algorithm does not serve, in a phrase.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Unserved(pub String);
@@ -98,13 +94,8 @@ impl Candidate<'_> {
         let program = self.prepared.plan.program();
         let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
         let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
-        let at_once = |threads| self.capacity.blocks_of(protocol, links, terms.data_type, threads);
-        let threads = match wish.threads {
-            Some(_) => threads,
-            None => self.fitting(&at_once, threads),
-        };
         let wished = wish.instances.unwrap_or(way.instances);
-        let instances = self.instances(protocol, wished, at_once(threads))?;
+        let instances = self.instances(protocol, wished)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
         let element_bytes = terms.data_type.size_bytes() as u64;
         let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
@@ -154,18 +145,9 @@ impl Candidate<'_> {
         if spoken && !order { wished } else { Protocol::Simple }
     }
 
-    /// `threads`, or as many fewer as it takes for one instance to run at once, as `at_once` tells how many blocks of so
-    /// many threads do.
-    fn fitting(&self, at_once: &impl Fn(u32) -> u32, mut threads: u32) -> u32 {
-        let fits = |threads| at_once(threads) >= self.needs.blocks;
-        while !fits(threads) && threads / 2 >= THREADS_LEAST {
-            threads = (threads / 2).next_multiple_of(32);
-        }
-        threads
-    }
-
-    /// As many instances as wished, or as fit where `at_once` of their blocks run at once.
-    fn instances(&self, protocol: Protocol, wished: u32, at_once: u32) -> Result<u32, Unserved> {
+    /// As many instances as wished, or as fit.
+    fn instances(&self, protocol: Protocol, wished: u32) -> Result<u32, Unserved> {
+        let at_once = self.capacity.blocks;
         let Needs { links, far_links, blocks, depth, order: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
         let far_wires = self.capacity.far_wires;

@@ -6,6 +6,7 @@
 use std::sync::PoisonError;
 
 use msccl_collective::Protocol;
+use msccl_plan::launch;
 use msccl_registry::Entry;
 use rustc_hash::FxHashSet;
 
@@ -22,6 +23,8 @@ use crate::settings::Wish;
 const THREADS: [u32; 3] = [128, 256, 512];
 /// More instances than any engine has room for.
 const MOST_INSTANCES: u32 = 256;
+/// Thread blocks in all that leave most of a GPU to others; worth trying with blocks of the largest size.
+const FRUGAL_BLOCKS: [u32; 4] = [8, 16, 24, 32];
 
 impl Selector {
     /// From now on `choice` serves every call; without one, what [`Selector::choose`] says.
@@ -33,7 +36,8 @@ impl Selector {
 
     /// What would serve `request` were nothing pinned, and then every other way to serve it, each once: all
     /// algorithms at hand, all protocols that the engine speaks, links of all kinds that it and the algorithm can
-    /// have, instances as powers of two and as many as fit. Algorithms alternate, so that whoever has no time for all has seen every one.
+    /// have, instances as powers of two and as many as fit, and those that make 8, 16, 24 or 32 thread
+    /// blocks of the largest size. Algorithms alternate, so that whoever has no time for all has seen every one.
     pub fn choices(&self, request: &Request) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
@@ -44,28 +48,51 @@ impl Selector {
         let mut choices: Vec<Choice> = first.into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
         let at_hand: Vec<_> = self.loaded(request).chain(built_in.iter()).collect();
+        let mut add = |known: &mut Known, entry: &Entry, way: &Way| {
+            let decision = self.try_with(known, entry, way, &terms, &Wish::default());
+            let choice = decision.ok().map(|decision| decision.choice());
+            // What does not fit is cut down to what does.
+            choices.extend(choice.filter(|choice| seen.insert(choice.clone())));
+        };
         for way in self.ways() {
+            at_hand.iter().for_each(|entry| add(&mut known, entry, &way));
+        }
+        for total in FRUGAL_BLOCKS {
             for entry in &at_hand {
-                let none = Wish::default();
-                let decision = self.try_with(&mut known, entry, &way, &terms, &none);
-                let choice = decision.ok().map(|decision| decision.choice());
-                // What does not fit is cut down to what does.
-                choices.extend(choice.filter(|choice| seen.insert(choice.clone())));
+                let ways = self.frugal_ways(&mut known, entry, total);
+                ways.iter().for_each(|way| add(&mut known, entry, way));
             }
         }
         choices
     }
 
-    /// The ways to run an algorithm that are worth trying, few instances first.
-    fn ways(&self) -> impl Iterator<Item = Way> {
+    /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has most.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be served so.
+    pub fn blocks(&self, choice: &Choice, request: &Request) -> Result<u32, Error> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let decision = self.serve_pinned(&mut known, choice, request)?;
+        let needs = known.needs.get(&decision.prepared.fingerprint);
+        Ok(decision.cut.instances * needs.map_or(0, |needs| needs.blocks))
+    }
+
+    /// The protocols that are spoken with the links that they can have, staged ones first.
+    fn kinds(&self) -> Vec<(Protocol, Links)> {
         let spoken = |protocol: &Protocol| self.capacity.wires(*protocol).wires > 0;
         // What an algorithm cannot have turns out to be other links, which have been seen then.
-        let made = |links: &Links| self.capacity.resident.has(*links);
+        let made = |links: &Links| self.capacity.has(*links);
         let of_links = |links: Links| {
             let suited = move |of: &Protocol| links.suit(*of);
             Protocol::ALL.into_iter().filter(spoken).filter(suited).map(move |of| (of, links))
         };
-        let kinds: Vec<_> = Links::ALL.into_iter().filter(made).flat_map(of_links).collect();
+        Links::ALL.into_iter().filter(made).flat_map(of_links).collect()
+    }
+
+    /// The ways to run any algorithm that are worth trying, few instances first.
+    fn ways(&self) -> impl Iterator<Item = Way> {
+        let kinds = self.kinds();
         let threads: &[u32] = match self.machine {
             Machine::Gpus => &THREADS,
             Machine::Host => &THREADS[2..],
@@ -78,6 +105,20 @@ impl Selector {
             };
             kinds.clone().into_iter().flat_map(of)
         })
+    }
+
+    /// The ways to run `entry` in as many of the largest thread blocks as make no more than `total`, on GPUs.
+    fn frugal_ways(&self, known: &mut Known, entry: &Entry, total: u32) -> Vec<Way> {
+        let needs = known.needs.entry(entry.fingerprint).or_insert_with(|| self.needs(entry));
+        let instances = total / needs.blocks.max(1);
+        if self.machine == Machine::Host || instances == 0 {
+            return Vec::new();
+        }
+        let of = |(protocol, links)| {
+            let threads = launch::threads_max(protocol);
+            Way { protocol, links, instances, threads }
+        };
+        self.kinds().into_iter().map(of).collect()
     }
 
     /// How `choice` serves `request`, exactly.
@@ -163,10 +204,12 @@ mod tests {
             selector.pin(Some(choice.clone()));
             let (decision, _) = selector.choose(&request).unwrap();
             assert_eq!(decision.choice(), *choice);
+            assert!(decision.exact, "{choice}");
         }
         selector.pin(None);
         let (again, _) = selector.choose(&request).unwrap();
         assert_eq!(again.choice(), chosen.choice());
+        assert!(!again.exact && !chosen.exact);
         choices
     }
 
@@ -190,6 +233,30 @@ mod tests {
         assert!(names(&check(Machine::Host, 1024, false), "a/mine.msccl"));
         assert!(names(&host, "allreduce/one_shot"));
         assert!(!names(&check(Machine::Host, 1 << 20, true), "allreduce/one_shot"));
+    }
+
+    #[test]
+    fn few_and_large_thread_blocks_are_tried() {
+        let (selector, request) = (selector(Machine::Gpus), request(64 << 20, true));
+        let choices = selector.choices(&request);
+        for name in ["allreduce/ring", "allreduce/two_shot"] {
+            for links in Links::ALL {
+                let of_name = |choice: &&Choice| {
+                    let Way { protocol, links: found, instances: _, threads } = choice.way;
+                    let is_kind = protocol == Protocol::Simple && found == links && threads == 512;
+                    is_kind && choice.algorithm == name
+                };
+                let blocks = choices.iter().filter(of_name);
+                let blocks = blocks.map(|choice| selector.blocks(choice, &request).unwrap());
+                let blocks: FxHashSet<u32> = blocks.collect();
+                let is_near = |total: u32| blocks.iter().any(|of| (total - 7..=total).contains(of));
+                let has = FRUGAL_BLOCKS.into_iter().all(is_near);
+                assert!(has || blocks.is_empty(), "{name} {links}: {blocks:?}");
+                assert!(!blocks.is_empty() || links != Links::Staged, "{name}");
+            }
+        }
+        let none = "Simple staged 1 512 allreduce/gossip".parse().unwrap();
+        assert!(selector.blocks(&none, &request).is_err());
     }
 
     #[test]

@@ -76,8 +76,13 @@ impl Service {
     /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs on one, and one may
     /// run several.
     pub fn multiprocessors(&self) -> u32 {
-        self.blocks().min(MULTIPROCESSORS)
+        multiprocessors(self.blocks())
     }
+}
+
+/// The most multiprocessors that `blocks` thread blocks occupy on a GPU like the H200.
+pub fn multiprocessors(blocks: u32) -> u32 {
+    blocks.min(MULTIPROCESSORS)
 }
 
 impl fmt::Display for Service {

@@ -1,7 +1,6 @@
 //! How the links of a call deliver: what is wanted, and with which algorithms it can be had.
 //!
-//! Another kind of links is a variant of [`Links`] and a number in [`Resident`](crate::resident::Resident); the
-//! compiler names the rest.
+//! Another kind of links is a variant of [`Links`]; the compiler names the rest.
 
 use std::fmt;
 use std::str::FromStr;
@@ -85,11 +84,7 @@ impl Selector {
     pub(super) fn links(&self, known: &mut Known, entry: &Entry, wanted: Links) -> Links {
         let mut ever_plainer = std::iter::successors(Some(wanted), |links| links.instead());
         let found = ever_plainer.find(|links| {
-            self.capacity.resident.has(*links)
-                && match links {
-                    Links::Staged => true,
-                    Links::Direct => self.can_be_direct(known, entry),
-                }
+            self.capacity.has(*links) && (!links.lend() || self.can_be_direct(known, entry))
         });
         found.unwrap_or_default()
     }
@@ -126,8 +121,7 @@ mod tests {
 
     use super::*;
     use crate::cuda;
-    use crate::engine::{Capacity, TYPES};
-    use crate::resident::Resident;
+    use crate::engine::Capacity;
     use crate::select::{Machine, Request, Tuning};
     use crate::settings::Wish;
 
@@ -136,9 +130,7 @@ mod tests {
     fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
         let nominal = cuda::nominal_capacity(4, 4);
-        let direct = if lent { nominal.resident.direct } else { [0; TYPES] };
-        let resident = Resident { direct, ..nominal.resident };
-        let capacity = Capacity { resident, ..nominal };
+        let capacity = Capacity { lends: lent, ..nominal };
         let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
         let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
         let wish = Wish { links: wished, ..Wish::default() };

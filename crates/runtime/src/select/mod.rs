@@ -33,7 +33,7 @@ use crate::settings::Wish;
 use crate::wiring::Wiring;
 use candidate::{Candidate, Needs, Unserved};
 pub(crate) use decision::Decision;
-pub use decision::{Alternative, Service};
+pub use decision::{Alternative, Service, multiprocessors};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
 pub use links::Links;
@@ -257,8 +257,9 @@ fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
     let wiring = Wiring::of(plan.program());
     let steps = plan.program().thread_blocks.iter().flat_map(|block| &block.steps);
     let computes = steps.clone().any(|step| step.sources.len() > 1 || step.completes);
+    let packs = msccl_plan::launch::packs(plan.program());
     let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
-    Ok(Prepared { name, fingerprint, plan, wiring, computes })
+    Ok(Prepared { name, fingerprint, plan, wiring, computes, packs })
 }
 
 #[cfg(test)]
@@ -272,8 +273,6 @@ mod tests {
 
     use super::*;
     use crate::cuda;
-    use crate::engine::TYPES;
-    use crate::resident::Resident;
 
     /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root for the
     /// placement that it alone knows.
@@ -286,8 +285,7 @@ mod tests {
     ) -> Vec<String> {
         let ranks = registry.shape().ranks;
         // Few thread blocks, so that instances are cut down.
-        let resident = Resident { staged: [24 * 512; 3], direct: [20 * 512; TYPES] };
-        let capacity = Capacity { resident, ..cuda::nominal_capacity(ranks, ranks) };
+        let capacity = Capacity { blocks: 24, ..cuda::nominal_capacity(ranks, ranks) };
         let decide = |rank: Rank| {
             let (machine, wish) = (Machine::Gpus, Wish { links, ..Wish::default() });
             let selector = Selector::new(registry.clone(), rank, capacity, machine, wish, None);
@@ -300,25 +298,6 @@ mod tests {
             format!("{} {protocol} {links} {threads} {cut:?}", prepared.name)
         };
         (0..ranks).map(Rank).map(decide).collect()
-    }
-
-    #[test]
-    fn thread_blocks_are_smaller_rather_than_too_many() {
-        let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 }, &[]));
-        // As left to each of eight ranks on one GPU.
-        let nominal = cuda::nominal_capacity(8, 8);
-        let resident = Resident { staged: [8 * 512; 3], ..nominal.resident };
-        let capacity = Capacity { resident, ..nominal };
-        let wish = Wish { protocol: Some(msccl_collective::Protocol::Ll), ..Wish::default() };
-        let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, None);
-        let (wanted, data_type) = (Wanted::AllToAll, DataType::F32);
-        let request = Request { wanted, in_place: false, data_type, reduction: None, count: 1000 };
-        let (decision, _) = selector.choose(&request).unwrap();
-        assert!(
-            decision.threads < 512 && decision.threads * 15 <= 8 * 512,
-            "{} threads",
-            decision.threads
-        );
     }
 
     #[test]

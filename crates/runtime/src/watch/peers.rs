@@ -58,21 +58,34 @@ impl Peers {
         let departed: BTreeMap<_, _> =
             group.departed().into_iter().map(|of| (of.rank, of)).collect();
         for rank in board.ranks().filter(|rank| *rank != board.me()) {
-            let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) else { continue };
-            let known =
-                self.troubles.entry(rank).or_insert_with(|| (trouble.clone(), Instant::now()));
-            if known.0 == Trouble::Left {
-                known.0 = trouble;
+            if let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) {
+                self.note(rank, trouble);
             }
         }
+        let (rank, trouble) = self.cause(|rank, trouble, since| {
+            progress.is_busy() && is_fatal(board, rank, trouble, since, progress)
+        })?;
+        Some(failure(watched, rank, trouble, progress))
+    }
+
+    /// What befell a rank first counts; but one that seems to have left may turn out to have given up before.
+    fn note(&mut self, rank: Rank, trouble: Trouble) {
+        let known = self.troubles.entry(rank);
+        let (known, _) = known.or_insert_with(|| (trouble.clone(), Instant::now()));
+        if *known == Trouble::Left {
+            *known = trouble;
+        }
+    }
+
+    /// What this rank's calls fail of, among what is `fatal`: a death is the cause of the failures that follow it.
+    fn cause(&self, fatal: impl Fn(Rank, &Trouble, Instant) -> bool) -> Option<(Rank, &Trouble)> {
         let fatal = |(rank, (trouble, since)): &(&Rank, &(Trouble, Instant))| {
-            progress.is_busy() && is_fatal(board, **rank, trouble, *since, progress)
+            fatal(**rank, trouble, *since)
         };
-        // A death is the cause of the failures that follow it.
         let died = |trouble: &Trouble| matches!(trouble, Trouble::Died(_));
         let fatal = self.troubles.iter().filter(fatal);
         let (rank, (trouble, _)) = fatal.min_by_key(|(_, (trouble, _))| !died(trouble))?;
-        Some(failure(watched, *rank, trouble, progress))
+        Some((*rank, trouble))
     }
 }
 
@@ -128,4 +141,61 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
         text.push_str(&end);
     }
     Error::new(ErrorKind::Remote, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gave_up() -> Trouble {
+        Trouble::GaveUp(State::Failed, "enough".to_owned())
+    }
+
+    fn died() -> Trouble {
+        Trouble::Died("has died: its connection ended".to_owned())
+    }
+
+    #[test]
+    fn what_befell_a_rank_first_counts() {
+        let mut peers = Peers::new();
+        let mut note = |trouble| {
+            peers.note(Rank(3), trouble);
+            peers.troubles[&Rank(3)].0.clone()
+        };
+        // That it gave up before it left is heard afterwards.
+        assert_eq!(note(Trouble::Left), Trouble::Left);
+        assert_eq!(note(gave_up()), gave_up());
+        assert_eq!(note(died()), gave_up());
+        assert_eq!(note(Trouble::Left), gave_up());
+    }
+
+    #[test]
+    fn a_death_is_the_cause_of_other_failures() {
+        let mut peers = Peers::new();
+        for (rank, trouble) in [(1, gave_up()), (2, Trouble::Left), (3, died()), (4, died())] {
+            peers.note(Rank(rank), trouble);
+        }
+        assert_eq!(peers.cause(|_, _, _| true), Some((Rank(3), &died())));
+        assert_eq!(peers.cause(|rank, _, _| rank < Rank(3)), Some((Rank(1), &gave_up())));
+        assert_eq!(peers.cause(|_, _, _| false), None);
+    }
+
+    /// Rank 1 is of this node, rank 2 of another one.
+    #[test]
+    fn who_leaves_without_a_word_has_died_unless_the_word_is_under_way() {
+        let board = Board::of_nodes(Rank(0), 4, 2);
+        let trouble = |rank: Rank, orderly| {
+            let departed = Departure { rank, orderly, story: "is gone".to_owned() };
+            Trouble::of(&board, rank, Some(&departed)).unwrap()
+        };
+        let is_gone = Trouble::Died("is gone".to_owned());
+        assert_eq!(Trouble::of(&board, Rank(1), None), None);
+        assert_eq!(
+            (trouble(Rank(1), true), trouble(Rank(2), true)),
+            (is_gone.clone(), Trouble::Left)
+        );
+        assert_eq!((trouble(Rank(1), false), trouble(Rank(2), false)), (is_gone.clone(), is_gone));
+        board.seen_by(Rank(1)).mark(State::Failed, "enough");
+        assert_eq!(trouble(Rank(1), true), gave_up());
+    }
 }

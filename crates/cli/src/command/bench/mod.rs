@@ -1,17 +1,18 @@
 //! `msccl bench`: libraries side by side, measured and checked.
 
+mod judge;
 pub(super) mod plan;
 
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use msccl_bench::{
     Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Registration,
-    Report, ReportJson, Row, Spread,
+    Report, ReportJson, Row, Spread, Workload,
 };
 
 use crate::args::BenchArgs;
+use crate::artifact;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::launch;
@@ -21,22 +22,23 @@ use crate::output::Output;
 pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     let company = launch::company(args.timeout, output)?;
     let company = company.as_ref();
-    let plan = launch::agree(company, plan::plan(args, company))?;
+    let (plan, pairs) = launch::agree(company, plan::plan(args, company))?;
     if let Machine::Host { reason: Some(reason) } = &plan.machine {
         output.warn(format_args!("measuring on host memory: {reason}"));
     }
     let names = plan.contestants.iter().map(|contestant| contestant.name.clone()).collect();
     let layout = Layout::new(names, &plan.method, args.average, args.host_time);
-    let mut reporter = Reporter { args, plan: &plan, layout: &layout, company, output };
+    let mut reporter = Reporter { args, plan: &plan, layout: &layout, company, output, last: None };
     let report = match company {
         None => msccl_bench::run(&plan, &mut reporter),
         Some(company) => msccl_bench::run_launched(&plan, company, &mut reporter),
     };
-    reporter.end(&report);
+    let judgement = judge::judge(args, &report, &pairs);
+    reporter.end(&report, &judgement.lines);
     if company.is_none_or(Company::is_speaker) {
         write_files(args, &plan, &report)?;
     }
-    Ok(if report.is_good() { Exit::Success } else { Exit::Refused })
+    Ok(if report.is_good() && judgement.is_good { Exit::Success } else { Exit::Refused })
 }
 
 fn write_files(args: &BenchArgs, plan: &Plan, report: &Report) -> Result<()> {
@@ -44,21 +46,16 @@ fn write_files(args: &BenchArgs, plan: &Plan, report: &Report) -> Result<()> {
         let report = ReportJson::new(plan, report, args.average);
         let text = serde_json::to_string_pretty(&report);
         let text = text.map_err(|error| Failure::new(error.to_string()))?;
-        write(path, &format!("{text}\n"))?;
+        artifact::write_text(path, &format!("{text}\n"))?;
     }
     match (&args.svg, msccl_bench::svg(report, args.average)) {
-        (Some(path), Some(picture)) => write(path, &picture),
+        (Some(path), Some(picture)) => artifact::write_text(path, &picture),
         (Some(path), None) => {
             let text = format!("nothing was measured that {} could show", path.display());
             Err(Failure::new(text))
         }
         (None, _) => Ok(()),
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }
 
 /// Ranks of a benchmark, for whoever holds the other end of standard input.
@@ -76,6 +73,8 @@ struct Reporter<'a> {
     layout: &'a Layout,
     company: Option<&'a Company>,
     output: &'a mut Output,
+    /// The collective of the last row.
+    last: Option<Workload>,
 }
 
 impl Audience for Reporter<'_> {
@@ -94,6 +93,10 @@ impl Audience for Reporter<'_> {
     }
 
     fn row(&mut self, row: &Row) {
+        let workload = row.case.workload;
+        if self.args.collective.0.len() > 1 && self.last.replace(workload) != Some(workload) {
+            self.output.line(format_args!("# {workload}"));
+        }
         self.output.line(self.layout.row(row));
         let _ = self.output.made().flush();
         for placement in Placement::BOTH {
@@ -120,11 +123,19 @@ impl Audience for Reporter<'_> {
 }
 
 impl Reporter<'_> {
-    fn end(&mut self, report: &Report) {
-        for line in self.layout.foot(report) {
+    fn end(&mut self, report: &Report, judgement: &[String]) {
+        for line in self.layout.foot(report).iter().chain(judgement) {
             self.output.line(line);
         }
         self.output.line(format_args!("# Collective test concluded: {}", self.args.collective));
+    }
+}
+
+/// How often calls are measured, if more than once.
+fn repeats(plan: &Plan) -> String {
+    match plan.repeats {
+        1 => String::new(),
+        times => format!(" median of: {times}"),
     }
 }
 
@@ -146,8 +157,13 @@ fn heading(
         format!("# Collective test starting: {}", args.collective),
         format!(
             "# nRanks {} minBytes {min} maxBytes {max} step: {step} warmup iters: {} iters: {} \
-             agg iters: 1 validation: {} graph: {}",
-            plan.ranks, method.warmup, method.iterations, method.checks, method.graph_launches
+             agg iters: 1 validation: {} graph: {}{}",
+            plan.ranks,
+            method.warmup,
+            method.iterations,
+            method.checks,
+            method.graph_launches,
+            repeats(plan)
         ),
         "#".to_owned(),
     ];

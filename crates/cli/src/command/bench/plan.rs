@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use msccl_bench::{
-    Case, Company, Contestant, Machine, Method, Plan, Registration, Rounding, Sizes, Step, Sweep,
-    Wish, Workload,
+    Case, Company, Contestant, Machine, Method, Pair, Plan, Registration, Rounding, Sizes, Step,
+    Sweep, Wish, Workload,
 };
 use msccl_bench::{ElementType, Redop};
 use msccl_environment::{DeviceWish, Preferences, Reader};
@@ -25,8 +25,8 @@ const USUAL_MAX_BYTES: (u64, u64) = (1 << 30, 1 << 20);
 /// Timed calls if nothing is asked for, in a row and each alone.
 const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 
-/// What `args` ask for, the same on all ranks of `company`.
-pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<Plan> {
+/// What `args` ask for, the same on all ranks of `company`, and which calls are to be compared with which.
+pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<(Plan, Vec<Pair>)> {
     let machine = launch::agree(company, machine(args.device, args.gpus))?;
     let machine = match company {
         Some(company) => machine.of_launch(company).map_err(failure)?,
@@ -36,23 +36,28 @@ pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<Plan> {
         Some(company) => launched_ranks(args, company)?,
         None => args.ranks.or(machine.gpus()).unwrap_or(USUAL_RANKS),
     };
-    if !args.collective.suits(ranks) {
-        let text = format!("{} needs a power of two of ranks, not {ranks}", args.collective);
+    if let Some(unsuited) = args.collective.0.iter().find(|of| !of.suits(ranks)) {
+        let text = format!("{unsuited} needs a power of two of ranks, not {ranks}");
         return Err(Failure::new(text));
     }
     let contestants = contestants(args.library.as_ref(), &args.against, &args.env)?;
     let mut contestants = registered(contestants, &args.register)?;
     contestants.iter_mut().for_each(|contestant| limit_joining(contestant, args.timeout));
-    Ok(Plan {
+    let cases = cases(args, &machine, ranks)?;
+    let (cases, pairs) =
+        if args.next_power { msccl_bench::with_powers(&cases) } else { (cases, Vec::new()) };
+    let plan = Plan {
         contestants,
-        cases: cases(args, &machine, ranks)?,
+        cases,
         ranks,
         machine,
         ranks_per_process: args.threads,
         method: method(args),
+        repeats: args.repeat,
         timeout: args.timeout,
         worker: worker()?,
-    })
+    };
+    Ok((plan, pairs))
 }
 
 /// What this process has to measure on.
@@ -119,16 +124,27 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
         let text = format!("there is no rank {stranger}; ranks are 0 to {}", ranks - 1);
         return Err(Failure::new(text));
     }
-    let sweep = Sweep {
-        workload: args.collective,
+    let sweep = |&workload: &Workload| Sweep {
+        workload,
         ranks,
         sizes: Sizes { min_bytes: args.min.0, max_bytes, step },
         rounding: if args.odd { Rounding::Odd } else { Rounding::Aligned },
-        elements: args.types.of(usual_types(args.collective, machine)),
+        offset_bytes: args.offset,
+        elements: args.types.of(usual_types(workload, machine)),
         redops: args.ops.of(Redop::ALL),
-        roots,
+        roots: roots.clone(),
     };
-    Ok(sweep.cases())
+    let cases: Vec<Case> = args.collective.0.iter().flat_map(|of| sweep(of).cases()).collect();
+    let offset = args.offset.unwrap_or(0);
+    let is_split = |case: &&Case| !offset.is_multiple_of(case.element.size_bytes());
+    if let Some(Case { element, .. }) = cases.iter().find(is_split) {
+        let bytes = element.size_bytes();
+        let text = format!(
+            "expected an offset that is a multiple of the {bytes} bytes of a {element}, found {offset}"
+        );
+        return Err(Failure::new(text));
+    }
+    Ok(cases)
 }
 
 /// The largest size, at least `min`.

@@ -35,6 +35,22 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
     output.line(format_args!("{} of {size}, {elements} a block: {terms}", collective.name()));
     let served = explained.served();
     let chosen = served.map(|(chosen, _)| chosen);
+    print_alternatives(alternatives, chosen, output);
+    if let Some((_, service)) = served.filter(|_| library.place == PlaceName::Cuda) {
+        let blocks = counted(service.blocks().into(), "thread block");
+        let most = counted(service.multiprocessors().into(), "multiprocessor");
+        let threads = service.threads;
+        output.line(format_args!("  takes {blocks} of {threads} threads on r0, so at most {most}"));
+    }
+    print_guesses(chosen.map(|chosen| &chosen.basis), output);
+}
+
+/// Prints a line for each of `alternatives`, of which the `chosen` one stands out.
+fn print_alternatives(
+    alternatives: &[Alternative],
+    chosen: Option<&Alternative>,
+    output: &mut Output,
+) {
     let mut table = Table::new(&[
         ("", Align::Left),
         ("algorithm", Align::Left),
@@ -60,13 +76,6 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
         };
         output.line(line);
     }
-    if let Some((_, service)) = served.filter(|_| library.place == PlaceName::Cuda) {
-        let blocks = counted(service.blocks().into(), "thread block");
-        let most = counted(service.multiprocessors().into(), "multiprocessor");
-        let threads = service.threads;
-        output.line(format_args!("  takes {blocks} of {threads} threads on r0, so at most {most}"));
-    }
-    print_guesses(chosen.map(|chosen| &chosen.basis), output);
 }
 
 /// Says of what was decided without a measurement that it was.
@@ -131,24 +140,8 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
         ("how", Align::Left),
         (if library.place == PlaceName::Cuda { "SMs" } else { "" }, Align::Right),
     ]);
-    for Decision { collective, from, to, choice } in decisions {
-        let (algorithm, basis, how, most) = match choice {
-            Some(Choice { algorithm, loaded, basis, service }) => {
-                let basis = match basis {
-                    // The time is that of the smallest size.
-                    Basis::Guess { .. } => "a guess".to_owned(),
-                    Basis::Loaded | Basis::Row { .. } | Basis::Fallback => basis.to_string(),
-                };
-                let most = match library.place {
-                    PlaceName::Cuda => format!("≤ {}", service.multiprocessors()),
-                    PlaceName::Host => String::new(),
-                };
-                (title(algorithm, *loaded), basis, service.to_string(), most)
-            }
-            None => ("nothing".to_owned(), String::new(), String::new(), String::new()),
-        };
-        let name = collective.name().to_owned();
-        table.row([name, from.to_string(), to.to_string(), algorithm, basis, how, most]);
+    for decision in decisions {
+        table.row(cells(decision, library.place));
     }
     for (index, line) in table.lines().into_iter().enumerate() {
         let line = format!("  {line}");
@@ -156,4 +149,26 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
     }
     let choices = decisions.iter().filter_map(|decision| decision.choice.as_ref());
     print_guesses(choices.map(|choice| &choice.basis), output);
+}
+
+/// What serves a range of sizes, in the columns of the table.
+fn cells(decision: &Decision, place: PlaceName) -> [String; 7] {
+    let Decision { collective, from, to, choice } = decision;
+    let (algorithm, basis, how, most) = match choice {
+        Some(Choice { algorithm, loaded, basis, service }) => {
+            let basis = match basis {
+                // The time is that of the smallest size.
+                Basis::Guess { .. } => "a guess".to_owned(),
+                Basis::Loaded | Basis::Row { .. } | Basis::Fallback => basis.to_string(),
+            };
+            let most = match place {
+                PlaceName::Cuda => format!("≤ {}", service.multiprocessors()),
+                PlaceName::Host => String::new(),
+            };
+            (title(algorithm, *loaded), basis, service.to_string(), most)
+        }
+        None => ("nothing".to_owned(), String::new(), String::new(), String::new()),
+    };
+    let name = collective.name().to_owned();
+    [name, from.to_string(), to.to_string(), algorithm, basis, how, most]
 }

@@ -48,12 +48,7 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
     match &args.output {
         // A failure is told at the end, by the output itself.
         None => output.made().write_all(text.as_bytes()).unwrap_or(()),
-        Some(path) => {
-            let written = artifact::write(path, |out| {
-                out.write_all(text.as_bytes()).map_err(|error| error.to_string())
-            });
-            written.map_err(Failure::new)?;
-        }
+        Some(path) => artifact::write_text(path, &text)?,
     }
     Ok(Exit::Success)
 }

@@ -8,6 +8,7 @@ use msccl_bench::{LibraryReport, Spread, tune};
 use msccl_runtime::Tuning;
 
 use crate::args::TuneArgs;
+use crate::artifact;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -28,9 +29,10 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     data.floor = args.floor.or(data.floor);
     if let Some(path) = &args.data {
         let text = data.to_text().map_err(|error| Failure::new(error.to_string()))?;
-        write(path, &text)?;
+        artifact::write_text(path, &text)?;
     }
-    for line in tune::report(&data) {
+    let rule = plan::rule(args);
+    for line in tune::report(&data, &rule) {
         output.line(line);
     }
     let is_written = write_table(args, &data, kept.as_ref(), output)?;
@@ -39,9 +41,9 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
         return Ok(Exit::Refused);
     }
     if let Some(path) = &args.svg {
-        let picture = tune::picture(&data);
+        let picture = tune::picture(&data, &rule);
         let nothing = || format!("nothing was measured that {} could show", path.display());
-        write(path, &picture.ok_or_else(|| Failure::new(nothing()))?)?;
+        artifact::write_text(path, &picture.ok_or_else(|| Failure::new(nothing()))?)?;
     }
     Ok(if data.is_good() { Exit::Success } else { Exit::Refused })
 }
@@ -67,22 +69,18 @@ fn write_table(
     output: &mut Output,
 ) -> Result<bool> {
     let name = args.output.as_deref().map_or("tuning table".into(), Path::to_string_lossy);
-    let table = tune::table(data, kept, &name);
+    let rule = plan::rule(args);
+    let table = tune::table(data, &rule, kept, &name);
     if table.rows().is_empty() {
         return Ok(false);
     }
-    let text = format!("{}{table}", tune::remarks(data, kept));
+    let text = format!("{}{table}", tune::remarks(data, &rule, kept));
     Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
     match &args.output {
-        Some(path) => write(path, &text)?,
+        Some(path) => artifact::write_text(path, &text)?,
         None => output.line(text.trim_end()),
     }
     Ok(true)
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }
 
 /// Tells what happens while it happens.

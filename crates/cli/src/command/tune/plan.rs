@@ -2,7 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use msccl_bench::{Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep, Workload, tune};
+use msccl_bench::{
+    Factor, Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep, Workload, tune,
+};
 use msccl_collective::Placement as Serves;
 use msccl_environment::{DeviceWish, Preferences, Reader};
 
@@ -36,10 +38,16 @@ pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Resul
         placements,
         time: args.time,
         graph,
+        rule: rule(args),
         machine: words,
         date: today(),
         command: command(),
     })
+}
+
+/// What is best.
+pub fn rule(args: &TuneArgs) -> tune::Rule {
+    tune::Rule { margin: args.margin / 100.0, blocks_max: args.blocks_at_most }
 }
 
 fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> Result<Plan> {
@@ -48,12 +56,14 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
         return Err(Failure::new(text));
     }
     let max_bytes = bench::max_bytes(args.min, args.max, &machine)?;
-    let sizes = Sizes { min_bytes: args.min.0, max_bytes, step: Step::Factor(args.factor) };
+    let sizes =
+        Sizes { min_bytes: args.min.0, max_bytes, step: Step::Factor(Factor::whole(args.factor)) };
     let sweep = Sweep {
         workload: collective,
         ranks,
         sizes,
         rounding: Rounding::Aligned,
+        offset_bytes: None,
         elements: vec![args.element],
         redops: vec![args.op],
         roots: vec![args.root],
@@ -70,6 +80,7 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
         machine,
         ranks_per_process: args.threads,
         method: Method { iterations: 1, warmup: 1, checks: 1, graph_launches: 0, one_shot: false },
+        repeats: 1,
         timeout: args.timeout,
         worker: bench::worker()?,
     })

@@ -144,6 +144,48 @@ mod tests {
     }
 
     #[test]
+    fn only_a_node_itself_is_believed_of_its_ranks() {
+        let board = Board::of_nodes(Rank(0), 6, 2);
+        let issued = |rank, value| News::Word { rank, field: Field::Issued, value };
+        let reason = |rank, content: &str| News::Text {
+            rank,
+            text: Text::Reason,
+            content: content.to_owned(),
+        };
+        for from in [Rank(2), Rank(3)] {
+            issued(Rank(2), 5 + u64::from(from.0)).write_down(&board, from);
+            reason(Rank(2), "enough").write_down(&board, from);
+        }
+        for from in [Rank(4), Rank(1), Rank(0)] {
+            issued(Rank(2), 99).write_down(&board, from);
+            reason(Rank(2), "no").write_down(&board, from);
+        }
+        // This node's own board is nobody else's to write, whoever claims to speak for it.
+        for from in [Rank(1), Rank(2)] {
+            issued(Rank(1), 99).write_down(&board, from);
+        }
+        assert_eq!((board.issued(Rank(2)), board.reason(Rank(2)).as_str()), (8, "enough"));
+        assert_eq!(board.issued(Rank(1)), 0);
+    }
+
+    #[test]
+    fn what_is_older_takes_nothing_away() {
+        let board = Board::of_nodes(Rank(0), 4, 2);
+        let (rank, ring) = (Rank(2), Ring::Collectives);
+        let record = |number| News::Record { rank, ring, number, contents: [number; 4] };
+        let word = |value| News::Word { rank, field: Field::Collectives, value };
+        // Both have one place.
+        let (old, new) = (7, 7 + ring.length());
+        for number in [new, old] {
+            record(number).write_down(&board, rank);
+            word(number).write_down(&board, rank);
+        }
+        assert_eq!(board.collectives(rank), new);
+        assert_eq!(board.read_contents(rank, ring, new), Some([new; 4]));
+        assert_eq!(board.read_contents(rank, ring, old), None);
+    }
+
+    #[test]
     fn news_come_back() {
         assert_eq!(decode(&encode(&some())), Some(some()));
         assert_eq!(decode(&[]), Some(Vec::new()));

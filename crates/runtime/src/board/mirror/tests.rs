@@ -1,6 +1,7 @@
 //! Two nodes with a board each, in one process.
 
 use std::sync::Barrier;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use super::super::State;
@@ -137,6 +138,34 @@ fn another_rank_takes_over_from_a_voice_that_departs() {
             seen.wait();
         },
     );
+}
+
+#[test]
+fn what_a_voice_has_not_heard_is_told_to_its_successor() {
+    let (deaf, told, seen) = (Barrier::new(2), Barrier::new(2), AtomicU32::new(0));
+    let on_two_nodes = |rank: u32| Some(format!("node{}", rank / 2));
+    run_on(4, on_two_nodes, |group| {
+        let group = Arc::new(group);
+        let board = Arc::new(Board::join(&group, Arc::new(Nodes::of(&group)), false).unwrap());
+        let mirror = Mirror::start(&group, &board).unwrap();
+        group.barrier().unwrap();
+        if board.me() == Rank(2) {
+            // It is still there, but listens no more.
+            drop(mirror);
+            deaf.wait();
+            told.wait();
+            return;
+        }
+        if board.me() == Rank(0) {
+            deaf.wait();
+            board.post(1, &call(Operation::AllGather, 1), false);
+            thread::sleep(10 * PERIOD);
+            told.wait();
+        }
+        eventually("the call of r0", || board.collectives(Rank(0)) == 1);
+        seen.fetch_add(1, Ordering::AcqRel);
+        eventually("all others", || seen.load(Ordering::Acquire) == 3);
+    });
 }
 
 #[test]

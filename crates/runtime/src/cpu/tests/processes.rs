@@ -3,7 +3,7 @@
 use std::io::{Write, stdin};
 use std::process::{Child, Command, Stdio};
 
-use msccl_fabric::{UNIQUE_ID_BYTES, UniqueId};
+use msccl_fabric::UniqueId;
 use msccl_plan::Direction;
 
 use super::collectives::long_chunks;
@@ -31,8 +31,7 @@ fn spawn(id: &UniqueId, rank: u32) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let text: String = id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    writeln!(child.stdin.take().unwrap(), "{rank} {text}").unwrap();
+    writeln!(child.stdin.take().unwrap(), "{rank} {id}").unwrap();
     child
 }
 
@@ -41,10 +40,8 @@ fn spawn(id: &UniqueId, rank: u32) -> Child {
 fn rank_process() {
     let mut line = String::new();
     stdin().read_line(&mut line).unwrap();
-    let (rank, text) = line.trim().split_once(' ').expect("the line that a parent writes");
-    let byte = |i: usize| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap();
-    let bytes: [u8; UNIQUE_ID_BYTES] = std::array::from_fn(byte);
-    let place = join(UniqueId::from_bytes(&bytes).unwrap(), rank.parse().unwrap(), RANKS);
+    let (rank, id) = line.trim().split_once(' ').expect("the line that a parent writes");
+    let place = join(id.parse().unwrap(), rank.parse().unwrap(), RANKS);
     long_chunks()(&place);
     let me = place.me.0;
     let (mut there, mut back) = (vec![me as u8; 300_000], vec![0; 300_000]);

@@ -13,7 +13,7 @@ use msccl_gpu::{CaptureModeGuard, DevicePtr, IpcHandle, IpcMapping, VmmAllocatio
 
 use super::ledger::{Allocation, ENTRIES, Handle};
 use super::pieces::{LentPiece, Outgoing, Piece};
-use super::{Known, Neighbour, Shared};
+use super::{Known, Neighbour, Process, Shared};
 use crate::error::Error;
 
 /// How often it looks while there is something new, and for how long after.
@@ -125,15 +125,14 @@ impl Shared {
     ) -> Option<Option<(u64, Option<Mapping>)>> {
         let Allocation { base, length_bytes, handle } = *allocation;
         let piece = |mapping: VmmMapping| kept(mapping.ptr(), mapping);
-        match (handle, peer.same_process) {
-            (Handle::Plain(_), Some(true)) => Some(Some((base, None))),
-            (Handle::Plain(_), Some(false)) => Some(None),
-            (Handle::Plain(handle), None) => {
+        match (handle, peer.process) {
+            (Handle::Plain(_), Process::Same { reaches }) => Some(reaches.then_some((base, None))),
+            (Handle::Plain(handle), Process::Other) => {
                 let mapping = self.open(&handle).ok();
                 let whole = mapping.filter(|of| of.length_bytes() as u64 >= length_bytes);
                 Some(whole.map(|mapping| kept(mapping.ptr(), mapping)))
             }
-            (Handle::Piece(number), Some(_)) => {
+            (Handle::Piece(number), Process::Same { reaches: _ }) => {
                 let there = || {
                     VmmAllocation::mapped_at(&self.context, DevicePtr(base), length_bytes as usize)
                 };
@@ -141,7 +140,7 @@ impl Shared {
                     self.map_piece(|| Ok(Some(there()?).filter(|of| of.number() == number)));
                 Some(mapping.ok().flatten().map(piece))
             }
-            (Handle::Piece(_), None) => {
+            (Handle::Piece(_), Process::Other) => {
                 let descriptor = self.group.try_receive_fd(peer.rank, tag(entry, generation));
                 let Some(descriptor) = descriptor.transpose()?.ok() else { return Some(None) };
                 let import = || {
@@ -176,7 +175,7 @@ impl Shared {
         for Outgoing { entry, number, descriptor } in outgoing {
             let sent = descriptor.iter().all(|descriptor| {
                 let tag = tag(entry.number, entry.generation);
-                let others = self.peers.iter().filter(|peer| peer.same_process.is_none());
+                let others = self.peers.iter().filter(|peer| peer.process == Process::Other);
                 others
                     .map(|peer| self.group.send_fd(peer.rank, tag, descriptor))
                     .all(|sent| sent.is_ok())

@@ -6,6 +6,7 @@
 //! launch, and all ranks have the same; until they have mapped it, there is nothing to see, and links go through slots.
 
 mod borrower;
+mod known;
 mod ledger;
 mod pieces;
 
@@ -20,12 +21,12 @@ use msccl_gpu::{
     CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind, VmmAllocation,
 };
 use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::links::agree;
 use crate::error::Error;
 use borrower::Borrower;
-use ledger::{Allocation, ENTRIES, Handle, Ledger};
+use known::{Entry, Known};
+use ledger::{Allocation, Handle, Ledger};
 use pieces::{LentPiece, Outgoing, Piece};
 
 /// Marks the ledger's descriptor among others that ranks send.
@@ -37,9 +38,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How often it looks.
 const POLL: Duration = Duration::from_micros(200);
-
-/// Buffers that cannot be lent are remembered, so many of them.
-const REFUSED_MAX: usize = 1024;
 
 /// What a call has that peers could use directly: the caller's memory from an address on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,64 +70,17 @@ struct Shared {
 struct Neighbour {
     rank: Rank,
     ledger: Ledger,
-    /// In this process: whether this rank's GPU reaches the peer's plain allocations.
-    same_process: Option<bool>,
+    process: Process,
 }
 
-/// The allocations that callers have passed, by the driver's ids.
-#[derive(Default)]
-struct Known {
-    lent: FxHashMap<u64, Entry>,
-    /// They cannot be lent.
-    refused: FxHashMap<u64, ()>,
-    /// Pieces of virtual memory, by their numbers.
-    pieces: FxHashMap<u64, LentPiece>,
-    /// Those that cannot be lent. Nobody holds them: the number may be another's one day, which then is not lent.
-    refused_pieces: FxHashMap<u64, ()>,
-    /// Pieces that peers are yet to be told of, by the thread.
-    outgoing: Vec<Outgoing>,
-}
-
-impl Known {
-    /// An entry that is not in use.
-    fn free_entry(&self) -> Option<u32> {
-        let pieces = self.pieces.values().map(|lent| lent.entry.number);
-        let used = self.lent.values().map(|entry| entry.number).chain(pieces);
-        let used: FxHashSet<u32> = used.collect();
-        (0..ENTRIES).find(|number| !used.contains(number))
-    }
-
-    fn is_full(&self) -> bool {
-        self.lent.len() + self.pieces.len() >= ENTRIES as usize
-    }
-}
-
-/// Takes note of `key`, forgetting all others where there are too many.
-fn refuse(refused: &mut FxHashMap<u64, ()>, key: u64) {
-    if refused.len() >= REFUSED_MAX {
-        refused.clear();
-    }
-    refused.insert(key, ());
-}
-
-/// An allocation in this rank's ledger.
-#[derive(Clone, Copy)]
-struct Entry {
-    number: u32,
-    generation: u64,
-    base: u64,
-    length_bytes: u64,
-    /// When peers were told of it.
-    since: Instant,
-}
-
-impl Entry {
-    /// How far into the allocation `lent` begins, if it lies inside.
-    fn offset(&self, lent: Lent) -> Option<u64> {
-        let offset = lent.address.checked_sub(self.base)?;
-        let end = offset.checked_add(lent.length_bytes)?;
-        (end <= self.length_bytes).then_some(offset)
-    }
+/// Where a peer runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Process {
+    /// In this rank's process; whether this rank's GPU `reaches` the peer's plain allocations.
+    Same {
+        reaches: bool,
+    },
+    Other,
 }
 
 impl Lending {
@@ -151,10 +102,12 @@ impl Lending {
         let neighbour = |(me, peer): (&Peer, &Peer)| {
             let descriptor = group.receive_fd(peer.rank, TAG)?;
             let uuid = uuids.get(peer.rank.index());
-            let reaches = || uuid.is_some_and(|uuid| open_to(context, uuid));
-            let same_process = me.same_process(peer).then(reaches);
+            let process = match me.same_process(peer) {
+                true => Process::Same { reaches: uuid.is_some_and(|uuid| open_to(context, uuid)) },
+                false => Process::Other,
+            };
             let ledger = Ledger::open(descriptor, group.ranks())?;
-            Ok(Neighbour { rank: peer.rank, ledger, same_process })
+            Ok(Neighbour { rank: peer.rank, ledger, process })
         };
         let peers = agree(group, near().map(neighbour).collect::<Result<_, Error>>())?;
         let (group, context, me) = (group.clone(), context.clone(), group.rank());
@@ -237,14 +190,14 @@ impl Lending {
             return self.entry_of(known, piece);
         }
         // There may be room later.
-        let id = id.filter(|id| !known.refused.contains_key(id) && !known.is_full())?;
+        let id = id.filter(|id| !known.refused.contains(*id) && !known.is_full())?;
         let entry = self.shared.lend(known, id, address);
         match entry {
             Some(entry) => {
                 known.lent.insert(id, entry);
                 self.wake();
             }
-            None => refuse(&mut known.refused, id),
+            None => known.refused.insert(id),
         }
         entry
     }
@@ -256,11 +209,11 @@ impl Lending {
             // It may be mapped twice.
             return Some(lent.entry).filter(|entry| entry.base == piece.base);
         }
-        if known.refused_pieces.contains_key(&number) || known.is_full() {
+        if known.refused_pieces.contains(number) || known.is_full() {
             return None;
         }
         let Some((outgoing, _held)) = self.shared.lend_piece(known, piece) else {
-            refuse(&mut known.refused_pieces, number);
+            known.refused_pieces.insert(number);
             return None;
         };
         let entry = outgoing.entry;
@@ -355,7 +308,7 @@ impl Shared {
 
     /// Whether some peer is another process.
     fn travels(&self) -> bool {
-        self.peers.iter().any(|peer| peer.same_process.is_none())
+        self.peers.iter().any(|peer| peer.process == Process::Other)
     }
 
     /// The allocation of `address`, if peers can map it.

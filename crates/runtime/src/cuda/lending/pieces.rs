@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use msccl_gpu::{AddressRange, CaptureModeGuard, Context, DevicePtr, MemoryKind, VmmAllocation};
 
-use super::Entry;
+use super::known::Entry;
 
 /// A piece that is in the ledger.
 pub(super) struct LentPiece {

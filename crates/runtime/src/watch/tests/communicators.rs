@@ -99,10 +99,14 @@ fn a_rank_that_does_not_call_is_named_in_time() {
 
 #[test]
 fn checked_calls_that_differ_are_refused_and_the_job_goes_on() {
-    let errors = communicate(&Settings { check: true, ..host() }, |member| {
+    let timeout = Some(Duration::from_millis(500));
+    let errors = communicate(&Settings { check: true, timeout, ..host() }, |member| {
         assert_eq!(member.sum(1000), Ok(3.0));
         let error = member.sum(1000 + usize::from(member.rank() == Rank(2))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+        // What was refused does not stand still.
+        thread::sleep(Duration::from_secs(1));
+        assert_eq!(member.communicator.error(), None);
         assert_eq!(member.sum(10), Ok(3.0));
         assert_eq!(member.communicator.error(), None);
         error.to_string()

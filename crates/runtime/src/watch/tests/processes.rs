@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Group, Settings, UNIQUE_ID_BYTES, UniqueId};
+use msccl_fabric::{Group, Settings, UniqueId};
 
 use super::{Member, gather};
 use crate::board::tests::{newcomer, settings};
@@ -25,17 +25,11 @@ fn rank_process() {
     let Ok(role) = env::var("WATCH_ROLE") else { return };
     let number = |name: &str| env::var(name).unwrap().parse::<u32>().unwrap();
     let newcomer = newcomer(number("WATCH_RANK"), number("WATCH_RANKS"));
-    let id = id_from_text(&env::var("WATCH_ID").unwrap());
+    let id = env::var("WATCH_ID").unwrap().parse().unwrap();
     let settings = Settings { host: env::var("WATCH_HOST").ok(), ..settings() };
     let member = Member::new(Group::join(&[id], &newcomer, &settings).unwrap());
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
     println!("\nresult: {}", role(&member).replace('\n', "|"));
-}
-
-fn id_from_text(text: &str) -> UniqueId {
-    let byte = |i: usize| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap();
-    let bytes: [u8; UNIQUE_ID_BYTES] = std::array::from_fn(byte);
-    UniqueId::from_bytes(&bytes).unwrap()
 }
 
 /// A process for each rank, all with one role.
@@ -46,12 +40,11 @@ fn spawn(role: &str, ranks: u32) -> Vec<Child> {
 /// The same, on pretended hosts.
 fn spawn_on(role: &str, ranks: u32, host: impl Fn(u32) -> Option<String>) -> Vec<Child> {
     let id = UniqueId::create(&settings()).unwrap();
-    let id: String = id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let child = |rank: u32| {
         Command::new(env::current_exe().unwrap())
             .args(["watch::tests::processes::rank_process", "--exact", "--nocapture"])
             .env("WATCH_ROLE", role)
-            .env("WATCH_ID", &id)
+            .env("WATCH_ID", id.to_string())
             .env("WATCH_RANK", rank.to_string())
             .env("WATCH_RANKS", ranks.to_string())
             .envs(host(rank).map(|host| ("WATCH_HOST", host)))

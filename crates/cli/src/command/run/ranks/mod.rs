@@ -68,16 +68,9 @@ impl Ranks {
         };
         let ranks = verified.algorithm().collective.ranks;
         let (id, mine) = match &company {
-            None => (UniqueId::create(&settings.fabric).map_err(|it| cannot(&it))?, 0..ranks),
-            Some(company) if company.ranks() != ranks => {
-                let launched = company.ranks();
-                let text = format!(
-                    "{launched} ranks were launched, and the algorithm is for {ranks}; give --ranks \
-                     {launched} if it can be, or launch {ranks}"
-                );
-                return Err(Failure::new(text));
-            }
+            None => (UniqueId::create(&settings.fabric).map_err(|error| cannot(&error))?, 0..ranks),
             Some(company) => {
+                suits(company, ranks)?;
                 let id = company.meeting().map_err(|error| cannot(&error))?;
                 (id, company.rank()..company.rank() + 1)
             }
@@ -177,6 +170,17 @@ impl Ranks {
 
     fn collective(&self) -> &Collective {
         &self.entry.verified.algorithm().collective
+    }
+}
+
+/// Whether as many ranks were launched as the algorithm is for.
+fn suits(company: &Company, ranks: u32) -> Result<()> {
+    match company.ranks() {
+        launched if launched == ranks => Ok(()),
+        launched => Err(Failure::new(format!(
+            "{launched} ranks were launched, and the algorithm is for {ranks}; give --ranks {launched} if it can \
+             be, or launch {ranks}"
+        ))),
     }
 }
 

@@ -1,0 +1,102 @@
+//! What a benchmark says of bars: how our library stands against others, and sizes against powers of two.
+
+use msccl_bench::{Beside, Case, Pair, Report, Standing, beside, standings};
+
+use crate::args::BenchArgs;
+
+/// Ratios below this are told.
+const PAR: f64 = 1.0;
+
+/// What there is to say, as remarks of the table.
+pub struct Judgement {
+    /// In lines.
+    pub lines: Vec<String>,
+    /// Whether all bars that were asked for are met.
+    pub is_good: bool,
+}
+
+/// Judges `report`, in which `pairs` belong together.
+pub fn judge(args: &BenchArgs, report: &Report, pairs: &[Pair]) -> Judgement {
+    let mut judgement = Judgement { lines: Vec::new(), is_good: true };
+    powers(args, report, pairs, &mut judgement);
+    rivals(args, report, &mut judgement);
+    judgement
+}
+
+/// Of the first library a line for every call, and of every library its worst.
+fn powers(args: &BenchArgs, report: &Report, pairs: &[Pair], judgement: &mut Judgement) {
+    for (library, of) in report.libraries.iter().enumerate() {
+        let found = beside(report, pairs, library, args.average);
+        let bound = args.at_most.filter(|_| library == 0);
+        if library == 0 {
+            judgement.lines.extend(found.iter().map(|one| power_line(one, bound)));
+        }
+        let worst = found.iter().max_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+        let Some(worst) = worst else {
+            // What was not measured meets no bar.
+            judgement.is_good &= bound.is_none();
+            continue;
+        };
+        let (ratio, call) = (worst.ratio(), call(&worst.case));
+        let is_met = bound.is_none_or(|bound| ratio <= bound);
+        judgement.is_good &= is_met;
+        judgement.lines.push(format!(
+            "# {}: at worst {ratio:.2} times the next larger power of two ({call}, {}){}",
+            of.name,
+            worst.placement.name(),
+            verdict(bound.map(|bound| format!("at most {bound:.2}")), is_met)
+        ));
+    }
+}
+
+fn power_line(one: &Beside, bound: Option<f64>) -> String {
+    let Beside { case, power, placement, us, power_us } = one;
+    let (ratio, call, placement) = (one.ratio(), call(case), placement.name());
+    let bytes = power.size_bytes();
+    let mark = bound.filter(|bound| ratio > *bound).map_or("", |_| "  TOO SLOW");
+    format!("# {ratio:.2}  {call}, {placement}: {us:.2} us; {bytes} B: {power_us:.2} us{mark}")
+}
+
+/// For each collective, library and placement: the mean ratio and those below par, or below the bar.
+fn rivals(args: &BenchArgs, report: &Report, judgement: &mut Judgement) {
+    let bar = args.at_least.unwrap_or(PAR);
+    let standings = standings(report, args.average);
+    if args.at_least.is_some() && standings.is_empty() {
+        judgement.is_good = false;
+    }
+    for standing in standings {
+        let Standing { workload, placement, library, ratios } = &standing;
+        let name = report.libraries.get(*library).map_or("", |library| library.name.as_str());
+        let below =
+            standing.below(bar).map(|(case, ratio)| format!("{} B {ratio:.2}", case.size_bytes()));
+        let below: Vec<String> = below.collect();
+        let is_met = below.is_empty();
+        judgement.is_good &= is_met || args.at_least.is_none();
+        let least = standing.worst().map_or(0.0, |(_, ratio)| *ratio);
+        let list = if is_met { "none".to_owned() } else { below.join(", ") };
+        let demand = args.at_least.map(|bar| format!("at least {bar:.2}"));
+        judgement.lines.push(format!(
+            "# {workload} {}, {name}: {:.2} in the geometric mean of {} sizes, at least {least:.2}; below {bar:.2}: {list}{}",
+            placement.name(),
+            standing.mean(),
+            ratios.len(),
+            verdict(demand, is_met)
+        ));
+    }
+}
+
+/// What was demanded, if anything, and whether it was met.
+fn verdict(demand: Option<String>, is_met: bool) -> String {
+    let word = if is_met { "OK" } else { "FAILED" };
+    demand.map(|demand| format!("; {demand} {word}")).unwrap_or_default()
+}
+
+/// `allreduce of 1436 B, float sum, 4 B behind aligned addresses`.
+fn call(case: &Case) -> String {
+    let Case { workload, element, .. } = case;
+    let redop = case.redop_name().map(|redop| format!(" {redop}")).unwrap_or_default();
+    let offset = case.offset_bytes.filter(|offset| *offset > 0);
+    let offset = offset.map(|offset| format!(", {offset} B behind aligned addresses"));
+    let offset = offset.unwrap_or_default();
+    format!("{workload} of {} B, {element}{redop}{offset}", case.size_bytes())
+}

@@ -1,0 +1,122 @@
+//! The allocations that callers have passed: those that are lent, and those that cannot be.
+
+use std::time::Instant;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Lent;
+use super::ledger::ENTRIES;
+use super::pieces::{LentPiece, Outgoing};
+
+/// Buffers that cannot be lent are remembered, so many of them.
+const REFUSED_MAX: usize = 1024;
+
+/// What a rank knows of its caller's allocations.
+#[derive(Default)]
+pub(super) struct Known {
+    /// By the driver's ids.
+    pub lent: FxHashMap<u64, Entry>,
+    /// Ids of those that cannot be lent.
+    pub refused: Refused,
+    /// Pieces of virtual memory, by their numbers.
+    pub pieces: FxHashMap<u64, LentPiece>,
+    /// Those that cannot be lent. Nobody holds them: the number may be another's one day, which then is not lent.
+    pub refused_pieces: Refused,
+    /// Pieces that peers are yet to be told of, by the thread.
+    pub outgoing: Vec<Outgoing>,
+}
+
+impl Known {
+    /// An entry that is not in use.
+    pub fn free_entry(&self) -> Option<u32> {
+        let pieces = self.pieces.values().map(|lent| lent.entry.number);
+        let used = self.lent.values().map(|entry| entry.number).chain(pieces);
+        let used: FxHashSet<u32> = used.collect();
+        (0..ENTRIES).find(|number| !used.contains(number))
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.lent.len() + self.pieces.len() >= ENTRIES as usize
+    }
+}
+
+/// The last of what cannot be lent, so that it is not asked about again and again.
+#[derive(Default)]
+pub(super) struct Refused(FxHashSet<u64>);
+
+impl Refused {
+    pub fn contains(&self, key: u64) -> bool {
+        self.0.contains(&key)
+    }
+
+    /// Takes note of `key`, forgetting all others where there are too many.
+    pub fn insert(&mut self, key: u64) {
+        if self.0.len() >= REFUSED_MAX {
+            self.0.clear();
+        }
+        self.0.insert(key);
+    }
+}
+
+/// An allocation in this rank's ledger.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub number: u32,
+    pub generation: u64,
+    pub base: u64,
+    pub length_bytes: u64,
+    /// When peers were told of it.
+    pub since: Instant,
+}
+
+impl Entry {
+    /// How far into the allocation `lent` begins, if it lies inside.
+    pub fn offset(&self, lent: Lent) -> Option<u64> {
+        let offset = lent.address.checked_sub(self.base)?;
+        let end = offset.checked_add(lent.length_bytes)?;
+        (end <= self.length_bytes).then_some(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: u32) -> Entry {
+        let (generation, since) = (1, Instant::now());
+        Entry { number, generation, base: 4096, length_bytes: 1024, since }
+    }
+
+    #[test]
+    fn a_buffer_lies_wholly_in_its_allocation() {
+        let offset = |address, length_bytes| entry(0).offset(Lent { address, length_bytes });
+        assert_eq!(offset(4096, 1024), Some(0));
+        assert_eq!(offset(4100, 1020), Some(4));
+        assert_eq!(offset(4100, 1021), None);
+        assert_eq!(offset(4095, 1), None);
+        assert_eq!(offset(5120, 0), Some(1024));
+        assert_eq!(offset(4100, u64::MAX), None);
+    }
+
+    #[test]
+    fn entries_are_free_until_they_are_used() {
+        let mut known = Known::default();
+        for number in 0..ENTRIES {
+            assert!(!known.is_full());
+            assert_eq!(known.free_entry(), Some(number));
+            known.lent.insert(u64::from(number) + 100, entry(number));
+        }
+        assert!(known.is_full() && known.free_entry().is_none());
+        known.lent.remove(&107);
+        assert_eq!(known.free_entry(), Some(7));
+    }
+
+    #[test]
+    fn only_so_many_refusals_are_remembered() {
+        let mut refused = Refused::default();
+        (0..REFUSED_MAX as u64).for_each(|key| refused.insert(key));
+        assert!(refused.contains(0) && !refused.contains(REFUSED_MAX as u64));
+        refused.insert(REFUSED_MAX as u64);
+        assert!(refused.contains(REFUSED_MAX as u64) && !refused.contains(0));
+    }
+}
