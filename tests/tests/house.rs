@@ -17,9 +17,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("simulate", &["collective", "ir", "machine", "picture"]),
     ("plan", &["collective", "ir", "verify"]),
     ("fabric", &["collective"]),
-    ("proxy", &["collective", "fabric"]),
-    ("gpu", &[]),
     ("topology", &[]),
+    ("proxy", &["collective", "fabric", "topology"]),
+    ("gpu", &[]),
     ("registry", &["collective", "compiler", "interchange", "ir", "syntax", "verify"]),
     (
         "runtime",
@@ -33,11 +33,12 @@ const ROOMS: &[(&str, &[&str])] = &[
             "plan",
             "proxy",
             "registry",
+            "topology",
             "verify",
         ],
     ),
     ("bench", &["collective", "fabric", "gpu", "picture", "runtime"]),
-    ("environment", &["fabric", "registry", "runtime"]),
+    ("environment", &["fabric", "registry", "runtime", "topology"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 
@@ -87,7 +88,10 @@ fn every_room_is_listed() {
 fn only_the_doors_read_the_environment_print_or_exit() {
     let forbidden = ["std::env::", "env::var", "println!", "eprintln!", "process::exit", "std::fs"];
     for (room, _) in ROOMS.iter().filter(|(room, _)| !OPEN_ROOMS.contains(room)) {
-        for file in rust_files(&root().join("crates").join(room).join("src")) {
+        let files = rust_files(&root().join("crates").join(room).join("src"));
+        // Tests may say what they measure.
+        let is_test = |file: &Path| file.components().any(|part| part.as_os_str() == "tests");
+        for file in files.into_iter().filter(|file| !is_test(file)) {
             let text = fs::read_to_string(&file).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
             for (number, line) in code.lines().enumerate() {
@@ -146,6 +150,7 @@ const DOORS: &[&str] = &[
     "crates/nccl/src/signal.rs",
     "crates/nccl/tests/null.rs",
     "crates/nccl/tests/null_driver/libcuda.rs",
+    "crates/nccl/tests/null_driver/librdma.rs",
     "crates/nccl/tests/null_driver/mod.rs",
     "crates/rdma/examples/bench/bare.rs",
     "crates/rdma/src/door.rs",

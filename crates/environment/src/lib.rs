@@ -19,6 +19,8 @@
 //! * Files that set variables are read once in the life of the process; a [`Reader`] looks a variable
 //!   up once for each question. Files of algorithms and tables are read by [`Preferences::files`]
 //!   and [`Preferences::tuning`] alone, anew each time.
+//! * A topology file that cannot be used is one complaint of [`topologies`], and counts as not set; what the kernel tells of
+//!   the machine is found out once.
 //! * Nothing else is remembered, and nothing is written.
 //!
 //! Absent from this crate: printing (complaints are handed out), which algorithm serves a call, what
@@ -27,6 +29,7 @@
 mod configuration_file;
 mod files;
 mod launch;
+mod machine;
 mod network;
 mod preferences;
 mod reader;
@@ -37,6 +40,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 pub use launch::{LaunchError, Launched, Launcher, Master, Number, launched};
+pub use machine::{Root, topologies};
 pub use network::interface;
 pub use preferences::{DeviceWish, Preferences};
 pub use reader::Reader;

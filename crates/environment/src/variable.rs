@@ -112,6 +112,16 @@ variables! {
     IB_HCA "NCCL_IB_HCA" "names or prefixes, `:port` after them; `=` in front for names, `^` excludes"
         "all that are up"
         "Which devices, and which of their ports, RDMA may use."
+    NETDEVS_POLICY "NCCL_NETDEVS_POLICY" "`AUTO`, `ALL`, `MAX:N` or `EVERY`" "`AUTO`"
+        "Which of these ports a rank uses. `ALL`: those nearest to its GPU. `AUTO`: its part of them, where other GPUs of the \
+         communicator on this host are as near. `MAX:N`: at most N of them. `EVERY`, which NCCL does not have: all ports, \
+         however far they are. Ranks may differ. `docs/RDMA.md` says more."
+    CROSS_NIC "NCCL_CROSS_NIC" "0, 1 or 2" "2"
+        "Whether RDMA joins ports of different places among those of their hosts. 0: never, for networks that join only ports \
+         of the same place; it counts for two ranks if one of them has it. 1 and 2: where that is nearest to both GPUs."
+    TOPO_FILE "NCCL_TOPO_FILE" "a path" "`/var/run/nvidia-topologyd/virtualTopology.xml`, if there is one"
+        "A description of this machine in NCCL's XML, asked before the kernel how far network cards are from GPUs. A file that \
+         cannot be used is a warning, and counts as not set."
     IB_GID_INDEX "NCCL_IB_GID_INDEX" "0 to 255, -1 for the default" "the best of the port"
         "Which of a port's addresses RDMA uses."
     IB_TIMEOUT "NCCL_IB_TIMEOUT" "0 to 255, -1 for the default" "the library's"
@@ -124,8 +134,10 @@ variables! {
         "The service level of RDMA's packets."
     NET_GDR_LEVEL "NCCL_NET_GDR_LEVEL" "`LOC`, `PIX`, `PXB`, `PHB`, `SYS`, or 0 to 5"
         "GPU memory wherever RDMA can use it"
-        "`LOC` (0): between hosts, GPUs leave and find messages in host memory. Any other value lets network cards read \
-         and write GPU memory if all of a host can, however far they are from the GPU. Ranks may differ."
+        "How far from the GPU network cards may be that read and write its memory: behind one PCI switch (`PIX`, 1), behind \
+         several (`PXB`, 2), at its NUMA node (`PHB`, 3), anywhere (`SYS`, 4 and 5). If one that the rank uses is farther, or \
+         nobody knows how far it is, GPUs leave and find messages for other hosts in host memory, as with `LOC` (0). Ranks may \
+         differ."
     P2P_DISABLE "NCCL_P2P_DISABLE" "0 or 1" "0"
         "Keeps GPUs from mapping one another's memory; links lie in host memory instead."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"

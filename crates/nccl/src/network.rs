@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use msccl_environment::{Reader, Variable, variable};
 use msccl_fabric::{self as fabric, Choice};
-use msccl_proxy::{self as proxy, RdmaConfig};
+use msccl_proxy::{self as proxy, Nics, RdmaConfig, Surroundings};
+
+use crate::session;
 
 /// What the environment asks of the network.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -14,6 +17,7 @@ pub struct Network {
     root: Option<SocketAddr>,
     host: Option<String>,
     rdma: RdmaConfig,
+    topology: Option<String>,
 }
 
 /// By what links to other hosts go.
@@ -33,18 +37,23 @@ impl Network {
             root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
             host: reader.text(&variable::HOSTID),
             rdma: rdma(reader),
+            topology: reader.text(&variable::TOPO_FILE),
         }
     }
 
     /// The settings of the fabric, the rest of which `others` says.
     pub fn fabric(&self, others: fabric::Settings) -> fabric::Settings {
-        let Self { interface, root, host, rdma: _ } = self.clone();
+        let Self { interface, root, host, rdma: _, topology: _ } = self.clone();
         fabric::Settings { interface, root, host, ..others }
     }
 
     /// How a proxy is configured.
     pub fn proxy(&self) -> proxy::Config {
-        proxy::Config { rdma: self.rdma.clone(), ..proxy::Config::default() }
+        let (rdma, file) = (self.rdma.clone(), self.topology.clone());
+        let topologies =
+            move || msccl_environment::topologies(file.as_deref(), session::complain_once);
+        let surroundings = Surroundings { topologies: Arc::new(topologies), gpu: None };
+        proxy::Config { rdma, surroundings, ..proxy::Config::default() }
     }
 }
 
@@ -61,11 +70,33 @@ fn rdma(reader: &mut Reader<'_>) -> RdmaConfig {
         required: net == Some(Net::Rdma),
         library: reader.text(&variable::RDMA_LIBRARY).map(PathBuf::from),
         hca: reader.text(&variable::IB_HCA),
+        nics: reader.parse(&variable::NETDEVS_POLICY, nics).unwrap_or_default(),
+        crosses: reader.parse(&variable::CROSS_NIC, crosses).unwrap_or(true),
         gid_index: number(reader, &variable::IB_GID_INDEX),
         timeout: number(reader, &variable::IB_TIMEOUT),
         retry_count: number(reader, &variable::IB_RETRY_CNT),
         traffic_class: number(reader, &variable::IB_TC),
         service_level: number(reader, &variable::IB_SL),
+    }
+}
+
+fn nics(text: &str) -> Option<Nics> {
+    match text.to_ascii_uppercase().as_str() {
+        "AUTO" => Some(Nics::Auto),
+        "ALL" => Some(Nics::Nearest),
+        "EVERY" => Some(Nics::Every),
+        other => {
+            let most = other.strip_prefix("MAX:")?.parse().ok();
+            most.filter(|most| *most > 0).map(Nics::AtMost)
+        }
+    }
+}
+
+fn crosses(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" | "2" => Some(true),
+        _ => None,
     }
 }
 
@@ -108,6 +139,8 @@ mod tests {
                 ("NCCL_HOSTID", "rack 3"),
                 ("NCCL_NET", "ib"),
                 ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1"),
+                ("NCCL_NETDEVS_POLICY", "max:2"),
+                ("NCCL_CROSS_NIC", "0"),
                 ("NCCL_IB_GID_INDEX", "3"),
                 ("NCCL_IB_TIMEOUT", "20"),
                 ("NCCL_IB_RETRY_CNT", "0"),
@@ -126,6 +159,8 @@ mod tests {
             required: true,
             library: Some("/opt/libmsccl-rdma.so".into()),
             hca: Some("=mlx5_0:1,mlx5_1".to_owned()),
+            nics: Nics::AtMost(2),
+            crosses: false,
             gid_index: Some(3),
             timeout: Some(20),
             retry_count: Some(0),
@@ -145,8 +180,20 @@ mod tests {
 
     #[test]
     fn nonsense_counts_as_not_set() {
-        let nonsense =
-            [("NCCL_NET", "pigeons"), ("NCCL_IB_TC", "256"), ("NCCL_IB_GID_INDEX", "-2")];
-        assert_eq!(check(&nonsense, 3), Network::default());
+        let nonsense = [
+            ("NCCL_NET", "pigeons"),
+            ("NCCL_IB_TC", "256"),
+            ("NCCL_IB_GID_INDEX", "-2"),
+            ("NCCL_NETDEVS_POLICY", "MAX:0"),
+            ("NCCL_CROSS_NIC", "3"),
+        ];
+        assert_eq!(check(&nonsense, 5), Network::default());
+    }
+
+    #[test]
+    fn a_topology_file_reaches_the_proxy() {
+        let config = check(&[("NCCL_TOPO_FILE", "/no/such.xml")], 0).proxy();
+        // What the kernel tells is always there.
+        assert_eq!((config.surroundings.topologies)().len(), 1);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric as fabric;
-use msccl_runtime::{FarSlots, Settings};
+use msccl_runtime::{FarSlots, PathType, Settings};
 
 use crate::network::Network;
 
@@ -77,11 +77,14 @@ impl Requests {
     }
 }
 
-/// How far network cards may be from the GPU, of which only "not at all" matters.
+/// How far network cards may be from the GPU.
 fn far_slots(text: &str) -> Option<FarSlots> {
     match text.to_ascii_uppercase().as_str() {
         "LOC" | "0" => Some(FarSlots::Host),
-        "PIX" | "PXB" | "PHB" | "SYS" | "1" | "2" | "3" | "4" | "5" => Some(FarSlots::Best),
+        "PIX" | "1" => Some(FarSlots::Within(PathType::Pix)),
+        "PXB" | "2" => Some(FarSlots::Within(PathType::Pxb)),
+        "PHB" | "3" => Some(FarSlots::Within(PathType::Phb)),
+        "SYS" | "4" | "5" => Some(FarSlots::Best),
         _ => None,
     }
 }

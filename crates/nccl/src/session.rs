@@ -13,8 +13,7 @@ use crate::{log, signal};
 /// What the environment asks for now. What in it makes no sense is said once per process.
 pub fn begin() -> Requests {
     let (requests, complaints) = Requests::read(&environment::lookup);
-    let complaints = complaints.into_iter().chain(environment::strangers());
-    complaints.filter(is_new).for_each(|complaint| log::complain(&complaint));
+    complaints.into_iter().chain(environment::strangers()).for_each(complain_once);
     if requests.story_signal {
         signal::watch();
     }
@@ -23,12 +22,14 @@ pub fn begin() -> Requests {
 
 /// The tuning table that `requests` name. What makes it useless is said once per process.
 pub fn tuning(requests: &Requests) -> Option<Tuning> {
-    let complain = |complaint: Complaint| {
-        if is_new(&complaint) {
-            log::complain(&complaint);
-        }
-    };
-    requests.preferences.tuning().map_err(complain).ok().flatten()
+    requests.preferences.tuning().map_err(complain_once).ok().flatten()
+}
+
+/// Says what is wrong with the environment, once per process.
+pub fn complain_once(complaint: Complaint) {
+    if is_new(&complaint) {
+        log::complain(&complaint);
+    }
 }
 
 /// Says once who we are, in a line that scripts look for, without pretending to be somebody else.

@@ -9,7 +9,12 @@ mod null_driver;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use msccl_gpu::{CaptureMode, Stream};
 use null_driver::{Rank, World};
@@ -206,6 +211,94 @@ fn a_lent_buffer_is_asked_for_its_allocation() {
     assert_eq!(asked.driver.get("cuPointerGetAttribute"), Some(&1), "{asked:?}");
     let marks = ["cuLaunchKernelEx", "cuEventRecord", "cuStreamGetCaptureInfo_v2"];
     marks.iter().for_each(|call| assert_eq!(asked.driver.get(call), Some(&1), "{asked:?}"));
+}
+
+/// Runs itself again as two processes, each a rank on a host of its own as far as both know. Their messages go nowhere,
+/// since kernels do nothing; links are made, and calls launched and recorded. There are network cards, of which a file says
+/// how far they are, and which cannot be used for more than to be chosen.
+#[test]
+fn ranks_on_two_hosts_launch_as_on_one() {
+    const NAME: &str = "ranks_on_two_hosts_launch_as_on_one";
+    const RANK: &str = "NULL_RANK";
+    if let Ok(rank) = std::env::var(RANK) {
+        return be_on_a_host(rank.parse().unwrap());
+    }
+    let cards = null_driver::compile("librdma", &[]);
+    let topology = cards.with_extension("xml");
+    fs::write(&topology, crossed_topology()).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let start = |rank: u32| {
+        let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("null-{port}-{rank}.log"));
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(RANK, rank.to_string())
+            .env("NCCL_HOSTID", format!("host{rank}"))
+            .env("NCCL_COMM_ID", format!("127.0.0.1:{port}"))
+            .envs([("NCCL_SOCKET_IFNAME", "lo"), ("NCCL_DEBUG", "INFO")])
+            .env("MSCCL_JOIN_TIMEOUT_S", "60")
+            .env("NCCL_DEBUG_FILE", log)
+            .env("MSCCL_RDMA_LIBRARY", &cards)
+            .env("NCCL_TOPO_FILE", &topology)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    for process in [0, 1].map(start) {
+        let ran = process.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && text.contains("1 passed"), "{text}");
+    }
+    [cards, topology].into_iter().for_each(|path| fs::remove_file(path).unwrap());
+}
+
+/// Two GPUs, as the driver has them, each behind a switch with the card of the other's number, and a slow card beside.
+fn crossed_topology() -> String {
+    let pci = |bus: String, class: &str, inside: &str| {
+        format!("<pci busid=\"0000:{bus}:00.0\" class=\"{class}\">{inside}</pci>")
+    };
+    let nic = |net: u32| {
+        let inside =
+            format!("<nic><net name=\"mlx5_{net}\" dev=\"{net}\" speed=\"400000\"/></nic>");
+        pci(format!("4{net}"), "0x020700", &inside)
+    };
+    let switch = |gpu: u32| {
+        let inside = format!("<gpu dev=\"{gpu}\"/>");
+        let gpu_there = pci(format!("0{gpu}"), "0x030200", &inside);
+        pci(format!("8{gpu}"), "0x060400", &(gpu_there + &nic(1 - gpu)))
+    };
+    format!("<system><cpu numaid=\"0\">{}{}{}</cpu></system>", switch(0), switch(1), nic(2))
+}
+
+fn be_on_a_host(rank: u32) {
+    let world = World::of_rank(rank, 2);
+    let (here, stream) = (world.rank(0), stream(world.rank(0)));
+    for count in COUNTS {
+        here.all_reduce(count, &stream);
+        // The proxy hears of it without asking the driver.
+        check(|| here.all_reduce(count, &stream), &EAGER);
+    }
+    here.exchange(1 - rank, 64, &stream);
+    stream.borrow().begin_capture(CaptureMode::Global).unwrap();
+    here.all_reduce(64, &stream);
+    assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(1));
+    let path = std::env::var("NCCL_DEBUG_FILE").unwrap();
+    let expected = format!("links to r{} go over TCP", 1 - rank);
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        let log = fs::read_to_string(&path).unwrap_or_default();
+        if log.contains(&expected) {
+            assert!(log.contains("2 nodes: r0 on "), "{log}");
+            let chosen = format!(
+                "this rank uses mlx5_{}:1 (nearest to GPU 0000:0{rank}:00.0: PIX; slow ones are left aside)",
+                1 - rank
+            );
+            assert!(log.contains(&chosen), "no {chosen:?} in {log}");
+            break;
+        }
+        assert!(Instant::now() < patience, "no {expected:?} in {log}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    fs::remove_file(path).unwrap();
 }
 
 #[test]

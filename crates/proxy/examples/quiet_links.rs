@@ -19,6 +19,14 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const GAPS_US: [u64; 6] = [0, 200, 800, 5000, 20_000, 100_000];
 const ROUND_TRIPS: usize = 101;
 
+/// What the owner says to the proxy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Help {
+    None,
+    Graphs,
+    Stirred,
+}
+
 /// A port that does not ring.
 struct Mute<P: ?Sized>(Box<P>);
 
@@ -59,10 +67,13 @@ impl Inlet for Mute<dyn Inlet> {
 }
 
 /// Of 8 bytes there and back: the median and the ninetieth percentile, in microseconds, after a gap.
-fn round_trips(rank: u32, group: Arc<Group>, stirs: bool) -> Vec<[f64; 2]> {
+fn round_trips(rank: u32, group: Arc<Group>, help: Help) -> Vec<[f64; 2]> {
     let rdma = RdmaConfig { enabled: false, ..RdmaConfig::default() };
     let config = Config { rdma, ..Config::default() };
     let proxy = Proxy::start(group.clone(), config, Abort::new()).unwrap();
+    if help == Help::Graphs {
+        proxy.expect_graphs();
+    }
     // Nobody listens to this one.
     let doorbell = Arc::new(Doorbell::new().unwrap());
     let mut pair = rings::pair(&[RingShape { depth: 8, slot_bytes: 64 }], &doorbell).unwrap();
@@ -85,7 +96,7 @@ fn round_trips(rank: u32, group: Arc<Group>, stirs: bool) -> Vec<[f64; 2]> {
     for gap_us in GAPS_US {
         let one = |_| {
             thread::sleep(Duration::from_micros(gap_us));
-            if stirs {
+            if help == Help::Stirred {
                 proxy.stir();
             }
             let since = Instant::now();
@@ -115,14 +126,14 @@ fn processor_ticks() -> u64 {
 }
 
 fn main() {
-    for stirs in [false, true] {
+    for help in [Help::None, Help::Graphs, Help::Stirred] {
         let settings = Settings::default();
         let id = UniqueId::create(&settings).unwrap();
         let live = |rank: u32| {
             let (facts, description) = (Vec::new(), Vec::new());
             let newcomer = Newcomer { rank: Rank(rank), ranks: 2, facts, description };
             let group = Group::join(&[id], &newcomer, &settings).unwrap();
-            round_trips(rank, Arc::new(group), stirs)
+            round_trips(rank, Arc::new(group), help)
         };
         let figures = thread::scope(|scope| {
             let other = scope.spawn(|| live(1));
@@ -130,7 +141,14 @@ fn main() {
             other.join().unwrap();
             figures
         });
-        println!("{}", if stirs { "stirred before each message" } else { "not stirred" });
+        println!(
+            "{}",
+            match help {
+                Help::None => "not stirred",
+                Help::Graphs => "not stirred, but graphs are expected",
+                Help::Stirred => "stirred before each message",
+            }
+        );
         for (gap_us, [median, ninetieth]) in GAPS_US.into_iter().zip(figures) {
             println!(
                 "quiet for {gap_us:>6} µs: {median:>8.0} µs, ninetieth percentile {ninetieth:>8.0} µs"

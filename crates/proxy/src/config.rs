@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use msccl_fabric::Choice;
+use msccl_topology::Topology;
+use msccl_topology::address::BusId;
 
 use crate::log::Log;
 
@@ -30,6 +32,8 @@ pub struct Config {
     pub processors: Vec<usize>,
     /// RDMA.
     pub rdma: RdmaConfig,
+    /// What is known of the machine.
+    pub surroundings: Surroundings,
     /// Hears what happens.
     pub log: Arc<dyn Log>,
 }
@@ -45,6 +49,11 @@ pub struct RdmaConfig {
     pub library: Option<PathBuf>,
     /// `NCCL_IB_HCA`, as it stands: which devices and ports may be used.
     pub hca: Option<String>,
+    /// Which of these are used.
+    pub nics: Nics,
+    /// Whether a rail may join ports of different places among those of their hosts. A rail then joins what is near
+    /// at both ends; otherwise, as if each place had a network of its own, it is near at one end alone.
+    pub crosses: bool,
     /// `NCCL_IB_GID_INDEX`.
     pub gid_index: Option<u32>,
     /// `NCCL_IB_TIMEOUT`: a packet is sent again after 4.096 µs · 2^timeout.
@@ -57,6 +66,44 @@ pub struct RdmaConfig {
     pub service_level: Option<u32>,
 }
 
+/// Which of the ports that may be used a rank uses; `docs/RDMA.md` says how it chooses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Nics {
+    /// Its part of those nearest to its memory, which GPUs of the communicator share.
+    #[default]
+    Auto,
+    /// All of those nearest to its memory.
+    Nearest,
+    /// At most so many of those; one at least.
+    AtMost(u32),
+    /// All, however far they are.
+    Every,
+}
+
+/// What is known of the machine on which a rank runs. Nothing, by default.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Descriptions of it, the best first. Asked for when there is something to choose.
+    pub topologies: Arc<dyn Fn() -> Vec<Topology> + Send + Sync>,
+    /// The rank's GPU, if its memory is a GPU's.
+    pub gpu: Option<Gpu>,
+}
+
+/// A rank's GPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gpu {
+    /// Where it is.
+    pub bus_id: BusId,
+    /// Those of all ranks of the communicator on this host.
+    pub around: Vec<BusId>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self { topologies: Arc::new(Vec::new), gpu: None }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -67,6 +114,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(5),
             processors: Vec::new(),
             rdma: RdmaConfig::default(),
+            surroundings: Surroundings::default(),
             log: Arc::new(()),
         }
     }
@@ -79,6 +127,8 @@ impl Default for RdmaConfig {
             required: false,
             library: None,
             hca: None,
+            nics: Nics::Auto,
+            crosses: true,
             gid_index: None,
             timeout: None,
             retry_count: None,
@@ -98,6 +148,7 @@ impl fmt::Debug for Config {
             .field("drain_timeout", &self.drain_timeout)
             .field("processors", &self.processors)
             .field("rdma", &self.rdma)
+            .field("gpu", &self.surroundings.gpu)
             .finish_non_exhaustive()
     }
 }

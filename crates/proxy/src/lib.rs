@@ -38,6 +38,7 @@
 #[cfg(test)]
 extern crate self as msccl_proxy;
 
+mod attention;
 mod config;
 mod connect;
 mod error;
@@ -53,7 +54,7 @@ mod session;
 mod tag;
 mod tcp;
 
-pub use config::{Config, RdmaConfig};
+pub use config::{Config, Gpu, Nics, RdmaConfig, Surroundings};
 pub use error::{Error, Failure};
 pub use log::{Event, Log};
 pub use port::{Copies, DmaBuf, Inlet, Memory, Outlet, Piece, Ports};

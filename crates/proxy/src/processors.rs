@@ -1,6 +1,8 @@
-//! On which processors the thread of a proxy runs.
+//! On which processors the thread of a proxy runs, and how soon it runs again after a sleep.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::num::NonZeroU64;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
 /// Lets the calling thread run on those of `wanted` on which it may run; if there are none, or the system does not
 /// say, on all of these.
@@ -13,6 +15,19 @@ pub(crate) fn prefer(wanted: &[usize]) {
         // It is no more than a preference.
         let _ = sched_setaffinity(None, &chosen);
     }
+}
+
+/// Lets sleeps of the calling thread end when they should: by default the kernel adds up to 50 µs, which is as long as the
+/// shortest of them.
+pub(crate) fn wake_in_time() {
+    // It is no more than a wish.
+    let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
+}
+
+/// The processors on which the calling thread may run; none if the system does not say.
+pub(crate) fn allowed() -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect()
 }
 
 #[cfg(test)]
@@ -37,6 +52,7 @@ mod tests {
         let first = (0..CpuSet::MAX_CPU).find(|number| allowed.is_set(*number)).unwrap();
         let chosen = after(&[usize::MAX, first, CpuSet::MAX_CPU]);
         assert!(chosen.count() == 1 && chosen.is_set(first));
+        assert_eq!(super::allowed().len(), allowed.count() as usize);
         for nothing in [&[][..], &[CpuSet::MAX_CPU]] {
             assert_eq!(after(nothing).count(), allowed.count());
         }

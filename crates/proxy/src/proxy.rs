@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Doorbell, Group, random_u128};
+use msccl_topology::PathType;
 
 use crate::config::Config;
 use crate::connect::{
-    HELLO_TAG, Hello, InletFacts, Making, RdmaOffer, TcpOffer, VERSION, check_ports, tell,
+    HELLO_TAG, Hello, InletFacts, Making, RdmaPort, TcpOffer, VERSION, Verbs, check_ports, tell,
 };
 use crate::error::{Error, Failure};
 use crate::log::Event;
 use crate::port::{Memory, Ports};
 use crate::processors;
 use crate::pump::Pump;
-use crate::rdma::{Devices, Half, Registered};
-use crate::tag::RAILS_LIMIT;
+use crate::rdma::{Devices, Registered, Usable};
 use crate::tcp::Listener;
 
 /// How long [`Proxy::waits`] waits for the proxy's thread.
@@ -41,7 +41,7 @@ pub struct Proxy {
     address: SocketAddr,
     token: u128,
     /// None for the reason that the text says.
-    devices: Result<Devices, String>,
+    devices: Result<Arc<Devices>, String>,
     /// Those that were connected.
     peers: Mutex<BTreeSet<Rank>>,
     thread: Option<JoinHandle<()>>,
@@ -53,6 +53,7 @@ pub(crate) struct Shared {
     inbox: Mutex<Option<Vec<Command>>>,
     failures: Mutex<Vec<Failure>>,
     stirred: AtomicBool,
+    graphs: AtomicBool,
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) abort: Abort,
 }
@@ -111,16 +112,20 @@ impl Proxy {
             inbox: Mutex::new(Some(Vec::new())),
             failures: Mutex::new(Vec::new()),
             stirred: AtomicBool::new(false),
+            graphs: AtomicBool::new(false),
             doorbell: Arc::new(Doorbell::new()?),
             abort,
         });
-        let story = devices.as_ref().map_or_else(Clone::clone, Devices::story);
+        let Config { rdma, surroundings, .. } = &config;
+        let devices = devices.map(|devices| Arc::new(devices.choose(rdma.nics, surroundings)));
+        let story = devices.as_ref().map_or_else(Clone::clone, |devices| devices.story());
         config.log.event(&Event::Devices { story });
         let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener);
         let thread = thread::Builder::new().name("msccl-proxy".to_owned());
         let wanted = config.processors.clone();
         let thread = thread.spawn(move || {
             processors::prefer(&wanted);
+            processors::wake_in_time();
             pump.run();
         });
         let thread =
@@ -145,11 +150,7 @@ impl Proxy {
         if !lock(&self.peers).insert(peer) {
             return Err(Error::invalid(format!("r{} is connected with r{} already", me.0, peer.0)));
         }
-        let halves = self.halves(&ports.memory);
-        let offer = |half: &Half| RdmaOffer {
-            device: half.device().to_owned(),
-            address: half.address().to_vec(),
-        };
+        let (rdma, verbs) = self.verbs(&ports.memory);
         let hello = Hello {
             version: VERSION,
             outlets: ports.outlets.len(),
@@ -159,13 +160,11 @@ impl Proxy {
                 token: self.token,
                 sockets: self.config.sockets_per_peer,
             },
-            rdma: halves
-                .as_ref()
-                .map(|halves| halves.iter().map(offer).collect())
-                .map_err(Clone::clone),
+            rdma,
+            crosses: self.config.rdma.crosses,
         };
         tell(&self.group, peer, HELLO_TAG, &hello)?;
-        let making = Making::new(me, peer, ports, hello, halves.unwrap_or_default());
+        let making = Making::new(me, peer, ports, hello, verbs);
         self.shared.command(Command::Connect(Box::new(making)));
         Ok(())
     }
@@ -175,20 +174,32 @@ impl Proxy {
         self.devices.is_ok()
     }
 
-    /// Lets every device reach `memory`, as long as the answer lives or a rail uses it. The text names those that
-    /// cannot.
+    /// How far the devices are that this rank has chosen, from its GPU or its processors; `None` if nobody knows, or if there
+    /// are none.
+    pub fn distance(&self) -> Option<PathType> {
+        self.devices.as_ref().ok().and_then(|devices| devices.distance())
+    }
+
+    /// Lets every device that this rank has chosen reach `memory`, as long as the answer lives or a rail uses it. The text
+    /// names those that cannot.
     pub fn register(&self, memory: &Arc<dyn Memory>) -> Result<Registered, String> {
         self.devices.as_ref().map_err(Clone::clone)?.register_all(memory)
     }
 
-    /// Ends of rails to a new peer, on all devices; the text says why there are none.
-    fn halves(&self, memory: &Arc<dyn Memory>) -> Result<Vec<Half>, String> {
-        let (mut halves, troubles) = self.devices.as_ref().map_err(Clone::clone)?.halves(memory)?;
-        for why in troubles {
+    /// The ports of this host as a new peer must know them, and what stands behind; the text says why there are none.
+    fn verbs(&self, memory: &Arc<dyn Memory>) -> (Result<Vec<RdmaPort>, String>, Option<Verbs>) {
+        let reach = self.devices.as_ref().map_err(Clone::clone);
+        let reach = reach.and_then(|devices| Ok((devices.clone(), devices.reach(memory)?)));
+        let (devices, reach) = match reach {
+            Ok(reach) => reach,
+            Err(why) => return (Err(why), None),
+        };
+        for why in reach.troubles {
             self.config.log.event(&Event::Trouble(format!("a device is not used: {why}")));
         }
-        halves.truncate(RAILS_LIMIT);
-        Ok(halves)
+        let port = |usable: Usable| RdmaPort { device: usable.name, near: usable.near };
+        let ports = reach.devices.into_iter().map(port).collect();
+        (Ok(ports), Some(Verbs { devices, _registered: reach.registered }))
     }
 
     /// What ends of rings ring when something changes; see [`crate::rings::pair`].
@@ -201,6 +212,12 @@ impl Proxy {
     pub fn stir(&self) {
         self.shared.stirred.store(true, Ordering::Relaxed);
         self.shared.doorbell.announce();
+    }
+
+    /// Says that from now on executors may send and receive without [`Proxy::stir`] before, as those in graphs do that are
+    /// launched again: the proxy sleeps for shorter times. Never waits.
+    pub fn expect_graphs(&self) {
+        self.shared.graphs.store(true, Ordering::Relaxed);
     }
 
     /// The first failure, if there is one. Never waits.
@@ -237,6 +254,11 @@ impl Shared {
     /// Whether the owner has stirred the thread since it last looked.
     pub(crate) fn was_stirred(&self) -> bool {
         self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether executors may go on unannounced.
+    pub(crate) fn has_graphs(&self) -> bool {
+        self.graphs.load(Ordering::Relaxed)
     }
 
     /// The thread ends; nobody needs to wait for its answers.

@@ -6,7 +6,11 @@
 //! has taken long takes hardly longer, and a proxy that nobody needs costs little.
 //!
 //! Ports of GPUs cannot wake it, and what they wait for takes microseconds. Such a proxy goes on for a millisecond after
-//! anything has happened, and after its owner has said that something will ([`crate::Proxy::stir`]).
+//! anything has happened, and after its owner has said that something will ([`crate::Proxy::stir`]). Owners of graphs
+//! cannot say that of every launch: where there are graphs, it sleeps no longer than a tenth of a millisecond at a time, until all
+//! has been quiet for ten seconds.
+//!
+//! What it looks at in a round is [`crate::attention`]'s affair; before it sleeps it looks at everything.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,6 +20,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{ErrorKind, Group};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::attention::{Attention, Look};
 use crate::config::Config;
 use crate::connect::{Made, Making, Means, Unmade};
 use crate::error::Failure;
@@ -36,6 +41,10 @@ const SHORT: Duration = Duration::from_micros(50);
 /// The longest sleep in that case.
 const LONG: Duration = Duration::from_millis(1);
 
+/// The longest sleep while graphs may be launched again any time, and for how long of quiet they may.
+const BESIDE_GRAPHS: Duration = Duration::from_micros(100);
+const GRAPHS_LAST: Duration = Duration::from_secs(10);
+
 /// Such a sleep is this part of the time for which all has been quiet.
 const PART_OF_QUIET: u32 = 16;
 
@@ -54,6 +63,8 @@ pub(crate) struct Pump {
     /// Connections of peers that are not expected yet.
     knocks: Vec<(Instant, Knock)>,
     lines: Vec<Line>,
+    /// Which of these to look at.
+    attention: Attention,
     /// Peers to which nothing goes any more, and why.
     gone: Vec<(Rank, String)>,
     /// Until when the last messages may take.
@@ -64,6 +75,8 @@ pub(crate) struct Pump {
 struct Line {
     peer: Rank,
     session: Session,
+    /// Nothing goes there any more.
+    ended: bool,
 }
 
 impl Pump {
@@ -73,14 +86,24 @@ impl Pump {
         config: Config,
         listener: Listener,
     ) -> Self {
-        let (makings, knocks, lines, gone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { shared, group, config, listener, makings, knocks, lines, gone, deadline: None }
+        Self {
+            shared,
+            group,
+            config,
+            listener,
+            makings: Vec::new(),
+            knocks: Vec::new(),
+            lines: Vec::new(),
+            attention: Attention::default(),
+            gone: Vec::new(),
+            deadline: None,
+        }
     }
 
     pub(crate) fn run(mut self) {
         let mut quiet = Quiet::begins();
         while !self.is_over() {
-            if self.round() {
+            if self.round(Look::Part) {
                 quiet = Quiet::begins();
                 continue;
             }
@@ -91,7 +114,7 @@ impl Pump {
                 Some(pause) => {
                     self.shared.doorbell.lie_down();
                     // What has changed before that did not ring.
-                    if self.round() {
+                    if self.round(Look::Whole) {
                         quiet = Quiet::begins();
                     } else {
                         self.sleep(pause);
@@ -112,12 +135,12 @@ impl Pump {
         self.deadline.is_some_and(|deadline| parted || Instant::now() > deadline)
     }
 
-    fn round(&mut self) -> bool {
+    fn round(&mut self, look: Look) -> bool {
         let mut busy = self.obey();
         if !self.makings.is_empty() {
             busy |= self.make();
         }
-        busy | self.advance()
+        busy | self.advance(look)
     }
 
     fn obey(&mut self) -> bool {
@@ -152,6 +175,7 @@ impl Pump {
                 silence: self.config.silence_timeout,
                 timeout: self.config.connect_timeout,
                 rdma_required: self.config.rdma.required,
+                log: self.config.log.as_ref(),
             };
             match making.go_on(means) {
                 Ok(Made::NotYet(moved)) => {
@@ -162,7 +186,8 @@ impl Pump {
                 Ok(Made::Done { session, why }) => {
                     let (rails, slots) = (session.rails(), making.slots());
                     self.config.log.event(&Event::Connected { peer, rails, why, slots });
-                    self.lines.push(Line { peer, session });
+                    self.lines.push(Line { peer, session: *session, ended: false });
+                    self.attention = Attention::new(self.lines.len());
                     busy = true;
                 }
                 Err(unmade) => {
@@ -204,39 +229,50 @@ impl Pump {
         self.shared.fail(failure);
     }
 
-    fn advance(&mut self) -> bool {
-        let leaving = self.deadline.is_some();
-        let mut busy = false;
+    fn advance(&mut self, look: Look) -> bool {
+        let chosen = self.attention.begin(look);
         let mut lines = std::mem::take(&mut self.lines);
-        lines.retain_mut(|line| {
-            if leaving && line.session.is_drained() {
-                line.session.say_farewell();
+        let (mut busy, mut ended) = (false, false);
+        for &at in &chosen {
+            let look = self.attention.within(at, look);
+            if self.advance_line(&mut lines[at], look) {
+                self.attention.wake(at);
+                busy = true;
             }
-            let advanced = line.session.advance();
-            for (rail, why) in line.session.take_broken() {
-                let (peer, left) = (line.peer, line.session.rails().len());
-                if left > 0 {
-                    let host = host(&self.group, peer);
-                    self.config.log.event(&Event::RailLost { peer, host, rail, why, left });
-                }
-            }
-            match advanced {
-                Ok(moved) => {
-                    busy |= moved;
-                    true
-                }
-                Err(ended) => {
-                    if line.session.peer_has_left() {
-                        self.gone.push((line.peer, LEFT.to_owned()));
-                    } else if !leaving {
-                        self.fail(line.peer, ErrorKind::Network, ended.rail, ended.why);
-                    }
-                    false
-                }
-            }
-        });
+            ended |= lines[at].ended;
+        }
+        self.attention.end(chosen);
         self.lines = lines;
+        if ended {
+            self.lines.retain(|line| !line.ended);
+            self.attention = Attention::new(self.lines.len());
+        }
         busy
+    }
+
+    /// Whether anything happened.
+    fn advance_line(&mut self, line: &mut Line, look: Look) -> bool {
+        let leaving = self.deadline.is_some();
+        if leaving && line.session.is_drained() {
+            line.session.say_farewell();
+        }
+        let advanced = line.session.advance(look);
+        for (rail, why) in line.session.take_broken() {
+            let (peer, left) = (line.peer, line.session.rails().len());
+            if left > 0 {
+                let host = host(&self.group, peer);
+                self.config.log.event(&Event::RailLost { peer, host, rail, why, left });
+            }
+        }
+        advanced.unwrap_or_else(|failure| {
+            line.ended = true;
+            if line.session.peer_has_left() {
+                self.gone.push((line.peer, LEFT.to_owned()));
+            } else if !leaving {
+                self.fail(line.peer, ErrorKind::Network, failure.rail, failure.why);
+            }
+            false
+        })
     }
 
     fn story(&mut self) -> Vec<Wait> {
@@ -264,7 +300,7 @@ impl Pump {
     fn silent(&self) -> Silent {
         let lines = || self.lines.iter().map(|line| &line.session);
         if !lines().all(Session::rings) {
-            Silent::Ports
+            Silent::Ports { graphs: self.shared.has_graphs() }
         } else if !self.makings.is_empty()
             || lines().flat_map(Session::wakes).any(|wake| wake.is_none())
         {
@@ -319,18 +355,22 @@ enum Silent {
     Nothing,
     /// Rails, or connections that are being made.
     Rails,
-    /// Ports, whose executors are quick.
-    Ports,
+    /// Ports, whose executors are quick; and perhaps in graphs.
+    Ports {
+        graphs: bool,
+    },
 }
 
 /// How long to sleep after `rounds` rounds and the time `quiet` in which nothing has happened; `None` goes on at once.
 fn pause(rounds: u32, quiet: Duration, silent: Silent) -> Option<Duration> {
-    let watches = silent == Silent::Ports && quiet < WATCH;
-    match silent {
-        _ if rounds <= SPINS || watches => None,
-        Silent::Nothing => Some(WAKEABLE),
-        Silent::Rails | Silent::Ports => Some((quiet / PART_OF_QUIET).clamp(SHORT, LONG)),
-    }
+    let longest = match silent {
+        _ if rounds <= SPINS => return None,
+        Silent::Nothing => return Some(WAKEABLE),
+        Silent::Ports { .. } if quiet < WATCH => return None,
+        Silent::Ports { graphs: true } if quiet < GRAPHS_LAST => BESIDE_GRAPHS,
+        Silent::Rails | Silent::Ports { .. } => LONG,
+    };
+    Some((quiet / PART_OF_QUIET).clamp(SHORT, longest))
 }
 
 #[cfg(test)]
@@ -339,15 +379,21 @@ mod tests {
 
     #[test]
     fn the_thread_goes_on_and_then_sleeps_ever_longer() {
+        const PORTS: Silent = Silent::Ports { graphs: false };
+        const GRAPHS: Silent = Silent::Ports { graphs: true };
         let us = Duration::from_micros;
         let cases = [
             (SPINS, us(999_999), Silent::Nothing, None),
             (SPINS + 1, us(10), Silent::Nothing, Some(WAKEABLE)),
             (SPINS + 1, us(10), Silent::Rails, Some(us(50))),
             (SPINS + 1, us(8000), Silent::Rails, Some(us(500))),
-            (SPINS + 1, us(999), Silent::Ports, None),
-            (SPINS + 1, us(1000), Silent::Ports, Some(us(62) + Duration::from_nanos(500))),
-            (u32::MAX, us(1_000_000), Silent::Ports, Some(LONG)),
+            (SPINS + 1, us(999), PORTS, None),
+            (SPINS + 1, us(1000), PORTS, Some(us(62) + Duration::from_nanos(500))),
+            (u32::MAX, us(1_000_000), PORTS, Some(LONG)),
+            (SPINS + 1, us(999), GRAPHS, None),
+            (SPINS + 1, us(1000), GRAPHS, Some(us(62) + Duration::from_nanos(500))),
+            (u32::MAX, us(9_999_999), GRAPHS, Some(us(100))),
+            (u32::MAX, us(10_000_000), GRAPHS, Some(LONG)),
         ];
         for (rounds, quiet, silent, expected) in cases {
             assert_eq!(pause(rounds, quiet, silent), expected, "{rounds} {quiet:?} {silent:?}");

@@ -27,6 +27,8 @@ use crate::wiring::Wiring;
 pub(crate) struct Capacity {
     /// The wires of every ordered pair of ranks, by protocol.
     pub simple: WireShape,
+    /// Of the wires under Simple, the first so many of each pair join ranks on two nodes; all, if there is one node.
+    pub far_wires: u32,
     /// Under LL; no wires if the engine does not speak it.
     pub ll: WireShape,
     /// Under LL128; no wires if the engine does not speak it.
@@ -41,6 +43,11 @@ impl Capacity {
     /// Whether calls can have such links.
     pub fn has(&self, links: Links) -> bool {
         self.lends || !links.lend()
+    }
+
+    /// Whether there are wires for a protocol that sends packets.
+    pub fn has_packets(&self) -> bool {
+        self.ll.wires > 0 || self.ll128.wires > 0
     }
 
     /// The wires under `protocol`.

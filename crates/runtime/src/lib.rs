@@ -29,6 +29,7 @@ pub use call::{Blocks, Call, Combine, Operation, Scalar};
 pub use communicator::{Batch, Communicator, Direct, submit};
 pub use diary::Diary;
 pub use error::{Error, ErrorKind};
+pub use msccl_topology::PathType;
 pub use select::{
     Alternative, Basis, Choice, Links, Question, Row, Service, Tuning, TuningError, Way, explain,
     multiprocessors,

@@ -9,6 +9,7 @@ use msccl_fabric as fabric;
 use msccl_gpu as gpu;
 use msccl_proxy as proxy;
 use msccl_registry::File;
+use msccl_topology::PathType;
 
 use crate::select::{Links, Tuning};
 
@@ -62,6 +63,8 @@ pub enum FarSlots {
     /// In GPU memory if RDMA carries the messages and every device reaches it, in host memory otherwise.
     #[default]
     Best,
+    /// The same, if no device that the rank uses is farther from its GPU.
+    Within(PathType),
     /// In host memory.
     Host,
     /// In GPU memory, even where the proxy must copy out of it and into it. Wires to all peers are made when ranks join,

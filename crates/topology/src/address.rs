@@ -16,6 +16,22 @@ pub struct BusId {
     pub function: u8,
 }
 
+impl BusId {
+    /// As a number, which orders as the place does.
+    pub fn to_number(self) -> u64 {
+        let BusId { domain, bus, device, function } = self;
+        let place = u64::from(bus) << 8 | u64::from(device) << 3 | u64::from(function);
+        u64::from(domain) << 16 | place
+    }
+
+    /// The place of which `number` is [`BusId::to_number`].
+    pub fn from_number(number: u64) -> Option<Self> {
+        let domain = u32::try_from(number >> 16).ok()?;
+        let [function, bus, ..] = number.to_le_bytes();
+        Some(Self { domain, bus, device: function >> 3, function: function & 7 })
+    }
+}
+
 impl fmt::Display for BusId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BusId { domain, bus, device, function } = self;
@@ -69,6 +85,11 @@ impl PciClass {
     pub fn is_gpu(self) -> bool {
         self.0 >> 16 == 0x03
     }
+
+    /// Whether it is a bridge of any kind, which switches are.
+    pub fn is_bridge(self) -> bool {
+        self.0 >> 16 == 0x06
+    }
 }
 
 impl fmt::Display for PciClass {
@@ -99,8 +120,11 @@ mod tests {
     #[test]
     fn bus_ids_are_read_as_they_are_written() {
         for text in ["0000:1b:00.0", "10000:ff:1f.7"] {
-            assert_eq!(text.parse::<BusId>().unwrap().to_string(), text);
+            let read = text.parse::<BusId>().unwrap();
+            assert_eq!(read.to_string(), text);
+            assert_eq!(BusId::from_number(read.to_number()), Some(read));
         }
+        assert_eq!(BusId::from_number(u64::MAX), None);
         for text in ["", "1b:00.0", "0000:1b:00", "0000:1b:20.0", "0000:1b:00.8", "0000:+b:00.0"] {
             assert_eq!(text.parse::<BusId>(), Err(NotABusId), "{text:?}");
         }

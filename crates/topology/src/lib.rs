@@ -22,4 +22,4 @@ mod topology;
 pub mod xml;
 
 pub use path::{Path, PathType};
-pub use topology::{GpuIndex, HostIndex, Link, NetIndex, Node, Topology};
+pub use topology::{GpuIndex, HostIndex, Link, NetIndex, Node, Place, Topology};

@@ -132,6 +132,7 @@ fn extend(path: Path, link: Link, (from, to): (Node, Node)) -> Option<Path> {
         (Link::NvLink(bandwidth), _, _) => (PathType::NvLink, bandwidth),
         (Link::C2c(bandwidth), _, _) => (PathType::C2c, bandwidth),
         (Link::Pci(bandwidth), Node::Cpu(_), Node::Nic)
+        | (Link::Pci(bandwidth), Node::Cpu(_), Node::Function)
         | (Link::Pci(bandwidth), Node::Cpu(_), Node::Switch)
             if path.kind == PathType::C2c =>
         {

@@ -80,6 +80,12 @@ pub struct CpuSet {
 impl CpuSet {
     /// Most words that an attribute holds.
     pub const MOST_WORDS: usize = (MOST_VALUE_BYTES + 1) / 9;
+
+    /// Whether it has the processor `number`.
+    pub fn contains(&self, number: usize) -> bool {
+        let word = self.words.iter().rev().nth(number / 32);
+        word.is_some_and(|word| word & (1 << (number % 32)) != 0)
+    }
 }
 
 impl fmt::Display for CpuSet {

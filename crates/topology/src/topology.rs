@@ -48,6 +48,8 @@ pub enum Node {
     Gpu(GpuIndex),
     /// A network card.
     Nic,
+    /// A PCI device of which the description says nothing more.
+    Function,
     /// A port of a card.
     Net(NetIndex),
     /// All NVLink switches of a host, which act as one.
@@ -81,6 +83,26 @@ pub struct Topology {
     hosts: Vec<HostIndex>,
     gpus: Vec<End<Gpu>>,
     nets: Vec<End<Net>>,
+    /// The NUMA nodes, in the order of the description.
+    numa: Vec<NodeIndex>,
+    /// PCI devices: on the first host that has the address.
+    functions: HashMap<BusId, NodeIndex>,
+}
+
+/// A device, by what others call it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place<'a> {
+    /// A NUMA node, by its number on the first host.
+    Numa(u32),
+    /// A PCI device.
+    Function(BusId),
+    /// A port of a NIC; port 0 of a description stands for any.
+    Port {
+        /// The device, such as `mlx5_0`.
+        name: &'a str,
+        /// From 1.
+        number: u32,
+    },
 }
 
 /// A device between which paths are asked for.
@@ -100,8 +122,13 @@ impl Topology {
         builder.join_switches();
         builder.join_nvlinks();
         builder.join_hosts();
-        let Builder { graph, gpus, nets, hosts, .. } = builder;
-        Self { system, graph, hosts: hosts.into_values().collect(), gpus, nets }
+        let Builder { graph, gpus, nets, hosts, cpus, places, .. } = builder;
+        let numa = cpus.into_iter().map(|(_, node)| node).collect();
+        let mut places: Vec<_> = places.into_iter().collect();
+        places.sort_by_key(|((host, _), _)| std::cmp::Reverse(*host));
+        let functions = places.into_iter().map(|((_, bus_id), node)| (bus_id, node)).collect();
+        let hosts = hosts.into_values().collect();
+        Self { system, graph, hosts, gpus, nets, numa, functions }
     }
 
     /// The description it was made from.
@@ -158,6 +185,29 @@ impl Topology {
         found.map(|((net, _, _), _)| net).collect()
     }
 
+    /// How a NIC at each of `to` reads and writes the memory at `from`: by PCI, without the help of other GPUs. `None`
+    /// for what the description does not have.
+    pub fn reach(&self, from: Place<'_>, to: &[Place<'_>]) -> Vec<Option<Path>> {
+        let found = self.find(from).map(|start| path::search(&self.graph, start));
+        let one = |to: &Place<'_>| found.as_ref()?.get(self.find(*to)?.index()).copied();
+        to.iter().map(one).collect()
+    }
+
+    fn find(&self, place: Place<'_>) -> Option<NodeIndex> {
+        match place {
+            Place::Numa(number) => {
+                let position = self.system.cpus.iter().position(|cpu| cpu.numa == number)?;
+                self.numa.get(position).copied()
+            }
+            Place::Function(bus_id) => self.functions.get(&bus_id).copied(),
+            Place::Port { name, number } => {
+                let same =
+                    |net: &Net| net.name.as_str() == name && (net.port == 0 || net.port == number);
+                self.nets.iter().find(|end| same(&end.facts)).map(|end| end.node)
+            }
+        }
+    }
+
     /// The GPUs that `gpu` reaches by NVLink without another GPU between.
     pub fn nvlink_peers(&self, gpu: GpuIndex) -> Vec<GpuIndex> {
         let all: Vec<_> = self.gpus().map(|(gpu, _, _)| Node::Gpu(gpu)).collect();
@@ -170,7 +220,12 @@ impl Topology {
         match node {
             Node::Gpu(gpu) => self.gpus.get(gpu.0 as usize).map(|end| end.node),
             Node::Net(net) => self.nets.get(net.0 as usize).map(|end| end.node),
-            Node::Cpu(_) | Node::Switch | Node::Nic | Node::NvSwitch(_) | Node::Network => None,
+            Node::Cpu(_)
+            | Node::Switch
+            | Node::Nic
+            | Node::Function
+            | Node::NvSwitch(_)
+            | Node::Network => None,
         }
     }
 
@@ -230,7 +285,8 @@ impl Builder {
 
     fn switch(&mut self, host: HostIndex, above: NodeIndex, switch: &Switch) {
         let Switch { function, peers, devices } = switch;
-        let node = self.graph.add_node(Node::Switch);
+        let is_bridge = function.class.is_bridge() || !devices.is_empty();
+        let node = self.graph.add_node(if is_bridge { Node::Switch } else { Node::Function });
         let bandwidth = Bandwidth::of_pci(function.link);
         self.graph.add_edge(above, node, Link::Pci(bandwidth));
         self.places.insert((host, function.bus_id), node);
@@ -256,6 +312,9 @@ impl Builder {
         let card = self.graph.add_node(Node::Nic);
         let link = function.as_ref().map(|function| Bandwidth::of_pci(function.link));
         self.graph.add_edge(above, card, Link::Pci(link.unwrap_or(Bandwidth::LOCAL)));
+        if let Some(function) = function {
+            self.places.insert((host, function.bus_id), card);
+        }
         for net in nets {
             let node = self.graph.add_node(Node::Net(NetIndex(self.nets.len() as u32)));
             let bandwidth = Bandwidth::of_net(net.speed_mbit_per_s);

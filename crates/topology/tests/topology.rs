@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use msccl_topology::detect::{Files, detect};
 use msccl_topology::system::{Device, Net};
-use msccl_topology::{GpuIndex, NetIndex, Node, PathType, Topology, text, xml};
+use msccl_topology::{GpuIndex, NetIndex, Node, PathType, Place, Topology, text, xml};
 
 /// Two sockets, each with two switches, each with two GPUs and two NICs; NVLinks to switches.
 fn eight_gpus(hosts: u32) -> String {
@@ -76,6 +76,45 @@ fn questions_have_answers() {
     assert_eq!(topology.nearest_nets(GpuIndex(9)), [NetIndex(8), NetIndex(9)]);
     assert_eq!(topology.nvlink_peers(GpuIndex(9)).len(), 7);
     assert_eq!(topology.path(gpu(0), gpu(99)), None);
+}
+
+#[test]
+fn nics_are_reached_by_pci_alone() {
+    let topology = topology(2);
+    let port = |name| Place::Port { name, number: 1 };
+    let kinds = |from, to: &[Place<'_>]| {
+        let paths = topology.reach(from, to).into_iter();
+        paths.map(|path| path.map_or("none", |path| path.kind.name())).collect::<Vec<_>>()
+    };
+    let gpu = Place::Function("0000:01:00.0".parse().unwrap());
+    let nics = ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_7", "mlx5_9"].map(port);
+    // GPUs beside the others would help out; they are not asked.
+    assert_eq!(kinds(gpu, &nics), ["PIX", "PIX", "PHB", "SYS", "none"]);
+    assert_eq!(kinds(Place::Numa(1), &nics), ["SYS", "SYS", "SYS", "PHB", "none"]);
+    let card = Place::Function("0000:08:00.0".parse().unwrap());
+    assert_eq!(kinds(gpu, &[card]), ["PIX"]);
+    let nobody = Place::Function("0000:aa:00.0".parse().unwrap());
+    assert_eq!(kinds(nobody, &nics), ["none"; 5]);
+}
+
+/// As clouds describe their virtual machines: addresses, classes, and nothing about what the devices are.
+#[test]
+fn devices_without_a_description_have_places() {
+    let function = |bus_id: &str, class: &str, inside: &str| {
+        format!("<pci busid=\"{bus_id}\" class=\"{class}\">{inside}</pci>")
+    };
+    let pair = |at: u32| {
+        let gpu = function(&format!("000{at}:00:00.0"), "0x030200", "");
+        let nic = function(&format!("010{at}:00:00.0"), "0x020700", "");
+        function(&format!("ffff:ff:0{at}.0"), "0x060400", &(gpu + &nic))
+    };
+    let text = format!("<system><cpu numaid=\"0\">{}{}</cpu></system>", pair(1), pair(2));
+    let topology = Topology::new(xml::read(&text).unwrap());
+    let place = |text: &str| Place::Function(text.parse().unwrap());
+    let nics = [place("0101:00:00.0"), place("0102:00:00.0")];
+    let paths = topology.reach(place("0002:00:00.0"), &nics);
+    let kinds: Vec<_> = paths.into_iter().map(|path| path.unwrap().kind).collect();
+    assert_eq!(kinds, [PathType::Phb, PathType::Pix]);
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! `msccl topo`: how GPUs and NICs are joined.
 
-use std::fs;
-use std::path::Path;
-
-use msccl_topology::detect::{Files, detect};
+use msccl_environment::Root;
+use msccl_topology::detect::detect;
 use msccl_topology::system::System;
 use msccl_topology::{Topology, text, xml};
 use serde::Serialize;
@@ -85,24 +83,5 @@ impl Report {
         };
         let paths = nodes.iter().copied().map(row).collect();
         Self { hosts: topology.hosts(), devices, paths, xml: xml::write(topology.system()) }
-    }
-}
-
-/// The file system of this machine.
-struct Root;
-
-impl Files for Root {
-    fn read(&self, path: &str) -> Option<String> {
-        fs::read_to_string(Path::new("/").join(path)).ok()
-    }
-
-    fn list(&self, path: &str) -> Vec<String> {
-        let entries = fs::read_dir(Path::new("/").join(path)).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-    }
-
-    fn resolve(&self, path: &str) -> Option<String> {
-        let path = fs::canonicalize(Path::new("/").join(path)).ok()?;
-        path.to_str()?.strip_prefix('/').map(str::to_owned)
     }
 }

@@ -438,6 +438,10 @@ driver! {
         SUCCESS
     }
 
+    fn cuCtxGetStreamPriorityRange(least: &mut i32, greatest: &mut i32) {
+        answer(least, 0);
+        answer(greatest, -5)
+    }
     fn cuStreamCreateWithPriority(stream: &mut usize, _flags: u32, _priority: i32) {
         STREAMS.create(stream)
     }

@@ -22,6 +22,11 @@ use nccl as _;
 #[repr(transparent)]
 pub struct Comm(*mut c_void);
 
+/// What ranks find one another by.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct UniqueId([c_char; 128]);
+
 // SAFETY: the handle is a number to whoever has it; the library's functions may be called from any thread.
 unsafe impl Send for Comm {}
 // SAFETY: as above.
@@ -30,6 +35,8 @@ unsafe impl Sync for Comm {}
 #[rustfmt::skip]
 unsafe extern "C" {
     fn ncclCommInitAll(comms: *mut Comm, count: c_int, devices: *const c_int) -> c_int;
+    fn ncclGetUniqueId(id: *mut UniqueId) -> c_int;
+    fn ncclCommInitRank(comm: *mut Comm, ranks: c_int, id: UniqueId, rank: c_int) -> c_int;
     fn ncclCommDestroy(comm: Comm) -> c_int;
     fn ncclGetLastError(comm: Comm) -> *const c_char;
     fn ncclGroupStart() -> c_int;
@@ -62,7 +69,7 @@ struct NullDriver {
 fn null_driver() -> &'static NullDriver {
     static OPEN: OnceLock<NullDriver> = OnceLock::new();
     OPEN.get_or_init(|| {
-        let path = compile();
+        let path = compile("libcuda", &["-C", "link-arg=-Wl,-soname,libcuda.so.1"]);
         // SAFETY: the library was made for this, and its function has that type.
         unsafe {
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL).unwrap();
@@ -75,15 +82,19 @@ fn null_driver() -> &'static NullDriver {
     })
 }
 
-fn compile() -> PathBuf {
+/// A library of the source `name` (without `.rs`) beside this file, compiled with `options`; whoever asks removes it.
+pub fn compile(name: &str, options: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     // Tests and benchmarks may be built at once.
-    let library = folder.join(format!("null-libcuda-{}.so", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/null_driver/libcuda.rs");
+    let library = folder.join(format!("null-{name}-{}.so", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/null_driver");
+    let source = source.join(name).with_extension("rs");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let done = Command::new(compiler)
-        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "cuda"])
-        .args(["-C", "opt-level=3", "-C", "link-arg=-Wl,-soname,libcuda.so.1", "-o"])
+        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "stand_in"])
+        .args(["-C", "opt-level=3"])
+        .args(options)
+        .arg("-o")
         .args([&library, &source])
         .output()
         .expect("the compiler that compiled this test can be run");
@@ -140,6 +151,21 @@ impl World {
         };
         let _current = contexts[0].enter().unwrap();
         Self { ranks: contexts.into_iter().zip(comms).map(rank).collect(), _current }
+    }
+
+    /// Rank number `rank` alone; the others join elsewhere, at the address that `NCCL_COMM_ID` names.
+    pub fn of_rank(rank: u32, ranks: u32) -> Self {
+        let context = context(rank);
+        let _current = context.enter().unwrap();
+        let (mut id, mut comm) = (UniqueId([0; 128]), Comm(std::ptr::null_mut()));
+        // SAFETY: there is room for both.
+        let codes = unsafe {
+            let (ranks, rank) = (ranks.cast_signed(), rank.cast_signed());
+            [ncclGetUniqueId(&mut id), ncclCommInitRank(&mut comm, ranks, id, rank)]
+        };
+        assert_eq!(codes, [0, 0], "{}", last_error());
+        let buffer = DeviceBuffer::zeroed(context, 4 * ELEMENTS).unwrap();
+        Self { ranks: vec![Rank { context, comm, buffer }], _current }
     }
 
     pub fn rank(&self, rank: usize) -> &Rank {

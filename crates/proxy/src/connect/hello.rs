@@ -9,7 +9,7 @@ use crate::port::{Inlet, Memory, Ports};
 use crate::session::FarInlet;
 
 /// Ranks that say another number do not understand each other.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The first message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -19,8 +19,10 @@ pub(crate) struct Hello {
     pub(crate) outlets: usize,
     pub(crate) inlets: Vec<InletFacts>,
     pub(crate) tcp: TcpOffer,
-    /// One end of a rail on each device, or why there is none.
-    pub(crate) rdma: Result<Vec<RdmaOffer>, String>,
+    /// The ports of this host in their order, or why none can be used.
+    pub(crate) rdma: Result<Vec<RdmaPort>, String>,
+    /// Whether a rail may join ports of different places.
+    pub(crate) crosses: bool,
 }
 
 /// An inlet of the rank that tells.
@@ -39,14 +41,28 @@ pub(crate) struct TcpOffer {
     pub(crate) sockets: u32,
 }
 
+/// A port for RDMA.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct RdmaPort {
+    pub(crate) device: String,
+    /// Whether this rank uses it: it is near, and reaches the memory.
+    pub(crate) near: bool,
+}
+
+/// The second message, if both can use RDMA: this rank's ends of the rails that both have in mind, or why they cannot be
+/// had.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Offers {
+    pub(crate) rdma: Vec<Result<RdmaOffer, String>>,
+}
+
 /// An end of a rail that the peer may connect with its own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct RdmaOffer {
-    pub(crate) device: String,
     pub(crate) address: Vec<u8>,
 }
 
-/// The second message, if both can use RDMA: whether connecting succeeded.
+/// The third message: whether connecting succeeded. If it did not on one rank, more offers may follow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     pub(crate) rdma: Result<(), String>,

@@ -1,12 +1,15 @@
 //! How rails to a peer come about, without ever waiting.
 //!
 //! Both ranks say [`Hello`] through the group as soon as they want links, and each learns from the other's
-//! what it must know. If both have devices for RDMA, they connect one rail for each pair of devices, the
-//! first with the first, and tell each other whether that succeeded; if it did on both, these are the
-//! rails. Otherwise the rails are TCP connections, which the higher rank makes to the lower one. Whoever
-//! gives up says so and why.
+//! what it must know. If both have devices for RDMA, they find out alike which ports to join ([`pairs`]), tell each other
+//! of their ends of these rails, connect them, and tell each other whether that succeeded; if it did on both, these are
+//! the rails. If not, they may have other ports to try. Otherwise the rails are TCP connections, which the higher rank
+//! makes to the lower one. Whoever gives up says so and why.
 
+mod attempt;
 mod hello;
+mod pairs;
+mod verbs;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
@@ -18,24 +21,23 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{ErrorKind, Group};
+use serde::Serialize;
 
+use crate::log::Log;
 use crate::port::Ports;
 use crate::rail::Rail;
-use crate::rdma;
 use crate::session::Session;
 use crate::tag::RAILS_LIMIT;
 use crate::tcp::{Dial, Dialled, Knock, Preface, TcpRail};
-pub(crate) use hello::{Hello, InletFacts, RdmaOffer, TcpOffer, VERSION, check_ports, tell};
-use hello::{Refusal, Unheard, Verdict, check, far_inlets, hear};
+use attempt::{Attempt, Meeting};
+pub(crate) use hello::{Hello, InletFacts, RdmaPort, TcpOffer, VERSION, check_ports, tell};
+use hello::{Refusal, Unheard, check, far_inlets, hear};
+use pairs::{Pair, attempts};
+pub(crate) use verbs::Verbs;
 
 /// What the messages of the group are tagged with.
 pub(crate) const HELLO_TAG: u64 = u64::from_le_bytes(*b"prxhello");
-const VERDICT_TAG: u64 = u64::from_le_bytes(*b"prxverdt");
 const REFUSAL_TAG: u64 = u64::from_le_bytes(*b"prxrefus");
-
-/// How long devices of the peer may not answer before RDMA counts as impossible: a network that reroutes comes
-/// back within seconds. The kernel takes about a second for each try.
-const UNANSWERED_MAX: Duration = Duration::from_secs(10);
 
 /// What connecting needs of the proxy.
 #[derive(Clone, Copy)]
@@ -44,6 +46,7 @@ pub(crate) struct Means<'a> {
     pub(crate) silence: Duration,
     pub(crate) timeout: Duration,
     pub(crate) rdma_required: bool,
+    pub(crate) log: &'a dyn Log,
 }
 
 /// A connection that is being made.
@@ -52,17 +55,25 @@ pub(crate) struct Making {
     pub(crate) peer: Rank,
     ports: Ports,
     ours: Hello,
-    offers: VecDeque<rdma::Half>,
+    verbs: Option<Verbs>,
+    /// Ports to join over RDMA that were not tried yet.
+    untried: VecDeque<Vec<Pair>>,
+    /// Why those that were tried cannot be joined.
+    tried: Vec<String>,
     /// Since when both want it.
     since: Option<Instant>,
+    /// Since when the present ports are being joined.
+    joining_since: Option<Instant>,
     stage: Stage,
 }
 
 enum Stage {
     /// The peer has not said what it wants.
     Unheard,
-    /// Those rails over RDMA are connected here; of the next one the peer's device does not answer yet.
-    Connecting { theirs: Hello, rails: Vec<Box<dyn Rail>> },
+    /// The peer knows this rank's ends of rails over RDMA, and has not told of its own.
+    Offering { theirs: Hello, attempt: Attempt },
+    /// Rails over RDMA are being connected; of the next one the peer's device does not answer yet.
+    Connecting { theirs: Hello, meeting: Meeting },
     /// Rails over RDMA are connected here, unless the text says why not; the peer has not said so yet.
     Judging { theirs: Hello, rails: Result<Vec<Box<dyn Rail>>, String> },
     /// Sockets are being connected.
@@ -81,7 +92,7 @@ pub(crate) enum Made {
     /// The peer has left in order.
     Left,
     /// Everything.
-    Done { session: Session, why: String },
+    Done { session: Box<Session>, why: String },
 }
 
 /// Why there is no connection.
@@ -109,16 +120,26 @@ impl From<Unheard> for Unmade {
 }
 
 impl Making {
-    /// `ours` was sent to the peer, and `offers` are the ends that it lists.
+    /// `ours` was sent to the peer, and `verbs` stand behind the ports that it lists.
     pub(crate) fn new(
         me: Rank,
         peer: Rank,
         ports: Ports,
         ours: Hello,
-        offers: Vec<rdma::Half>,
+        verbs: Option<Verbs>,
     ) -> Self {
-        let (offers, stage) = (offers.into(), Stage::Unheard);
-        Self { me, peer, ports, ours, offers, since: None, stage }
+        Self {
+            me,
+            peer,
+            ports,
+            ours,
+            verbs,
+            untried: VecDeque::new(),
+            tried: Vec::new(),
+            since: None,
+            joining_since: None,
+            stage: Stage::Unheard,
+        }
     }
 
     /// Whether messages wait for the connection.
@@ -143,7 +164,8 @@ impl Making {
         }
         match mem::replace(&mut self.stage, Stage::Unheard) {
             Stage::Unheard => self.listen(means),
-            Stage::Connecting { theirs, rails } => self.connect_rdma(means, theirs, rails),
+            Stage::Offering { theirs, attempt } => self.meet(means, theirs, attempt),
+            Stage::Connecting { theirs, meeting } => self.connect_rdma(means, theirs, meeting),
             Stage::Judging { theirs, rails } => self.judge(means, theirs, rails),
             Stage::Sockets { theirs, dials, done, why } => self.dial_on(theirs, dials, done, why),
         }
@@ -166,6 +188,7 @@ impl Making {
     fn too_late(&self, timeout: Duration) -> Unmade {
         let doing = match &self.stage {
             Stage::Unheard => "while the peer was to say how it can be reached".to_owned(),
+            Stage::Offering { .. } => "while the two agreed on rails over RDMA".to_owned(),
             Stage::Connecting { .. } => "while connecting over RDMA".to_owned(),
             Stage::Judging { .. } => "while the peer was to connect over RDMA".to_owned(),
             Stage::Sockets { theirs, .. } if self.dials() => {
@@ -190,7 +213,13 @@ impl Making {
         let checked = check(&self.ours, &theirs);
         checked.map_err(|why| Unmade::new(ErrorKind::Mismatch, "the two ends do not fit", why))?;
         match (&self.ours.rdma, &theirs.rdma) {
-            (Ok(_), Ok(_)) => self.connect_rdma(means, theirs, Vec::new()),
+            (Ok(here), Ok(there)) => {
+                let near = |ports: &[RdmaPort]| ports.iter().map(|port| port.near).collect();
+                let (here, there): (Vec<_>, Vec<_>) = (near(here), near(there));
+                let crosses = self.ours.crosses && theirs.crosses;
+                self.untried = attempts(&here, &there, crosses).into();
+                self.offer(means, theirs)
+            }
             (Err(why), _) => {
                 let why = why.clone();
                 self.start_sockets(means, theirs, why)
@@ -202,73 +231,10 @@ impl Making {
         }
     }
 
-    /// Connects rails beside those that are. A device of the peer that does not answer is tried again: its link
-    /// may be down for a moment.
-    fn connect_rdma(
-        &mut self,
-        means: Means<'_>,
-        theirs: Hello,
-        mut rails: Vec<Box<dyn Rail>>,
-    ) -> Result<Made, Unmade> {
-        let rails = loop {
-            match self.next_rail(&theirs, rails.len()) {
-                Ok(None) => break Ok(rails),
-                Ok(Some(rail)) => rails.push(rail),
-                Err(rdma::Refusal::Unanswered(_)) if self.is_young() => {
-                    self.stage = Stage::Connecting { theirs, rails };
-                    return Ok(Made::NotYet(false));
-                }
-                Err(refusal) => break Err(refusal.text()),
-            }
-        };
-        self.offers.clear();
-        let rdma = rails.as_ref().map(|_| ()).map_err(Clone::clone);
-        self.tell(means, &Verdict { rdma })?;
-        self.stage = Stage::Judging { theirs, rails };
-        Ok(Made::NotYet(true))
-    }
-
-    /// Connects rail number `number`, if both have devices for it.
-    fn next_rail(
-        &mut self,
-        theirs: &Hello,
-        number: usize,
-    ) -> Result<Option<Box<dyn Rail>>, rdma::Refusal> {
-        let offer = theirs.rdma.as_ref().ok().and_then(|offers| offers.get(number));
-        let (Some(half), Some(offer)) = (self.offers.front_mut(), offer) else { return Ok(None) };
-        half.connect(&offer.address, &offer.device)?;
-        Ok(self.offers.pop_front().map(|half| half.into_rail(&offer.device)))
-    }
-
-    /// Whether the peer's devices may still come to answer.
-    fn is_young(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() < UNANSWERED_MAX)
-    }
-
-    fn tell(&self, means: Means<'_>, verdict: &Verdict) -> Result<(), Unmade> {
-        tell(means.group, self.peer, VERDICT_TAG, verdict).map_err(|error| {
+    fn tell(&self, means: Means<'_>, tag: u64, message: &impl Serialize) -> Result<(), Unmade> {
+        tell(means.group, self.peer, tag, message).map_err(|error| {
             Unmade::new(error.kind(), "while the two agreed on a connection", error.to_string())
         })
-    }
-
-    fn judge(
-        &mut self,
-        means: Means<'_>,
-        theirs: Hello,
-        rails: Result<Vec<Box<dyn Rail>>, String>,
-    ) -> Result<Made, Unmade> {
-        let Some(verdict) = hear::<Verdict>(means.group, self.peer, VERDICT_TAG)? else {
-            self.stage = Stage::Judging { theirs, rails };
-            return Ok(Made::NotYet(false));
-        };
-        match (rails, verdict.rdma) {
-            (Ok(rails), Ok(())) => {
-                let why = "RDMA on both hosts".to_owned();
-                Ok(self.done(&theirs, rails, why))
-            }
-            (Err(why), _) => self.start_sockets(means, theirs, why),
-            (_, Err(why)) => self.start_sockets(means, theirs, format!("the peer: {why}")),
-        }
     }
 
     /// Whether this rank connects and the peer accepts.
@@ -329,7 +295,8 @@ impl Making {
     fn done(&mut self, theirs: &Hello, rails: Vec<Box<dyn Rail>>, why: String) -> Made {
         let Ports { memory: _, outlets, inlets } = &mut self.ports;
         let outlets = mem::take(outlets).into_iter().zip(far_inlets(theirs)).collect();
-        Made::Done { session: Session::new(rails, outlets, mem::take(inlets)), why }
+        let session = Box::new(Session::new(rails, outlets, mem::take(inlets)));
+        Made::Done { session, why }
     }
 
     /// Takes a connection that the peer has made; gives it back if it is not waited for now.
@@ -365,6 +332,7 @@ impl Making {
     pub(crate) fn story(&self) -> String {
         match &self.stage {
             Stage::Unheard => "has not asked for links yet".to_owned(),
+            Stage::Offering { .. } => "has not told of its rails over RDMA yet".to_owned(),
             Stage::Connecting { .. } => "its device does not answer yet".to_owned(),
             Stage::Judging { .. } => "is connecting over RDMA".to_owned(),
             Stage::Sockets { theirs, done, .. } => {

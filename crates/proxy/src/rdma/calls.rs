@@ -5,6 +5,8 @@ use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use msccl_topology::address::BusId;
+
 use super::abi;
 use crate::config::RdmaConfig;
 use crate::port::Memory;
@@ -37,6 +39,8 @@ impl Refusal {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Device {
     pub(super) name: String,
+    /// Where it is; none if it is no PCI device.
+    pub(super) pci: Option<BusId>,
     pub(super) port: u32,
     pub(super) gbit_per_s: u32,
     pub(super) ethernet: bool,
@@ -319,8 +323,14 @@ fn handle<T>(pointer: *mut T) -> Result<NonNull<T>, Refusal> {
 }
 
 fn device(device: &abi::Device) -> Device {
-    let abi::Device { name, pci_path: _, port, mtu_bytes: _, gbit_per_s, ethernet } = device;
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    let name = String::from_utf8_lossy(name).into_owned();
-    Device { name, port: *port, gbit_per_s: *gbit_per_s, ethernet: *ethernet != 0 }
+    let abi::Device { name, pci_path, port, mtu_bytes: _, gbit_per_s, ethernet } = device;
+    let pci = unpadded(pci_path).rsplit('/').next().and_then(|last| last.parse().ok());
+    let (name, ethernet) = (unpadded(name), *ethernet != 0);
+    Device { name, pci, port: *port, gbit_per_s: *gbit_per_s, ethernet }
+}
+
+/// A text that ends with zeros.
+fn unpadded(bytes: &[u8]) -> String {
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
 }

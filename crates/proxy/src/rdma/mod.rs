@@ -15,25 +15,50 @@
 pub mod abi;
 mod calls;
 mod library;
+mod nearest;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::config::RdmaConfig;
+use msccl_topology::PathType;
+
+use crate::config::{Nics, RdmaConfig, Surroundings};
 use crate::port::Memory;
+use crate::processors;
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
 pub(crate) use calls::Refusal;
 use calls::{Context, Device, End, Registration};
+use nearest::Choice;
 
 /// The devices of this host that may be used.
 pub(crate) struct Devices {
     context: Arc<Context>,
     devices: Vec<Device>,
+    /// Those that this rank uses, if it can.
+    chosen: Choice,
     registrations: Mutex<Vec<Known>>,
 }
 
-/// Memory that all devices reach as long as this lives; whoever connects it meanwhile need not register it again.
+/// A device as peers must know it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Usable {
+    pub(crate) name: String,
+    /// Whether this rank has chosen it, and it reaches the memory in question.
+    pub(crate) near: bool,
+}
+
+/// What devices can do for the memory of links to one peer.
+pub(crate) struct Reach {
+    /// All devices, in their order.
+    pub(crate) devices: Vec<Usable>,
+    /// Why some that were chosen cannot reach it.
+    pub(crate) troubles: Vec<String>,
+    /// Keeps what was registered.
+    pub(crate) registered: Registered,
+}
+
+/// Memory that all chosen devices reach as long as this lives; whoever connects it meanwhile need not register it again.
 pub struct Registered {
     _all: Vec<Arc<Registration>>,
 }
@@ -59,47 +84,85 @@ impl Devices {
         let devices = context.devices();
         match devices.is_empty() {
             true => Err("no device for RDMA".to_owned()),
-            false => Ok(Self { context, devices, registrations: Mutex::new(Vec::new()) }),
+            false => {
+                let chosen = nearest::choose(&devices, Nics::Every, &Surroundings::default(), &[]);
+                Ok(Self { context, devices, chosen, registrations: Mutex::new(Vec::new()) })
+            }
         }
     }
 
-    /// `mlx5_0:1 (InfiniBand, 400 Gbit/s), …`
+    /// Of which this rank uses what it wishes for.
+    pub(crate) fn choose(self, wish: Nics, around: &Surroundings) -> Self {
+        let chosen = nearest::choose(&self.devices, wish, around, &processors::allowed());
+        Self { chosen, ..self }
+    }
+
+    /// How far the chosen ones are, if that is known.
+    pub(crate) fn distance(&self) -> Option<PathType> {
+        self.chosen.distance
+    }
+
+    /// `mlx5_0:1 (InfiniBand, 400 Gbit/s), …; this rank uses mlx5_0:1 (nearest to …)`
     pub(crate) fn story(&self) -> String {
         let devices: Vec<_> = self.devices.iter().map(Device::story).collect();
-        devices.join(", ")
-    }
-
-    /// One end of a rail on each device that can reach `memory`, and why others cannot. The text says why
-    /// none can.
-    pub(crate) fn halves(
-        &self,
-        memory: &Arc<dyn Memory>,
-    ) -> Result<(Vec<Half>, Vec<String>), String> {
-        let (mut halves, mut troubles) = (Vec::new(), Vec::new());
-        for (index, device) in self.devices.iter().enumerate() {
-            match self.half(index as u32, device, memory) {
-                Ok(half) => halves.push(half),
-                Err(why) => troubles.push(format!("{}: {why}", device.name)),
-            }
+        let all = devices.join(", ");
+        if self.devices.len() == 1 {
+            return all;
         }
-        if halves.is_empty() { Err(troubles.join("; ")) } else { Ok((halves, troubles)) }
+        let Choice { devices: chosen, distance: _, why } = &self.chosen;
+        let chosen = chosen.iter().map(|number| &self.devices[*number]);
+        let chosen: Vec<_> =
+            chosen.map(|device| format!("{}:{}", device.name, device.port)).collect();
+        match chosen.len() == self.devices.len() {
+            true => format!("{all}; this rank uses {why}"),
+            false => format!("{all}; this rank uses {} ({why})", chosen.join(", ")),
+        }
     }
 
-    /// Lets every device reach `memory`; the text names those that cannot.
+    /// Lets the chosen devices reach `memory`. The text says why none can.
+    pub(crate) fn reach(&self, memory: &Arc<dyn Memory>) -> Result<Reach, String> {
+        let (all, troubles) = self.register_chosen(memory);
+        if all.is_empty() {
+            return Err(troubles.join("; "));
+        }
+        let near = |number| all.iter().any(|(reaching, _)| *reaching == number);
+        let devices = self.devices.iter().enumerate();
+        let devices = devices
+            .map(|(number, device)| Usable { name: device.name.clone(), near: near(number) })
+            .collect();
+        let all = all.into_iter().map(|(_, registration)| registration).collect();
+        Ok(Reach { devices, troubles, registered: Registered { _all: all } })
+    }
+
+    /// Lets every chosen device reach `memory`; the text names those that cannot.
     pub(crate) fn register_all(&self, memory: &Arc<dyn Memory>) -> Result<Registered, String> {
-        let (mut all, mut troubles) = (Vec::new(), Vec::new());
-        for (index, device) in self.devices.iter().enumerate() {
-            match self.registration(index as u32, memory) {
-                Ok(registration) => all.push(registration),
-                Err(why) => troubles.push(format!("{}: {why}", device.name)),
-            }
-        }
+        let (all, troubles) = self.register_chosen(memory);
+        let all = all.into_iter().map(|(_, registration)| registration).collect();
         if troubles.is_empty() { Ok(Registered { _all: all }) } else { Err(troubles.join("; ")) }
     }
 
-    fn half(&self, index: u32, device: &Device, memory: &Arc<dyn Memory>) -> Result<Half, String> {
-        let registration = self.registration(index, memory)?;
-        let (end, address) = registration.end()?;
+    /// The registrations of `memory` with chosen devices, by their numbers, and why there are no others.
+    fn register_chosen(
+        &self,
+        memory: &Arc<dyn Memory>,
+    ) -> (Vec<(usize, Arc<Registration>)>, Vec<String>) {
+        let (mut all, mut troubles) = (Vec::new(), Vec::new());
+        for &number in &self.chosen.devices {
+            match self.registration(number as u32, memory) {
+                Ok(registration) => all.push((number, registration)),
+                Err(why) => troubles.push(format!("{}: {why}", self.devices[number].name)),
+            }
+        }
+        (all, troubles)
+    }
+
+    /// One end of a rail on device `number` for `memory`.
+    pub(crate) fn half(&self, number: usize, memory: &Arc<dyn Memory>) -> Result<Half, String> {
+        let device = self.devices.get(number);
+        let device = device.ok_or_else(|| format!("there is no device {number}"))?;
+        let registration = self.registration(number as u32, memory);
+        let made = registration.and_then(|registration| registration.end());
+        let (end, address) = made.map_err(|why| format!("{}: {why}", device.name))?;
         Ok(Half { device: device.name.clone(), address, end })
     }
 
@@ -142,7 +205,7 @@ impl Devices {
 
 impl Device {
     fn story(&self) -> String {
-        let Self { name, port, gbit_per_s, ethernet } = self;
+        let Self { name, pci: _, port, gbit_per_s, ethernet } = self;
         let layer = if *ethernet { "RoCE" } else { "InfiniBand" };
         match gbit_per_s {
             0 => format!("{name}:{port} ({layer})"),
@@ -159,10 +222,6 @@ pub(crate) struct Half {
 }
 
 impl Half {
-    pub(crate) fn device(&self) -> &str {
-        &self.device
-    }
-
     /// What the peer must know.
     pub(crate) fn address(&self) -> &[u8] {
         &self.address.bytes

@@ -58,6 +58,7 @@ use incoming::Incoming;
 pub(crate) use outgoing::FarInlet;
 use outgoing::Outgoing;
 
+use crate::attention::{Attention, Look};
 use crate::port::{Inlet, Outlet};
 use crate::rail::{Broken, Happened, Posted, Rail, Wake, Write};
 use crate::tag::Tag;
@@ -70,8 +71,11 @@ pub(crate) struct Session {
     ways: Vec<Way>,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
-    /// Which link and which rail come next.
-    turn: (usize, usize),
+    /// Which outlets and which inlets to look at.
+    outlets: Attention,
+    inlets: Attention,
+    /// Which rail comes next.
+    turn: usize,
     /// Messages that wait to be posted again.
     lost: VecDeque<(usize, u64)>,
     /// Rails, as bits, that the peer's reports have closed and settled.
@@ -131,12 +135,15 @@ impl Session {
             .map(|(link, (outlet, far))| Outgoing::new(link as u16, outlet, far, several))
             .collect();
         let incoming = inlets.into_iter().enumerate();
-        let incoming = incoming.map(|(link, inlet)| Incoming::new(link as u16, inlet)).collect();
+        let incoming = incoming.map(|(link, inlet)| Incoming::new(link as u16, inlet));
+        let (outgoing, incoming): (Vec<_>, Vec<_>) = (outgoing, incoming.collect());
         Self {
             ways: rails.into_iter().map(Way::new).collect(),
+            outlets: Attention::new(outgoing.len()),
+            inlets: Attention::new(incoming.len()),
             outgoing,
             incoming,
-            turn: (0, 0),
+            turn: 0,
             lost: VecDeque::new(),
             settled: 0,
             broken: Vec::new(),
@@ -145,8 +152,8 @@ impl Session {
         }
     }
 
-    /// Moves everything on; whether anything happened.
-    pub(crate) fn advance(&mut self) -> Result<bool, Ended> {
+    /// Moves everything on, or of the ports those at which `look` has it look; whether anything happened.
+    pub(crate) fn advance(&mut self, look: Look) -> Result<bool, Ended> {
         let mut busy = self.poll()?;
         busy |= self.flush()?;
         if self.parting.heard {
@@ -154,9 +161,9 @@ impl Session {
             return Ok(busy);
         }
         if !self.parting.said {
-            busy |= self.post_messages()?;
+            busy |= self.post_messages(look)?;
         }
-        Ok(self.tell_news(!busy)? || busy)
+        Ok(self.tell_news(look, !busy)? || busy)
     }
 
     fn poll(&mut self) -> Result<bool, Ended> {
@@ -210,8 +217,12 @@ impl Session {
             Tag::Message { link, number } => {
                 let incoming = self.incoming.get_mut(usize::from(link));
                 incoming.ok_or_else(|| no_link(link))?.arrive(number, bytes)?;
+                self.inlets.wake(usize::from(link));
             }
-            Tag::Taken { link, number } => self.outgoing(link)?.peer_took(number)?,
+            Tag::Taken { link, number } => {
+                self.outgoing(link)?.peer_took(number)?;
+                self.outlets.wake(usize::from(link));
+            }
             Tag::Arrived { link, number } => match &mut self.ways[index].report {
                 Some(report) => report.arrived.push((link, number)),
                 None => self.outgoing(link)?.peer_has(number)?,
@@ -358,10 +369,17 @@ impl Session {
         Ok(busy)
     }
 
-    fn tell_news(&mut self, idle: bool) -> Result<bool, Ended> {
+    fn tell_news(&mut self, look: Look, idle: bool) -> Result<bool, Ended> {
+        let links = self.inlets.begin(look);
+        let told = self.tell_news_of(&links, idle);
+        self.inlets.end(links);
+        told
+    }
+
+    fn tell_news_of(&mut self, links: &[usize], idle: bool) -> Result<bool, Ended> {
         let mut busy = false;
         let several = self.ways.len() > 1;
-        for link in 0..self.incoming.len() {
+        for &link in links {
             while let Some(news) = self.incoming[link].news(several, idle) {
                 let lead = self.lead().filter(|lead| self.ways[*lead].signals.is_empty());
                 let Some(lead) = lead else { return Ok(busy) };
@@ -369,13 +387,14 @@ impl Session {
                     return Ok(busy);
                 }
                 self.incoming[link].told(news);
+                self.inlets.wake(link);
                 busy = true;
             }
         }
         Ok(busy)
     }
 
-    fn post_messages(&mut self) -> Result<bool, Ended> {
+    fn post_messages(&mut self, look: Look) -> Result<bool, Ended> {
         let mut left = ROUND;
         while left > 0
             && let Some(&(link, number)) = self.lost.front()
@@ -386,28 +405,38 @@ impl Session {
             self.lost.pop_front();
             left -= 1;
         }
-        let (mut link, mut quiet) = (self.turn.0, 0);
-        while left > 0 && quiet < self.outgoing.len() {
+        let links = self.outlets.begin(look);
+        let posted = self.post_messages_of(&links, left);
+        self.outlets.end(links);
+        Ok(posted? || left < ROUND)
+    }
+
+    /// Posts at most `most` messages of these links, one of each by turns.
+    fn post_messages_of(&mut self, links: &[usize], most: usize) -> Result<bool, Ended> {
+        let (mut left, mut quiet) = (most, 0);
+        for &link in links.iter().cycle() {
+            if left == 0 || quiet == links.len() {
+                break;
+            }
             match self.outgoing[link].next() {
                 Some(number) => {
                     if !self.post_message(link, number)? {
                         break;
                     }
+                    self.outlets.wake(link);
                     (quiet, left) = (0, left - 1);
                 }
                 None => quiet += 1,
             }
-            link = (link + 1) % self.outgoing.len();
         }
-        self.turn.0 = link;
-        Ok(left < ROUND)
+        Ok(left < most)
     }
 
     /// Posts a message on the next rail that has room. False if none has.
     fn post_message(&mut self, link: usize, number: u64) -> Result<bool, Ended> {
         let write = self.outgoing[link].write(number);
         let write = write.map_err(|why| Ended { rail: "before any rail".to_owned(), why })?;
-        let (first, rails) = (self.turn.1, self.ways.len());
+        let (first, rails) = (self.turn, self.ways.len());
         for index in (0..rails).map(|step| (first + step) % rails) {
             let way = &self.ways[index];
             if way.open
@@ -415,7 +444,7 @@ impl Session {
                 && self.post(index, &write, Some((link, number)))? == Posted::Yes
             {
                 self.outgoing[link].on_its_way(number, index);
-                self.turn.1 = (index + 1) % rails;
+                self.turn = (index + 1) % rails;
                 return Ok(true);
             }
         }

@@ -24,7 +24,8 @@ const BLOCKS: u32 = 1 << 16;
 pub(crate) fn capacity(ranks: u32, per_node: u32) -> Capacity {
     let none = WireShape::default();
     let simple = wires(ranks, per_node);
-    Capacity { simple, ll: none, ll128: none, blocks: BLOCKS, lends: false }
+    let far_wires = simple.wires;
+    Capacity { simple, far_wires, ll: none, ll128: none, blocks: BLOCKS, lends: false }
 }
 
 /// The built-in algorithms have two links from one rank to another; the rest is for loaded ones.
@@ -83,7 +84,7 @@ mod tests {
             let root = Rank(ranks - 1);
             for wanted in Wanted::all(root) {
                 for entry in registry.built_in(wanted, false).iter() {
-                    let links = links_per_pair(entry.verified.algorithm());
+                    let links = links_per_pair(entry.verified.algorithm(), |_, _| true);
                     assert!(2 * links <= wires(ranks, ranks).wires, "{} of {ranks}", entry.name);
                 }
             }

@@ -14,6 +14,7 @@ use msccl_plan::Direction;
 use msccl_plan::exchange::WireShape;
 use msccl_plan::launch::{Offer, WireEnd};
 
+use super::capacity::TRANSFER_WIRES;
 use crate::engine::Capacity;
 
 /// What the start of every ring of slots, and of every table, is a multiple of.
@@ -144,6 +145,27 @@ impl Layout {
         self.capacity.wires(protocol)
     }
 
+    /// The wires of a pair of ranks on two nodes: those for transfers stand behind those for collectives, as everywhere.
+    pub fn far_wires(&self) -> WireShape {
+        let shape = self.wires(Protocol::Simple);
+        let wires = self.capacity.far_wires + TRANSFER_WIRES;
+        WireShape { wires: wires.min(shape.wires), ..shape }
+    }
+
+    /// The number of such a wire among all of a pair, whose last ones are for transfers.
+    pub fn far_wire(&self, number: u32) -> u32 {
+        match number < self.capacity.far_wires {
+            true => number,
+            false => number + self.capacity.simple.wires - self.far_wires().wires,
+        }
+    }
+
+    /// Whether wire `wire` of all joins ranks on two nodes as well.
+    fn joins_nodes(&self, wire: u32) -> bool {
+        let Capacity { simple, far_wires, .. } = self.capacity;
+        wire < far_wires || wire + TRANSFER_WIRES >= simple.wires
+    }
+
     fn start(&self, protocol: Protocol) -> u64 {
         let position = Protocol::ALL.iter().position(|&of| of == protocol);
         self.parts[position.unwrap_or(0)]
@@ -202,9 +224,11 @@ impl View {
         }
         if !self.layout.is_near(peer) {
             let place = match protocol {
-                Protocol::Simple => self.layout.entry(protocol, end),
+                Protocol::Simple if self.layout.joins_nodes(wire) => {
+                    self.layout.entry(protocol, end)
+                }
                 // Only messages that are announced by counts can be carried on.
-                Protocol::Ll | Protocol::Ll128 => self.layout.idle_end(),
+                Protocol::Simple | Protocol::Ll | Protocol::Ll128 => self.layout.idle_end(),
             };
             return WireEnd { far: self.far_table + place, ..WireEnd::default() };
         }
@@ -256,8 +280,10 @@ mod tests {
                     let (mine, far) = (table[at(0, peer)], theirs[at(1, owner)]);
                     if !near(peer.0) {
                         let place = match protocol {
-                            Protocol::Simple => at(0, peer) as u64 * END_BYTES,
-                            Protocol::Ll | Protocol::Ll128 => layout.idle_end(),
+                            Protocol::Simple if layout.joins_nodes(wire) => {
+                                at(0, peer) as u64 * END_BYTES
+                            }
+                            _ => layout.idle_end(),
                         };
                         assert_eq!((mine.slots, mine.far), (0, (1 << 50) + place));
                         continue;
@@ -288,10 +314,32 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let capacity = Capacity { simple, ll, ll128, blocks: 1, lends: false };
+                let far_wires = simple.wires;
+                let capacity = Capacity { simple, far_wires, ll, ll128, blocks: 1, lends: false };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
+                let simple = WireShape { wires: 40, ..simple };
+                check(ranks, scattered, Capacity { simple, far_wires: 3, ..capacity });
             }
         }
+    }
+
+    #[test]
+    fn far_wires_are_the_first_and_the_last_of_a_pair() {
+        let check = |wires, far_wires, expected: &[u32]| {
+            let simple = WireShape { wires, depth: 4, slot_bytes: 256 };
+            let none = WireShape::default();
+            let capacity =
+                Capacity { simple, far_wires, ll: none, ll128: none, blocks: 1, lends: false };
+            let layout = Layout::new(&[true, false], capacity);
+            let numbers = 0..layout.far_wires().wires;
+            let found: Vec<_> = numbers.map(|number| layout.far_wire(number)).collect();
+            assert_eq!(found, expected);
+            let joining: Vec<_> = (0..wires).filter(|wire| layout.joins_nodes(*wire)).collect();
+            assert_eq!(joining, expected);
+        };
+        let first_and_last: Vec<_> = (0..3).chain(24..40).collect();
+        check(40, 3, &first_and_last);
+        check(20, 4, &(0..20).collect::<Vec<_>>());
     }
 }

@@ -5,6 +5,7 @@ use msccl_gpu::Context;
 use msccl_ir::Target;
 use msccl_plan::exchange::WireShape;
 use msccl_plan::launch;
+use msccl_topology::address::BusId;
 
 use super::kernels::Kernels;
 use super::links::Place;
@@ -32,12 +33,24 @@ const PART_OF_BLOCKS: u32 = 2;
 /// once: better one communicator than none.
 const BLOCKS_LEAST: u32 = 8;
 
-/// Where ranks live on several nodes, a pair of ranks on two of them has as many wires as one on one node, each with
-/// slots in pinned memory at both ends; so there are fewer, and with shorter slots. This many for collectives.
-const REMOTE_WIRES: u32 = 16;
+/// Wires of a pair for collectives, under Simple and under each of the other protocols.
+const WIRES: u32 = 64;
+const PACKET_WIRES: u32 = 32;
 
-/// The most that a slot then has, in bytes.
-const REMOTE_SLOT_BYTES: u64 = 64 << 10;
+/// The most that a slot under Simple has, in bytes.
+const SLOT_BYTES: u64 = 128 << 10;
+
+/// A pair of ranks on two nodes has slots at both ends, which may lie in pinned memory, and a proxy that looks at each of its
+/// wires; so it has fewer. This many for collectives.
+const FAR_WIRES: u32 = 16;
+
+/// The most that a slot has, in bytes, where there are several nodes. A launch has slots of one size, whichever nodes its
+/// links join: with 128 KiB, a pair of ranks on two nodes would take 32 MiB at either end instead of 16.
+const FAR_SLOT_BYTES: u64 = 64 << 10;
+
+/// Where there are more ranks than that on several nodes, pairs within a node have no more wires than others: a rank has a
+/// row of ends for every rank, some 200 bytes for each wire.
+const RANKS_OF_LONG_ROWS: u32 = 1024;
 
 /// Wires of each pair for point-to-point transfers under Simple, and under LL. They are apart from those
 /// for collectives, because two ranks need not agree on how the two kinds of calls follow one another.
@@ -51,7 +64,12 @@ struct Means {
     blocks: u32,
     /// Ranks on its node.
     near: u32,
+    /// Where the device is; nowhere, if the driver does not say.
+    bus_id: Option<BusId>,
 }
+
+/// How a place is written that nobody knows.
+const NOWHERE: u64 = u64::MAX;
 
 impl Means {
     fn of(context: &Context, kernels: &Kernels, near: u32) -> Result<Self, Error> {
@@ -61,19 +79,22 @@ impl Means {
             memory_bytes: device.memory_bytes()? as u64,
             blocks: device.multiprocessors()? * kernels.blocks_each(),
             near,
+            bus_id: device.pci_bus_id()?.parse().ok(),
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, blocks, near } = self;
+        let Self { device, memory_bytes, blocks, near, bus_id } = self;
         let memory_bytes = memory_bytes.to_le_bytes();
         let numbers = [blocks, near].map(|number| number.to_le_bytes());
-        [&device[..], &memory_bytes, numbers.as_flattened()].concat()
+        let bus_id = bus_id.map_or(NOWHERE, BusId::to_number).to_le_bytes();
+        [&device[..], &memory_bytes, &bus_id, numbers.as_flattened()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
+        let (bus_id, rest) = rest.split_first_chunk()?;
         let numbers: &[u8; 8] = rest.first_chunk()?;
         let [blocks, near] = numbers.as_chunks().0 else { return None };
         Some(Self {
@@ -81,6 +102,7 @@ impl Means {
             memory_bytes: u64::from_le_bytes(*memory_bytes),
             blocks: u32::from_le_bytes(*blocks),
             near: u32::from_le_bytes(*near),
+            bus_id: BusId::from_number(u64::from_le_bytes(*bus_id)),
         })
     }
 }
@@ -90,8 +112,8 @@ impl Means {
 pub(super) struct Common {
     /// The most ranks of a node.
     near: u32,
-    /// Whether there are several nodes.
-    nodes: bool,
+    /// All ranks.
+    ranks: u32,
     /// The least memory that a rank may set aside.
     budget_bytes: u64,
     /// Thread blocks of a rank that run at once beside those of its neighbours on one GPU.
@@ -101,13 +123,14 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// What the ranks of `group` have in common, of which `near` are on this node. Every rank calls it.
+    /// What the ranks of `group` have in common, of which `near` are on this node, and where the GPU of each is, as far as
+    /// drivers say. Every rank calls it.
     pub fn find(
         group: &Group,
         context: &Context,
         kernels: &Kernels,
         near: u32,
-    ) -> Result<Self, Error> {
+    ) -> Result<(Self, Vec<Option<BusId>>), Error> {
         let mine = Means::of(context, kernels, near)?.to_bytes();
         let all = group.all_gather(&mine)?;
         let all: Option<Vec<_>> = all.iter().map(|bytes| Means::from_bytes(bytes)).collect();
@@ -118,19 +141,25 @@ impl Common {
         let budget =
             |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
         let blocks = |of: &Means| blocks_of_rank(of.blocks, sharing(of) as u32);
-        Ok(Self {
+        let common = Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
-            nodes: all.iter().any(|of| of.near < group.ranks()),
+            ranks: group.ranks(),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
             blocks: all.iter().map(blocks).min().unwrap_or(0),
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
-        })
+        };
+        Ok((common, all.iter().map(|of| of.bus_id).collect()))
     }
 
     /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node.
     pub fn nominal(ranks: u32, near: u32) -> Self {
         let blocks = blocks_of_rank(132 * launch::BLOCKS_EACH, 1);
-        Self { near, nodes: near < ranks, budget_bytes: BUDGET_BYTES, blocks, sharing: 1 }
+        Self { near, ranks, budget_bytes: BUDGET_BYTES, blocks, sharing: 1 }
+    }
+
+    /// Whether there are several nodes.
+    fn is_divided(&self) -> bool {
+        self.near < self.ranks
     }
 
     /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
@@ -147,23 +176,34 @@ impl Common {
             let slot_bytes = (slot / 128 * 128).clamp(256, largest) as u32;
             WireShape { wires, depth, slot_bytes }
         };
-        let ll128 = match place {
-            Place::Device if !self.nodes => shape(20, 32, target.ll128.depth, 32 << 10),
-            // Lines may tear on the way to host memory, and proxies know nothing of packets: that a communicator over
-            // several nodes has no wires for them is all that keeps it to Simple.
-            Place::Device | Place::Host => WireShape::default(),
+        let simple =
+            |wires, largest| shape(65, wires + TRANSFER_WIRES, target.simple.depth, largest);
+        let (simple, far_wires, packets) = match self.is_divided() {
+            false => (simple(WIRES, SLOT_BYTES), WIRES, PACKET_WIRES),
+            // Proxies know nothing of packets, and all links of a launch speak one protocol: a collective, which concerns
+            // all nodes, cannot speak another one within them. That there are no wires for packets is all that keeps it
+            // to Simple, and the only place that says so. Transfers between two ranks of a node have theirs.
+            true => {
+                let more = [WIRES, WIRES / 2].map(|wires| simple(wires, FAR_SLOT_BYTES));
+                let whole = |shape: &WireShape| u64::from(shape.slot_bytes) == FAR_SLOT_BYTES;
+                let more =
+                    more.into_iter().find(|shape| whole(shape) && self.ranks <= RANKS_OF_LONG_ROWS);
+                (more.unwrap_or_else(|| simple(FAR_WIRES, FAR_SLOT_BYTES)), FAR_WIRES, 0)
+            }
         };
-        let (simple, ll, largest) = match self.nodes {
-            false => (64, 32, 128 << 10),
-            true => (REMOTE_WIRES, 0, REMOTE_SLOT_BYTES),
+        let ll128 = match (place, packets) {
+            // Lines may tear on the way to host memory.
+            (Place::Host, _) | (Place::Device, 0) => WireShape::default(),
+            (Place::Device, wires) => shape(20, wires, target.ll128.depth, 32 << 10),
         };
         Capacity {
-            simple: shape(65, simple + TRANSFER_WIRES, target.simple.depth, largest),
-            ll: shape(15, ll + TRANSFER_WIRES, target.ll.depth, 16 << 10),
+            simple,
+            far_wires,
+            ll: shape(15, packets + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
             // Ranks lend to those of their node alone.
-            lends: place == Place::Device && !self.nodes,
+            lends: place == Place::Device && !self.is_divided(),
         }
     }
 }
@@ -204,5 +244,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn pairs_within_a_node_have_the_wires_of_one_node() {
+        let wires = |ranks, near| {
+            let capacity = for_collectives(Common::nominal(ranks, near).wires(Place::Device));
+            (capacity.simple.wires, capacity.far_wires, capacity.simple.slot_bytes >> 10)
+        };
+        assert_eq!(wires(8, 8), (64, 64, 76));
+        assert_eq!(wires(16, 8), (64, 16, 64));
+        assert_eq!(wires(8, 4), (64, 16, 64));
+        assert_eq!(wires(2048, 8), (16, 16, 64));
+        // Not at the price of shorter slots.
+        assert_eq!(wires(24, 12), (32, 16, 64));
+        assert_eq!(wires(32, 16), (16, 16, 64));
+        // Packets do not leave a node.
+        assert!(for_collectives(Common::nominal(8, 8).wires(Place::Device)).has_packets());
+        assert!(!for_collectives(Common::nominal(16, 8).wires(Place::Device)).has_packets());
     }
 }

@@ -39,7 +39,8 @@ use msccl_fabric::{Abort, Group};
 use msccl_gpu::{Context, DeviceBuffer, EnteredStream};
 use msccl_plan::exchange::Transfer;
 use msccl_plan::launch::{Exchange, Scale, THREADS_MAX_EXCHANGE};
-use msccl_proxy::Proxy;
+use msccl_proxy::{self as proxy, Proxy};
+use msccl_topology::address::BusId;
 
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
@@ -124,9 +125,9 @@ impl Rank {
     ) -> Result<Self, Error> {
         let kernels = links::agree(group, Kernels::of(context))?;
         let near = nodes.around(group.rank()).len() as u32;
-        let common = Common::find(group, context, &kernels, near)?;
+        let (common, gpus) = Common::find(group, context, &kernels, near)?;
         let abort = Abort::new();
-        let wires = wires(group, nodes, context, settings, &common, &abort)?;
+        let wires = wires(group, nodes, context, settings, (&common, &gpus), &abort)?;
         let Wires { place, capacity, links, far } = wires;
         let lends = settings.wish.links.is_none_or(select::Links::lend);
         let lends = lends && place == Place::Device && nodes.count() == 1;
@@ -173,7 +174,13 @@ impl Rank {
         let mut state = self.state();
         let capture = state.order.before(&entered, stream)?;
         work(order::entered_stream(&entered, stream))?;
+        self.expect_graphs(capture.is_some());
         state.order.after(&entered, stream, capture)
+    }
+
+    /// Lets the proxy know, if a call was `captured`, that it may run again unannounced.
+    fn expect_graphs(&self, captured: bool) {
+        self.far.as_ref().filter(|_| captured).inspect(|far| far.expect_graphs());
     }
 
     /// Makes sure that there are wires to `peer`.
@@ -203,14 +210,18 @@ fn wires(
     nodes: &Nodes,
     context: &Context,
     settings: &Settings,
-    common: &Common,
+    (common, gpus): (&Common, &[Option<BusId>]),
     abort: &Abort,
 ) -> Result<Wires, Error> {
     let together = |rank| nodes.together(group.rank(), MemberRank(rank));
     let near: Vec<_> = (0..group.ranks()).map(together).collect();
     let proxy = (nodes.count() > 1).then(|| {
-        let (group, config) = (group.clone(), settings.proxy.clone());
-        Proxy::start(group, config, abort.clone()).map(Arc::new).map_err(Error::from)
+        let bus_id = |rank: &MemberRank| gpus.get(rank.index()).copied().flatten();
+        let around = nodes.around(group.rank()).iter().filter_map(bus_id).collect();
+        let gpu = bus_id(&group.rank()).map(|bus_id| proxy::Gpu { bus_id, around });
+        let surroundings = proxy::Surroundings { gpu, ..settings.proxy.surroundings.clone() };
+        let config = proxy::Config { surroundings, ..settings.proxy.clone() };
+        Proxy::start(group.clone(), config, abort.clone()).map(Arc::new).map_err(Error::from)
     });
     let proxy = links::agree(group, proxy.transpose())?;
     let carrier = proxy
@@ -286,6 +297,7 @@ impl Engine for Rank {
         };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;
         self.far.as_ref().inspect(|far| far.stir());
+        self.expect_graphs(capture.is_some());
         self.launched.store(job.call, Ordering::Release);
         order.after(&entered, job.stream, capture)
     }

@@ -33,6 +33,8 @@ impl fmt::Display for Unserved {
 pub(super) struct Needs {
     /// Links from one rank to another.
     pub links: u32,
+    /// The same where the two are on different nodes.
+    pub far_links: u32,
     /// Thread blocks.
     pub blocks: u32,
     /// Messages that a link must hold.
@@ -43,16 +45,18 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    pub fn of(verified: &Verified, shape: Shape) -> Self {
+    /// Of `verified` on ranks of `shape`, whose engines hold `capacity`.
+    pub fn of(verified: &Verified, shape: Shape, capacity: &Capacity) -> Self {
         let algorithm = verified.algorithm();
         let blocks = algorithm.ranks.iter().map(|rank| rank.thread_blocks.len()).max();
-        // Over several nodes there are no wires but Simple's, so it makes no difference and is not worth its time.
-        let order = shape.nodes() == 1
+        // Where nothing else is spoken it makes no difference, and is not worth its time.
+        let order = capacity.has_packets()
             && (0..)
                 .zip(&algorithm.ranks)
                 .any(|(rank, program)| overtaken::is_possible(algorithm, Rank(rank), program));
         Self {
-            links: links_per_pair(algorithm),
+            links: links_per_pair(algorithm, |_, _| true),
+            far_links: links_per_pair(algorithm, |one, other| !shape.on_one_node(one, other)),
             blocks: blocks.unwrap_or(0) as u32,
             depth: verified.facts().least_link_depth,
             order,
@@ -63,6 +67,7 @@ impl Needs {
     pub fn max(self, other: Self) -> Self {
         Self {
             links: self.links.max(other.links),
+            far_links: self.far_links.max(other.far_links),
             blocks: self.blocks.max(other.blocks),
             depth: self.depth.max(other.depth),
             order: self.order || other.order,
@@ -135,7 +140,7 @@ impl Candidate<'_> {
     /// `wished`, if the engine has wires for it and the algorithm allows it; every engine has wires for Simple, and every
     /// algorithm allows it.
     fn protocol(&self, wished: Protocol) -> Protocol {
-        let Needs { order, links: _, blocks: _, depth: _ } = self.needs;
+        let Needs { order, links: _, far_links: _, blocks: _, depth: _ } = self.needs;
         let spoken = self.capacity.wires(wished).wires > 0;
         if spoken && !order { wished } else { Protocol::Simple }
     }
@@ -143,23 +148,28 @@ impl Candidate<'_> {
     /// As many instances as wished, or as fit.
     fn instances(&self, protocol: Protocol, wished: u32) -> Result<u32, Unserved> {
         let at_once = self.capacity.blocks;
-        let Needs { links: each, blocks, depth, order: _ } = self.needs;
+        let Needs { links, far_links, blocks, depth, order: _ } = self.needs;
         let shape = self.capacity.wires(protocol);
+        let far_wires = self.capacity.far_wires;
         if depth > shape.depth {
             let has = shape.depth;
             return Err(Unserved(format!("its links need a depth of {depth}, there is {has}")));
         }
-        let by_wires = shape.wires / each.max(1);
+        let many = |links: u32, between: &str, has: u32| {
+            Unserved(format!("it has {links} links from a rank to another{between}, at most {has}"))
+        };
+        let instances = |wires: u32, links: u32| match links {
+            0 => u32::MAX,
+            links => wires / links,
+        };
         let by_blocks = at_once / blocks.max(1);
-        match (by_wires, by_blocks) {
-            (0, _) => {
-                let has = shape.wires;
-                Err(Unserved(format!("it has {each} links from a rank to another, at most {has}")))
-            }
-            (_, 0) => {
+        match (instances(shape.wires, links), instances(far_wires, far_links), by_blocks) {
+            (0, _, _) => Err(many(links, "", shape.wires)),
+            (_, 0, _) => Err(many(far_links, " on another node", far_wires)),
+            (_, _, 0) => {
                 Err(Unserved(format!("it has {blocks} thread blocks, {at_once} run at once")))
             }
-            (by_wires, by_blocks) => Ok(wished.clamp(1, by_wires.min(by_blocks))),
+            (near, far, by_blocks) => Ok(wished.clamp(1, near.min(far).min(by_blocks))),
         }
     }
 }

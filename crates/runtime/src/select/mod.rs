@@ -194,9 +194,8 @@ impl Selector {
     /// What an instance of `entry` needs.
     fn needs(&self, entry: &Entry) -> Needs {
         let shape = self.registry.shape();
-        let own = Needs::of(&entry.verified, shape);
-        let twins = self.twins(entry);
-        twins.iter().fold(own, |needs, twin| needs.max(Needs::of(&twin.verified, shape)))
+        let of = |entry: &Entry| Needs::of(&entry.verified, shape, &self.capacity);
+        self.twins(entry).iter().fold(of(entry), |needs, twin| needs.max(of(twin)))
     }
 
     /// What other ranks may run while this one runs `entry`. Where only the root knows whether a call is in

@@ -324,12 +324,23 @@ fn opened(wish: &str) -> Devices {
     Devices::open(&API, &config(wish)).unwrap()
 }
 
+/// Ends on all devices that reach `memory`, and why others do not.
+fn all_halves(
+    devices: &Devices,
+    memory: &Arc<dyn Memory>,
+) -> Result<(Vec<Half>, Vec<String>), String> {
+    let reach = devices.reach(memory)?;
+    let near = reach.devices.iter().enumerate().filter(|(_, device)| device.near);
+    let halves = near.map(|(number, _)| devices.half(number, memory).unwrap()).collect();
+    Ok((halves, reach.troubles))
+}
+
 fn config(wish: &str) -> RdmaConfig {
     RdmaConfig { hca: Some(wish.to_owned()), gid_index: Some(3), ..RdmaConfig::default() }
 }
 
 fn connected(wish: &str) -> Box<dyn Rail> {
-    let (halves, troubles) = opened(wish).halves(&host_memory()).unwrap();
+    let (halves, troubles) = all_halves(&opened(wish), &host_memory()).unwrap();
     assert!(troubles.is_empty());
     let mut half = halves.into_iter().next().unwrap();
     let address = half.address().to_vec();
@@ -379,8 +390,8 @@ fn failures_have_the_librarys_words_and_last() {
 fn everything_ends_once_and_in_order() {
     let devices = opened("in order");
     let memory = host_memory();
-    let (halves, _) = devices.halves(&memory).unwrap();
-    let (again, _) = devices.halves(&memory).unwrap();
+    let (halves, _) = all_halves(&devices, &memory).unwrap();
+    let (again, _) = all_halves(&devices, &memory).unwrap();
     let world = world("in order");
     let count = |call| world.lock().unwrap().calls.iter().filter(|known| **known == call).count();
     assert_eq!((count("register"), count("rail")), (2, 4), "a registration is shared");
@@ -403,7 +414,7 @@ fn everything_ends_once_and_in_order() {
 #[test]
 fn dma_buf_is_tried_first_and_may_be_missing() {
     let calls = |wish: &str| {
-        let outcome = opened(wish).halves(&gpu_memory());
+        let outcome = all_halves(&opened(wish), &gpu_memory());
         let outcome = outcome.map(|(halves, _)| halves.len()).map_err(|why| why.clone());
         let calls = world(wish).lock().unwrap().calls.clone();
         (outcome, calls.into_iter().filter(|call| call.starts_with("register")).collect::<Vec<_>>())
@@ -422,7 +433,7 @@ fn what_all_devices_reach_is_registered_once() {
     let devices = opened("reach all");
     let memory = gpu_memory();
     let registered = devices.register_all(&memory).ok().unwrap();
-    let (halves, troubles) = devices.halves(&memory).unwrap();
+    let (halves, troubles) = all_halves(&devices, &memory).unwrap();
     assert_eq!((halves.len(), troubles.len()), (2, 0));
     let world = world("reach all");
     let count = |call| world.lock().unwrap().calls.iter().filter(|known| **known == call).count();
@@ -444,14 +455,14 @@ fn memory_that_one_device_does_not_reach_is_refused_whole() {
 
 #[test]
 fn one_device_that_fails_leaves_the_other() {
-    let (halves, troubles) = opened("first fails").halves(&host_memory()).unwrap();
-    assert_eq!(halves.iter().map(Half::device).collect::<Vec<_>>(), ["fake_1"]);
+    let (halves, troubles) = all_halves(&opened("first fails"), &host_memory()).unwrap();
+    assert_eq!(halves.iter().map(|half| half.device.as_str()).collect::<Vec<_>>(), ["fake_1"]);
     assert_eq!(troubles, ["fake_0: too little memory may be locked"]);
 }
 
 #[test]
 fn connecting_may_fail() {
-    let (halves, _) = opened("no path").halves(&host_memory()).unwrap();
+    let (halves, _) = all_halves(&opened("no path"), &host_memory()).unwrap();
     let mut halves = halves.into_iter();
     let why = halves.next().unwrap().connect(&[7; 128], "mlx5_3").unwrap_err();
     assert_eq!(why, Refusal::Failed("fake_0 → mlx5_3: no path to that GID".to_owned()));
@@ -466,7 +477,8 @@ fn connecting_may_fail() {
 #[test]
 fn devices_are_told_or_why_there_are_none() {
     let story = opened("story").story();
-    assert_eq!(story, "fake_0:1 (InfiniBand), fake_1:1 (RoCE, 400 Gbit/s)");
+    let devices = "fake_0:1 (InfiniBand), fake_1:1 (RoCE, 400 Gbit/s)";
+    assert_eq!(story, format!("{devices}; this rank uses all, as configured"));
     let why = Devices::open(&API, &config("^all")).err().unwrap();
     assert_eq!(why, "no device is left by ^all");
     let off = RdmaConfig { enabled: false, ..RdmaConfig::default() };

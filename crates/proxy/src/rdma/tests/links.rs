@@ -11,8 +11,10 @@ use std::time::Duration;
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group};
 
-use super::loopback::{self, API, OfDevice, REFUSES};
-use crate::config::{Config, RdmaConfig};
+use msccl_topology::Topology;
+
+use super::loopback::{self, API, OfDevice, REFUSES, STRAIGHT};
+use crate::config::{Config, Gpu, RdmaConfig, Surroundings};
 use crate::proxy::Proxy;
 use crate::rdma::Devices;
 use crate::rings;
@@ -85,6 +87,78 @@ fn where_connecting_fails_links_go_over_tcp() {
         "{lines:?}"
     );
     assert!(lines[1].ends_with(&format!("(the peer: {why})")), "{lines:?}");
+}
+
+/// A host with a GPU and a device behind each of two PCI switches.
+fn surroundings(gpu: u32) -> Surroundings {
+    let pci = |bus: String, class: &str, inside: String| {
+        format!("<pci busid=\"0000:{bus}:00.0\" class=\"{class}\">{inside}</pci>")
+    };
+    let switch = |at: u32| {
+        let gpu = pci(format!("1{at}"), "0x030200", format!("<gpu dev=\"{at}\"/>"));
+        let net = format!("<nic><net name=\"loop{at}\" dev=\"{at}\"/></nic>");
+        let nic = pci(format!("2{at}"), "0x020700", net);
+        pci(format!("3{at}"), "0x060400", gpu + &nic)
+    };
+    let text = format!("<system><cpu numaid=\"0\">{}{}</cpu></system>", switch(0), switch(1));
+    let topology = Topology::new(msccl_topology::xml::read(&text).unwrap());
+    let bus_id = format!("0000:1{gpu}:00.0").parse().unwrap();
+    Surroundings {
+        topologies: Arc::new(move || vec![topology.clone()]),
+        gpu: Some(Gpu { bus_id, around: Vec::new() }),
+    }
+}
+
+/// Which rails two ranks have whose GPUs are near the devices `near`, over the network `hca`, if rails may join different
+/// places as `crosses` says by rank.
+#[track_caller]
+fn check_near(near: [u32; 2], hca: &str, crosses: [bool; 2], rails: &str, why: &str) {
+    let lines = choice(|group, log| {
+        let me = group.rank().index();
+        let hca = Some(hca.to_owned());
+        let rdma = RdmaConfig { hca, crosses: crosses[me], ..RdmaConfig::default() };
+        let (devices, surroundings) = (Devices::open(&API, &rdma), surroundings(near[me]));
+        let config = Config { rdma, surroundings, log: log.clone(), ..Config::default() };
+        Proxy::start_with(devices, group.clone(), config, Abort::new()).unwrap()
+    });
+    assert_eq!(lines[1], format!("links to r1 go over {rails} (RDMA on both hosts{why})"));
+}
+
+#[test]
+fn rails_join_what_is_near_at_both_ends() {
+    let free = [true, true];
+    check_near([1, 1], "", free, "loop1:1 → loop1:1", "");
+    check_near([0, 1], "", free, "loop0:1 → loop1:1", "");
+    check_near([1, 0], "", free, "loop1:1 → loop0:1", "");
+}
+
+#[test]
+fn rails_keep_to_their_places_if_one_rank_wants_that() {
+    let both = "loop0:1 → loop0:1, loop1:1 → loop1:1";
+    check_near([0, 1], "", [true, false], both, "");
+    check_near([0, 1], "", [false, false], both, "");
+    check_near([0, 0], "", [false, true], "loop0:1 → loop0:1", "");
+}
+
+#[test]
+fn rails_keep_to_their_places_where_nothing_else_can_be_connected() {
+    let both = "loop0:1 → loop0:1, loop1:1 → loop1:1";
+    let why = "; not by distance: loop0 → loop1: no path to that GID";
+    check_near([0, 1], STRAIGHT, [true, true], both, why);
+}
+
+#[test]
+fn what_a_rank_uses_is_told_with_the_reason() {
+    let diary = Arc::new(Diary::default());
+    run(1, |group| {
+        let devices = Devices::open(&API, &RdmaConfig::default());
+        let (log, surroundings) = (diary.clone(), surroundings(1));
+        let config = Config { surroundings, log, ..Config::default() };
+        Proxy::start_with(devices, group, config, Abort::new()).unwrap();
+    });
+    let devices = "loop0:1 (RoCE, 100 Gbit/s), loop1:1 (RoCE, 100 Gbit/s)";
+    let why = "this rank uses loop1:1 (nearest to GPU 0000:11:00.0: PIX)";
+    assert_eq!(diary.lines()[0], format!("RDMA: {devices}; {why}"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A library whose queue pairs reach one another within this process, by copying: a door with `unsafe`,
 //! since what it stands in for is C. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to
-//! connect, or reach dma-bufs, for which any file stands that can be mapped.
+//! connect, with some or with all, or reach dma-bufs, for which any file stands that can be mapped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -18,6 +18,9 @@ const ROOM: usize = 16;
 
 /// The word of `NCCL_IB_HCA` with which connecting fails.
 pub const REFUSES: &str = "refuses";
+
+/// The word of `NCCL_IB_HCA` with which devices of different numbers cannot be connected.
+pub const STRAIGHT: &str = "straight";
 
 /// The word of `NCCL_IB_HCA` with which dma-bufs can be registered.
 pub const MAPS: &str = "maps";
@@ -90,6 +93,7 @@ struct Pair {
 
 struct Context {
     refuses: bool,
+    straight: bool,
     maps: bool,
 }
 
@@ -133,8 +137,9 @@ unsafe extern "C" fn open(
             0 => &[],
             bytes => std::slice::from_raw_parts((*config).hca, bytes as usize),
         };
-        let (refuses, maps) = (word == REFUSES.as_bytes(), word == MAPS.as_bytes());
-        *context = Box::into_raw(Box::new(Context { refuses, maps })).cast();
+        let [refuses, straight, maps] =
+            [REFUSES, STRAIGHT, MAPS].map(|known| word == known.as_bytes());
+        *context = Box::into_raw(Box::new(Context { refuses, straight, maps })).cast();
     }
     abi::OK
 }
@@ -237,23 +242,29 @@ unsafe extern "C" fn connect(
     text: *mut abi::Text,
 ) -> Status {
     let mut pairs = pairs();
+    // SAFETY: as the ABI says.
+    let abi::Address { bytes } = unsafe { *address };
+    let peer = u64::from_le_bytes(*bytes.first_chunk().unwrap());
+    let there = pairs.get(&peer).map(|peer| peer.device);
     let pair = pairs.get_mut(&(rail as u64)).unwrap();
-    // SAFETY: as the ABI says; the context outlives its queue pairs.
+    // SAFETY: the context outlives its queue pairs.
     unsafe {
-        if (*(pair.context as *const Context)).refuses {
+        let Context { refuses, straight, maps: _ } = *(pair.context as *const Context);
+        if refuses || (straight && there != Some(pair.device)) {
             say(text, "no path to that GID");
             return abi::FAILED;
         }
-        let abi::Address { bytes } = *address;
-        pair.peer = u64::from_le_bytes(*bytes.first_chunk().unwrap());
     }
+    pair.peer = peer;
     abi::OK
 }
 
 unsafe extern "C" fn story(rail: *mut abi::Rail, text: *mut abi::Text) {
-    let device = pairs()[&(rail as u64)].device;
+    let pairs = pairs();
+    let Pair { device, peer, .. } = &pairs[&(rail as u64)];
+    let there = pairs[peer].device;
     // SAFETY: as the ABI says.
-    unsafe { say(text, &format!("loop{device}:1 → loop{device}:1")) }
+    unsafe { say(text, &format!("loop{device}:1 → loop{there}:1")) }
 }
 
 unsafe extern "C" fn post(

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod cost;
 mod network;
 
 use std::sync::{Arc, Mutex};
@@ -11,10 +12,14 @@ use network::{End, Memories, Ring, STEPS, Side, Wire};
 use proptest::prelude::*;
 
 use super::{Ended, FarInlet, Session};
+use crate::attention::Look;
 use crate::port::{Inlet, Outlet};
 use crate::rail::Rail;
 
 const SLOT_BYTES: usize = 24;
+
+/// As a proxy looks while there is traffic.
+const LOOK: Look = Look::Part;
 
 /// What a test chooses.
 #[derive(Clone, Debug)]
@@ -84,7 +89,7 @@ impl Pair {
 
     fn advance(&mut self, side: Side) {
         if let Some(session) = &mut self.sessions[side]
-            && let Err(ended) = session.advance()
+            && let Err(ended) = session.advance(LOOK)
         {
             self.ended[side] = Some(ended);
             self.sessions[side] = None;
@@ -139,7 +144,7 @@ impl Pair {
         if session.is_drained() {
             session.say_farewell();
         }
-        session.advance().unwrap();
+        session.advance(LOOK).unwrap();
         if session.has_parted() {
             self.sessions[side] = None;
         }

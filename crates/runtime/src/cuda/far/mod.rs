@@ -41,6 +41,7 @@ use msccl_gpu::{CaptureModeGuard, Context, PinnedBuffer};
 use msccl_plan::Direction;
 use msccl_plan::launch::WireEnd;
 use msccl_proxy::{Failure, Inlet, Memory, Outlet, Piece, Ports, Proxy, Registered};
+use msccl_topology::PathType;
 
 use super::arena::{End, Layout};
 use crate::engine::Waiting;
@@ -99,18 +100,20 @@ impl Carrier {
     ) -> Result<(Arc<Slots>, Option<Registered>), String> {
         let Self { proxy, equipped, wish, sharing, copier } = self;
         let there = equipped.get(peer.index()).copied().unwrap_or(false);
+        let against = || against(proxy.has_devices(), there, *sharing).map(str::to_owned);
         let against = match wish {
             FarSlots::Gpu => None,
-            FarSlots::Host => Some("as configured"),
-            FarSlots::Best => against(proxy.has_devices(), there, *sharing),
+            FarSlots::Host => Some("as configured".to_owned()),
+            FarSlots::Best => against(),
+            FarSlots::Within(most) => against().or_else(|| too_far(proxy.distance(), *most)),
         };
-        against.map_or(Ok(()), |why| Err(why.to_owned()))?;
+        against.map_or(Ok(()), Err)?;
         let slots = Arc::new(Slots::in_gpu(context, bytes, copier)?);
         let memory: Arc<dyn Memory> = slots.clone();
         match (wish, proxy.register(&memory)) {
             (_, Ok(registered)) => Ok((slots, Some(registered))),
             (FarSlots::Gpu, Err(_)) => Ok((slots, None)),
-            (FarSlots::Best | FarSlots::Host, Err(why)) => Err(why),
+            (FarSlots::Best | FarSlots::Within(_) | FarSlots::Host, Err(why)) => Err(why),
         }
     }
 }
@@ -124,6 +127,19 @@ fn against(here: bool, there: bool, sharing: bool) -> Option<&'static str> {
         // To allocate may wait for a kernel of another rank, which may be waiting for this one.
         (true, true, true) => Some("ranks share a GPU"),
         (true, true, false) => None,
+    }
+}
+
+/// Whether devices at that `distance` are farther than `most`, in words.
+fn too_far(distance: Option<PathType>, most: PathType) -> Option<String> {
+    match distance {
+        Some(distance) if distance <= most => None,
+        Some(distance) => {
+            Some(format!("the way to the network card is {distance}, at most {most} is configured"))
+        }
+        None => Some(format!(
+            "nobody knows how far the network cards are, at most {most} is configured"
+        )),
     }
 }
 
@@ -169,7 +185,7 @@ impl Far {
             FarSlots::Gpu => {
                 (0..self.layout.ranks()).map(Rank).filter(far).try_for_each(|peer| self.reach(peer))
             }
-            FarSlots::Best | FarSlots::Host => Ok(()),
+            FarSlots::Best | FarSlots::Within(_) | FarSlots::Host => Ok(()),
         }
     }
 
@@ -181,7 +197,7 @@ impl Far {
         }
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
-        let shape = self.layout.wires(Protocol::Simple);
+        let shape = self.layout.far_wires();
         let (slots, _registered) = self.carrier.slots(&self.context, peer, slots_bytes(shape))?;
         let region = Arc::new(Region::new(&self.context, shape, slots)?);
         self.carrier.proxy.connect(peer, self.ports(&region, peer))?;
@@ -192,6 +208,11 @@ impl Far {
     /// Lets the proxy know that a kernel will soon send or receive.
     pub fn stir(&self) {
         self.carrier.proxy.stir();
+    }
+
+    /// Lets the proxy know that kernels may send and receive unannounced, as those of graphs do.
+    pub fn expect_graphs(&self) {
+        self.carrier.proxy.expect_graphs();
     }
 
     /// From or to whom nothing comes or goes any more.
@@ -225,7 +246,8 @@ impl Far {
     }
 
     fn port(&self, region: &Arc<Region>, end: End) -> Box<Port> {
-        let entry = self.layout.entry(Protocol::Simple, end) as usize / WORD_BYTES;
+        let among_all = End { wire: self.layout.far_wire(end.wire), ..end };
+        let entry = self.layout.entry(Protocol::Simple, among_all) as usize / WORD_BYTES;
         let head = region.head(end.way, end.wire);
         let far = match end.way {
             Direction::In => head,
@@ -249,6 +271,7 @@ struct Port {
     region: Arc<Region>,
     /// The kernel's end, in words from the start of the table.
     entry: usize,
+    /// With its number among the wires of the region.
     end: End,
 }
 
@@ -323,5 +346,14 @@ mod tests {
         assert_eq!(against(false, true, false), Some("no RDMA on this host"));
         assert_eq!(against(true, false, false), Some("no RDMA on the peer's host"));
         assert_eq!(against(true, true, true), Some("ranks share a GPU"));
+    }
+
+    #[test]
+    fn network_cards_may_be_too_far() {
+        let why = |distance| too_far(distance, PathType::Pxb);
+        assert_eq!((why(Some(PathType::Pix)), why(Some(PathType::Pxb))), (None, None));
+        let far = "the way to the network card is SYS, at most PXB is configured";
+        assert_eq!(why(Some(PathType::Sys)).as_deref(), Some(far));
+        assert!(why(None).is_some());
     }
 }

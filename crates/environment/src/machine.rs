@@ -1,0 +1,82 @@
+//! What this machine is made of: a description that somebody wrote, and what the kernel tells.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use msccl_topology::detect::{Files, detect};
+use msccl_topology::{Topology, xml};
+
+use super::{Complaint, Variable, files, variable};
+
+/// Where virtual machines have their description, if somebody put one there.
+const USUAL_FILE: &str = "/var/run/nvidia-topologyd/virtualTopology.xml";
+
+/// The file system of this machine.
+pub struct Root;
+
+impl Files for Root {
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(Path::new("/").join(path)).ok()
+    }
+
+    fn list(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(Path::new("/").join(path)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    fn resolve(&self, path: &str) -> Option<String> {
+        let path = fs::canonicalize(Path::new("/").join(path)).ok()?;
+        path.to_str()?.strip_prefix('/').map(str::to_owned)
+    }
+}
+
+/// Descriptions of this machine, the best first: that of the file `named` (`NCCL_TOPO_FILE`), or of the usual one if there
+/// is one; and what the kernel tells, which is found out once in the life of the process. A file that cannot be used is
+/// handed to `complain`.
+pub fn topologies(named: Option<&str>, complain: impl FnOnce(Complaint)) -> Vec<Topology> {
+    static DETECTED: OnceLock<Topology> = OnceLock::new();
+    let path = named.or_else(|| Path::new(USUAL_FILE).exists().then_some(USUAL_FILE));
+    let described = path.and_then(|path| {
+        read(path)
+            .map_err(|why| {
+                let Variable { name, default, .. } = variable::TOPO_FILE;
+                complain(format!("{name} is not used: {path}{why} (default: {default})"));
+            })
+            .ok()
+    });
+    let detected = DETECTED.get_or_init(|| Topology::new(detect(&Root, &[])));
+    described.into_iter().chain([detected.clone()]).collect()
+}
+
+fn read(path: &str) -> Result<Topology, String> {
+    let content = files::content(Path::new(path)).map_err(|why| format!(": {why}"))?;
+    let text = String::from_utf8(content).map_err(|_| ": it is not UTF-8".to_owned())?;
+    let system = xml::read(&text).map_err(|error| format!(", {error}"))?;
+    Ok(Topology::new(system))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_comes_before_what_the_kernel_tells() {
+        let name = format!("msccl-environment-{}.xml", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let path = path.to_str().unwrap();
+        fs::write(path, "<system><cpu numaid=\"77\"/></system>").unwrap();
+        let mut complaints = Vec::new();
+        let found = topologies(Some(path), |complaint| complaints.push(complaint));
+        assert_eq!((found.len(), found[0].system().cpus[0].numa), (2, 77));
+        fs::write(path, "<system>").unwrap();
+        let found = topologies(Some(path), |complaint| complaints.push(complaint));
+        assert_eq!(found.len(), 1);
+        fs::remove_file(path).unwrap();
+        assert_eq!(topologies(Some(path), |complaint| complaints.push(complaint)).len(), 1);
+        let [broken, missing] = &complaints[..] else { panic!("{complaints:?}") };
+        assert!(broken.starts_with("NCCL_TOPO_FILE is not used: "), "{broken}");
+        assert!(broken.contains(".xml, line 1, column 9: expected </system>"), "{broken}");
+        assert!(missing.contains(": it cannot be read: "), "{missing}");
+    }
+}

@@ -1,0 +1,157 @@
+//! What a round over many ports costs, on a board of counts as kernels of a GPU have one.
+//!
+//! `cargo test --release -p msccl-proxy --lib cost -- --ignored --nocapture`
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::super::{FarInlet, Session};
+use crate::attention::{Attention, Look};
+use crate::port::{Inlet, Outlet, Piece};
+use crate::rail::{Broken, Happened, Posted, Rail, Write};
+
+/// Wires of a pair of ranks each way: for collectives, and for transfers.
+const WIRES: usize = 16 + 16;
+
+/// A count, as far from the next as heads of wires are.
+#[derive(Default)]
+#[repr(align(128))]
+struct Head(AtomicU64);
+
+/// A port whose executor counts on the board.
+struct Port(Arc<[Head]>, usize);
+
+impl Port {
+    fn count(&self) -> u64 {
+        self.0[self.1].0.load(Ordering::Acquire)
+    }
+}
+
+impl Outlet for Port {
+    fn posted(&mut self) -> u64 {
+        self.count()
+    }
+
+    fn message(&self, _: u64) -> Piece {
+        Piece { offset: 0, bytes: 8 }
+    }
+
+    fn release(&mut self, _: u64) {}
+}
+
+impl Inlet for Port {
+    fn depth(&self) -> u32 {
+        4
+    }
+
+    fn slot_bytes(&self) -> u32 {
+        8
+    }
+
+    fn taken(&mut self) -> u64 {
+        self.count()
+    }
+
+    fn slot(&self, _: u64) -> u64 {
+        0
+    }
+
+    fn commit(&mut self, _: u64, _: u32) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A rail on which everything is sent at once and nothing comes.
+#[derive(Default)]
+struct Sink(usize);
+
+impl Rail for Sink {
+    fn story(&self) -> String {
+        "a sink".to_owned()
+    }
+
+    fn post(&mut self, _: &Write) -> Result<Posted, Broken> {
+        self.0 += 1;
+        Ok(Posted::Yes)
+    }
+
+    fn poll(&mut self, happened: &mut Vec<Happened>) -> Result<(), Broken> {
+        happened.extend((0..std::mem::take(&mut self.0)).map(|_| Happened::Sent));
+        Ok(())
+    }
+
+    fn close(&mut self) {}
+}
+
+fn session(board: &Arc<[Head]>, first: usize) -> Session {
+    let far = || FarInlet { slot_bytes: 8, slots: vec![0; 4] };
+    let port = |at| Box::new(Port(board.clone(), first + at));
+    let outlets = (0..WIRES).map(|wire| (port(2 * wire) as Box<dyn Outlet>, far()));
+    let inlets = (0..WIRES).map(|wire| port(2 * wire + 1) as Box<dyn Inlet>);
+    Session::new(vec![Box::<Sink>::default()], outlets.collect(), inlets.collect())
+}
+
+/// As the thread of a proxy goes round its peers.
+fn round(sessions: &mut [Session], attention: &mut Attention, look: Look) -> bool {
+    let chosen = attention.begin(look);
+    let mut busy = false;
+    for &peer in &chosen {
+        if sessions[peer].advance(attention.within(peer, look)).unwrap() {
+            attention.wake(peer);
+            busy = true;
+        }
+    }
+    attention.end(chosen);
+    busy
+}
+
+/// What `round` takes when nobody disturbs it: the best of many short bursts.
+fn ns(mut round: impl FnMut()) -> f64 {
+    const ROUNDS: u32 = 64;
+    let burst = |_| {
+        let since = Instant::now();
+        (0..ROUNDS).for_each(|_| round());
+        since.elapsed().as_secs_f64() * 1e9 / f64::from(ROUNDS)
+    };
+    (0..500).map(burst).fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+#[ignore = "a measurement, which proves nothing"]
+fn rounds_over_many_wires() {
+    println!(
+        "peers · everything · all asleep · a wire of two peers awake · first message seen after"
+    );
+    for peers in [1, 2, 7, 31, 63] {
+        let board: Arc<[Head]> = (0..peers * WIRES * 2).map(|_| Head::default()).collect();
+        let mut sessions: Vec<_> =
+            (0..peers).map(|peer| session(&board, peer * WIRES * 2)).collect();
+        let mut attention = Attention::new(peers);
+        let mut look = |look| ns(|| _ = round(&mut sessions, &mut attention, look));
+        let (whole, asleep) = (look(Look::Whole), look(Look::Part));
+        let awake = ns(|| {
+            for (peer, session) in sessions.iter_mut().enumerate().take(2) {
+                attention.wake(peer);
+                session.outlets.wake(3);
+                session.inlets.wake(3);
+            }
+            round(&mut sessions, &mut attention, Look::Part);
+        });
+        // Of wires that were never used before.
+        let first = |wire: usize| {
+            let head = (wire * 7 % peers) * WIRES * 2 + 2 * wire;
+            let since = Instant::now();
+            board[head].0.store(1, Ordering::Release);
+            while !round(&mut sessions, &mut attention, Look::Part) {}
+            since.elapsed().as_secs_f64() * 1e9
+        };
+        let mut first: Vec<_> = (4..WIRES).map(first).collect();
+        first.sort_by(f64::total_cmp);
+        let (median, most) = (first[first.len() / 2], first[first.len() * 9 / 10]);
+        println!(
+            "{peers:>5} · {whole:>6.0} ns · {asleep:>6.0} ns · {awake:>6.0} ns · {median:>6.0} ns, \
+             ninetieth percentile {most:>6.0} ns"
+        );
+    }
+}
