@@ -66,6 +66,7 @@ impl Requests {
             check: self.check,
             peer_memory: self.peer_memory,
             early_start: self.early_start,
+            special: self.preferences.special(),
             far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,

@@ -18,7 +18,8 @@ use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
 use crate::error::Error;
-use crate::select::Links;
+use crate::select::{Links, Selector};
+use crate::settings::Settings;
 use crate::wiring::Wiring;
 
 /// How many types of elements there are.
@@ -138,6 +139,10 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Where it runs and how its wires are realised, for people.
     fn story(&self) -> String;
+
+    /// Makes ready what serves calls better than what serves every call; `selector` foresees them. Called once, before the
+    /// first call, while all ranks wait for one another.
+    fn specialise(&self, _selector: &Selector, _settings: &Settings) {}
 
     /// Takes up a collective.
     fn collective(&self, job: &Job<'_>) -> Result<(), Error>;

@@ -11,6 +11,7 @@ use msccl_proxy as proxy;
 use msccl_registry::File;
 
 use crate::select::{Links, Tuning};
+use crate::special::Special;
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]
@@ -32,6 +33,8 @@ pub struct Settings {
     pub peer_memory: bool,
     /// Whether the kernel of a collective may begin while the one before it in its stream ends, where GPU and driver can.
     pub early_start: bool,
+    /// Whether GPUs run kernels made for one plan each, where they can be had.
+    pub special: Special,
     /// Where slots of links between GPUs of different nodes lie.
     pub far_slots: FarSlots,
     /// Replaces the choice of algorithm where it can.
@@ -93,6 +96,7 @@ impl Default for Settings {
             check: false,
             peer_memory: true,
             early_start: true,
+            special: Special::default(),
             far_slots: FarSlots::Best,
             wish: Wish::default(),
             tuning: None,
@@ -162,6 +166,10 @@ pub enum Event {
         /// Which algorithm, and why.
         reason: String,
     },
+    /// How many special kernels serve, and where they come from.
+    Specialised(String),
+    /// Why special kernels do not serve that should.
+    Unspecialised(String),
     /// Who waits for whom.
     Story(String),
     /// The communicator failed.
@@ -173,6 +181,8 @@ impl Event {
     pub fn is_warning(&self) -> bool {
         match self {
             Event::Refused(_) | Event::Story(_) | Event::Failed(_) => true,
+            // All is well without them.
+            Event::Specialised(_) | Event::Unspecialised(_) => false,
             Event::Ready { .. }
             | Event::Nodes(_)
             | Event::Loaded(_)
@@ -191,6 +201,8 @@ impl fmt::Display for Event {
             Event::Nodes(text)
             | Event::Loaded(text)
             | Event::Refused(text)
+            | Event::Specialised(text)
+            | Event::Unspecialised(text)
             | Event::Story(text)
             | Event::Failed(text) => f.write_str(text),
             Event::Serves { call, by } => write!(f, "{call}: served by {by}"),

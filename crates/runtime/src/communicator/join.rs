@@ -25,7 +25,7 @@ use crate::watch::{Watch, Watched};
 const REGISTRIES_KEPT: usize = 8;
 
 /// Communicators of more ranks compile and prove what they use when they use it.
-const WARM_RANKS_MAX: u32 = 64;
+pub(crate) const WARM_RANKS_MAX: u32 = 64;
 
 /// What a communicator is made of. Fields drop in order: first whoever watches, then what is
 /// watched, at last the connections.
@@ -210,6 +210,11 @@ impl Communicator {
         }
         let (wish, tuning) = (settings.wish.clone(), settings.tuning.clone());
         let selector = Selector::new(registry, rank, capacity, machine, wish, tuning);
+        if machine == Machine::Gpus {
+            engine.specialise(&selector, settings);
+            // Nobody launches anything while others still load, which may wait for what runs.
+            group.meet(settings.fabric.join_timeout)?;
+        }
         let place = engine.story();
         if board.nodes().count() > 1 && board.nodes().leader(rank) == rank {
             settings.log.event(&Event::Nodes(board.nodes().story(&group)));

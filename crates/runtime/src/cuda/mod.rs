@@ -2,7 +2,7 @@
 //!
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
-//! `bind` (plans in the memory of the GPU), `order` (calls in several streams),
+//! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `order` (calls in several streams),
 //! `recent` (what the last call had in common with the next), `launch`, `watchtower` (abort and progress),
 //! `scratch`.
 //!
@@ -26,6 +26,8 @@ mod links;
 mod order;
 mod recent;
 mod scratch;
+mod special;
+mod tenancy;
 mod transfers;
 mod watchtower;
 mod wires;
@@ -46,8 +48,9 @@ use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
-use crate::select;
-use crate::settings::Settings;
+use crate::select::{self, Selector};
+use crate::settings::{Event, Settings};
+use crate::special::SpecialMode;
 use bind::{Bindings, Bound};
 use capacity::Common;
 use far::{Carrier, Far};
@@ -58,6 +61,7 @@ use links::{Links, Place};
 use order::Order;
 use recent::Recent;
 use scratch::Scratch;
+use tenancy::Tenancy;
 use watchtower::Watchtower;
 use wires::{Maker, Wires};
 
@@ -76,6 +80,7 @@ const TRANSFERS: u64 = (1 << (64 - CALL_BITS)) - 1;
 /// One rank on a GPU.
 pub(crate) struct Rank {
     context: Context,
+    tenancy: Tenancy,
     kernels: Arc<Kernels>,
     /// Whether interpreters begin while the kernel before them ends.
     starts_early: bool,
@@ -155,6 +160,7 @@ impl Rank {
             kept: Scratch::new(context),
         };
         Ok(Self {
+            tenancy: Tenancy::begin(group.id()),
             context: context.clone(),
             starts_early: settings.early_start && kernels.can_start_early(),
             kernels,
@@ -292,6 +298,22 @@ impl Engine for Rank {
         format!("{name} (device {}), {place}{far}{shared}", device.ordinal())
     }
 
+    fn specialise(&self, selector: &Selector, settings: &Settings) {
+        if settings.special.mode == SpecialMode::Never {
+            return;
+        }
+        let foreseen = selector.foreseen(&selector.likely());
+        let may_load = self.tenancy.may_wait();
+        let (context, kernels) = (&self.context, &self.kernels);
+        match special::specials(context, kernels, &foreseen, self.ranks, may_load, settings) {
+            Ok(specials) => self.bindings().specialise(specials),
+            Err(why) => {
+                let text = format!("there are no special kernels: {why}");
+                settings.log.event(&Event::Unspecialised(text));
+            }
+        }
+    }
+
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { carrier(job) };
@@ -308,7 +330,14 @@ impl Engine for Rank {
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = self.views(lending, job, bound, capture.is_some());
         }
-        let function = self.kernels.interpreter(job.protocol, job.links, data_type)?;
+        let special = match job.links {
+            select::Links::Staged => bound.special(job.protocol, data_type),
+            select::Links::Direct => None,
+        };
+        let function = match special {
+            Some(special) => &special.function,
+            None => self.kernels.interpreter(job.protocol, job.links, data_type)?,
+        };
         let grid = Grid {
             width: bound.blocks(),
             height: job.cut.instances,

@@ -25,8 +25,8 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let Words { kinds, size, mut files } = Words::of(args)?;
     let preferences = preferences(output);
     files.extend(preferences.files());
-    let tuning = tuning(args, &preferences, output)?;
-    let shape = shape(args)?;
+    let tuning = tuning(args.tuning.as_deref(), &preferences, output)?;
+    let shape = shape(args.ranks, args.per_node, args.nodes)?;
     let progress = Progress::start("proving", output.is_quiet());
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
@@ -45,8 +45,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
 }
 
 /// The ranks and their nodes.
-fn shape(args: &ExplainArgs) -> Result<Shape> {
-    let ExplainArgs { ranks, per_node, nodes, .. } = *args;
+pub(super) fn shape(ranks: u32, per_node: Option<u32>, nodes: Option<u32>) -> Result<Shape> {
     let fill = |count: u32, of: &str| match ranks.is_multiple_of(count) {
         true => Ok(ranks / count),
         false => Err(Failure::new(format!("{ranks} ranks do not fill {of}"))),
@@ -60,7 +59,7 @@ fn shape(args: &ExplainArgs) -> Result<Shape> {
 }
 
 /// What the environment asks for, as the library reads it; what in it makes no sense is told.
-fn preferences(output: &mut Output) -> Preferences {
+pub(super) fn preferences(output: &mut Output) -> Preferences {
     let mut reader = Reader::new(&msccl_environment::lookup);
     let preferences = Preferences::read(&mut reader);
     reader.complaints().iter().for_each(|complaint| output.warn(complaint));
@@ -68,12 +67,12 @@ fn preferences(output: &mut Output) -> Preferences {
 }
 
 /// The table that is named on the command line, otherwise by the environment.
-fn tuning(
-    args: &ExplainArgs,
+pub(super) fn tuning(
+    path: Option<&str>,
     preferences: &Preferences,
     output: &mut Output,
 ) -> Result<Option<Tuning>> {
-    if let Some(path) = &args.tuning {
+    if let Some(path) = path {
         return msccl_environment::read_tuning(path).map(Some).map_err(Failure::new);
     }
     Ok(preferences.tuning().unwrap_or_else(|complaint| {
@@ -137,7 +136,7 @@ impl Words {
 }
 
 /// The file at `path`, read.
-fn file(path: &str) -> File {
+pub(super) fn file(path: &str) -> File {
     let name = if path == input::STDIN { input::STDIN_NAME } else { path };
     File { name: name.to_owned(), content: input::bytes(path) }
 }
