@@ -146,6 +146,7 @@ const DOORS: &[&str] = &[
     "crates/nccl/src/signal.rs",
     "crates/nccl/tests/null.rs",
     "crates/nccl/tests/null_driver/libcuda.rs",
+    "crates/nccl/tests/null_driver/libnvrtc.rs",
     "crates/nccl/tests/null_driver/mod.rs",
     "crates/rdma/examples/bench/bare.rs",
     "crates/rdma/src/door.rs",

@@ -57,33 +57,37 @@ const SUM: c_int = 0;
 /// The stand-in for the driver.
 struct NullDriver {
     calls: unsafe extern "C" fn(*const c_char) -> u64,
+    special_launches: unsafe extern "C" fn() -> u64,
 }
 
 fn null_driver() -> &'static NullDriver {
     static OPEN: OnceLock<NullDriver> = OnceLock::new();
     OPEN.get_or_init(|| {
-        let path = compile();
+        let path = compile("libcuda", "-Wl,-soname,libcuda.so.1");
         // SAFETY: the library was made for this, and its function has that type.
         unsafe {
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL).unwrap();
             let calls = *library.get(b"nullCalls\0").unwrap();
+            let special_launches = *library.get(b"nullSpecialLaunches\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver { calls }
+            NullDriver { calls, special_launches }
         }
     })
 }
 
-fn compile() -> PathBuf {
+/// The library of the source `name` in this folder, for whoever asks to remove.
+pub fn compile(name: &str, link: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     // Tests and benchmarks may be built at once.
-    let library = folder.join(format!("null-libcuda-{}.so", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/null_driver/libcuda.rs");
+    let library = folder.join(format!("null-{name}-{}.so", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/null_driver");
+    let source = source.join(name).with_extension("rs");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let done = Command::new(compiler)
-        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "cuda"])
-        .args(["-C", "opt-level=3", "-C", "link-arg=-Wl,-soname,libcuda.so.1", "-o"])
+        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "null"])
+        .args(["-C", "opt-level=3", "-C", &format!("link-arg={link}"), "-o"])
         .args([&library, &source])
         .output()
         .expect("the compiler that compiled this test can be run");
@@ -104,6 +108,12 @@ pub fn calls(name: &str) -> u64 {
 pub fn all_calls() -> u64 {
     // SAFETY: null stands for all.
     unsafe { (null_driver().calls)(std::ptr::null()) }
+}
+
+/// How often this thread has launched special kernels.
+pub fn special_launches() -> u64 {
+    // SAFETY: the function takes nothing.
+    unsafe { (null_driver().special_launches)() }
 }
 
 /// The context of device `ordinal`.

@@ -149,6 +149,7 @@ impl Selector {
         let sizes = powers.chain(named).chain(ranges.flatten()).filter(|bytes| *bytes <= SIZES_MAX);
         let counts = sizes.map(|bytes| bytes.div_ceil(each).max(1));
         let mut counts: Vec<_> = counts.flat_map(|count| [count, count + 1]).collect();
+        counts.retain(|count| *count == 1 || count * each <= SIZES_MAX);
         counts.sort_unstable();
         counts.dedup();
         counts
