@@ -187,6 +187,11 @@ pub(crate) trait Engine: Send + Sync {
     /// that.
     fn direct_calls(&self) -> u64;
 
+    /// Collectives so far that a kernel for their plan alone has served.
+    fn special_calls(&self) -> u64 {
+        0
+    }
+
     /// Makes everything under way give up. Never waits.
     fn abort(&self);
 

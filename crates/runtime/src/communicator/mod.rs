@@ -59,6 +59,11 @@ impl Communicator {
         self.inner.engine.direct_calls()
     }
 
+    /// Collectives so far that a special kernel has served; for tests and measurements.
+    pub fn special_calls(&self) -> u64 {
+        self.inner.engine.special_calls()
+    }
+
     /// The first failure, if there was one: of a call, of a peer, or an abort.
     pub fn error(&self) -> Option<Error> {
         self.inner.failure.get().cloned()

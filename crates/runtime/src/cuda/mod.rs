@@ -115,6 +115,8 @@ struct State {
     scratch: Scratch,
     /// Kept for callers of [`Engine::scratch`].
     kept: Scratch,
+    /// Collectives that special kernels have served.
+    special_calls: u64,
 }
 
 impl Rank {
@@ -158,6 +160,7 @@ impl Rank {
             recent: None,
             scratch: Scratch::new(context),
             kept: Scratch::new(context),
+            special_calls: 0,
         };
         Ok(Self {
             tenancy: Tenancy::begin(group.id()),
@@ -319,7 +322,7 @@ impl Engine for Rank {
         let data_type = if computes { job.data_type } else { carrier(job) };
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let State { order, recent, scratch, kept: _ } = &mut *state;
+        let State { order, recent, scratch, kept: _, special_calls } = &mut *state;
         let recent = match recent {
             Some(recent) if recent.serves(job) => recent,
             other => other.insert(self.recent(job)?),
@@ -334,6 +337,7 @@ impl Engine for Rank {
             select::Links::Staged => bound.special(job.protocol, data_type),
             select::Links::Direct => None,
         };
+        *special_calls += u64::from(special.is_some());
         let function = match special {
             Some(special) => &special.function,
             None => self.kernels.interpreter(job.protocol, job.links, data_type)?,
@@ -459,6 +463,10 @@ impl Engine for Rank {
 
     fn direct_calls(&self) -> u64 {
         self.lending.as_ref().map_or(0, Lending::calls)
+    }
+
+    fn special_calls(&self) -> u64 {
+        self.state().special_calls
     }
 
     fn abort(&self) {

@@ -18,7 +18,7 @@ use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::{Kernel, Key};
 use msccl_plan::launch;
 use msccl_registry::Fingerprint;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::kernels::{Kernels, special_image};
 use crate::error::Error;
@@ -68,8 +68,11 @@ pub(super) fn specials(
         (device, kernel.key(architecture), kernel)
     });
     let wanted: Vec<_> = wanted.collect();
-    let is_new =
-        |(device, key, _): &&(u32, Key, Kernel)| loaded(|all| !all.contains_key(&(*device, *key)));
+    // Algorithms that differ may be the same for a rank.
+    let mut seen = FxHashSet::default();
+    let is_new = |(device, key, _): &&(u32, Key, Kernel)| {
+        seen.insert(*key) && loaded(|all| !all.contains_key(&(*device, *key)))
+    };
     let new: Vec<_> = wanted.iter().filter(is_new).filter(|_| may_load).collect();
     let hear = |event| settings.log.event(&event);
     let special = &settings.special;

@@ -32,7 +32,8 @@ impl SpecialKernel {
     }
 }
 
-/// The special kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its communicators would use.
+/// The special kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its communicators would use,
+/// each once.
 pub fn special_kernels(
     registry: &Arc<Registry>,
     rank: Rank,
@@ -42,7 +43,14 @@ pub fn special_kernels(
 ) -> Vec<SpecialKernel> {
     let ranks = registry.shape().ranks;
     let foreseen = selector(registry, rank, wish, tuning).foreseen(wanted);
-    foreseen.iter().map(|of| SpecialKernel::of(of, rank, ranks)).collect()
+    let mut kernels: Vec<SpecialKernel> = Vec::new();
+    for of in foreseen.iter().map(|of| SpecialKernel::of(of, rank, ranks)) {
+        // Algorithms that differ may be the same for a rank.
+        if !kernels.iter().any(|known| known.kernel == of.kernel) {
+            kernels.push(of);
+        }
+    }
+    kernels
 }
 
 /// The special kernel that would serve a call of the first rank, if it is one for which there should be one.
@@ -55,6 +63,9 @@ pub fn special_kernel(
     let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
     let request = Request { wanted, in_place, data_type, reduction, count };
     let selector = selector(registry, Rank(0), wish, tuning);
+    if !selector.likely().contains(&wanted) {
+        return None;
+    }
     let (decision, _) = selector.choose(&request).ok().filter(|_| on_gpus)?;
     let foreseen = Foreseen::of(&decision, data_type)?;
     let ranks = registry.shape().ranks;

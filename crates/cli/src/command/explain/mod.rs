@@ -9,7 +9,9 @@ use std::sync::Arc;
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DeviceWish, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
-use msccl_runtime::{Alternative, Question, Service, Tuning, Wish};
+use msccl_runtime::{
+    Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, special_kernel,
+};
 
 use crate::args::{ExplainArgs, Format, PlaceName, Word};
 use crate::collective;
@@ -31,6 +33,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
         place: args.device.unwrap_or_else(|| place(preferences.device)),
+        special: preferences.special(),
         wish: preferences.wish,
         tuning,
         terms: Terms::of(args),
@@ -141,6 +144,9 @@ pub(super) fn file(path: &str) -> File {
     File { name: name.to_owned(), content: input::bytes(path) }
 }
 
+/// The compute capability of the GPUs that jobs are taken to have.
+const H200: u32 = 90;
+
 /// What calls have in common that are asked about.
 struct Terms {
     in_place: bool,
@@ -160,6 +166,7 @@ impl Terms {
 struct Library {
     registry: Arc<Registry>,
     wish: Wish,
+    special: Special,
     tuning: Option<Tuning>,
     place: PlaceName,
     terms: Terms,
@@ -172,6 +179,21 @@ struct Explained {
     size: ByteSize,
     /// Best first.
     alternatives: Vec<Alternative>,
+    /// The kernel of the first that serves.
+    kernel: Served,
+}
+
+/// What kind of kernel serves a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Served {
+    /// None: host threads do, or nobody asked.
+    Unasked,
+    /// The interpreter, as always for such calls, or because special kernels are switched off.
+    Interpreter,
+    /// The interpreter, as long as the cache lacks the special kernel.
+    NotCached,
+    /// The special kernel, which the cache has.
+    Special,
 }
 
 /// What was asked for.
@@ -188,7 +210,11 @@ impl Library {
     /// What was asked for; without a size, all of them.
     fn answer(&self, kinds: &[Kind], size: Option<ByteSize>) -> Result<Answer> {
         match (size, kinds) {
-            (Some(size), [kind]) => Ok(Answer::Call(self.call(kind, size))),
+            (Some(size), [kind]) => {
+                let call = self.call(kind, size);
+                let kernel = self.kernel(&call);
+                Ok(Answer::Call(Explained { kernel, ..call }))
+            }
             (Some(_), _) => {
                 let text = "a size alone says too little; name a collective, such as allreduce";
                 Err(Failure::new(text))
@@ -199,24 +225,49 @@ impl Library {
 
     /// What could serve a call of `kind` whose larger buffer has `size`, rounded up to whole elements.
     fn call(&self, kind: &Kind, size: ByteSize) -> Explained {
-        let Terms { in_place, data_type, reduction, root: _ } = self.terms;
+        let data_type = self.terms.data_type;
         let collective = Collective { kind: kind.clone(), ranks: self.ranks(), chunks: 1 };
         let blocks = u64::from(collective.loop_chunks());
         let element_bytes = blocks * data_type.size_bytes() as u64;
         let count = size.0.div_ceil(element_bytes);
-        let question = Wanted::of(kind).map(|wanted| Question {
+        let question = self.question(&collective, count);
+        let Self { registry, wish, tuning, .. } = self;
+        let explain = |question| msccl_runtime::explain(registry, &question, wish, tuning.as_ref());
+        let alternatives = question.map(explain).unwrap_or_default();
+        let size = ByteSize(count.saturating_mul(element_bytes));
+        Explained { collective, count, size, alternatives, kernel: Served::Unasked }
+    }
+
+    /// A call of `count` elements a block, if it is one of the library.
+    fn question(&self, collective: &Collective, count: u64) -> Option<Question> {
+        let Terms { in_place, data_type, reduction, root: _ } = self.terms;
+        Wanted::of(&collective.kind).map(|wanted| Question {
             wanted,
             in_place,
             data_type,
             reduction: collective.reduces().then_some(reduction),
             count,
             on_gpus: self.place == PlaceName::Cuda,
-        });
-        let Self { registry, wish, tuning, .. } = self;
-        let explain = |question| msccl_runtime::explain(registry, &question, wish, tuning.as_ref());
-        let alternatives = question.map(explain).unwrap_or_default();
-        let size = ByteSize(count.saturating_mul(element_bytes));
-        Explained { collective, count, size, alternatives }
+        })
+    }
+
+    /// What kind of kernel serves the call.
+    fn kernel(&self, call: &Explained) -> Served {
+        let Self { registry, wish, tuning, special, .. } = self;
+        let Some(question) = self.question(&call.collective, call.count) else {
+            return Served::Unasked;
+        };
+        if !question.on_gpus {
+            return Served::Unasked;
+        }
+        if special.mode == SpecialMode::Never {
+            return Served::Interpreter;
+        }
+        match special_kernel(registry, &question, wish, tuning.as_ref()) {
+            None => Served::Interpreter,
+            Some(kernel) if kernel.is_kept(H200, special) => Served::Special,
+            Some(_) => Served::NotCached,
+        }
     }
 }
 
