@@ -3,9 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use msccl_runtime::{KernelCache, Special, SpecialMode};
+use msccl_runtime::{
+    KernelCache, PlaceOfRank, Special, SpecialKernel, SpecialMode, compile_special,
+};
 
+use crate::Trouble;
 use crate::args::Args;
+use crate::machine::Machine;
+use crate::tally::Tally;
 
 /// Files in memory.
 #[derive(Default)]
@@ -54,6 +59,26 @@ pub fn of_all() -> Special {
 pub fn compiled() -> Special {
     let cache = SET_UP.get().map(|set_up| set_up.shelf.clone() as Arc<dyn KernelCache>);
     Special { mode: SpecialMode::Compiled, cache, compiler: compiler().map(str::to_owned) }
+}
+
+/// Special kernels that have been compiled.
+pub fn kept() -> Special {
+    Special { mode: SpecialMode::Cached, ..compiled() }
+}
+
+/// Compiles `kernels` for `machine`, some at a time, so that something happens.
+pub fn fill(machine: &Machine, kernels: &[SpecialKernel], tally: &mut Tally) {
+    let PlaceOfRank::Gpu(context) = machine.place(0) else { return };
+    let compile = |some: &[SpecialKernel]| -> Result<(), Trouble> {
+        let capability = context.device().compute_capability()?;
+        let capability = 10 * capability.major + capability.minor;
+        let made = compile_special(some, capability, &compiled(), &|_| (), &|_, _| ());
+        let failed = made.into_iter().find_map(|made| made.code.err());
+        failed.map_or(Ok(()), |why| Err(why.into()))
+    };
+    for some in kernels.chunks(32) {
+        tally.need(|| "compiling special kernels".to_owned(), || compile(some));
+    }
 }
 
 /// The run-time compiler, if somebody named it.

@@ -318,8 +318,6 @@ fn type_name(data_type: DataType) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn only_loops_over_operands_are_unrolled() {
         let header = "#pragma unroll 1\nfor (u32 at = 0;\n  #pragma unroll 1\n  for (u32 to = 0;\n";

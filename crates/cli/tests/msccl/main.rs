@@ -14,6 +14,7 @@ mod list;
 mod malformed;
 mod run;
 mod show;
+mod specialise;
 mod topo;
 mod tune;
 mod usage;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Protocol, Rank};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_gpu::Nvrtc;
-use msccl_registry::Wanted;
-use msccl_runtime::{Diary, Settings, SpecialMode, Wish};
+use msccl_registry::{Registry, Shape, Wanted};
+use msccl_runtime::{Diary, Settings, SpecialMode, Wish, special_kernels};
 
 use super::{Bench, Section, graphs, placements};
 use crate::Trouble;
@@ -42,17 +42,37 @@ fn run(bench: &Bench, tally: &mut Tally) {
         return tally.skip(format!("no NVRTC: {why}"));
     }
     let oracle = Oracle::new(bench.ranks, &[]);
+    let registry =
+        Arc::new(Registry::new(Shape { ranks: bench.ranks, per_node: bench.ranks }, &[]));
+    let compile = |wanted: &[Wanted], wish: &Wish, tally: &mut Tally| {
+        let of_rank = |rank| special_kernels(&registry, Rank(rank), wanted, wish, None);
+        let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
+        shelf::fill(&bench.machine, &kernels, tally);
+    };
     for protocol in Protocol::ALL {
         for wanted in WANTED {
             for name in names(&oracle, wanted) {
+                let wish = Wish {
+                    algorithm: Some(name.clone()),
+                    protocol: Some(protocol),
+                    // Parts of which the last may be shorter.
+                    instances: Some(2),
+                    ..Wish::default()
+                };
+                compile(&[wanted], &wish, tally);
                 for early_start in [true, false] {
-                    forced(bench, &oracle, (wanted, &name), protocol, early_start, tally);
+                    forced(bench, &oracle, wanted, &wish, early_start, tally);
                 }
             }
         }
     }
+    compile(&WANTED, &Wish::default(), tally);
     chosen(bench, tally);
-    mixed(bench, tally);
+    for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
+        let wish = Wish { protocol, ..Wish::default() };
+        compile(&WANTED, &wish, tally);
+        mixed(bench, wish, tally);
+    }
 }
 
 /// The names of all built-in algorithms of `wanted`.
@@ -69,20 +89,16 @@ fn names(oracle: &Oracle, wanted: Wanted) -> Vec<String> {
 fn forced(
     bench: &Bench,
     oracle: &Oracle,
-    (wanted, name): (Wanted, &str),
-    protocol: Protocol,
+    wanted: Wanted,
+    wish: &Wish,
     early_start: bool,
     tally: &mut Tally,
 ) {
+    let name = wish.algorithm.as_deref().unwrap_or_default();
+    let protocol = wish.protocol.map_or("any", Protocol::name);
     let setting = format!("{name} {protocol} early {early_start}");
-    let wish = Wish {
-        algorithm: Some(name.to_owned()),
-        protocol: Some(protocol),
-        // Parts of which the last may be shorter.
-        instances: Some(2),
-        ..Wish::default()
-    };
-    let settings = Settings { wish, early_start, special: shelf::compiled(), ..settings() };
+    let wish = wish.clone();
+    let settings = Settings { wish, early_start, special: shelf::kept(), ..settings() };
     let mut runner = bench.runner(settings, setting.clone());
     for &in_place in placements(wanted) {
         if oracle.entry(name, wanted, in_place).is_some() {
@@ -114,7 +130,7 @@ fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
 fn chosen(bench: &Bench, tally: &mut Tally) {
     for early_start in [true, false] {
         let setting = format!("chosen, early {early_start}");
-        let settings = Settings { early_start, special: shelf::compiled(), ..settings() };
+        let settings = Settings { early_start, special: shelf::kept(), ..settings() };
         let world = tally.need(|| setting.clone(), || bench.world(&settings));
         let Some(mut world) = world else { continue };
         for wanted in WANTED {
@@ -130,25 +146,25 @@ fn chosen(bench: &Bench, tally: &mut Tally) {
 }
 
 /// Special kernels at one end of links, interpreters at the other.
-fn mixed(bench: &Bench, tally: &mut Tally) {
-    for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
-        let setting = format!("special and not, {}", protocol.map_or("chosen", Protocol::name));
-        let wish = Wish { protocol, ..Wish::default() };
-        let settings = Settings { wish, ..settings() };
-        let world = tally.need(|| setting.clone(), || halves(bench, &settings));
-        let Some(mut world) = world else { continue };
-        for wanted in WANTED {
-            for &in_place in placements(wanted) {
-                for &count in bench.some(&COUNTS, 3) {
-                    let case = Case { count, in_place, ..Case::of(wanted) };
-                    let name = || format!("{setting}: {}", case.story());
-                    tally.check(name, || world.run(&case, ""));
-                }
+fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
+    let setting = format!("{HALVES}, {}", wish.protocol.map_or("chosen", Protocol::name));
+    let settings = Settings { wish, ..settings() };
+    let world = tally.need(|| setting.clone(), || halves(bench, &settings));
+    let Some(mut world) = world else { return };
+    for wanted in WANTED {
+        for &in_place in placements(wanted) {
+            for &count in bench.some(&COUNTS, 3) {
+                let case = Case { count, in_place, ..Case::of(wanted) };
+                let name = || format!("{setting}: {}", case.story());
+                tally.check(name, || world.run(&case, ""));
             }
         }
-        served(&world, &setting, tally);
     }
+    served(&world, &setting, tally);
 }
+
+/// How settings begin in which only every other rank has special kernels.
+const HALVES: &str = "special and not";
 
 /// A world in which every other rank has special kernels, the first among them.
 fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
@@ -159,7 +175,7 @@ fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
         settings.place = bench.machine.place(rank);
         settings.log = diary.clone();
         settings.fabric.abort = Abort::new();
-        settings.special = shelf::compiled();
+        settings.special = shelf::kept();
         if rank % 2 == 1 {
             settings.special.mode = SpecialMode::Never;
         }
@@ -172,7 +188,7 @@ fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
 /// Special kernels must have served calls of the ranks that have them, and of no other.
 fn served(world: &World, setting: &str, tally: &mut Tally) {
     let check = || {
-        let halves = setting.starts_with("special and not");
+        let halves = setting.starts_with(HALVES);
         for seat in &world.seats {
             let has = !halves || seat.rank.0 % 2 == 0;
             let calls = seat.communicator.special_calls();

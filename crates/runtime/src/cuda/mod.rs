@@ -61,6 +61,7 @@ use links::{Links, Place};
 use order::Order;
 use recent::Recent;
 use scratch::Scratch;
+use special::Loader;
 use tenancy::Tenancy;
 use watchtower::Watchtower;
 use wires::{Maker, Wires};
@@ -306,10 +307,12 @@ impl Engine for Rank {
             return;
         }
         let foreseen = selector.foreseen(&selector.likely());
-        let may_load = self.tenancy.may_wait();
-        let (context, kernels) = (&self.context, &self.kernels);
-        match special::specials(context, kernels, &foreseen, self.ranks, may_load, settings) {
-            Ok(specials) => self.bindings().specialise(specials),
+        match Loader::new(&self.context, &self.kernels, settings) {
+            Ok(loader) => {
+                let may_load = self.tenancy.may_wait();
+                let specials = loader.specials(&foreseen, self.ranks, may_load);
+                self.bindings().specialise(specials);
+            }
             Err(why) => {
                 let text = format!("there are no special kernels: {why}");
                 settings.log.event(&Event::Unspecialised(text));

@@ -24,7 +24,7 @@ use super::kernels::{Kernels, special_image};
 use crate::error::Error;
 use crate::select::Foreseen;
 use crate::settings::{Event, Settings};
-use crate::special::{Origin, load, provide};
+use crate::special::{Made, Origin, SpecialMode, load, provide};
 
 /// The most special kernels that are loaded, on all GPUs together: each takes some ten to a hundred KiB there.
 const LOADED_MAX: usize = 1024;
@@ -49,103 +49,133 @@ fn loaded<T>(body: impl FnOnce(&mut Loaded) -> T) -> T {
     body(loaded.get_or_insert_default())
 }
 
-/// Those of `foreseen` that can be had, for a rank of `ranks` on the GPU of `context`; new ones are loaded only if that
-/// `may_load`.
-pub(super) fn specials(
-    context: &Context,
-    kernels: &Kernels,
-    foreseen: &[Foreseen],
-    ranks: u32,
-    may_load: bool,
-    settings: &Settings,
-) -> Result<Specials, Error> {
-    let started = Instant::now();
-    let capability = context.device().compute_capability()?;
-    let architecture = Architecture::Machine(10 * capability.major + capability.minor);
-    let device = context.device().ordinal();
-    let wanted = foreseen.iter().map(|Foreseen { prepared, protocol, data_type }| {
-        let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
-        (device, kernel.key(architecture), kernel)
-    });
-    let wanted: Vec<_> = wanted.collect();
-    // Algorithms that differ may be the same for a rank.
-    let mut seen = FxHashSet::default();
-    let is_new = |(device, key, _): &&(u32, Key, Kernel)| {
-        seen.insert(*key) && loaded(|all| !all.contains_key(&(*device, *key)))
-    };
-    let new: Vec<_> = wanted.iter().filter(is_new).filter(|_| may_load).collect();
-    let hear = |event| settings.log.event(&event);
-    let special = &settings.special;
-    let of: Vec<_> = new.iter().map(|(.., kernel)| kernel).collect();
-    let made = provide(&of, architecture, special, &|| load(special), &hear, &|_, _| ());
-    let (mut bytes, mut compiled) = (0, 0);
-    for ((_, key, kernel), made) in new.iter().zip(&made) {
-        let Ok(code) = &made.code else { continue };
-        bytes += code.len();
-        compiled += usize::from(matches!(made.origin, Origin::Compiler { .. }));
-        take_up(context, kernels, (device, *key), kernel, code, settings);
-    }
-    let mut found: FxHashMap<Fingerprint, Vec<Arc<Special>>> = FxHashMap::default();
-    for (of, (device, key, _)) in foreseen.iter().zip(&wanted) {
-        let special = loaded(|all| all.get(&(*device, *key)).cloned().flatten());
-        found.entry(of.prepared.fingerprint).or_default().extend(special);
-    }
-    let number: usize = found.values().map(Vec::len).sum();
-    let place = special.cache.as_ref().map_or("no cache".to_owned(), |cache| cache.place());
-    let remark = if may_load {
-        ""
-    } else {
-        "; no more are loaded beside other communicators in a process of several ranks"
-    };
-    settings.log.event(&Event::Specialised(format!(
-        "{number} of {} special kernels serve, {compiled} new, {} KiB loaded, {} ms ({place}){remark}",
-        wanted.len(),
-        bytes >> 10,
-        started.elapsed().as_millis()
-    )));
-    Ok(found.into_iter().map(|(of, all)| (of, all.into())).collect())
+/// Where special kernels are loaded, and what must be known of it.
+pub(super) struct Loader<'a> {
+    context: &'a Context,
+    kernels: &'a Kernels,
+    settings: &'a Settings,
+    architecture: Architecture,
+    started: Instant,
 }
 
-/// Loads `code`, if there is room, and remembers it. What cannot serve is told.
-fn take_up(
-    context: &Context,
-    kernels: &Kernels,
-    name: (u32, Key),
-    kernel: &Kernel,
-    code: &[u8],
-    settings: &Settings,
-) {
-    let special = match loaded(|all| all.len() < LOADED_MAX) {
-        true => ready(context, kernels, kernel, code),
-        false => Err(format!("{LOADED_MAX} are loaded already")),
-    };
-    let complain = |why: String| {
-        let Kernel { protocol, data_type, .. } = kernel;
-        let text = format!("a special kernel over {protocol} of {data_type} does not serve: {why}");
-        settings.log.event(&Event::Unspecialised(text));
-    };
-    let special = special.map_err(complain).ok();
-    loaded(|all| all.insert(name, special));
+/// What was loaded for a communicator.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    kernels: usize,
+    compiled: usize,
+    bytes: usize,
 }
 
-/// The kernel of `code`, if it runs with as many threads at once as the interpreters.
-fn ready(
-    context: &Context,
-    kernels: &Kernels,
-    kernel: &Kernel,
-    code: &[u8],
-) -> Result<Arc<Special>, String> {
-    let Kernel { protocol, data_type, .. } = *kernel;
-    let load = || {
-        let function = Module::load(context, special_image(code))?.function(&Kernel::name())?;
-        let threads = launch::threads_max(protocol);
-        Ok((threads * function.co_resident_blocks(threads, 0)?, function))
-    };
-    let (found, function) = load().map_err(|error: msccl_gpu::Error| error.to_string())?;
-    let position = Protocol::ALL.iter().position(|of| *of == protocol);
-    let reckoned = position.map_or(0, |position| kernels.resident_threads()[position]);
-    match found >= reckoned {
-        true => Ok(Arc::new(Special { function, protocol, data_type })),
-        false => Err(format!("{found} of its threads run at once, {reckoned} are reckoned with")),
+impl<'a> Loader<'a> {
+    /// For the GPU of `context`, whose interpreters are among `kernels`.
+    pub fn new(
+        context: &'a Context,
+        kernels: &'a Kernels,
+        settings: &'a Settings,
+    ) -> Result<Self, Error> {
+        let capability = context.device().compute_capability()?;
+        let architecture = Architecture::Machine(10 * capability.major + capability.minor);
+        Ok(Self { context, kernels, settings, architecture, started: Instant::now() })
+    }
+
+    /// Those of `foreseen` that can be had, for a rank of `ranks`; new ones only if that `may_load`.
+    pub fn specials(&self, foreseen: &[Foreseen], ranks: u32, may_load: bool) -> Specials {
+        let of = |Foreseen { prepared, protocol, data_type }: &Foreseen| {
+            let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
+            (kernel.key(self.architecture), kernel)
+        };
+        let wanted: Vec<_> = foreseen.iter().map(of).collect();
+        let new = if may_load { self.load_new(&wanted) } else { Count::default() };
+        let mut found: FxHashMap<Fingerprint, Vec<Arc<Special>>> = FxHashMap::default();
+        for (of, (key, _)) in foreseen.iter().zip(&wanted) {
+            let special = loaded(|all| all.get(&self.name(key)).cloned().flatten());
+            found.entry(of.prepared.fingerprint).or_default().extend(special);
+        }
+        let serving = found.values().map(Vec::len).sum();
+        self.tell(serving, wanted.len(), new, may_load);
+        found.into_iter().map(|(of, all)| (of, all.into())).collect()
+    }
+
+    /// What a kernel is called among all that are loaded.
+    fn name(&self, key: &Key) -> (u32, Key) {
+        (self.context.device().ordinal(), *key)
+    }
+
+    /// Loads those of `wanted` that nobody has loaded yet.
+    fn load_new(&self, wanted: &[(Key, Kernel)]) -> Count {
+        // Algorithms that differ may be the same for a rank.
+        let mut seen = FxHashSet::default();
+        let is_new = |(key, _): &&(Key, Kernel)| {
+            seen.insert(*key) && loaded(|all| !all.contains_key(&self.name(key)))
+        };
+        let new: Vec<_> = wanted.iter().filter(is_new).collect();
+        let kernels: Vec<_> = new.iter().map(|(_, kernel)| kernel).collect();
+        let (special, hear) = (&self.settings.special, |event| self.settings.log.event(&event));
+        let load = || load(special);
+        let made = provide(&kernels, self.architecture, special, &load, &hear, &|_, _| ());
+        let mut count = Count::default();
+        for ((key, kernel), Made { code, origin }) in new.into_iter().zip(&made) {
+            let Ok(code) = code else { continue };
+            count.kernels += 1;
+            count.compiled += usize::from(matches!(origin, Origin::Compiler { .. }));
+            count.bytes += code.len();
+            self.take_up(key, kernel, code);
+        }
+        count
+    }
+
+    /// Loads `code`, if there is room, and remembers it. What cannot serve is told.
+    fn take_up(&self, key: &Key, kernel: &Kernel, code: &[u8]) {
+        let special = match loaded(|all| all.len() < LOADED_MAX) {
+            true => self.ready(kernel, code),
+            false => Err(format!("{LOADED_MAX} are loaded already")),
+        };
+        let complain = |why: String| {
+            let Kernel { protocol, data_type, .. } = kernel;
+            let text =
+                format!("a special kernel over {protocol} of {data_type} does not serve: {why}");
+            self.settings.log.event(&Event::Unspecialised(text));
+        };
+        let special = special.map_err(complain).ok();
+        loaded(|all| all.insert(self.name(key), special));
+    }
+
+    /// The kernel of `code`, if it runs with as many threads at once as the interpreters.
+    fn ready(&self, kernel: &Kernel, code: &[u8]) -> Result<Arc<Special>, String> {
+        let Kernel { protocol, data_type, .. } = *kernel;
+        let load = || {
+            let function =
+                Module::load(self.context, special_image(code))?.function(&Kernel::name())?;
+            let threads = launch::threads_max(protocol);
+            Ok((threads * function.co_resident_blocks(threads, 0)?, function))
+        };
+        let (found, function) = load().map_err(|error: msccl_gpu::Error| error.to_string())?;
+        let position = Protocol::ALL.iter().position(|of| *of == protocol);
+        let reckoned = position.map_or(0, |position| self.kernels.resident_threads()[position]);
+        match found >= reckoned {
+            true => Ok(Arc::new(Special { function, protocol, data_type })),
+            false => {
+                Err(format!("{found} of its threads run at once, {reckoned} are reckoned with"))
+            }
+        }
+    }
+
+    /// Says how many of those that are `wanted` serve, and what to do about the others.
+    fn tell(&self, serving: usize, wanted: usize, new: Count, may_load: bool) {
+        let Count { kernels, compiled, bytes } = new;
+        let special = &self.settings.special;
+        let place = special.cache.as_ref().map_or("no cache".to_owned(), |cache| cache.place());
+        let remark = match special.mode {
+            _ if serving == wanted => "",
+            _ if !may_load => "; a process of several ranks loads none beside other communicators",
+            SpecialMode::Cached => "; `msccl specialise` or MSCCL_SPECIAL=2 makes the others",
+            SpecialMode::Never | SpecialMode::Compiled => "",
+        };
+        self.settings.log.event(&Event::Specialised(format!(
+            "{serving} of {wanted} special kernels serve; {kernels} were loaded ({} KiB) and {compiled} of them \
+             compiled, in {} ms ({place}){remark}",
+            bytes >> 10,
+            self.started.elapsed().as_millis()
+        )));
     }
 }
