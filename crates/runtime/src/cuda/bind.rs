@@ -13,7 +13,7 @@ use msccl_plan::launch::{self, Launch};
 use msccl_registry::Fingerprint;
 use rustc_hash::FxHashMap;
 
-use super::special::{Special, Specials};
+use super::special::{Ready, Specials};
 use crate::engine::{Prepared, Waiting};
 use crate::error::Error;
 
@@ -27,7 +27,7 @@ pub(super) struct Bound {
     /// Whether peers may store to or load from the input, and the output.
     pub lends: [bool; 2],
     /// Kernels for this plan alone.
-    specials: Option<Arc<[Arc<Special>]>>,
+    specials: Option<Arc<[Arc<Ready>]>>,
     /// Keeps the words.
     _words: Words,
 }
@@ -39,7 +39,7 @@ impl Bound {
     }
 
     /// The kernel for this plan alone, under `protocol`, that computes with `data_type`, if there is one.
-    pub fn special(&self, protocol: Protocol, data_type: DataType) -> Option<&Special> {
+    pub fn special(&self, protocol: Protocol, data_type: DataType) -> Option<&Ready> {
         let mut specials = self.specials.iter().flat_map(|all| all.iter());
         let found = specials.find(|of| of.protocol == protocol && of.data_type == data_type);
         found.map(|found| &**found)

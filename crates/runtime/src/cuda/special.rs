@@ -30,17 +30,17 @@ use crate::special::{Made, Origin, SpecialMode, load, provide};
 const LOADED_MAX: usize = 1024;
 
 /// A special kernel, ready to be launched.
-pub(super) struct Special {
+pub(super) struct Ready {
     pub function: Function,
     pub protocol: Protocol,
     pub data_type: DataType,
 }
 
 /// Those of a communicator, by algorithm.
-pub(super) type Specials = FxHashMap<Fingerprint, Arc<[Arc<Special>]>>;
+pub(super) type Specials = FxHashMap<Fingerprint, Arc<[Arc<Ready>]>>;
 
 /// What is loaded, by device and key; `None` is what cannot serve.
-type Loaded = FxHashMap<(u32, Key), Option<Arc<Special>>>;
+type Loaded = FxHashMap<(u32, Key), Option<Arc<Ready>>>;
 
 static LOADED: Mutex<Option<Loaded>> = Mutex::new(None);
 
@@ -86,7 +86,7 @@ impl<'a> Loader<'a> {
         };
         let wanted: Vec<_> = foreseen.iter().map(of).collect();
         let new = if may_load { self.load_new(&wanted) } else { Count::default() };
-        let mut found: FxHashMap<Fingerprint, Vec<Arc<Special>>> = FxHashMap::default();
+        let mut found: FxHashMap<Fingerprint, Vec<Arc<Ready>>> = FxHashMap::default();
         for (of, (key, _)) in foreseen.iter().zip(&wanted) {
             let special = loaded(|all| all.get(&self.name(key)).cloned().flatten());
             found.entry(of.prepared.fingerprint).or_default().extend(special);
@@ -141,7 +141,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The kernel of `code`, if it runs with as many threads at once as the interpreters.
-    fn ready(&self, kernel: &Kernel, code: &[u8]) -> Result<Arc<Special>, String> {
+    fn ready(&self, kernel: &Kernel, code: &[u8]) -> Result<Arc<Ready>, String> {
         let Kernel { protocol, data_type, .. } = *kernel;
         let load = || {
             let function =
@@ -153,7 +153,7 @@ impl<'a> Loader<'a> {
         let position = Protocol::ALL.iter().position(|of| *of == protocol);
         let reckoned = position.map_or(0, |position| self.kernels.resident_threads()[position]);
         match found >= reckoned {
-            true => Ok(Arc::new(Special { function, protocol, data_type })),
+            true => Ok(Arc::new(Ready { function, protocol, data_type })),
             false => {
                 Err(format!("{found} of its threads run at once, {reckoned} are reckoned with"))
             }

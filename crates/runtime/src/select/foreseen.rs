@@ -27,7 +27,7 @@ use crate::special::REDUCED;
 const SIZES_MAX: u64 = 4 << 20;
 
 /// The most steps and operands, all thread blocks together, of a plan for which a kernel is made.
-const WEIGHT_MAX: usize = 512;
+const WEIGHT_MAX: usize = 256;
 
 /// The most kernels of a rank.
 const FORESEEN_MAX: usize = 128;
