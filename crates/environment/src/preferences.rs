@@ -108,13 +108,20 @@ fn special(text: &str) -> Option<SpecialMode> {
     }
 }
 
+/// Leaves links to tables.
+const AS_TABLES_SAY: &str = "1";
+
 /// The links that are wished for, or none in particular.
 fn links(text: &str) -> Option<Option<Links>> {
-    match text {
-        "0" => Some(Some(Links::Staged)),
-        "1" => Some(None),
-        "2" => Some(Some(Links::Direct)),
-        _ => None,
+    let named = Links::ALL.into_iter().find(|links| wished(*links) == text);
+    named.map(Some).or((text == AS_TABLES_SAY).then_some(None))
+}
+
+/// What asks for `links` in all calls.
+fn wished(links: Links) -> &'static str {
+    match links {
+        Links::Staged => "0",
+        Links::Direct => "2",
     }
 }
 
@@ -183,7 +190,8 @@ mod tests {
     fn links_are_wished_for_by_number() {
         let wished = |text| check(&[("MSCCL_DIRECT", text)], 0).wish.links;
         let expected = [Some(Links::Staged), None, Some(Links::Direct)];
-        assert_eq!(["0", "1", "2"].map(wished), expected);
+        assert_eq!(["0", AS_TABLES_SAY, "2"].map(wished), expected);
+        assert!(Links::ALL.into_iter().all(|links| wished(super::wished(links)) == Some(links)));
     }
 
     #[test]

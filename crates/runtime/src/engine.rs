@@ -18,6 +18,7 @@ use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
 use crate::error::Error;
+use crate::resident::Resident;
 use crate::select::{Links, Selector};
 use crate::settings::Settings;
 use crate::wiring::Wiring;
@@ -36,32 +37,21 @@ pub(crate) struct Capacity {
     pub ll128: WireShape,
     /// Thread blocks of a rank that can run at once, however small.
     pub blocks: u32,
-    /// Threads of a rank that can run at once in blocks of the largest size, by protocol in the order of
-    /// [`Protocol::ALL`].
-    pub threads: [u32; 3],
-    /// The same under Simple where links may deliver directly, by type in the order of [`DataType::ALL`]; zeros if
-    /// none can.
-    pub direct_threads: [u32; TYPES],
+    /// Threads of a rank that can run at once in blocks of the largest size.
+    pub resident: Resident,
 }
 
 impl Capacity {
-    /// Blocks of `threads` threads that can run at once under `protocol`.
-    pub fn blocks_of(&self, protocol: Protocol, threads: u32) -> u32 {
-        let position = Protocol::ALL.iter().position(|&of| of == protocol);
-        let at_once = position.map_or(0, |position| self.threads[position]);
+    /// Blocks of `threads` threads that can run at once in calls on `data_type` with such links.
+    pub fn blocks_of(
+        &self,
+        protocol: Protocol,
+        links: Links,
+        data_type: DataType,
+        threads: u32,
+    ) -> u32 {
+        let at_once = self.resident.of(protocol, links, data_type);
         self.blocks.min(at_once / threads.max(1))
-    }
-
-    /// The same in calls on `data_type` where links may deliver directly.
-    pub fn direct_blocks_of(&self, data_type: DataType, threads: u32) -> u32 {
-        let position = DataType::ALL.iter().position(|&of| of == data_type);
-        let at_once = position.map_or(0, |position| self.direct_threads[position]);
-        self.blocks.min(at_once / threads.max(1))
-    }
-
-    /// Whether links can deliver directly.
-    pub fn lends(&self) -> bool {
-        self.direct_threads.iter().any(|threads| *threads > 0)
     }
 
     /// The wires under `protocol`.
@@ -94,7 +84,7 @@ pub(crate) struct Job<'a> {
     pub prepared: &'a Arc<Prepared>,
     /// How messages are laid out.
     pub protocol: Protocol,
-    /// How links deliver; [`Links::Direct`] only if the engine can, and then on all ranks.
+    /// How links deliver: none but what the engine [has](Resident::has), and the same on all ranks.
     pub links: Links,
     /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links deliver
     /// directly.
@@ -183,7 +173,7 @@ pub(crate) trait Engine: Send + Sync {
         None
     }
 
-    /// Collectives so far that had [`Links::Direct`] and whose buffers every peer could use, as far as links wanted
+    /// Collectives so far whose links [lend](Links::lend) and whose buffers every peer could use, as far as links wanted
     /// that.
     fn direct_calls(&self) -> u64;
 

@@ -19,6 +19,7 @@ pub mod host;
 mod nodes;
 mod number;
 pub mod reference;
+mod resident;
 mod select;
 mod settings;
 mod special;

@@ -3,7 +3,7 @@
 //! *Anchors* are the sizes at which everything is tried: the smallest, each that is [`ANCHOR_FACTOR`] times
 //! the last one, and the largest.
 
-use msccl_runtime::{Choice, Links};
+use msccl_runtime::{Choice, Links, Way};
 
 use super::data::{Point, Trial};
 
@@ -13,7 +13,7 @@ const ANCHOR_FACTOR: u64 = 16;
 const STAYING: usize = 3;
 /// That many times as slow as the best is hopeless at larger sizes, too.
 const HOPELESS: f64 = 8.0;
-/// With staged links, what takes that many times as long as the best is not tried with direct ones: they save one
+/// With staged links, what takes that many times as long as the best is not tried with others: direct ones save one
 /// copy of two.
 const PROMISING: f64 = 1.5;
 
@@ -31,17 +31,15 @@ pub(super) fn anchors(sizes: &[u64]) -> Vec<usize> {
 
 /// How links deliver in `choice`; what is no choice of ours leaves them as they are.
 pub(super) fn links_of(choice: &str) -> Links {
-    choice.parse().map_or(Links::Staged, |choice: Choice| choice.way.links)
+    choice.parse().map_or(Links::default(), |choice: Choice| choice.way.links)
 }
 
-/// `choice` with the other links.
-pub(super) fn counterpart(choice: &str) -> Option<String> {
-    let mut choice: Choice = choice.parse().ok()?;
-    choice.way.links = match choice.way.links {
-        Links::Staged => Links::Direct,
-        Links::Direct => Links::Staged,
-    };
-    Some(choice.to_string())
+/// `choice` with every other kind of links.
+pub(super) fn counterparts(choice: &str) -> Vec<String> {
+    let Ok(choice) = choice.parse::<Choice>() else { return Vec::new() };
+    let others = Links::ALL.into_iter().filter(|links| *links != choice.way.links);
+    let with = |links| Choice { way: Way { links, ..choice.way }, ..choice.clone() }.to_string();
+    others.map(with).collect()
 }
 
 /// The trials to begin with, by their numbers: those with staged links, and what the library chooses itself.
@@ -61,7 +59,7 @@ pub(super) fn promising(point: &Point) -> Vec<usize> {
     let best_us = seen.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
     let expected_us = |trial: &Trial| {
         let choice: Choice = trial.choice.parse().ok()?;
-        let untried = choice.way.links == Links::Direct && trial.glance_us.is_none();
+        let untried = choice.way.links != Links::Staged && trial.glance_us.is_none();
         let alike = staged.iter().filter(|(of, _)| is_alike(of, &choice));
         let distance = |of: &Choice| of.way.instances.abs_diff(choice.way.instances);
         let nearest = alike.min_by_key(|(of, _)| distance(of)).filter(|_| untried)?;
@@ -79,7 +77,7 @@ fn seen(trial: &Trial) -> Option<(Choice, f64)> {
     Some((trial.choice.parse().ok()?, trial.glance_us.filter(|_| sound)?))
 }
 
-/// Whether they differ in links and instances at most: direct links have room for fewer.
+/// Whether they differ in links and instances at most: other links may have room for fewer.
 fn is_alike(one: &Choice, other: &Choice) -> bool {
     let way = |of: &Choice| (of.way.protocol, of.way.threads);
     one.algorithm == other.algorithm && way(one) == way(other)
@@ -176,10 +174,12 @@ mod tests {
 
     #[test]
     fn counterparts_differ_in_links() {
-        let other = |text| counterpart(text);
-        assert_eq!(other("Simple direct 4 512 a b").as_deref(), Some("Simple staged 4 512 a b"));
-        assert_eq!(other("Simple staged 4 512 a").as_deref(), Some("Simple direct 4 512 a"));
-        assert_eq!(other("strange"), None);
+        let kinds = Links::ALL.map(|links| format!("Simple {links} 4 512 a b"));
+        for one in &kinds {
+            let others: Vec<_> = kinds.iter().filter(|kind| *kind != one).cloned().collect();
+            assert_eq!(counterparts(one), others);
+        }
+        assert!(counterparts("strange").is_empty());
     }
 
     #[test]

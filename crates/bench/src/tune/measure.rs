@@ -4,9 +4,9 @@
 //! [choice](msccl_runtime::Choice) to their communicators.
 //!
 //! 1. *At a glance*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
-//!    them, those that did well at the next on both sides, with staged links and with direct ones. What was
-//!    hopeless is not tried at larger sizes. Direct links are tried after staged ones, where those did well.
-//! 2. *In rounds*: at every size the best at a glance, the very best with the other links, the best of the size
+//!    them, those that did well at the next on both sides, with staged links and with others. What was
+//!    hopeless is not tried at larger sizes. Other links are tried after staged ones, where those did well.
+//! 2. *In rounds*: at every size the best at a glance, the very best with other links, the best of the size
 //!    before and what the library chooses itself take turns, the other library among them; after two rounds only the best go on.
 //!
 //! Half of the time is for glances. When the time of a size is over, the next one begins; one round is always
@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::budget::Budget;
 use super::data::{Data, Point, Trial};
 use super::field::{
-    anchors, at_a_glance, best_of, counterpart, hopeless_at, prefer, promising, staying,
+    anchors, at_a_glance, best_of, counterparts, hopeless_at, prefer, promising, staying,
     to_begin_with,
 };
 use crate::case::{Case, Placement};
@@ -46,8 +46,8 @@ const MOST_LOSSES: u32 = 3;
 /// How many are tried between anchors, and how many enter the rounds.
 const GLANCED: usize = 12;
 const ENTRANTS: usize = 6;
-/// The part of the time for glances that is left to direct links, where there are any.
-const FOR_DIRECT: f64 = 0.3;
+/// The part of the time for glances that is left to links that are not staged, where there are any.
+const FOR_OTHER_LINKS: f64 = 0.3;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -217,7 +217,7 @@ impl Bench<'_> {
             let is_near = |choice: &String| near.contains(choice);
             let wanted = |trial: &Trial| {
                 is_near(&trial.choice)
-                    || counterpart(&trial.choice).as_ref().is_some_and(is_near)
+                    || counterparts(&trial.choice).iter().any(is_near)
                     || present.as_ref() == Some(&trial.choice)
             };
             points[at].trials.retain(wanted);
@@ -226,11 +226,11 @@ impl Bench<'_> {
         }
     }
 
-    /// Times every way once, those with direct links only if they promise something, until the time is over; those
+    /// Times every way once, those whose links are not staged only if they promise something, until the time is over; those
     /// that were not looked at are forgotten.
     fn glance(&mut self, point: &mut Point, budget: Budget) {
         let first = to_begin_with(point);
-        let share = if first.len() < point.trials.len() { 1.0 - FOR_DIRECT } else { 1.0 };
+        let share = if first.len() < point.trials.len() { 1.0 - FOR_OTHER_LINKS } else { 1.0 };
         self.glance_at(point, &first, budget.share(share));
         let then = promising(point);
         self.glance_at(point, &then, budget);
@@ -257,8 +257,8 @@ impl Bench<'_> {
     /// Lets the best take turns.
     fn rounds(&mut self, point: &mut Point, before: &[String], budget: Budget) {
         let mut entrants = at_a_glance(point, ENTRANTS);
-        let other = entrants.first().and_then(|best| counterpart(best));
-        let more = other.iter().chain(before).chain(&point.present);
+        let others = entrants.first().map(|best| counterparts(best)).unwrap_or_default();
+        let more = others.iter().chain(before).chain(&point.present);
         for choice in more.filter(|choice| point.trial(choice).is_some()) {
             if !entrants.contains(choice) {
                 entrants.push(choice.clone());

@@ -1,6 +1,6 @@
 //! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a thin
-//! line, of one colour with staged links and of another with direct ones, what was chosen a bold line with a dot at
-//! every size, hollow where links are direct; the other library and the floor stand beside.
+//! line, of a colour for each kind of links, what was chosen a bold line with a dot at every size, hollow where links
+//! are not staged; the other library and the floor stand beside.
 
 use std::fmt::Write;
 
@@ -96,10 +96,8 @@ fn panel(data: &Data, placement: Placement, left: f64, body: &mut String) -> Opt
         let busbw = point.case.bandwidth(us).bus_gb_s;
         let detail = format!("{choice}, {size} B: {us:.2} us, {busbw:.2} GB/s");
         let detail = Escaped(&detail);
-        let class = match links_of(&choice) {
-            Links::Staged => "",
-            Links::Direct => " class=\"hollow\"",
-        };
+        let is_plain = links_of(&choice) == Links::Staged;
+        let class = if is_plain { "" } else { " class=\"hollow\"" };
         let _ = writeln!(
             body,
             "<circle{class} cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\"><title>{detail}</title></circle>"
@@ -121,11 +119,7 @@ fn lines(data: &Data, points: &[&Point]) -> Vec<Line> {
     names.sort_unstable();
     names.dedup();
     let tried = names.into_iter().map(|name| {
-        let class = match links_of(name) {
-            Links::Staged => "tried",
-            Links::Direct => "direct",
-        };
-        line(class, name, &|point| {
+        line(class_of(links_of(name)), name, &|point| {
             let trial = point.trial(name)?;
             trial.time_us().or(trial.glance_us)
         })
@@ -181,14 +175,22 @@ fn grid(left: f64, x: Axis, y: Axis, body: &mut String) {
     );
 }
 
-/// Which line is which, below a panel; all that was tried is one entry, and with direct links another.
+/// What lines are called in the style that stand for ways with such links.
+fn class_of(links: Links) -> &'static str {
+    match links {
+        Links::Staged => "tried",
+        Links::Direct => "direct",
+    }
+}
+
+/// Which line is which, below a panel; all that was tried with links of one kind is one entry.
 fn legend(lines: &[Line], left: f64, body: &mut String) {
-    let ways = [("tried", "ways tried"), ("direct", "with direct links")];
-    let tried = ways.into_iter().filter_map(|(class, name)| {
+    let tried = Links::ALL.into_iter().filter_map(|links| {
+        let class = class_of(links);
         let count = lines.iter().filter(|line| line.class == class).count();
-        (count > 0).then(|| (class, format!("{count} {name}")))
+        (count > 0).then(|| (class, format!("{count} with {links} links")))
     });
-    let is_way = |line: &&Line| ways.iter().any(|(class, _)| line.class == *class);
+    let is_way = |line: &&Line| Links::ALL.into_iter().any(|links| line.class == class_of(links));
     let others = lines.iter().filter(|line| !is_way(line));
     let others = others.map(|line| (line.class, line.name.clone()));
     let mut x = left;
@@ -228,7 +230,7 @@ mod tests {
             "2 × &lt;GPU&gt;",
             "LL staged 4 512 c, 4096 B: 1.00 us",
             "out-of-place: time",
-            "3 ways tried",
+            "3 with staged links",
         ] {
             assert!(picture.contains(text), "{text}");
         }

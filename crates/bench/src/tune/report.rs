@@ -2,7 +2,7 @@
 
 use super::data::{Data, Point};
 use super::decide::{Decision, decide};
-use super::field::counterpart;
+use super::field::counterparts;
 use crate::case::Placement;
 
 /// The columns; `Left` cells are words.
@@ -22,8 +22,8 @@ const COLUMNS: [&str; 12] = [
 ];
 
 /// The lines: a table for each placement, what is out, and what failed. "Behind" is how much longer than
-/// the chosen one something takes, and so is "other links": the same way with staged links where direct ones are
-/// chosen, and the reverse; a ratio of more than 1 in `rival/us` means that ours is faster.
+/// the chosen one something takes, and so is "other links": the same way with those
+/// other links that do best; a ratio of more than 1 in `rival/us` means that ours is faster.
 pub fn report(data: &Data) -> Vec<String> {
     let mut lines = Vec::new();
     for placement in data.placements() {
@@ -68,7 +68,8 @@ fn cells(data: &Data, point: &Point, chosen: Option<&str>) -> [String; 12] {
         cells[0] = size;
         return cells;
     };
-    let other_us = counterpart(chosen).and_then(|other| time_of(&other));
+    let others_us = counterparts(chosen).into_iter().filter_map(|other| time_of(&other));
+    let other_us = others_us.reduce(f64::min);
     let ranking = point.ranking();
     let next = ranking.iter().find(|(trial, _)| trial.choice != chosen);
     let (next, next_behind) = match next {

@@ -3,6 +3,7 @@
 use msccl_plan::exchange::WireShape;
 
 use crate::engine::{Capacity, TYPES};
+use crate::resident::Resident;
 
 /// Messages that a wire holds: as many as any link for which algorithms are proved.
 const DEPTH: u32 = 8;
@@ -24,8 +25,8 @@ const BLOCKS: u32 = 1 << 16;
 pub(crate) fn capacity(ranks: u32, per_node: u32) -> Capacity {
     let none = WireShape::default();
     let simple = wires(ranks, per_node);
-    let (threads, direct_threads) = ([u32::MAX; 3], [0; TYPES]);
-    Capacity { simple, ll: none, ll128: none, blocks: BLOCKS, threads, direct_threads }
+    let resident = Resident { staged: [u32::MAX; 3], direct: [0; TYPES] };
+    Capacity { simple, ll: none, ll128: none, blocks: BLOCKS, resident }
 }
 
 /// The built-in algorithms have two links from one rank to another; the rest is for loaded ones.

@@ -231,7 +231,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::engine::TYPES;
+    use crate::resident::Resident;
 
     /// Nothing in an arena overlaps anything else, everything lies inside, and ends know each other.
     /// Every rank is on the node, or, if `scattered`, every other one.
@@ -289,8 +289,8 @@ mod tests {
         let ll128 = WireShape::default();
         for ranks in [2, 3, 8] {
             for scattered in [false, true] {
-                let (threads, direct_threads) = ([1; 3], [1; TYPES]);
-                let capacity = Capacity { simple, ll, ll128, blocks: 1, threads, direct_threads };
+                let resident = Resident::default();
+                let capacity = Capacity { simple, ll, ll128, blocks: 1, resident };
                 check(ranks, scattered, capacity);
                 check(ranks, scattered, Capacity { ll128: ll, ..capacity });
             }

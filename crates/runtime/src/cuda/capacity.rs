@@ -8,8 +8,9 @@ use msccl_plan::exchange::WireShape;
 
 use super::kernels::Kernels;
 use super::links::Place;
-use crate::engine::{Capacity, TYPES};
+use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
+use crate::resident::Resident;
 
 /// The most that a rank sets aside, in bytes.
 const BUDGET_BYTES: u64 = 256 << 20;
@@ -44,8 +45,8 @@ struct Means {
     device: [u8; 16],
     memory_bytes: u64,
     multiprocessors: u32,
-    threads: [u32; 3],
-    direct_threads: [u32; TYPES],
+    /// Threads that run at once if nothing else does.
+    resident: Resident,
     /// Ranks on its node.
     near: u32,
 }
@@ -53,38 +54,33 @@ struct Means {
 impl Means {
     fn of(context: &Context, kernels: &Kernels, near: u32) -> Result<Self, Error> {
         let device = context.device();
+        let (staged, direct) = (kernels.resident_threads(), kernels.resident_direct());
         Ok(Self {
             device: device.uuid()?,
             memory_bytes: device.memory_bytes()? as u64,
             multiprocessors: device.multiprocessors()?,
-            threads: kernels.resident_threads(),
-            direct_threads: kernels.resident_direct(),
+            resident: Resident { staged, direct },
             near,
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, multiprocessors, threads, direct_threads, near } = self;
-        let [simple, ll, ll128] = threads;
+        let Self { device, memory_bytes, multiprocessors, resident, near } = self;
         let memory_bytes = memory_bytes.to_le_bytes();
-        let numbers = [multiprocessors, simple, ll, ll128, near];
-        let numbers = numbers.map(|number| number.to_le_bytes());
-        let direct = direct_threads.map(u32::to_le_bytes);
-        [&device[..], &memory_bytes, numbers.as_flattened(), direct.as_flattened()].concat()
+        let numbers = [multiprocessors, near].map(|number| number.to_le_bytes());
+        [&device[..], &memory_bytes, numbers.as_flattened(), &resident.to_bytes()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
-        let (numbers, direct) = rest.split_first_chunk::<20>()?;
-        let [multiprocessors, simple, ll, ll128, near] = numbers.as_chunks().0 else { return None };
-        let direct: &[[u8; 4]; TYPES] = direct.as_chunks().0.try_into().ok()?;
+        let (numbers, resident) = rest.split_first_chunk::<8>()?;
+        let [multiprocessors, near] = numbers.as_chunks().0 else { return None };
         Some(Self {
             device: *device,
             memory_bytes: u64::from_le_bytes(*memory_bytes),
             multiprocessors: u32::from_le_bytes(*multiprocessors),
-            threads: [simple, ll, ll128].map(|number| u32::from_le_bytes(*number)),
-            direct_threads: direct.map(u32::from_le_bytes),
+            resident: Resident::from_bytes(resident)?,
             near: u32::from_le_bytes(*near),
         })
     }
@@ -101,10 +97,8 @@ pub(super) struct Common {
     budget_bytes: u64,
     /// Thread blocks of a rank, small ones, that run at once beside those of its neighbours on one GPU.
     blocks: u32,
-    /// Threads of a rank that do, by protocol.
-    threads: [u32; 3],
-    /// The same where links may deliver directly, by type.
-    direct_threads: [u32; TYPES],
+    /// Threads of a rank that do, in blocks of the largest size.
+    resident: Resident,
     /// The most ranks that share a GPU.
     pub sharing: u32,
 }
@@ -128,17 +122,14 @@ impl Common {
             |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
         let part = |of: &Means| sharing(of) * PART_OF_BLOCKS;
         let blocks = |of: &Means| u64::from(of.multiprocessors * BLOCKS_EACH) / part(of);
-        let least = |resident: &dyn Fn(&Means) -> u32| {
-            let of_rank = |of: &Means| u64::from(resident(of)) / part(of);
-            all.iter().map(of_rank).min().unwrap_or(0) as u32
-        };
+        let resident =
+            |of: &Means| of.resident.map(|threads| (u64::from(threads) / part(of)) as u32);
         Ok(Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
             nodes: all.iter().any(|of| of.near < group.ranks()),
             budget_bytes: all.iter().map(budget).min().unwrap_or(0),
             blocks: all.iter().map(blocks).min().unwrap_or(0) as u32,
-            threads: [0, 1, 2].map(|protocol| least(&|of| of.threads[protocol])),
-            direct_threads: std::array::from_fn(|of_type| least(&|of| of.direct_threads[of_type])),
+            resident: all.iter().map(resident).reduce(Resident::least).unwrap_or_default(),
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
         })
     }
@@ -148,7 +139,7 @@ impl Common {
     pub fn nominal(ranks: u32, near: u32) -> Self {
         let part = PART_OF_BLOCKS as u32;
         let resident = |each: u32| each * 132 * 512 / part;
-        let threads = [2, 1, 1].map(resident);
+        let staged = [2, 1, 1].map(resident);
         let blocks = 132 * BLOCKS_EACH / part;
         let (nodes, budget_bytes) = (near < ranks, BUDGET_BYTES);
         // Ranks lend to those of their node alone.
@@ -158,8 +149,8 @@ impl Common {
             DataType::Bf16 => resident(1),
             _ => resident(2),
         };
-        let direct_threads = DataType::ALL.map(direct);
-        Self { near, nodes, budget_bytes, blocks, threads, direct_threads, sharing: 1 }
+        let resident = Resident { staged, direct: DataType::ALL.map(direct) };
+        Self { near, nodes, budget_bytes, blocks, resident, sharing: 1 }
     }
 
     /// All wires that this affords in `place`: those for collectives, and after them [`TRANSFER_WIRES`]
@@ -191,8 +182,7 @@ impl Common {
             ll: shape(15, ll + TRANSFER_WIRES, target.ll.depth, 16 << 10),
             ll128,
             blocks: self.blocks,
-            threads: self.threads,
-            direct_threads: self.direct_threads,
+            resident: self.resident,
         }
     }
 }

@@ -48,6 +48,7 @@ use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, TYPES, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
+use crate::resident::Resident;
 use crate::select::{self, Selector};
 use crate::settings::{Event, Settings};
 use crate::special::SpecialMode;
@@ -149,11 +150,11 @@ impl Rank {
         let Wires { place, capacity, links, far } = maker.make(settings.peer_memory)?;
         // All ranks have such wires, or none.
         far.as_ref().map_or(Ok(()), |far| links::agree(group, far.prepare()))?;
-        let direct = settings.wish.links != Some(select::Links::Staged);
-        let direct = direct && place == Place::Device && nodes.count() == 1;
-        let lending = Lending::join(group, context, direct)?;
-        let direct_threads = lending.as_ref().map_or([0; TYPES], |_| capacity.direct_threads);
-        let capacity = Capacity { direct_threads, ..capacity };
+        let lends = settings.wish.links.is_none_or(select::Links::lend);
+        let lends = lends && place == Place::Device && nodes.count() == 1;
+        let lending = Lending::join(group, context, lends)?;
+        let direct = lending.as_ref().map_or([0; TYPES], |_| capacity.resident.direct);
+        let capacity = Capacity { resident: Resident { direct, ..capacity.resident }, ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         let watchtower = Watchtower::new(context, capacity.blocks);
         let state = State {
@@ -206,7 +207,7 @@ impl Rank {
         let bound = self.bindings().bind(&self.context, job.prepared, reach)?;
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
-        let lends = self.lending.is_some() && job.links == select::Links::Direct;
+        let lends = self.lending.is_some() && job.links.lend();
         let record = Launch {
             links: self.links.view.table(job.protocol),
             offers: if lends { self.links.view.offers() } else { 0 },
@@ -336,9 +337,9 @@ impl Engine for Rank {
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = self.views(lending, job, bound, capture.is_some());
         }
-        let special = match job.links {
-            select::Links::Staged => bound.special(job.protocol, data_type),
-            select::Links::Direct => None,
+        let special = match job.links.suit_special_kernels() {
+            true => bound.special(job.protocol, data_type),
+            false => None,
         };
         *special_calls += u64::from(special.is_some());
         let function = match special {

@@ -1,16 +1,19 @@
 //! Point-to-point transfers: launches of the exchange kernel.
 
-use msccl_collective::{Protocol, Rank};
+use msccl_collective::{DataType, Protocol, Rank};
 use msccl_plan::exchange::{self, Shape, Transfer};
 use msccl_plan::launch::{self, EXCHANGE_LANES, Exchange, WireEnd};
 
 use super::arena::View;
 use super::capacity::TRANSFER_WIRES;
 use crate::engine::{Capacity, Waiting};
+use crate::select::Links;
 
 /// The launches for `transfers`, in order, without what only the communicator knows.
 pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer]) -> Vec<Exchange> {
-    let blocks = capacity.blocks_of(Protocol::Simple, launch::THREADS_MAX_EXCHANGE);
+    // Capacities count them with those of protocol Simple, which have no type of their own.
+    let (of_simple, threads) = (Protocol::Simple, launch::THREADS_MAX_EXCHANGE);
+    let blocks = capacity.blocks_of(of_simple, Links::Staged, DataType::U8, threads);
     let shape = Shape {
         me: view.me,
         ranks: view.layout.ranks(),

@@ -80,8 +80,8 @@ pub(super) struct Candidate<'a> {
     pub needs: Needs,
     pub prepared: Arc<Prepared>,
     pub capacity: &'a Capacity,
-    /// Whether links are wanted to deliver directly, and some can.
-    pub direct: bool,
+    /// How links deliver, if the protocol allows it.
+    pub links: Links,
 }
 
 impl Candidate<'_> {
@@ -89,17 +89,11 @@ impl Candidate<'_> {
     pub fn serve(self, terms: &Terms, way: &Way, wish: &Wish) -> Result<Decision, Unserved> {
         self.admits(terms)?;
         let protocol = self.protocol(wish.protocol.unwrap_or(way.protocol));
-        let links = match protocol {
-            Protocol::Simple if self.direct => Links::Direct,
-            Protocol::Simple | Protocol::Ll | Protocol::Ll128 => Links::Staged,
-        };
+        let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
         let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
         let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
-        let at_once = |threads| match links {
-            Links::Staged => self.capacity.blocks_of(protocol, threads),
-            Links::Direct => self.capacity.direct_blocks_of(terms.data_type, threads),
-        };
+        let at_once = |threads| self.capacity.blocks_of(protocol, links, terms.data_type, threads);
         let threads = match wish.threads {
             Some(_) => threads,
             None => self.fitting(&at_once, threads),

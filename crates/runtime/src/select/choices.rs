@@ -32,8 +32,8 @@ impl Selector {
     }
 
     /// What would serve `request` were nothing pinned, and then every other way to serve it, each once: all
-    /// algorithms at hand, all protocols that the engine speaks, links of both kinds where some can deliver
-    /// directly, instances as powers of two and as many as fit. Algorithms alternate, so that whoever has no time for all has seen every one.
+    /// algorithms at hand, all protocols that the engine speaks, links of all kinds that it and the algorithm can
+    /// have, instances as powers of two and as many as fit. Algorithms alternate, so that whoever has no time for all has seen every one.
     pub fn choices(&self, request: &Request) -> Vec<Choice> {
         let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
@@ -59,10 +59,13 @@ impl Selector {
     /// The ways to run an algorithm that are worth trying, few instances first.
     fn ways(&self) -> impl Iterator<Item = Way> {
         let spoken = |protocol: &Protocol| self.capacity.wires(*protocol).wires > 0;
-        let staged = Protocol::ALL.into_iter().filter(spoken).map(|of| (of, Links::Staged));
-        // What cannot be direct turns out to be staged, which has been seen then.
-        let direct = self.capacity.lends().then_some((Protocol::Simple, Links::Direct));
-        let kinds: Vec<_> = staged.chain(direct).collect();
+        // What an algorithm cannot have turns out to be other links, which have been seen then.
+        let made = |links: &Links| self.capacity.resident.has(*links);
+        let of_links = |links: Links| {
+            let suited = move |of: &Protocol| links.suit(*of);
+            Protocol::ALL.into_iter().filter(spoken).filter(suited).map(move |of| (of, links))
+        };
+        let kinds: Vec<_> = Links::ALL.into_iter().filter(made).flat_map(of_links).collect();
         let threads: &[u32] = match self.machine {
             Machine::Gpus => &THREADS,
             Machine::Host => &THREADS[2..],

@@ -83,14 +83,11 @@ impl Service {
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
-        let links = match links {
-            Links::Staged => "",
-            Links::Direct => " over direct links",
-        };
-        write!(
-            f,
-            "{protocol}{links}, {instances} × {thread_blocks} thread blocks of {threads} threads"
-        )
+        write!(f, "{protocol}")?;
+        if *links != Links::default() {
+            write!(f, " over {links} links")?;
+        }
+        write!(f, ", {instances} × {thread_blocks} thread blocks of {threads} threads")
     }
 }
 

@@ -15,7 +15,6 @@ use msccl_registry::{Entry, Wanted};
 use rustc_hash::FxHashSet;
 
 use super::decision::Decision;
-use super::links::Links;
 use super::request::{Request, Terms};
 use super::tuning::Way;
 use super::{Known, Selector};
@@ -51,7 +50,7 @@ impl Foreseen {
         let data_type = if prepared.computes { data_type } else { CARRIED };
         let short = weight(prepared.plan.program()) <= WEIGHT_MAX;
         let of = || Self { prepared: prepared.clone(), protocol: *protocol, data_type };
-        (*links == Links::Staged && short).then(of)
+        (links.suit_special_kernels() && short).then(of)
     }
 
     /// Whether they are the same.

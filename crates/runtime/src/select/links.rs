@@ -1,9 +1,12 @@
-//! Whether the links of a call may leave out a copy: what is wanted, and of which algorithms it can be had.
+//! How the links of a call deliver: what is wanted, and with which algorithms it can be had.
+//!
+//! Another kind of links is a variant of [`Links`] and a number in [`Resident`](crate::resident::Resident); the
+//! compiler names the rest.
 
 use std::fmt;
 use std::str::FromStr;
 
-use msccl_collective::{Channel, Rank, Region};
+use msccl_collective::{Channel, Protocol, Rank, Region};
 use msccl_plan::launch::DIRECT_RANKS_MAX;
 use msccl_registry::Entry;
 use msccl_verify::{Delivery, DirectLink, Verified};
@@ -22,7 +25,7 @@ pub enum Links {
 }
 
 impl Links {
-    /// Both.
+    /// All, the plainest first.
     pub const ALL: [Links; 2] = [Links::Staged, Links::Direct];
 
     /// As tables name it.
@@ -30,6 +33,39 @@ impl Links {
         match self {
             Links::Staged => "staged",
             Links::Direct => "direct",
+        }
+    }
+
+    /// Whether messages under `protocol` can be delivered so.
+    pub fn suit(self, protocol: Protocol) -> bool {
+        match (self, protocol) {
+            (Links::Staged, _) | (Links::Direct, Protocol::Simple) => true,
+            // Packets carry flags beside the data.
+            (Links::Direct, Protocol::Ll | Protocol::Ll128) => false,
+        }
+    }
+
+    /// Whether ranks lend their callers' buffers to peers, where they can.
+    pub fn lend(self) -> bool {
+        match self {
+            Links::Staged => false,
+            Links::Direct => true,
+        }
+    }
+
+    /// Whether special kernels have them.
+    pub(crate) fn suit_special_kernels(self) -> bool {
+        match self {
+            Links::Staged => true,
+            Links::Direct => false,
+        }
+    }
+
+    /// What counts instead where an engine or an algorithm cannot have them; every one can have staged ones.
+    fn instead(self) -> Option<Self> {
+        match self {
+            Links::Staged => None,
+            Links::Direct => Some(Links::Staged),
         }
     }
 }
@@ -45,13 +81,29 @@ impl FromStr for Links {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Links::ALL.into_iter().find(|links| links.name() == text);
-        found.ok_or_else(|| format!("expected links (staged, direct), found `{text}`"))
+        found.ok_or_else(|| {
+            let names = Links::ALL.map(Links::name).join(", ");
+            format!("expected links ({names}), found `{text}`")
+        })
     }
 }
 
 impl Selector {
+    /// The links with which `entry` serves where `wanted` ones are wanted.
+    pub(super) fn links(&self, known: &mut Known, entry: &Entry, wanted: Links) -> Links {
+        let mut ever_plainer = std::iter::successors(Some(wanted), |links| links.instead());
+        let found = ever_plainer.find(|links| {
+            self.capacity.resident.has(*links)
+                && match links {
+                    Links::Staged => true,
+                    Links::Direct => self.can_be_direct(known, entry),
+                }
+        });
+        found.unwrap_or_default()
+    }
+
     /// Whether some link of `entry` can deliver directly, and all ranks say so of the same links.
-    pub(super) fn can_be_direct(&self, known: &mut Known, entry: &Entry) -> bool {
+    fn can_be_direct(&self, known: &mut Known, entry: &Entry) -> bool {
         let fits = self.ranks() <= DIRECT_RANKS_MAX;
         let found = known.direct.entry(entry.fingerprint);
         *found.or_insert_with(|| {
@@ -83,6 +135,7 @@ mod tests {
     use super::*;
     use crate::cuda;
     use crate::engine::{Capacity, TYPES};
+    use crate::resident::Resident;
     use crate::select::{Machine, Request, Tuning};
     use crate::settings::Wish;
 
@@ -91,8 +144,9 @@ mod tests {
     fn check_links(row: &str, lent: bool, wished: Option<Links>, expected: Links) {
         let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[]));
         let nominal = cuda::nominal_capacity(4, 4);
-        let direct_threads = if lent { nominal.direct_threads } else { [0; TYPES] };
-        let capacity = Capacity { direct_threads, ..nominal };
+        let direct = if lent { nominal.resident.direct } else { [0; TYPES] };
+        let resident = Resident { direct, ..nominal.resident };
+        let capacity = Capacity { resident, ..nominal };
         let table = format!("msccl-tuning 2\nmachine m\nallreduce any any any {row}\n");
         let tuning = Some(Tuning::parse("t", table.as_bytes()).unwrap());
         let wish = Wish { links: wished, ..Wish::default() };
@@ -105,6 +159,18 @@ mod tests {
         assert_eq!(decision.links, expected, "{row}: {}", decision.story());
         assert_eq!(decision.story().contains("direct links"), expected == Links::Direct);
         assert!(!decision.exact);
+    }
+
+    #[test]
+    fn every_kind_has_a_name_and_ends_as_staged() {
+        for links in Links::ALL {
+            assert_eq!(links.to_string().parse(), Ok(links));
+            let plainest = std::iter::successors(Some(links), |links| links.instead()).last();
+            assert_eq!(plainest, Some(Links::Staged));
+            assert!(links.suit(Protocol::Simple));
+        }
+        let text = "gossip".parse::<Links>().unwrap_err();
+        assert_eq!(text, "expected links (staged, direct), found `gossip`");
     }
 
     #[test]

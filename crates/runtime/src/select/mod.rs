@@ -188,9 +188,8 @@ impl Selector {
                 prepared
             }
         };
-        let wanted = wish.links.unwrap_or(way.links) == Links::Direct && self.capacity.lends();
-        let direct = wanted && self.can_be_direct(known, entry);
-        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity, direct };
+        let links = self.links(known, entry, wish.links.unwrap_or(way.links));
+        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity, links };
         candidate.serve(terms, way, wish)
     }
 
@@ -277,6 +276,7 @@ mod tests {
     use super::*;
     use crate::cuda;
     use crate::engine::TYPES;
+    use crate::resident::Resident;
 
     /// How ranks of `registry` run a call with a root, in words: each decides for itself, the root for the
     /// placement that it alone knows.
@@ -289,9 +289,8 @@ mod tests {
     ) -> Vec<String> {
         let ranks = registry.shape().ranks;
         // Few thread blocks, so that instances are cut down.
-        let (threads, direct_threads) = ([24 * 512; 3], [20 * 512; TYPES]);
-        let nominal = cuda::nominal_capacity(ranks, ranks);
-        let capacity = Capacity { threads, direct_threads, ..nominal };
+        let resident = Resident { staged: [24 * 512; 3], direct: [20 * 512; TYPES] };
+        let capacity = Capacity { resident, ..cuda::nominal_capacity(ranks, ranks) };
         let decide = |rank: Rank| {
             let (machine, wish) = (Machine::Gpus, Wish { links, ..Wish::default() });
             let selector = Selector::new(registry.clone(), rank, capacity, machine, wish, None);
@@ -310,7 +309,9 @@ mod tests {
     fn thread_blocks_are_smaller_rather_than_too_many() {
         let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 }, &[]));
         // As left to each of eight ranks on one GPU.
-        let capacity = Capacity { threads: [8 * 512; 3], ..cuda::nominal_capacity(8, 8) };
+        let nominal = cuda::nominal_capacity(8, 8);
+        let resident = Resident { staged: [8 * 512; 3], ..nominal.resident };
+        let capacity = Capacity { resident, ..nominal };
         let wish = Wish { protocol: Some(msccl_collective::Protocol::Ll), ..Wish::default() };
         let selector = Selector::new(registry, Rank(0), capacity, Machine::Gpus, wish, None);
         let (wanted, data_type) = (Wanted::AllToAll, DataType::F32);

@@ -72,7 +72,7 @@ impl Way {
             Machine::Host => 1,
             Machine::Gpus => 4,
         };
-        Self { protocol: Protocol::Simple, links: Links::Staged, instances, threads: 512 }
+        Self { protocol: Protocol::Simple, links: Links::default(), instances, threads: 512 }
     }
 
     /// How to run a built-in algorithm over several nodes, which nobody measured: on GPUs an instance for

@@ -143,7 +143,7 @@ fn choice(text: &str, has_links: bool) -> Result<Choice, String> {
     let protocol = Protocol::from_str(column(&mut rest, "a protocol")?)?;
     let links = match has_links {
         true => column(&mut rest, "links")?.parse()?,
-        false => Links::Staged,
+        false => Links::default(),
     };
     let instances = number_within("instances", column(&mut rest, "instances")?, INSTANCES_MAX)?;
     let threads = number_within("threads", column(&mut rest, "threads")?, THREADS_MAX)?;
