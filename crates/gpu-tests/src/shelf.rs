@@ -47,9 +47,14 @@ pub fn set_up(args: &Args) {
     SET_UP.get_or_init(|| SetUp { shelf: Arc::default(), compiler, for_all: args.special });
 }
 
+/// Whether all worlds have special kernels.
+pub fn is_for_all() -> bool {
+    SET_UP.get().is_some_and(|set_up| set_up.for_all)
+}
+
 /// What worlds have unless a section says otherwise.
 pub fn of_all() -> Special {
-    match SET_UP.get().is_some_and(|set_up| set_up.for_all) {
+    match is_for_all() {
         true => compiled(),
         false => Special { mode: SpecialMode::Never, ..Special::default() },
     }

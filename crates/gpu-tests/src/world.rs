@@ -61,7 +61,9 @@ pub fn settings() -> Settings {
     let special = shelf::of_all();
     let mut settings = Settings { timeout: Some(TIMEOUT), special, ..Settings::default() };
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=lo"), family: None };
-    settings.fabric.join_timeout = JOIN_TIMEOUT;
+    // Ranks that compile come late.
+    settings.fabric.join_timeout =
+        if shelf::is_for_all() { 10 * JOIN_TIMEOUT } else { JOIN_TIMEOUT };
     settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
     settings
 }

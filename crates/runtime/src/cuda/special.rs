@@ -26,8 +26,8 @@ use crate::select::Foreseen;
 use crate::settings::{Event, Settings};
 use crate::special::{Made, Origin, SpecialMode, load, provide};
 
-/// The most special kernels that are loaded, on all GPUs together: each takes some ten to a hundred KiB there.
-const LOADED_MAX: usize = 1024;
+/// The most special kernels that are loaded, on all GPUs together: each takes some ten to some hundred KiB.
+const LOADED_MAX: usize = 4096;
 
 /// A special kernel, ready to be launched.
 pub(super) struct Ready {

@@ -48,7 +48,8 @@ pub enum Origin {
 }
 
 /// The machine code of `kernels` for `architecture`, in their order. `load` gives the compiler, if there is need of one;
-/// `hear` is told what a person may want to know, and `each` of every kernel, with its place, when it is done.
+/// `hear` is told what a person may want to know, and `each` of every kernel that is had or was to be compiled, with its
+/// place, when it is done.
 pub(crate) fn provide(
     kernels: &[&Kernel],
     architecture: Architecture,
@@ -59,39 +60,23 @@ pub(crate) fn provide(
 ) -> Vec<Made> {
     let mut made: Vec<_> =
         kernels.iter().map(|kernel| cached(kernel, architecture, special, hear)).collect();
-    let told = made.iter().enumerate().filter(|(_, of)| of.code.is_ok());
-    told.for_each(|(place, of)| each(place, of));
-    let missing: Vec<_> = (0..made.len()).filter(|place| made[*place].code.is_err()).collect();
+    let (had, missing): (Vec<_>, Vec<_>) =
+        (0..made.len()).partition(|place| made[*place].code.is_ok());
+    had.into_iter().for_each(|place| each(place, &made[place]));
     if special.mode != SpecialMode::Compiled || missing.is_empty() {
         return made;
     }
-    let compiler = match load() {
-        Ok(compiler) => compiler,
-        Err(why) => {
-            hear(Event::Unspecialised(format!(
-                "special kernels cannot be compiled, so interpreters serve: no NVRTC: {why}; \
-                 MSCCL_NVRTC names its library"
-            )));
-            return made;
-        }
-    };
-    let bench = Bench {
-        compiler: &*compiler,
-        architecture,
-        special,
-        hear,
-        complained: AtomicBool::new(false),
-    };
-    let start = Instant::now();
-    let places: Vec<_> = missing.iter().map(|place| kernels[*place]).collect();
-    let compiled = bench.compile_all(&places, &|at, of| each(missing[at], of));
-    let number = compiled.iter().filter(|of| of.code.is_ok()).count();
-    hear(Event::Specialised(format!(
-        "{number} of {} missing special kernels compiled in {:.1} s by {}",
-        missing.len(),
-        start.elapsed().as_secs_f64(),
-        compiler.name()
-    )));
+    let compiler = load().map_err(|why| {
+        hear(Event::Unspecialised(format!(
+            "special kernels cannot be compiled, so interpreters serve: no NVRTC: {why}; MSCCL_NVRTC names its \
+             library"
+        )));
+    });
+    let Ok(compiler) = compiler else { return made };
+    let complained = AtomicBool::new(false);
+    let bench = Bench { compiler: &*compiler, architecture, special, hear, complained };
+    let some: Vec<_> = missing.iter().map(|place| kernels[*place]).collect();
+    let compiled = bench.compile_all(&some, &|at, of| each(missing[at], of));
     for (place, of) in missing.into_iter().zip(compiled) {
         made[place] = of;
     }
@@ -138,7 +123,7 @@ impl Bench<'_> {
     fn compile_all(&self, kernels: &[&Kernel], each: &(dyn Fn(usize, &Made) + Sync)) -> Vec<Made> {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         let threads = processors.min(THREADS_MAX).min(kernels.len());
-        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let (start, next, done) = (Instant::now(), AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || {
             while let Some((place, kernel)) = take(&next, kernels) {
                 let made = self.compile(kernel);
@@ -151,7 +136,15 @@ impl Bench<'_> {
         thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
         let mut done = done.into_inner().unwrap_or_default();
         done.sort_by_key(|(place, _)| *place);
-        done.into_iter().map(|(_, made)| made).collect()
+        let made: Vec<_> = done.into_iter().map(|(_, made)| made).collect();
+        (self.hear)(Event::Specialised(format!(
+            "{} of {} missing special kernels compiled in {:.1} s by {}",
+            made.iter().filter(|of| of.code.is_ok()).count(),
+            kernels.len(),
+            start.elapsed().as_secs_f64(),
+            self.compiler.name()
+        )));
+        made
     }
 
     fn compile(&self, kernel: &Kernel) -> Made {
