@@ -124,11 +124,12 @@ impl Selector {
             let blocks = u64::from(collective.loop_chunks().div_ceil(collective.chunks.max(1)));
             let chunks = u64::from(collective.chunks.max(1));
             let each = (blocks * element_bytes).max(1);
-            let count = least.div_ceil(each).next_multiple_of(chunks).max(chunks);
+            let count = least.div_ceil(each).checked_next_multiple_of(chunks);
+            let count = count.unwrap_or(u64::MAX).max(chunks);
             let reduction = collective.reduces().then_some(Reduction::Sum);
             let placement = entry.verified.algorithm().placement;
             let in_place = !placement.serves_out_of_place();
-            let terms = Terms { in_place, data_type, reduction, count, bytes: count * each };
+            let terms = Terms { in_place, data_type, reduction, count, bytes: count.saturating_mul(each) };
             let decision = self.try_one(known, entry, &way, &terms).ok();
             all.add(decision.and_then(|of| Foreseen::of(&of, data_type)));
         }
@@ -142,13 +143,13 @@ impl Selector {
         let named = rows.flat_map(|row| [*row.bytes.start(), row.bytes.end().saturating_add(1)]);
         let loaded = self.registry.loaded().iter().map(|entry| entry.verified.algorithm().sizes);
         let ranges =
-            loaded.flat_map(|sizes| [Some(sizes.min_bytes), sizes.max_bytes.map(|end| end + 1)]);
+            loaded.flat_map(|sizes| [Some(sizes.min_bytes), sizes.max_bytes.map(|end| end.saturating_add(1))]);
         let one = Request { wanted, in_place: false, data_type, reduction: None, count: 1 };
         let each = one.bytes(self.ranks()).max(1);
         let sizes = powers.chain(named).chain(ranges.flatten()).filter(|bytes| *bytes <= SIZES_MAX);
         let counts = sizes.map(|bytes| bytes.div_ceil(each).max(1));
         let mut counts: Vec<_> = counts.flat_map(|count| [count, count + 1]).collect();
-        counts.retain(|count| *count == 1 || count * each <= SIZES_MAX);
+        counts.retain(|count| *count == 1 || count.saturating_mul(each) <= SIZES_MAX);
         counts.sort_unstable();
         counts.dedup();
         counts
