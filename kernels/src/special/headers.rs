@@ -25,7 +25,7 @@ const TEXTS: [&str; HEADERS.len() + 1] = [
     include_str!("../../special/special.cuh"),
 ];
 
-/// What special kernels include: names, and texts as [`unrolled`] leaves them.
+/// What special kernels include: names, and texts with loops over operands unrolled.
 pub fn headers() -> &'static [(String, String)] {
     static HEADERS_OF_ALL: OnceLock<Vec<(String, String)>> = OnceLock::new();
     HEADERS_OF_ALL.get_or_init(|| {
