@@ -129,7 +129,8 @@ impl Selector {
             let reduction = collective.reduces().then_some(Reduction::Sum);
             let placement = entry.verified.algorithm().placement;
             let in_place = !placement.serves_out_of_place();
-            let terms = Terms { in_place, data_type, reduction, count, bytes: count.saturating_mul(each) };
+            let terms =
+                Terms { in_place, data_type, reduction, count, bytes: count.saturating_mul(each) };
             let decision = self.try_one(known, entry, &way, &terms).ok();
             all.add(decision.and_then(|of| Foreseen::of(&of, data_type)));
         }
@@ -142,8 +143,9 @@ impl Selector {
         let rows = rows.filter(|row| row.collective == wanted.name());
         let named = rows.flat_map(|row| [*row.bytes.start(), row.bytes.end().saturating_add(1)]);
         let loaded = self.registry.loaded().iter().map(|entry| entry.verified.algorithm().sizes);
-        let ranges =
-            loaded.flat_map(|sizes| [Some(sizes.min_bytes), sizes.max_bytes.map(|end| end.saturating_add(1))]);
+        let ranges = loaded.flat_map(|sizes| {
+            [Some(sizes.min_bytes), sizes.max_bytes.map(|end| end.saturating_add(1))]
+        });
         let one = Request { wanted, in_place: false, data_type, reduction: None, count: 1 };
         let each = one.bytes(self.ranks()).max(1);
         let sizes = powers.chain(named).chain(ranges.flatten()).filter(|bytes| *bytes <= SIZES_MAX);
