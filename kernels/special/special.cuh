@@ -81,7 +81,7 @@ public:
 #pragma unroll 1
         for (u32 round = 0; round < call_.rounds; ++round) {
             Slice slice = slice_of(round);
-            if (!(step(slice, STEPS{}) && ...)) return false;
+            if (!(step<sizeof...(STEPS)>(slice, STEPS{}) && ...)) return false;
         }
         return true;
     }
@@ -108,15 +108,11 @@ private:
     __device__ bool keeps_signals() const { return call_.flags & MSCCL_LAUNCH_SIGNALS; }
     __device__ LinkShape wires() const { return {call_.link_depth, call_.slot_bytes}; }
 
+    // As a sender's, so that nothing is stored: every thread has the end, and `greet` speaks for all.
     __device__ __forceinline__ void open_one(u32 at, u64 entry) {
-        ptx::Doubles2 places = ptx::ld_relaxed_sys_2u64(entry);
-        ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
-        if (places.x == 0) {
-            entry = places.y;
-            places = ptx::ld_relaxed_sys_2u64(entry);
-            counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
-        }
-        links_[at] = {places.x, places.y, entry, counts.y, at >= RECEIVES ? counts.x : 0, 0, 0, 0};
+        open_link(links_[at], entry, true);
+        // A receiver has acquired no message yet.
+        if (at < RECEIVES) links_[at].seen = 0;
     }
 
     // ---- Slices ----------------------------------------------------------------------------------
@@ -128,11 +124,9 @@ private:
     }
 
     __device__ __forceinline__ Slice slice_of(u32 round) const {
-        u64 part = instance_ * call_.part_bytes;
-        u64 start = part + round * call_.slice_bytes;
-        if (is_even()) return {round, u32(call_.slice_bytes), start};
-        u64 end = min(min(part + call_.part_bytes, start + call_.slice_bytes), call_.chunk_bytes);
-        return {round, start < end ? u32(end - start) : 0, start};
+        if (!is_even()) return msccl::slice_of(call_, instance_, round);
+        u64 start = instance_ * call_.part_bytes + round * call_.slice_bytes;
+        return {round, u32(call_.slice_bytes), start};
     }
 
     // ---- Operands --------------------------------------------------------------------------------
@@ -245,8 +239,8 @@ private:
         wait.over(watch_);
     }
 
-    // One step on one slice. False when the kernel is to end.
-    template <u32 INDEX, bool LAST, u32 HEAD, u32 COUNT, u32... WAITS, u32... SOURCES,
+    // One step, of `STEPS` in all, on one slice. False when the kernel is to end.
+    template <u32 STEPS, u32 INDEX, bool LAST, u32 HEAD, u32 COUNT, u32... WAITS, u32... SOURCES,
               u32... DESTINATIONS>
     __device__ __forceinline__ bool step(const Slice& slice,
                                          Step<INDEX, LAST, HEAD, COUNT, Words<WAITS...>,
@@ -267,9 +261,9 @@ private:
 #pragma unroll 1
         for (u32 first = 0; first < COUNT; first += most) {
             u32 chunks = min(COUNT - first, most);
-            bool more = !LAST || first + most < COUNT || slice.round + 1 < call_.rounds;
-            if (!message<HEAD>(slice, first, chunks, acquired, more, Words<SOURCES...>{},
-                               Words<DESTINATIONS...>{})) {
+            bool goes_on = first + most < COUNT || slice.round + 1 < call_.rounds;
+            Turn turn{first, chunks, acquired, !LAST || goes_on, INDEX + 1 == STEPS && !goes_on};
+            if (!message<HEAD>(slice, turn, Words<SOURCES...>{}, Words<DESTINATIONS...>{})) {
                 return false;
             }
             acquired = false;
@@ -295,16 +289,24 @@ private:
         return static_cast<const volatile Watch&>(watch_).aborted;
     }
 
-    // One message of a step. `acquired`: some thread has waited for another thread block since the last
-    // barrier; `more`: its links have more messages in this launch.
+    // Which message of a step, and what goes before and after it.
+    struct Turn {
+        u32 first;      // the first of its chunks
+        u32 chunks;
+        bool acquired;  // some thread has waited for another thread block since the last barrier
+        bool more;      // its links have more messages in this launch
+        bool ends;      // nothing comes after it in this launch
+    };
+
+    // One message of a step.
     template <u32 HEAD, u32... SOURCES, u32... DESTINATIONS>
-    __device__ __forceinline__ bool message(const Slice& slice, u32 first, u32 chunks, bool acquired,
-                                            bool more, Words<SOURCES...>, Words<DESTINATIONS...>) {
+    __device__ __forceinline__ bool message(const Slice& slice, const Turn& turn, Words<SOURCES...>,
+                                            Words<DESTINATIONS...>) {
         constexpr bool RECEIVES_SOME = HEAD & MSCCL_PLAN_STEP_RECEIVES;
         constexpr bool SENDS_SOME = HEAD & MSCCL_PLAN_STEP_SENDS;
         (begin_source<SOURCES>(), ...);
         if (!(begin_destination<DESTINATIONS>() && ...)) return false;
-        bool waits = acquired || (Protocol::TAILS && RECEIVES_SOME);
+        bool waits = turn.acquired || (Protocol::TAILS && RECEIVES_SOME);
         if constexpr (!Protocol::TAILS && SENDS_SOME) {
             if ((call_.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY) && unordered_) {
                 ptx::fence_acq_rel_gpu();
@@ -314,19 +316,22 @@ private:
         }
         if (waits && is_aborted_after_barrier()) return false;
 #pragma unroll 1
-        for (u32 position = 0; position < chunks; ++position) {
-            if (!chunk<HEAD>(slice, first + position, position, Words<SOURCES...>{},
+        for (u32 position = 0; position < turn.chunks; ++position) {
+            if (!chunk<HEAD>(slice, turn.first + position, position, Words<SOURCES...>{},
                              Words<DESTINATIONS...>{})) {
                 return false;
             }
         }
-        (refresh_one<DESTINATIONS>(slice, chunks), ...);
+        (refresh_one<DESTINATIONS>(slice, turn.chunks), ...);
         if constexpr (HEAD & MSCCL_PLAN_STEP_STORES) unordered_ = owes_ = true;
+        // Its threads wait for nothing any more, so the next kernel may take up room beside it. One thread speaks,
+        // which has moved its part: others may have had none.
+        if (turn.ends && threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();
         bool posts = Protocol::TAILS && SENDS_SOME;
-        bool gives_back = RECEIVES_SOME && more;
+        bool gives_back = RECEIVES_SOME && turn.more;
         bool tells = posts || gives_back || (HEAD & MSCCL_PLAN_STEP_SIGNALS);
         if (tells && is_aborted_after_barrier()) return false;
-        if (posts) (publish_one<DESTINATIONS>(slice, chunks), ...);
+        if (posts) (publish_one<DESTINATIONS>(slice, turn.chunks), ...);
         if (gives_back) (give_back_one<SOURCES>(), ...);
         return true;
     }
@@ -364,6 +369,8 @@ private:
 template <class Protocol, class Number, u32 TB, u32 RECEIVES, class... ENDS, class... STEPS>
 __device__ __forceinline__ void run(const msccl_launch& call, Watch& watch, Ends<ENDS...> ends,
                                     Steps<STEPS...> steps) {
+    // Nothing is read before but the parameter: the kernel before this one may still run.
+    ptx::griddepcontrol_wait();
     Block<Protocol, Number, TB, RECEIVES, sizeof...(ENDS)> block(call, watch);
     block.open(ends);
     if (threadIdx.x == blockDim.x - 1) {

@@ -10,8 +10,8 @@
 //! record `msccl_launch` of `include/msccl_plan.h`, `msccl_scale_<type>` the record `msccl_scale`, and
 //! `msccl_exchange`, of which there is only one, `msccl_exchange_launch`.
 //!
-//! `special/` is what a special kernel consists of, one for a single plan ([`special`]). No image holds any: they are what
-//! interpreters are measured against.
+//! `special/` is what a special kernel consists of, one for a single plan ([`special`]). No image holds any: they are
+//! compiled where they are used, from the texts that this crate carries along.
 //!
 //! Absent from this crate: the driver, and everything that decides.
 

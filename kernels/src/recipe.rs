@@ -106,6 +106,12 @@ pub const COMPILER: &str = "NVRTC 12.4.127";
 pub const OPTIONS: [&str; 3] =
     ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
 
+/// All that the compiler is told for `architecture`.
+pub fn options(architecture: Architecture) -> Vec<String> {
+    let architecture = format!("--gpu-architecture={}", architecture.name());
+    OPTIONS.map(str::to_owned).into_iter().chain([architecture]).collect()
+}
+
 /// The files that the sources include, below the folder of this package.
 pub const HEADERS: [&str; 18] = [
     "include/msccl_plan.h",

@@ -128,6 +128,7 @@ const DOORS: &[&str] = &[
     "crates/gpu/src/library.rs",
     "crates/gpu/src/memory.rs",
     "crates/gpu/src/module.rs",
+    "crates/gpu/src/nvrtc.rs",
     "crates/gpu/src/pinned.rs",
     "crates/gpu/src/stream.rs",
     "crates/gpu/tests/driver.rs",
@@ -150,6 +151,7 @@ const DOORS: &[&str] = &[
     "crates/nccl/src/signal.rs",
     "crates/nccl/tests/null.rs",
     "crates/nccl/tests/null_driver/libcuda.rs",
+    "crates/nccl/tests/null_driver/libnvrtc.rs",
     "crates/nccl/tests/null_driver/librdma.rs",
     "crates/nccl/tests/null_driver/mod.rs",
     "crates/rdma/examples/bench/bare.rs",
@@ -167,7 +169,6 @@ const DOORS: &[&str] = &[
     "crates/runtime/src/host/link.rs",
     "crates/runtime/src/host/memory.rs",
     "crates/runtime/src/host/rank_memory.rs",
-    "crates/xtask/src/nvrtc.rs",
 ];
 
 #[test]

@@ -56,6 +56,7 @@ fn dispatch(command: Command, output: &mut Output) -> Exit {
         Command::Check(args) => command::check::check(&args, output),
         Command::List(args) => command::list::list(&args, output),
         Command::Explain(args) => command::explain::explain(&args, output),
+        Command::Specialise(args) => command::specialise::specialise(&args, output),
         Command::Topo(args) => command::topo::topo(&args, output),
         Command::Bench(args) => command::bench::bench(&args, output),
         Command::Tune(args) => command::tune::tune(&args, output),

@@ -15,19 +15,21 @@
 //! * A file of an algorithm that cannot be read, or is too long, stays in the list with the reason:
 //!   [`Preferences::files`] never fails, and ranks with the same variables and folders get the same
 //!   names in the same order.
+//! * The folder of special kernels is looked at when a kernel is asked for, and made when one is kept.
 //! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as not set.
 //! * Files that set variables are read once in the life of the process; a [`Reader`] looks a variable
 //!   up once for each question. Files of algorithms and tables are read by [`Preferences::files`]
 //!   and [`Preferences::tuning`] alone, anew each time.
 //! * A topology file that cannot be used is one complaint of [`topologies`], and counts as not set; what the kernel tells of
 //!   the machine is found out once.
-//! * Nothing else is remembered, and nothing is written.
+//! * Nothing else is remembered, and nothing else is written.
 //!
 //! Absent from this crate: printing (complaints are handed out), which algorithm serves a call, what
 //! is in an algorithm's file.
 
 mod configuration_file;
 mod files;
+mod kernels;
 mod launch;
 mod machine;
 mod network;

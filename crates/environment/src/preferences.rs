@@ -1,9 +1,12 @@
 //! What every door asks of the environment: which algorithms are at hand, which to use, and where.
 
-use msccl_registry::File;
-use msccl_runtime::{Links, Tuning, Wish};
+use std::sync::Arc;
 
-use super::{Complaint, Reader, Variable, files, tuning, variable};
+use msccl_registry::File;
+use msccl_runtime::{KernelCache, Links, Special, SpecialMode, Tuning, Wish};
+
+use super::kernels::Folder;
+use super::{Complaint, Reader, Variable, files, of_process, tuning, variable};
 
 /// Where ranks should run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -27,6 +30,9 @@ pub struct Preferences {
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
+    special: SpecialMode,
+    kernel_cache: Option<String>,
+    nvrtc: Option<String>,
 }
 
 impl Preferences {
@@ -38,6 +44,19 @@ impl Preferences {
             xml_files: reader.text(&variable::XML_FILES),
             algo_dir: reader.text(&variable::ALGO_DIR),
             tuning: reader.text(&variable::TUNING),
+            special: reader.parse(&variable::SPECIAL, special).unwrap_or_default(),
+            kernel_cache: reader.text(&variable::KERNEL_CACHE),
+            nvrtc: reader.text(&variable::NVRTC),
+        }
+    }
+
+    /// Whether special kernels are used, and where they come from.
+    pub fn special(&self) -> Special {
+        let folder = Folder::of(self.kernel_cache.as_deref(), &of_process);
+        Special {
+            mode: self.special,
+            cache: folder.map(|folder| Arc::new(folder) as Arc<dyn KernelCache>),
+            compiler: self.nvrtc.clone(),
         }
     }
 
@@ -77,6 +96,15 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
         links: reader.parse(&variable::DIRECT, links).flatten(),
         instances: reader.count(&variable::INSTANCES),
         threads: reader.count(&variable::THREADS),
+    }
+}
+
+fn special(text: &str) -> Option<SpecialMode> {
+    match text {
+        "0" => Some(SpecialMode::Never),
+        "1" => Some(SpecialMode::Cached),
+        "2" => Some(SpecialMode::Compiled),
+        _ => None,
     }
 }
 
@@ -126,7 +154,7 @@ mod tests {
 
     #[test]
     fn everything_that_is_said_is_preferred() {
-        let Preferences { device, wish, xml_files, algo_dir, tuning } = check(
+        let preferences = check(
             &[
                 ("MSCCL_DEVICE", "HOST"),
                 ("MSCCL_ALGO", "ring"),
@@ -137,9 +165,17 @@ mod tests {
                 ("MSCCL_XML_FILES", "a.xml"),
                 ("MSCCL_ALGO_DIR", "algorithms"),
                 ("MSCCL_TUNING", "site.tuning"),
+                ("MSCCL_SPECIAL", "2"),
+                ("MSCCL_KERNEL_CACHE", "/shared/kernels"),
+                ("MSCCL_NVRTC", "/cuda/libnvrtc.so.12"),
             ],
             0,
         );
+        let Special { mode, cache, compiler } = preferences.special();
+        assert_eq!(mode, SpecialMode::Compiled);
+        assert_eq!(cache.map(|cache| cache.place()).as_deref(), Some("/shared/kernels"));
+        assert_eq!(compiler.as_deref(), Some("/cuda/libnvrtc.so.12"));
+        let Preferences { device, wish, xml_files, algo_dir, tuning, .. } = preferences;
         assert_eq!(device, DeviceWish::Host);
         let (protocol, links) = (Some(Protocol::Ll128), Some(Links::Direct));
         let (instances, threads) = (Some(4), Some(512));
@@ -166,8 +202,9 @@ mod tests {
             ("MSCCL_INSTANCES", "0"),
             ("MSCCL_THREADS", "many"),
             ("MSCCL_DIRECT", "always"),
+            ("MSCCL_SPECIAL", "3"),
         ];
-        assert_eq!(check(&nonsense, 5), Preferences::default());
+        assert_eq!(check(&nonsense, 6), Preferences::default());
         assert_eq!(check(&[("MSCCL_ALGO", ""), ("MSCCL_DEVICE", "")], 0), Preferences::default());
     }
 

@@ -55,6 +55,15 @@ variables! {
          launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
     PACK "MSCCL_PACK" "0 or 1" "1"
         "Lets thread blocks of large calls share multiprocessors, where they have fewer threads than fit. Ranks may differ."
+    SPECIAL "MSCCL_SPECIAL" "0, 1 or 2" "1"
+        "Whether GPUs run special kernels, made for one algorithm each, which are faster than interpreters where calls are \
+         small: 0 never, 1 as far as the cache holds them, 2 also compiles those that are missing when a communicator is \
+         made, which takes seconds to minutes the first time (`msccl specialise` does it ahead). Ranks may differ."
+    KERNEL_CACHE "MSCCL_KERNEL_CACHE" "a folder, or `off`" "`msccl/kernels` in `$XDG_CACHE_HOME` or `~/.cache`"
+        "Where special kernels are kept. Many processes and hosts may share it; whoever may write there may run code on \
+         the GPUs of those who read it."
+    NVRTC "MSCCL_NVRTC" "a path" "that of the process, of the loader, or of `/usr/local/cuda`"
+        "NVIDIA's run-time compiler (`libnvrtc.so.12` or `.13`), which compiles special kernels."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."

@@ -45,6 +45,12 @@ pub struct Args {
     /// Special kernels, as `cargo xtask specialise FOLDER` makes them, for the section `specialised`.
     #[arg(long, value_name = "FOLDER")]
     pub cubins: Option<PathBuf>,
+    /// Special kernels in all sections, compiled when they are first needed.
+    #[arg(long)]
+    pub special: bool,
+    /// The run-time compiler [default: what MSCCL_NVRTC says, or wherever it is found].
+    #[arg(long, value_name = "LIBRARY")]
+    pub nvrtc: Option<String>,
     /// Runs as one rank, started by the section `processes`.
     #[arg(long, hide = true)]
     pub as_rank: Option<u32>,

@@ -18,6 +18,7 @@ mod oracle;
 mod random_program;
 mod runner;
 mod sections;
+mod shelf;
 mod tally;
 mod trial;
 mod values;
@@ -39,6 +40,7 @@ type Trouble = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    shelf::set_up(&args);
     if let Some(rank) = args.as_rank {
         return sections::as_rank(&args, rank);
     }

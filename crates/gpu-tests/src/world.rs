@@ -18,6 +18,7 @@ use crate::case::Case;
 use crate::hosts::Hosts;
 use crate::machine::Machine;
 use crate::oracle::Oracle;
+use crate::shelf;
 use crate::trial::Trial;
 
 /// How long a call may stand still before its story is told.
@@ -57,9 +58,12 @@ pub struct World {
 
 /// The settings of every world: ranks meet on the loopback, and nobody waits for ever.
 pub fn settings() -> Settings {
-    let mut settings = Settings { timeout: Some(TIMEOUT), ..Settings::default() };
+    let special = shelf::of_all();
+    let mut settings = Settings { timeout: Some(TIMEOUT), special, ..Settings::default() };
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=lo"), family: None };
-    settings.fabric.join_timeout = JOIN_TIMEOUT;
+    // Ranks that compile come late.
+    settings.fabric.join_timeout =
+        if shelf::is_for_all() { 10 * JOIN_TIMEOUT } else { JOIN_TIMEOUT };
     settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
     settings
 }

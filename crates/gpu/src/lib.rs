@@ -12,7 +12,8 @@
 //!
 //! Read in this order: [`Driver`], [`Device`], [`Context`], then memory ([`DeviceBuffer`],
 //! [`PinnedBuffer`], [`IpcMapping`], [`VmmAllocation`]), order ([`Stream`], [`Event`]), code
-//! ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]).
+//! ([`Module`], [`Function`], [`Launch`]) and recordings ([`Graph`]). Beside the driver stands its maker's compiler
+//! ([`Nvrtc`]), which needs neither a driver nor a device.
 //!
 //! `unsafe` stands in few modules, each of which says so in its first lines. `calls` is the table
 //! of everything that the driver is asked; `handle` says how long its objects live.
@@ -53,6 +54,8 @@ mod capture;
 mod graph;
 mod graph_count;
 
+mod nvrtc;
+
 pub use address::{AddressRange, DevicePtr, MemoryKind, PointerInfo};
 pub use capture::{CaptureMode, CaptureModeGuard, CaptureState};
 pub use context::{Context, ContextGuard};
@@ -66,6 +69,7 @@ pub use ipc::{IpcHandle, IpcMapping};
 pub use launch::Launch;
 pub use memory::{DeviceBuffer, DeviceSpan};
 pub use module::{Function, FunctionAttributes, Image, Module};
+pub use nvrtc::{Form, Nvrtc, Source};
 pub use pinned::{PinnedBuffer, RegisteredMemory};
 pub use stream::{EnteredStream, Stream, StreamRef};
 pub use vmm::{VmmAllocation, VmmMapping};

@@ -3,8 +3,12 @@
 //! The library is `libcuda.so.1`, the name a driver installs, and never `libcuda.so`, the name
 //! under which toolkits ship a stub. It is opened once and never closed: the driver has threads.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, OsString};
 use std::mem;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use libloading::os::unix::{Library as Loaded, RTLD_LAZY};
 
 /// An open library that stays open until the process ends.
 pub(crate) struct Library(&'static libloading::Library);
@@ -34,5 +38,37 @@ impl Library {
         // SAFETY: the caller vouches for the type.
         let symbol = unsafe { self.0.get::<F>(name.to_bytes_with_nul()) };
         symbol.ok().map(|symbol| *symbol)
+    }
+}
+
+/// Where the library `name` lies, if this process has loaded it and it has the function `function`.
+pub(crate) fn loaded_at(name: &str, function: &CStr) -> Option<PathBuf> {
+    // SAFETY: a library that is loaded already runs no initialisers.
+    let library = unsafe { Loaded::open(Some(name), RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()?;
+    // SAFETY: the address is not called.
+    let symbol = unsafe { library.get::<*const ()>(function.to_bytes_with_nul()) }.ok()?;
+    let address = symbol.into_raw().cast_const();
+    // SAFETY: a record of pointers and numbers, for which all zeros are a value.
+    let mut found: libc::Dl_info = unsafe { mem::zeroed() };
+    // SAFETY: the address is only looked up, and the record outlives the call.
+    let known = unsafe { libc::dladdr(address, &raw mut found) } != 0;
+    if !known || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's name of a library that is loaded, which `library` still holds.
+    let path = unsafe { CStr::from_ptr(found.dli_fname) };
+    Some(PathBuf::from(OsString::from_vec(path.to_bytes().to_vec())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loaded_libraries_tell_where_they_lie() {
+        let found = loaded_at("libc.so.6", c"malloc").unwrap();
+        assert!(found.is_absolute() && found.ends_with("libc.so.6"), "{found:?}");
+        assert_eq!(loaded_at("libc.so.6", c"no_such_function"), None);
+        assert_eq!(loaded_at("libnothing.so.1", c"malloc"), None);
     }
 }

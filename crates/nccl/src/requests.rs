@@ -69,6 +69,7 @@ impl Requests {
             peer_memory: self.peer_memory,
             early_start: self.early_start,
             pack: self.pack,
+            special: self.preferences.special(),
             far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,

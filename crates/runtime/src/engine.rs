@@ -19,7 +19,8 @@ use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
 use crate::error::Error;
-use crate::select::Links;
+use crate::select::{Links, Selector};
+use crate::settings::Settings;
 use crate::wiring::Wiring;
 
 /// What an engine can hold; the same on all ranks of a communicator.
@@ -145,6 +146,10 @@ pub(crate) trait Engine: Send + Sync {
     /// Where it runs and how its wires are realised, for people.
     fn story(&self) -> String;
 
+    /// Makes ready what serves calls better than what serves every call; `selector` foresees them. Called once, before the
+    /// first call, while all ranks wait for one another.
+    fn specialise(&self, _selector: &Selector, _settings: &Settings) {}
+
     /// Takes up a collective.
     fn collective(&self, job: &Job<'_>) -> Result<(), Error>;
 
@@ -187,6 +192,11 @@ pub(crate) trait Engine: Send + Sync {
     /// Collectives so far whose links [lend](Links::lend) and whose buffers every peer could use, as far as links wanted
     /// that.
     fn direct_calls(&self) -> u64;
+
+    /// Collectives so far that a kernel for their plan alone has served.
+    fn special_calls(&self) -> u64 {
+        0
+    }
 
     /// Makes everything under way give up. Never waits.
     fn abort(&self);

@@ -21,6 +21,7 @@ mod number;
 pub mod reference;
 mod select;
 mod settings;
+mod special;
 mod walk;
 mod watch;
 mod wiring;
@@ -35,4 +36,8 @@ pub use select::{
     multiprocessors,
 };
 pub use settings::{Event, FarSlots, Log, PlaceOfRank, Settings, Wish};
+pub use special::{
+    KernelCache, Made, Origin, Special, SpecialKernel, SpecialMode, compile_special,
+    special_kernel, special_kernels,
+};
 pub use watch::request_story;

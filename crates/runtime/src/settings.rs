@@ -12,6 +12,7 @@ use msccl_registry::File;
 use msccl_topology::PathType;
 
 use crate::select::{Links, Tuning};
+use crate::special::Special;
 
 /// How a communicator is made and behaves.
 #[derive(Clone)]
@@ -35,6 +36,8 @@ pub struct Settings {
     pub early_start: bool,
     /// Whether thread blocks of large calls share multiprocessors.
     pub pack: bool,
+    /// Whether GPUs run kernels made for one plan each, where they can be had.
+    pub special: Special,
     /// Where slots of links between GPUs of different nodes lie.
     pub far_slots: FarSlots,
     /// Replaces the choice of algorithm where it can.
@@ -99,6 +102,7 @@ impl Default for Settings {
             peer_memory: true,
             early_start: true,
             pack: true,
+            special: Special::default(),
             far_slots: FarSlots::Best,
             wish: Wish::default(),
             tuning: None,
@@ -168,6 +172,10 @@ pub enum Event {
         /// Which algorithm, and why.
         reason: String,
     },
+    /// How many special kernels serve, and where they come from.
+    Specialised(String),
+    /// Why special kernels do not serve that should.
+    Unspecialised(String),
     /// Who waits for whom.
     Story(String),
     /// The communicator failed.
@@ -179,6 +187,8 @@ impl Event {
     pub fn is_warning(&self) -> bool {
         match self {
             Event::Refused(_) | Event::Story(_) | Event::Failed(_) => true,
+            // All is well without them.
+            Event::Specialised(_) | Event::Unspecialised(_) => false,
             Event::Ready { .. }
             | Event::Nodes(_)
             | Event::Loaded(_)
@@ -197,6 +207,8 @@ impl fmt::Display for Event {
             Event::Nodes(text)
             | Event::Loaded(text)
             | Event::Refused(text)
+            | Event::Specialised(text)
+            | Event::Unspecialised(text)
             | Event::Story(text)
             | Event::Failed(text) => f.write_str(text),
             Event::Serves { call, by } => write!(f, "{call}: served by {by}"),

@@ -4,20 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the compiler's libraries lie after [`fetch`].
-pub struct Libraries {
-    /// What the compiler itself loads; must be loaded first.
-    pub builtins: PathBuf,
-    /// The compiler.
-    pub nvrtc: PathBuf,
-}
-
-/// Downloads and unpacks the compiler into `folder`, unless it lies there already.
+/// Downloads and unpacks the compiler into `folder`, unless it lies there already; where it lies then. What it loads
+/// itself lies beside it.
 ///
 /// # Errors
 ///
 /// What went wrong, with what to do.
-pub fn fetch(requirements: &Path, folder: &Path) -> Result<Libraries, String> {
+pub fn fetch(requirements: &Path, folder: &Path) -> Result<PathBuf, String> {
     let pinned = fs::read_to_string(requirements)
         .map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
     let stamp = folder.join("requirements.txt");
@@ -25,11 +18,7 @@ pub fn fetch(requirements: &Path, folder: &Path) -> Result<Libraries, String> {
         download(requirements, folder)?;
         fs::write(&stamp, &pinned).map_err(|error| error.to_string())?;
     }
-    let libraries = folder.join("nvidia/cuda_nvrtc/lib");
-    Ok(Libraries {
-        builtins: library(&libraries, "libnvrtc-builtins.so")?,
-        nvrtc: library(&libraries, "libnvrtc.so")?,
-    })
+    library(&folder.join("nvidia/cuda_nvrtc/lib"), "libnvrtc.so")
 }
 
 /// Pip checks the hashes; Python's own library unpacks the wheel.

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use msccl_gpu::{Form, Nvrtc, Source};
 use msccl_kernels::recipe::{self, Architecture, HEADERS, Module, STAMP};
 use sha2::{Digest, Sha256};
 
 use crate::compiler;
-use crate::nvrtc::{Nvrtc, Source};
 
 /// Compiles every image and writes it, with what it was made from.
 ///
@@ -57,7 +57,7 @@ fn each_image(mut take: impl FnMut(&str, Vec<u8>) -> Result<(), String>) -> Resu
     for module in Module::ALL {
         let main = source(&recipe::source(module))?;
         for architecture in Architecture::ALL {
-            let compiled = nvrtc.compile(&main, &headers, architecture);
+            let compiled = compile(&nvrtc, &main, &headers, architecture);
             let bytes = compiled.map_err(|log| {
                 format!("{} for {}: {log}", recipe::source(module), architecture.name())
             })?;
@@ -70,9 +70,23 @@ fn each_image(mut take: impl FnMut(&str, Vec<u8>) -> Result<(), String>) -> Resu
 /// The pinned compiler, fetched if need be.
 pub fn load_compiler() -> Result<Nvrtc, String> {
     let package = package();
-    let libraries =
+    let path =
         compiler::fetch(&package.join("requirements.txt"), &package.join("../target/kernels"))?;
-    Nvrtc::load(&libraries)
+    Nvrtc::open(path.as_os_str())
+}
+
+/// What `nvrtc` makes of `main` for `architecture`.
+pub fn compile(
+    nvrtc: &Nvrtc,
+    main: &Source,
+    headers: &[Source],
+    architecture: Architecture,
+) -> Result<Vec<u8>, String> {
+    let form = match architecture {
+        Architecture::Machine(_) => Form::Machine,
+        Architecture::Portable(_) => Form::Text,
+    };
+    nvrtc.compile(main, headers, &recipe::options(architecture), form)
 }
 
 /// The text at `path` below the package, under the name by which the others include it: those of

@@ -11,7 +11,6 @@ use std::process::ExitCode;
 
 mod compiler;
 mod kernels;
-mod nvrtc;
 mod specialise;
 
 const USAGE: &str =

@@ -12,13 +12,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use msccl_collective::Rank;
-use msccl_kernels::recipe::{Architecture, HEADERS, SPECIAL_HEADER};
+use msccl_gpu::{Nvrtc, Source};
+use msccl_kernels::recipe::{Architecture, HEADERS};
 use msccl_kernels::special::{self, Case, Known};
 use msccl_plan::Plan;
 use msccl_registry::{Registry, Shape, Wanted};
 
 use crate::kernels;
-use crate::nvrtc::{Nvrtc, Source};
 
 /// What is measured unless somebody says otherwise.
 const CASES: &[&str] = &[
@@ -82,9 +82,9 @@ impl Compiler {
     fn load() -> Result<Self, String> {
         let nvrtc = kernels::load_compiler()?;
         let headers: Result<Vec<_>, _> = HEADERS.iter().map(|path| kernels::source(path)).collect();
-        let unrolled: Result<Vec<_>, _> = HEADERS.iter().map(|path| unrolled(path)).collect();
-        let mut special_headers = unrolled?;
-        special_headers.push(Source::new("special.cuh", kernels::text(SPECIAL_HEADER)?)?);
+        let of_special = special::headers().iter();
+        let special_headers = of_special.map(|(name, text)| Source::new(name, text.as_str()));
+        let special_headers = special_headers.collect::<Result<_, _>>()?;
         Ok(Self { nvrtc, headers: headers?, special_headers, compiled: HashMap::new() })
     }
 
@@ -113,20 +113,14 @@ impl Compiler {
     }
 
     fn compile(&self, name: &str, text: &str, headers: &[Source]) -> Result<Vec<u8>, String> {
-        let main = Source::new("special.cu", text.into())?;
+        let main = Source::new("special.cu", text)?;
         let start = Instant::now();
-        let bytes = self.nvrtc.compile(&main, headers, Architecture::Machine(90));
+        let bytes = kernels::compile(&self.nvrtc, &main, headers, Architecture::Machine(90));
         let bytes = bytes.map_err(|log| format!("{name}: {log}"))?;
         let took = start.elapsed().as_secs_f64();
         crate::say(&format!("{name}: {} bytes in {took:.1} s", bytes.len()));
         Ok(bytes)
     }
-}
-
-/// A header of the interpreters, as special kernels include it.
-fn unrolled(path: &str) -> Result<Source, String> {
-    let text = String::from_utf8(kernels::text(path)?).map_err(|error| error.to_string())?;
-    Source::new(&kernels::name_of(path), special::unrolled(&text).into_bytes())
 }
 
 /// The plans of all ranks.

@@ -6,6 +6,7 @@
 mod bench;
 mod explain;
 mod launch;
+mod specialise;
 mod topo;
 mod tune;
 mod values;
@@ -19,6 +20,7 @@ use msccl_collective::{DataType, Reduction};
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
+pub use specialise::SpecialiseArgs;
 pub use topo::TopoArgs;
 pub use tune::TuneArgs;
 pub use values::{
@@ -73,6 +75,8 @@ pub enum Command {
     List(ListArgs),
     /// Tell which algorithm would serve a call, and why not another
     Explain(ExplainArgs),
+    /// Compile special kernels into the cache, ahead of the jobs that use them; needs no GPU
+    Specialise(SpecialiseArgs),
     /// Show how GPUs and NICs are joined, here or in a topology file
     Topo(TopoArgs),
     /// Measure and check libraries with the NCCL interface, side by side
@@ -99,6 +103,7 @@ impl Command {
             Command::Explain(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Show(_)
+            | Command::Specialise(_)
             | Command::Bench(_)
             | Command::Tune(_)
             | Command::BenchWorker

@@ -9,6 +9,7 @@ pub mod fmt;
 pub mod list;
 pub mod run;
 pub mod show;
+pub mod specialise;
 pub mod topo;
 pub mod tune;
 pub mod verify;

@@ -14,6 +14,7 @@ mod list;
 mod malformed;
 mod run;
 mod show;
+mod specialise;
 mod topo;
 mod tune;
 mod usage;
@@ -67,7 +68,7 @@ pub fn msccl_with(variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ra
             command.env_remove(name);
         }
     }
-    command.env("NCCL_CONF_FILE", "/dev/null");
+    command.env("NCCL_CONF_FILE", "/dev/null").env("MSCCL_KERNEL_CACHE", "off");
     command.envs(variables.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

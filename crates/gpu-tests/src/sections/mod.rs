@@ -20,6 +20,7 @@ mod processes;
 mod programs;
 mod scaled;
 mod soak;
+mod special;
 mod specialised;
 mod splits;
 
@@ -91,6 +92,7 @@ pub const SECTIONS: &[Section] = &[
     abort::SECTION,
     dmabuf::SECTION,
     exhausted::SECTION,
+    special::SECTION,
     specialised::SECTION,
     cycles::CYCLES,
     cycles::CALLS,

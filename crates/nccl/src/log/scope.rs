@@ -74,6 +74,8 @@ impl runtime::Log for Scope {
             runtime::Event::Ready { .. }
             | runtime::Event::Nodes(_)
             | runtime::Event::Loaded(_)
+            | runtime::Event::Specialised(_)
+            | runtime::Event::Unspecialised(_)
             | runtime::Event::Serves { .. }
             | runtime::Event::PassedOver { .. } => {
                 self.info(Subsystem::Init, format_args!("{event}"));

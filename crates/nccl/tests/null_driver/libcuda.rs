@@ -8,7 +8,8 @@
 //! What is copied or filled is so at once; every event is over when it is asked for.
 //!
 //! Beside the driver's functions it has its own: [`nullCalls`] says how often the calling thread has called
-//! one of the others.
+//! one of the others, [`nullSpecialLaunches`] how often it has launched special kernels. With the variable
+//! `NULL_SPECIALS_ARE_WIDE` fewer of their blocks run at once than of other kernels'.
 
 #![allow(non_snake_case, non_camel_case_types)]
 
@@ -42,6 +43,7 @@ const PAGE_BYTES: usize = 4096;
 
 thread_local! {
     static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static COUNTS: [Cell<u64>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
 }
 
@@ -220,6 +222,15 @@ fn text(to: &mut [u8; 128], text: &str) -> u32 {
 fn answer<T>(place: &mut T, value: T) -> u32 {
     *place = value;
     SUCCESS
+}
+
+/// The lowest bit of the handle of a special kernel.
+const SPECIAL: usize = 1;
+
+/// How often the calling thread has launched special kernels.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullSpecialLaunches() -> u64 {
+    SPECIAL_LAUNCHES.get()
 }
 
 /// A number of something that is only ever named.
@@ -533,8 +544,11 @@ driver! {
         answer(module, new_handle())
     }
     fn cuModuleUnload(_module: usize) { SUCCESS }
-    fn cuModuleGetFunction(function: &mut usize, _module: usize, _name: *const c_char) {
-        answer(function, new_handle())
+    fn cuModuleGetFunction(function: &mut usize, _module: usize, name: *const c_char) {
+        // SAFETY: callers of a driver name functions by zero-terminated texts.
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let special = if name.starts_with(b"msccl_special") { SPECIAL } else { 0 };
+        answer(function, new_handle() + special)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
     fn cuFuncGetAttribute(value: &mut i32, _attribute: u32, _function: usize) {
@@ -542,14 +556,16 @@ driver! {
     }
     fn cuFuncSetAttribute(_function: usize, _attribute: u32, _value: i32) { SUCCESS }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks: &mut i32, _function: usize, _threads: i32, _dynamic_shared_bytes: usize,
+        blocks: &mut i32, function: usize, _threads: i32, _dynamic_shared_bytes: usize,
     ) {
-        answer(blocks, 2)
+        let wide = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_ARE_WIDE").is_some();
+        answer(blocks, if wide { 1 } else { 2 })
     }
     fn cuLaunchKernelEx(
-        config: &LaunchConfig, _function: usize, _parameters: *mut *mut c_void,
+        config: &LaunchConfig, function: usize, _parameters: *mut *mut c_void,
         _extra: *mut *mut c_void,
     ) {
+        SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
         work(config.stream, || ())
     }
 }

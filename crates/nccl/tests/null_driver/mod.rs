@@ -64,6 +64,7 @@ const SUM: c_int = 0;
 /// The stand-in for the driver.
 struct NullDriver {
     calls: unsafe extern "C" fn(*const c_char) -> u64,
+    special_launches: unsafe extern "C" fn() -> u64,
 }
 
 fn null_driver() -> &'static NullDriver {
@@ -74,10 +75,11 @@ fn null_driver() -> &'static NullDriver {
         unsafe {
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL).unwrap();
             let calls = *library.get(b"nullCalls\0").unwrap();
+            let special_launches = *library.get(b"nullSpecialLaunches\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver { calls }
+            NullDriver { calls, special_launches }
         }
     })
 }
@@ -115,6 +117,12 @@ pub fn calls(name: &str) -> u64 {
 pub fn all_calls() -> u64 {
     // SAFETY: null stands for all.
     unsafe { (null_driver().calls)(std::ptr::null()) }
+}
+
+/// How often this thread has launched special kernels.
+pub fn special_launches() -> u64 {
+    // SAFETY: the function takes nothing.
+    unsafe { (null_driver().special_launches)() }
 }
 
 /// The context of device `ordinal`.

@@ -25,7 +25,7 @@ use crate::watch::{Watch, Watched};
 const REGISTRIES_KEPT: usize = 8;
 
 /// Communicators of more ranks compile and prove what they use when they use it.
-const WARM_RANKS_MAX: u32 = 64;
+pub(crate) const WARM_RANKS_MAX: u32 = 64;
 
 /// What a communicator is made of. Fields drop in order: first whoever watches, then what is
 /// watched, at last the connections.
@@ -188,6 +188,11 @@ impl Communicator {
         agree(&group, &registry, settings)?;
         tell(&group, board.nodes(), &registry, settings);
         let selector = selector(registry, rank, &*engine, settings);
+        if matches!(settings.place, PlaceOfRank::Gpu(_)) {
+            engine.specialise(&selector, settings);
+            // Nobody launches anything while others still load, which may wait for what runs.
+            group.meet(settings.fabric.join_timeout)?;
+        }
         let failure = Arc::default();
         let watched = Watched {
             group: group.clone(),

@@ -28,6 +28,7 @@ use msccl_collective::Rank;
 use crate::error::Error;
 
 pub use direct::Direct;
+pub(crate) use join::WARM_RANKS_MAX;
 pub use submit::{Batch, submit};
 
 /// One rank's door to the collectives of its group. Clones are the same communicator.
@@ -56,6 +57,11 @@ impl Communicator {
     /// every peer could use, as far as their links wanted that; for tests and measurements.
     pub fn direct_calls(&self) -> u64 {
         self.inner.engine.direct_calls()
+    }
+
+    /// Collectives so far that a special kernel has served; for tests and measurements.
+    pub fn special_calls(&self) -> u64 {
+        self.inner.engine.special_calls()
     }
 
     /// The first failure, if there was one: of a call, of a peer, or an abort.

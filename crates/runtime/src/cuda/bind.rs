@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use msccl_collective::Rank;
+use msccl_collective::{DataType, Protocol, Rank};
 use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer, PinnedBuffer};
 use msccl_plan::launch::{self, Launch};
 use msccl_registry::Fingerprint;
 use rustc_hash::FxHashMap;
 
+use super::special::{Ready, Specials};
 use crate::engine::{Prepared, Waiting};
 use crate::error::Error;
 
@@ -25,6 +26,8 @@ pub(super) struct Bound {
     pub launch: Launch,
     /// Whether peers may store to or load from the input, and the output.
     pub lends: [bool; 2],
+    /// Kernels for this plan alone.
+    specials: Option<Arc<[Arc<Ready>]>>,
     /// Keeps the words.
     _words: Words,
 }
@@ -33,6 +36,13 @@ impl Bound {
     /// Thread blocks of one instance.
     pub fn blocks(&self) -> u32 {
         self.prepared.plan.program().thread_blocks.len() as u32
+    }
+
+    /// The kernel for this plan alone, under `protocol`, that computes with `data_type`, if there is one.
+    pub fn special(&self, protocol: Protocol, data_type: DataType) -> Option<&Ready> {
+        let mut specials = self.specials.iter().flat_map(|all| all.iter());
+        let found = specials.find(|of| of.protocol == protocol && of.data_type == data_type);
+        found.map(|found| &**found)
     }
 }
 
@@ -70,13 +80,20 @@ impl Words {
 pub(super) struct Bindings {
     /// Whether ranks share a GPU.
     sharing: bool,
+    specials: Specials,
     known: FxHashMap<Fingerprint, Arc<Bound>>,
     in_order: Vec<Arc<Bound>>,
 }
 
 impl Bindings {
     pub fn new(sharing: bool) -> Self {
-        Self { sharing, known: FxHashMap::default(), in_order: Vec::new() }
+        let (specials, known) = (Specials::default(), FxHashMap::default());
+        Self { sharing, specials, known, in_order: Vec::new() }
+    }
+
+    /// What is bound from now on has `specials`.
+    pub fn specialise(&mut self, specials: Specials) {
+        self.specials = specials;
     }
 
     /// The binding of `prepared`, made now if there is none yet, after `reach` has made sure of the wires to each
@@ -100,6 +117,7 @@ impl Bindings {
             prepared: prepared.clone(),
             launch: launch.with_plan(&prepared.plan),
             lends: prepared.plan.program().lends(),
+            specials: self.specials.get(&prepared.fingerprint).cloned(),
             _words: words,
         });
         self.known.insert(prepared.fingerprint, bound.clone());

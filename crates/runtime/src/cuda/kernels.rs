@@ -137,6 +137,12 @@ fn module(protocol: Protocol) -> kernels::Module {
     }
 }
 
+/// The image of a special kernel.
+pub(super) fn special_image(code: &[u8]) -> Image<'_> {
+    // SAFETY: the code is as a compiler wrote it: it comes from one, or from a file whose checksum says so.
+    unsafe { Image::binary(code) }
+}
+
 /// Kernels wait for the one before them from compute capability 9.0 on; that such launches can be captured is new in
 /// CUDA 12.3.
 fn can_start_early(context: &Context) -> Result<bool, Error> {

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
-//! `bind` (plans in the memory of the GPU), `order` (calls in several streams),
+//! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `order` (calls in several streams),
 //! `recent` (what kernels are told, and what the last call had in common with the next), `launch`, `watchtower` (abort and progress),
 //! `scratch`.
 //!
@@ -26,6 +26,8 @@ mod links;
 mod order;
 mod recent;
 mod scratch;
+mod special;
+mod tenancy;
 mod transfers;
 mod watchtower;
 mod wires;
@@ -46,8 +48,9 @@ use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
-use crate::select;
-use crate::settings::Settings;
+use crate::select::{self, Selector};
+use crate::settings::{Event, Settings};
+use crate::special::SpecialMode;
 use bind::Bindings;
 use capacity::Common;
 use far::{Carrier, Far};
@@ -58,6 +61,8 @@ use links::{Links, Place};
 use order::Order;
 use recent::Recent;
 use scratch::Scratch;
+use special::Loader;
+use tenancy::Tenancy;
 use watchtower::Watchtower;
 use wires::{Maker, Wires};
 
@@ -76,6 +81,7 @@ const TRANSFERS: u64 = (1 << (64 - CALL_BITS)) - 1;
 /// One rank on a GPU.
 pub(crate) struct Rank {
     context: Context,
+    tenancy: Tenancy,
     kernels: Arc<Kernels>,
     /// Whether interpreters begin while the kernel before them ends.
     starts_early: bool,
@@ -112,6 +118,8 @@ struct State {
     scratch: Scratch,
     /// Kept for callers of [`Engine::scratch`].
     kept: Scratch,
+    /// Collectives that special kernels have served.
+    special_calls: u64,
 }
 
 impl Rank {
@@ -135,6 +143,7 @@ impl Rank {
         let capacity = Capacity { lends: lending.is_some(), ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         Ok(Self {
+            tenancy: Tenancy::begin(group.id()),
             context: context.clone(),
             starts_early: settings.early_start && kernels.can_start_early(),
             packs: settings.pack,
@@ -200,6 +209,7 @@ impl State {
             recent: None,
             scratch: Scratch::new(context),
             kept: Scratch::new(context),
+            special_calls: 0,
         })
     }
 }
@@ -264,12 +274,30 @@ impl Engine for Rank {
         format!("{name} (device {}), {place}{far}{shared}", device.ordinal())
     }
 
+    fn specialise(&self, selector: &Selector, settings: &Settings) {
+        if settings.special.mode == SpecialMode::Never {
+            return;
+        }
+        let foreseen = selector.foreseen(&selector.likely());
+        match Loader::new(&self.context, &self.kernels, settings) {
+            Ok(loader) => {
+                let may_load = self.tenancy.may_wait();
+                let specials = loader.specials(&foreseen, self.ranks, may_load);
+                self.bindings().specialise(specials);
+            }
+            Err(why) => {
+                let text = format!("there are no special kernels: {why}");
+                settings.log.event(&Event::Unspecialised(text));
+            }
+        }
+    }
+
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { recent::carrier(job) };
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let State { order, recent, scratch, kept: _ } = &mut *state;
+        let State { order, recent, scratch, kept: _, special_calls } = &mut *state;
         let recent = match recent {
             Some(recent) if recent.serves(job) => recent,
             other => other.insert(self.shape_of(job)?),
@@ -284,9 +312,15 @@ impl Engine for Rank {
             true => job.prepared.pack(job.protocol, job.threads, &job.cut),
             false => 1,
         };
-        let function = match pack {
-            1 => self.kernels.interpreter(job.protocol, job.links, data_type)?,
-            _ => self.kernels.packed(data_type)?,
+        let special = match job.links.suit_special_kernels() && pack == 1 {
+            true => bound.special(job.protocol, data_type),
+            false => None,
+        };
+        *special_calls += u64::from(special.is_some());
+        let function = match (special, pack) {
+            (Some(special), _) => &special.function,
+            (None, 1) => self.kernels.interpreter(job.protocol, job.links, data_type)?,
+            (None, _) => self.kernels.packed(data_type)?,
         };
         let grid = Grid {
             width: bound.blocks(),
@@ -399,6 +433,10 @@ impl Engine for Rank {
 
     fn direct_calls(&self) -> u64 {
         self.lending.as_ref().map_or(0, Lending::calls)
+    }
+
+    fn special_calls(&self) -> u64 {
+        self.state().special_calls
     }
 
     fn abort(&self) {

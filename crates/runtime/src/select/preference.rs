@@ -61,7 +61,7 @@ impl Selector {
     }
 
     /// The tables, that of the user first. Nobody measured hosts.
-    fn tables(&self) -> impl Iterator<Item = &Tuning> {
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Tuning> {
         let shipped = (self.machine == Machine::Gpus).then(Tuning::shipped);
         self.tuning.iter().chain(shipped)
     }

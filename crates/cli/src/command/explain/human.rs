@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use msccl_runtime::{Alternative, Basis};
 
 use super::decisions::{Choice, Decision};
-use super::{Answer, Explained, Library, Terms};
+use super::{Answer, Explained, Library, Served, Terms};
 use crate::args::PlaceName;
 use crate::output::{Output, Paint};
 use crate::table::{Align, Table};
@@ -29,7 +29,7 @@ pub fn print(library: &Library, answer: &Answer, output: &mut Output) {
 }
 
 fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
-    let Explained { collective, count, size, alternatives } = explained;
+    let Explained { collective, count, size, alternatives, kernel } = explained;
     let terms = terms(library, collective.reduces(), collective.root().is_some());
     let elements = counted(*count, "element");
     output.line(format_args!("{} of {size}, {elements} a block: {terms}", collective.name()));
@@ -42,7 +42,21 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
         let threads = service.threads;
         output.line(format_args!("  takes {blocks} of {threads} threads on r0, so at most {most}"));
     }
+    print_kernel(*kernel, output);
     print_guesses(chosen.map(|chosen| &chosen.basis), output);
+}
+
+/// Says what kind of kernel serves a call.
+fn print_kernel(kernel: Served, output: &mut Output) {
+    match kernel {
+        Served::Unasked => {}
+        Served::Interpreter => output.line("  run by the interpreter"),
+        Served::Special => output.line("  run by a special kernel, which is in the cache for sm_90"),
+        Served::NotCached => output.line(
+            "  run by the interpreter; there is no special kernel for sm_90 in the cache, which `msccl specialise` \
+             would put there",
+        ),
+    }
 }
 
 /// Prints a line for each of `alternatives`, of which the `chosen` one stands out.

@@ -4,7 +4,7 @@ use msccl_runtime::{Alternative, Service};
 use serde::Serialize;
 
 use super::decisions::{Choice, Decision};
-use super::{Answer, Explained, Library, Terms};
+use super::{Answer, Explained, Library, Served, Terms};
 use crate::args::PlaceName;
 
 /// The whole answer, for programs.
@@ -37,6 +37,10 @@ enum AnswerJson<'a> {
         bytes: u64,
         count: u64,
         served_by: Option<&'a str>,
+        /// `interpreter` or `special`; none on host threads.
+        kernel: Option<&'static str>,
+        /// Whether the special kernel would serve if the cache had it.
+        kernel_missing: bool,
         alternatives: Vec<AlternativeJson<'a>>,
     },
     Table {
@@ -120,12 +124,18 @@ pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> 
 
 impl<'a> AnswerJson<'a> {
     fn of(explained: &'a Explained, place: PlaceName) -> Self {
-        let Explained { collective, count, size, alternatives } = explained;
+        let Explained { collective, count, size, alternatives, kernel } = explained;
         AnswerJson::Call {
             collective: collective.name(),
             bytes: size.0,
             count: *count,
             served_by: explained.served().map(|(chosen, _)| chosen.name.as_str()),
+            kernel: match kernel {
+                Served::Unasked => None,
+                Served::Interpreter | Served::NotCached => Some("interpreter"),
+                Served::Special => Some("special"),
+            },
+            kernel_missing: *kernel == Served::NotCached,
             alternatives: alternatives.iter().map(|one| AlternativeJson::of(one, place)).collect(),
         }
     }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DeviceWish, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
-use msccl_runtime::{Alternative, Question, Service, Tuning, Wish};
+use msccl_runtime::{
+    Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, special_kernel,
+};
 
 use crate::args::{ExplainArgs, Format, PlaceName, Word};
 use crate::collective;
@@ -25,12 +27,13 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let Words { kinds, size, mut files } = Words::of(args)?;
     let preferences = preferences(output);
     files.extend(preferences.files());
-    let tuning = tuning(args, &preferences, output)?;
-    let shape = shape(args)?;
+    let tuning = tuning(args.tuning.as_deref(), &preferences, output)?;
+    let shape = shape(args.ranks, args.per_node, args.nodes)?;
     let progress = Progress::start("proving", output.is_quiet());
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
         place: args.device.unwrap_or_else(|| place(preferences.device)),
+        special: preferences.special(),
         wish: preferences.wish,
         tuning,
         terms: Terms::of(args),
@@ -45,8 +48,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
 }
 
 /// The ranks and their nodes.
-fn shape(args: &ExplainArgs) -> Result<Shape> {
-    let ExplainArgs { ranks, per_node, nodes, .. } = *args;
+pub(super) fn shape(ranks: u32, per_node: Option<u32>, nodes: Option<u32>) -> Result<Shape> {
     let fill = |count: u32, of: &str| match ranks.is_multiple_of(count) {
         true => Ok(ranks / count),
         false => Err(Failure::new(format!("{ranks} ranks do not fill {of}"))),
@@ -60,7 +62,7 @@ fn shape(args: &ExplainArgs) -> Result<Shape> {
 }
 
 /// What the environment asks for, as the library reads it; what in it makes no sense is told.
-fn preferences(output: &mut Output) -> Preferences {
+pub(super) fn preferences(output: &mut Output) -> Preferences {
     let mut reader = Reader::new(&msccl_environment::lookup);
     let preferences = Preferences::read(&mut reader);
     reader.complaints().iter().for_each(|complaint| output.warn(complaint));
@@ -68,12 +70,12 @@ fn preferences(output: &mut Output) -> Preferences {
 }
 
 /// The table that is named on the command line, otherwise by the environment.
-fn tuning(
-    args: &ExplainArgs,
+pub(super) fn tuning(
+    path: Option<&str>,
     preferences: &Preferences,
     output: &mut Output,
 ) -> Result<Option<Tuning>> {
-    if let Some(path) = &args.tuning {
+    if let Some(path) = path {
         return msccl_environment::read_tuning(path).map(Some).map_err(Failure::new);
     }
     Ok(preferences.tuning().unwrap_or_else(|complaint| {
@@ -137,10 +139,13 @@ impl Words {
 }
 
 /// The file at `path`, read.
-fn file(path: &str) -> File {
+pub(super) fn file(path: &str) -> File {
     let name = if path == input::STDIN { input::STDIN_NAME } else { path };
     File { name: name.to_owned(), content: input::bytes(path) }
 }
+
+/// The compute capability of the GPUs that jobs are taken to have.
+const H200: u32 = 90;
 
 /// What calls have in common that are asked about.
 struct Terms {
@@ -161,6 +166,7 @@ impl Terms {
 struct Library {
     registry: Arc<Registry>,
     wish: Wish,
+    special: Special,
     tuning: Option<Tuning>,
     place: PlaceName,
     terms: Terms,
@@ -173,6 +179,21 @@ struct Explained {
     size: ByteSize,
     /// Best first.
     alternatives: Vec<Alternative>,
+    /// The kernel of the first that serves.
+    kernel: Served,
+}
+
+/// What kind of kernel serves a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Served {
+    /// None: host threads do, or nobody asked.
+    Unasked,
+    /// The interpreter, as always for such calls, or because special kernels are switched off.
+    Interpreter,
+    /// The interpreter, as long as the cache lacks the special kernel.
+    NotCached,
+    /// The special kernel, which the cache has.
+    Special,
 }
 
 /// What was asked for.
@@ -189,7 +210,11 @@ impl Library {
     /// What was asked for; without a size, all of them.
     fn answer(&self, kinds: &[Kind], size: Option<ByteSize>) -> Result<Answer> {
         match (size, kinds) {
-            (Some(size), [kind]) => Ok(Answer::Call(self.call(kind, size))),
+            (Some(size), [kind]) => {
+                let call = self.call(kind, size);
+                let kernel = self.kernel(&call);
+                Ok(Answer::Call(Explained { kernel, ..call }))
+            }
             (Some(_), _) => {
                 let text = "a size alone says too little; name a collective, such as allreduce";
                 Err(Failure::new(text))
@@ -200,24 +225,49 @@ impl Library {
 
     /// What could serve a call of `kind` whose larger buffer has `size`, rounded up to whole elements.
     fn call(&self, kind: &Kind, size: ByteSize) -> Explained {
-        let Terms { in_place, data_type, reduction, root: _ } = self.terms;
+        let data_type = self.terms.data_type;
         let collective = Collective { kind: kind.clone(), ranks: self.ranks(), chunks: 1 };
         let blocks = u64::from(collective.loop_chunks());
         let element_bytes = blocks * data_type.size_bytes() as u64;
         let count = size.0.div_ceil(element_bytes);
-        let question = Wanted::of(kind).map(|wanted| Question {
+        let question = self.question(&collective, count);
+        let Self { registry, wish, tuning, .. } = self;
+        let explain = |question| msccl_runtime::explain(registry, &question, wish, tuning.as_ref());
+        let alternatives = question.map(explain).unwrap_or_default();
+        let size = ByteSize(count.saturating_mul(element_bytes));
+        Explained { collective, count, size, alternatives, kernel: Served::Unasked }
+    }
+
+    /// A call of `count` elements a block, if it is one of the library.
+    fn question(&self, collective: &Collective, count: u64) -> Option<Question> {
+        let Terms { in_place, data_type, reduction, root: _ } = self.terms;
+        Wanted::of(&collective.kind).map(|wanted| Question {
             wanted,
             in_place,
             data_type,
             reduction: collective.reduces().then_some(reduction),
             count,
             on_gpus: self.place == PlaceName::Cuda,
-        });
-        let Self { registry, wish, tuning, .. } = self;
-        let explain = |question| msccl_runtime::explain(registry, &question, wish, tuning.as_ref());
-        let alternatives = question.map(explain).unwrap_or_default();
-        let size = ByteSize(count.saturating_mul(element_bytes));
-        Explained { collective, count, size, alternatives }
+        })
+    }
+
+    /// What kind of kernel serves the call.
+    fn kernel(&self, call: &Explained) -> Served {
+        let Self { registry, wish, tuning, special, .. } = self;
+        let Some(question) = self.question(&call.collective, call.count) else {
+            return Served::Unasked;
+        };
+        if !question.on_gpus {
+            return Served::Unasked;
+        }
+        if special.mode == SpecialMode::Never {
+            return Served::Interpreter;
+        }
+        match special_kernel(registry, &question, wish, tuning.as_ref()) {
+            None => Served::Interpreter,
+            Some(kernel) if kernel.is_kept(H200, special) => Served::Special,
+            Some(_) => Served::NotCached,
+        }
     }
 }
 

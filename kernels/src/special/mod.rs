@@ -7,123 +7,27 @@
 //! never known.
 //!
 //! Links never deliver directly here.
+//!
+//! [`Kernel`] is what the runtime uses of it: a kernel for one rank's plan, one protocol and one type. Its [`Key`] is a
+//! number of everything that its machine code depends on; [`seal`] makes a file of the code that says whether it is
+//! whole, and whose it is. [`Case`] is for measurements.
 
-use std::fmt::{self, Write};
-use std::str::FromStr;
+mod case;
+mod headers;
+mod kernel;
+mod sealed;
+
+use std::fmt::Write;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_plan::Plan;
-use msccl_plan::cut::Cut;
-use msccl_plan::exchange::WireShape;
 use msccl_plan::launch::{self, Launch};
 use msccl_plan::layout::{header, link, operand, step, tb};
 
-/// A call of an algorithm, with everything that a kernel can be built for. Contributions are summed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Case {
-    /// The name of a built-in algorithm.
-    pub algorithm: String,
-    /// Whether input and output share memory.
-    pub in_place: bool,
-    /// Ranks.
-    pub ranks: u32,
-    /// How messages are laid out.
-    pub protocol: Protocol,
-    /// The type of every element.
-    pub data_type: DataType,
-    /// Elements of a block.
-    pub count: u64,
-    /// Copies of the program that run side by side.
-    pub instances: u32,
-    /// Threads in a block.
-    pub threads: u32,
-}
-
-impl Case {
-    /// Wires between any two ranks: as many, as deep and as large as those of small communicators.
-    pub fn wires(&self) -> WireShape {
-        match self.protocol {
-            Protocol::Simple => WireShape { wires: 64, depth: 4, slot_bytes: 128 << 10 },
-            Protocol::Ll => WireShape { wires: 64, depth: 8, slot_bytes: 16 << 10 },
-            Protocol::Ll128 => WireShape { wires: 64, depth: 8, slot_bytes: 32 << 10 },
-        }
-    }
-
-    /// What a rank's kernel is told of the call, without addresses; `None` if it cannot be cut.
-    pub fn launch(&self, plan: &Plan) -> Option<Launch> {
-        let WireShape { wires, depth, slot_bytes } = self.wires();
-        let element = self.data_type.size_bytes() as u64;
-        let (instances, slot) = (self.instances, u64::from(slot_bytes));
-        let cut = Cut::within(plan.program(), self.count, element, instances, self.protocol, slot)?;
-        let launch = Launch {
-            ranks: self.ranks,
-            wires,
-            link_depth: depth,
-            slot_bytes,
-            reduction: launch::REDUCTION_SUM,
-            report_after_us: 1000,
-            ..Launch::default()
-        };
-        Some(launch.with_plan(plan).with_cut(&cut))
-    }
-
-    /// The source of special kernels for the ranks of `plans`; `None` if the call cannot be cut.
-    pub fn source(&self, plans: &[Plan], known: Known) -> Option<String> {
-        let launched = |plan| Some((plan, self.launch(plan)?));
-        let ranks = plans.iter().map(launched).collect::<Option<Vec<_>>>()?;
-        Some(source(self.protocol, self.data_type, known, &ranks))
-    }
-
-    /// Bytes of a block.
-    pub fn block_bytes(&self) -> u64 {
-        self.count * self.data_type.size_bytes() as u64
-    }
-}
-
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, in_place, ranks, protocol, data_type, count, instances, threads } =
-            self;
-        let place = if *in_place { "in" } else { "out" };
-        write!(
-            f,
-            "{algorithm} {place} {ranks} {protocol} {data_type} {count} {instances} {threads}"
-        )
-    }
-}
-
-impl FromStr for Case {
-    type Err = String;
-
-    fn from_str(line: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{line}` is no case: expected `algorithm in|out ranks protocol type count \
-                 instances threads`"
-            )
-        };
-        let words: Vec<_> = line.split_whitespace().collect();
-        let [algorithm, place, ranks, protocol, data_type, count, instances, threads] = words[..]
-        else {
-            return Err(wrong());
-        };
-        let in_place = match place {
-            "in" => true,
-            "out" => false,
-            _ => return Err(wrong()),
-        };
-        Ok(Self {
-            algorithm: algorithm.to_owned(),
-            in_place,
-            ranks: ranks.parse().map_err(|_| wrong())?,
-            protocol: protocol.parse().map_err(|_| wrong())?,
-            data_type: data_type.parse().map_err(|_| wrong())?,
-            count: count.parse().map_err(|_| wrong())?,
-            instances: instances.parse().map_err(|_| wrong())?,
-            threads: threads.parse().map_err(|_| wrong())?,
-        })
-    }
-}
+pub use case::Case;
+pub use headers::headers;
+pub use kernel::{Kernel, Key};
+pub use sealed::{Unsealed, seal, unseal};
 
 /// The headers of interpreters under `protocol`.
 fn includes(protocol: Protocol) -> &'static str {
@@ -159,6 +63,9 @@ pub enum Known {
     },
 }
 
+/// As many blocks run on a multiprocessor at once as interpreters promise; they need not promise any.
+const BLOCKS: &str = "#ifndef MSCCL_BLOCKS_EACH\n#define MSCCL_BLOCKS_EACH 1\n#endif\n";
+
 /// The source of kernels for the ranks of `ranks`, in order, each with what its launches are told.
 pub fn source(
     protocol: Protocol,
@@ -171,15 +78,16 @@ pub fn source(
         Known::Call { threads } => (block(threads), threads),
     };
     let includes = includes(protocol);
-    let mut text =
-        format!("{block}{includes}#include \"special.cuh\"\n\nusing namespace msccl::special;\n");
+    let mut text = format!(
+        "{block}{includes}#include \"special.cuh\"\n\n{BLOCKS}using namespace msccl::special;\n"
+    );
     for (rank, (plan, launch)) in ranks.iter().enumerate() {
         let (words, name) = (plan.words(), kernel(rank));
         let blocks = (0..launch.tb_count).map(|tb| thread_block(protocol, data_type, words, tb));
         // Writing to a text cannot fail.
         let _ = write!(
             text,
-            "\nextern \"C\" __global__ void __launch_bounds__({threads})\n    {name}(const \
+            "\nextern \"C\" __global__ void __launch_bounds__({threads}, MSCCL_BLOCKS_EACH)\n    {name}(const \
              __grid_constant__ msccl_launch launch) {{\n    __shared__ msccl::Watch watch;\n{}    \
              switch (blockIdx.x) {{\n{}    }}\n}}\n",
             record(known, launch),
@@ -198,7 +106,7 @@ pub fn interpreter_source(case: &Case) -> String {
 
 /// A header as these kernels include it: loops over operands, of which interpreters keep one copy, are
 /// unrolled, so that operands can be in registers.
-pub fn unrolled(header: &str) -> String {
+fn unrolled(header: &str) -> String {
     const KEPT: &str = "#pragma unroll 1";
     let mut text = String::with_capacity(header.len());
     let mut lines = header.lines().peekable();
@@ -414,22 +322,10 @@ fn type_name(data_type: DataType) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn only_loops_over_operands_are_unrolled() {
         let header = "#pragma unroll 1\nfor (u32 at = 0;\n  #pragma unroll 1\n  for (u32 to = 0;\n";
         let unrolled = "#pragma unroll 1\nfor (u32 at = 0;\n#pragma unroll\n  for (u32 to = 0;\n";
         assert_eq!(super::unrolled(header), unrolled);
-    }
-
-    #[test]
-    fn cases_are_read_as_they_are_written() {
-        let line = "allreduce/one_shot out 2 LL f32 256 1 128";
-        let case: Case = line.parse().unwrap();
-        assert_eq!(case.to_string(), line);
-        for wrong in ["", "allreduce/one_shot", "a over 2 LL f32 1 1 1", "a in 2 LLL f32 1 1 1"] {
-            assert!(wrong.parse::<Case>().is_err(), "{wrong}");
-        }
     }
 }

@@ -1,0 +1,205 @@
+//! Special kernels in communicators: made for one plan each, they must give what interpreters give, bit for bit: every
+//! built-in algorithm and protocol, types, counts, in and out of place, captured, with and without an early start, and
+//! where some ranks have them and others do not.
+
+use std::sync::Arc;
+
+use msccl_collective::{DataType, Protocol, Rank};
+use msccl_fabric::{Abort, UniqueId};
+use msccl_gpu::Nvrtc;
+use msccl_registry::{Registry, Shape, Wanted};
+use msccl_runtime::{Diary, Settings, SpecialMode, Wish, special_kernels};
+
+use super::{Bench, Section, graphs, placements};
+use crate::Trouble;
+use crate::case::Case;
+use crate::oracle::Oracle;
+use crate::shelf;
+use crate::tally::Tally;
+use crate::world::{Seat, World, on_threads, settings};
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "special",
+    about: "special kernels in communicators, compiled for them (--nvrtc), against the host executor",
+    run,
+};
+
+/// Collectives that have special kernels.
+const WANTED: [Wanted; 4] = Wanted::WITHOUT_ROOT;
+
+/// Types with special kernels, and one without.
+const TYPES: [DataType; 4] = [DataType::F32, DataType::Bf16, DataType::F16, DataType::I32];
+
+/// Counts around packets and slices, of small calls and of some with several rounds.
+const COUNTS: [usize; 7] = [256, 1003, 33_333, 1, 17, 4096, 262_144];
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    if !bench.machine.has_gpus() {
+        return tally.skip("there are no kernels on the host");
+    }
+    if let Err(why) = Nvrtc::find(shelf::compiler()) {
+        return tally.skip(format!("no NVRTC: {why}"));
+    }
+    let oracle = Oracle::new(bench.ranks, &[]);
+    let registry =
+        Arc::new(Registry::new(Shape { ranks: bench.ranks, per_node: bench.ranks }, &[]));
+    let compile = |wanted: &[Wanted], wish: &Wish, tally: &mut Tally| {
+        let of_rank = |rank| special_kernels(&registry, Rank(rank), wanted, wish, None);
+        let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
+        shelf::fill(&bench.machine, &kernels, tally);
+    };
+    for protocol in Protocol::ALL {
+        for wanted in WANTED {
+            for name in names(&oracle, wanted) {
+                let wish = Wish {
+                    algorithm: Some(name.clone()),
+                    protocol: Some(protocol),
+                    // Parts of which the last may be shorter.
+                    instances: Some(2),
+                    ..Wish::default()
+                };
+                compile(&[wanted], &wish, tally);
+                for early_start in [true, false] {
+                    forced(bench, &oracle, wanted, &wish, early_start, tally);
+                }
+            }
+        }
+    }
+    compile(&WANTED, &Wish::default(), tally);
+    chosen(bench, tally);
+    for protocol in [None, Some(Protocol::Simple), Some(Protocol::Ll), Some(Protocol::Ll128)] {
+        let wish = Wish { protocol, ..Wish::default() };
+        compile(&WANTED, &wish, tally);
+        mixed(bench, wish, tally);
+    }
+}
+
+/// The names of all built-in algorithms of `wanted`.
+fn names(oracle: &Oracle, wanted: Wanted) -> Vec<String> {
+    let placements = placements(wanted).iter();
+    let mut names: Vec<_> =
+        placements.flat_map(|&in_place| oracle.built_in(wanted, in_place)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// One algorithm serves all, under one protocol; sums are rounded as that very algorithm does.
+fn forced(
+    bench: &Bench,
+    oracle: &Oracle,
+    wanted: Wanted,
+    wish: &Wish,
+    early_start: bool,
+    tally: &mut Tally,
+) {
+    let name = wish.algorithm.as_deref().unwrap_or_default();
+    let protocol = wish.protocol.map_or("any", Protocol::name);
+    let setting = format!("{name} {protocol} early {early_start}");
+    let wish = wish.clone();
+    let settings = Settings { wish, early_start, special: shelf::kept(), ..settings() };
+    let mut runner = bench.runner(settings, setting.clone());
+    for &in_place in placements(wanted) {
+        if oracle.entry(name, wanted, in_place).is_some() {
+            runner.run(cases(bench, wanted, in_place), name, tally);
+        }
+    }
+    // A world that could not be made has been told.
+    if let Some(world) = runner.world(tally) {
+        served(world, &setting, tally);
+    }
+}
+
+fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &data_type in bench.some(&TYPES, 2) {
+        for &count in bench.some(&COUNTS, 3) {
+            let seed = bench.seed + cases.len() as u64;
+            let case = Case::of(wanted);
+            cases.push(Case { data_type, count, in_place, rounded: true, seed, ..case });
+        }
+    }
+    // Slots that begin anywhere.
+    let shift = if in_place { [2, 2] } else { [1, 3] };
+    cases.push(Case { count: 1003, shift, in_place, rounded: true, ..Case::of(wanted) });
+    cases
+}
+
+/// What is chosen serves, also in graphs and between calls of interpreters.
+fn chosen(bench: &Bench, tally: &mut Tally) {
+    for early_start in [true, false] {
+        let setting = format!("chosen, early {early_start}");
+        let settings = Settings { early_start, special: shelf::kept(), ..settings() };
+        let world = tally.need(|| setting.clone(), || bench.world(&settings));
+        let Some(mut world) = world else { continue };
+        for wanted in WANTED {
+            let cases = [Case { count: 5_001, ..Case::of(wanted) }];
+            let name = || format!("{setting}: {}", cases[0].story());
+            tally.check(name, || graphs::replay(&mut world, &cases));
+        }
+        let several = graphs::several(bench);
+        let name = || format!("{setting}: graphs and eager calls back to back");
+        tally.check(name, || graphs::back_to_back(&mut world, &several));
+        served(&world, &setting, tally);
+    }
+}
+
+/// Special kernels at one end of links, interpreters at the other.
+fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
+    let setting = format!("{HALVES}, {}", wish.protocol.map_or("chosen", Protocol::name));
+    let settings = Settings { wish, ..settings() };
+    let world = tally.need(|| setting.clone(), || halves(bench, &settings));
+    let Some(mut world) = world else { return };
+    for wanted in WANTED {
+        for &in_place in placements(wanted) {
+            for &count in bench.some(&COUNTS, 3) {
+                let case = Case { count, in_place, ..Case::of(wanted) };
+                let name = || format!("{setting}: {}", case.story());
+                tally.check(name, || world.run(&case, ""));
+            }
+        }
+    }
+    served(&world, &setting, tally);
+}
+
+/// How settings begin in which only every other rank has special kernels.
+const HALVES: &str = "special and not";
+
+/// A world in which every other rank has special kernels, the first among them.
+fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
+    let diary = Arc::<Diary>::default();
+    let id = UniqueId::create(&settings.fabric)?;
+    let seats = on_threads((0..bench.ranks).map(|rank| {
+        let mut settings = settings.clone();
+        settings.place = bench.machine.place(rank);
+        settings.log = diary.clone();
+        settings.fabric.abort = Abort::new();
+        settings.special = shelf::kept();
+        if rank % 2 == 1 {
+            settings.special.mode = SpecialMode::Never;
+        }
+        move || Seat::join(id, Rank(rank), bench.ranks, &settings)
+    }));
+    let seats = seats.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(World::of(seats, diary, Oracle::new(bench.ranks, &settings.files)))
+}
+
+/// Special kernels must have served calls of the ranks that have them, and of no other.
+fn served(world: &World, setting: &str, tally: &mut Tally) {
+    let check = || {
+        let halves = setting.starts_with(HALVES);
+        for seat in &world.seats {
+            let has = !halves || seat.rank.0 % 2 == 0;
+            let calls = seat.communicator.special_calls();
+            if has != (calls > 0) {
+                let told = world.diary.collect(|event| Some(event.to_string()));
+                let told = told.into_iter().filter(|text| text.contains("special kernel"));
+                let told = told.collect::<Vec<_>>().join("; ");
+                return Err(format!("{}: {calls} calls: {told}", seat.rank).into());
+            }
+        }
+        Ok(())
+    };
+    tally.check(|| format!("{setting}: special kernels serve"), check);
+}

@@ -1,0 +1,92 @@
+//! Special kernels for worlds: compiled once in the life of the program.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use msccl_runtime::{
+    KernelCache, PlaceOfRank, Special, SpecialKernel, SpecialMode, compile_special,
+};
+
+use crate::Trouble;
+use crate::args::Args;
+use crate::machine::Machine;
+use crate::tally::Tally;
+
+/// Files in memory.
+#[derive(Default)]
+struct Shelf(Mutex<HashMap<String, Vec<u8>>>);
+
+impl KernelCache for Shelf {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.insert(name.to_owned(), bytes.to_vec());
+        Ok(())
+    }
+}
+
+/// What the command line says, and what all worlds share.
+struct SetUp {
+    shelf: Arc<Shelf>,
+    compiler: Option<String>,
+    for_all: bool,
+}
+
+static SET_UP: OnceLock<SetUp> = OnceLock::new();
+
+/// Takes note of the command line.
+pub fn set_up(args: &Args) {
+    let compiler = args.nvrtc.clone().or_else(|| std::env::var("MSCCL_NVRTC").ok());
+    SET_UP.get_or_init(|| SetUp { shelf: Arc::default(), compiler, for_all: args.special });
+}
+
+/// Whether all worlds have special kernels.
+pub fn is_for_all() -> bool {
+    SET_UP.get().is_some_and(|set_up| set_up.for_all)
+}
+
+/// What worlds have unless a section says otherwise.
+pub fn of_all() -> Special {
+    match is_for_all() {
+        true => compiled(),
+        false => Special { mode: SpecialMode::Never, ..Special::default() },
+    }
+}
+
+/// Special kernels, compiled where they are missing.
+pub fn compiled() -> Special {
+    let cache = SET_UP.get().map(|set_up| set_up.shelf.clone() as Arc<dyn KernelCache>);
+    Special { mode: SpecialMode::Compiled, cache, compiler: compiler().map(str::to_owned) }
+}
+
+/// Special kernels that have been compiled.
+pub fn kept() -> Special {
+    Special { mode: SpecialMode::Cached, ..compiled() }
+}
+
+/// Compiles `kernels` for `machine`, some at a time, so that something happens.
+pub fn fill(machine: &Machine, kernels: &[SpecialKernel], tally: &mut Tally) {
+    let PlaceOfRank::Gpu(context) = machine.place(0) else { return };
+    let compile = |some: &[SpecialKernel]| -> Result<(), Trouble> {
+        let capability = context.device().compute_capability()?;
+        let capability = 10 * capability.major + capability.minor;
+        let made = compile_special(some, capability, &compiled(), &|_| (), &|_, _| ());
+        let failed = made.into_iter().find_map(|made| made.code.err());
+        failed.map_or(Ok(()), |why| Err(why.into()))
+    };
+    for some in kernels.chunks(32) {
+        tally.need(|| "compiling special kernels".to_owned(), || compile(some));
+    }
+}
+
+/// The run-time compiler, if somebody named it.
+pub fn compiler() -> Option<&'static str> {
+    SET_UP.get()?.compiler.as_deref()
+}

@@ -1,0 +1,120 @@
+//! Special kernels: where they come from, and when interpreters serve instead.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::null_driver::{self, World};
+use super::{EAGER, check, stream};
+
+/// What tells a process that it is one of those that this test runs, and how often special kernels must serve of
+/// [`CALLS`] calls.
+const EXPECTED: &str = "NULL_SPECIALS_EXPECTED";
+const CALLS: u64 = 3;
+
+/// What runs with each case: variables, how many special launches there must be, and what the log must say.
+struct Case<'a> {
+    variables: &'a [(&'a str, &'a str)],
+    launches: u64,
+    says: &'a str,
+}
+
+/// The folder of kernels and the compiler of this test.
+struct Place {
+    folder: PathBuf,
+    nvrtc: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let name = format!("special-kernels-{}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        Self {
+            folder,
+            nvrtc: null_driver::compile(
+                "libnvrtc",
+                &["-C", "link-arg=-Wl,-soname,libnull-nvrtc.so"],
+            ),
+        }
+    }
+
+    fn check(&self, case: &Case<'_>) {
+        let itself = ["--exact", "special::the_cache_and_the_compiler_decide_what_serves"];
+        let ran = Command::new(std::env::current_exe().unwrap())
+            .args(itself)
+            .arg("--nocapture")
+            .env("MSCCL_KERNEL_CACHE", &self.folder)
+            .env("MSCCL_NVRTC", &self.nvrtc)
+            .env("NCCL_DEBUG", "INFO")
+            .env(EXPECTED, case.launches.to_string())
+            .envs(case.variables.iter().copied())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        let Case { variables, says, .. } = case;
+        assert!(ran.status.success() && text.contains("1 passed"), "{variables:?}: {text}");
+        assert!(text.contains(says), "{variables:?}: expected `{says}` in {text}");
+    }
+
+    /// The files of kernels.
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.folder).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What is left matters to nobody.
+        let _ = (fs::remove_dir_all(&self.folder), fs::remove_file(&self.nvrtc));
+    }
+}
+
+#[test]
+fn the_cache_and_the_compiler_decide_what_serves() {
+    if let Some(expected) = std::env::var_os(EXPECTED) {
+        return call(expected.to_str().unwrap().parse().unwrap());
+    }
+    let place = Place::new();
+    let cached = ("MSCCL_SPECIAL", "1");
+    let compiled = ("MSCCL_SPECIAL", "2");
+    let check = |variables: &[_], launches, says| place.check(&Case { variables, launches, says });
+    check(&[], 0, "0 of ");
+    check(&[compiled, ("MSCCL_NVRTC", "/no/nvrtc.so")], 0, "no NVRTC: /no/nvrtc.so: ");
+    check(&[compiled, ("MSCCL_KERNEL_CACHE", "off")], CALLS, "(no cache)");
+    check(
+        &[compiled, ("MSCCL_KERNEL_CACHE", "/proc/self/no")],
+        CALLS,
+        "are not kept in /proc/self/no",
+    );
+    check(&[compiled], CALLS, "there is no bf16 here");
+    let files = place.files();
+    assert!(files.len() > 10, "{files:?}");
+    check(&[("MSCCL_NVRTC", "/no/nvrtc.so")], CALLS, "and 0 of them compiled");
+    check(&[("MSCCL_SPECIAL", "0")], 0, "");
+    let wide = ("NULL_SPECIALS_ARE_WIDE", "1");
+    check(&[cached, wide], 0, "of its threads run at once");
+    for (number, file) in files.iter().enumerate() {
+        let bytes = fs::read(file).unwrap();
+        match number % 3 {
+            0 => fs::write(file, &bytes[..bytes.len() - 1]).unwrap(),
+            1 => fs::write(file, "garbage").unwrap(),
+            _ => drop(fs::copy(&files[0], file).unwrap()),
+        }
+    }
+    check(&[cached], 0, "is not used: it is ");
+    check(&[compiled], CALLS, "is not used: it is ");
+    check(&[cached], CALLS, "and 0 of them compiled");
+}
+
+/// A communicator of two ranks makes calls, of which `expected` are launches of special kernels, each as cheap as any.
+fn call(expected: u64) {
+    let world = World::new(2);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    let before = null_driver::special_launches();
+    rank.all_reduce(64, &stream);
+    for _ in 1..CALLS {
+        check(|| rank.all_reduce(64, &stream), &EAGER);
+    }
+    assert_eq!(null_driver::special_launches() - before, expected);
+}

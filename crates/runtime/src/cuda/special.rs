@@ -1,0 +1,179 @@
+//! The special kernels of a communicator, loaded.
+//!
+//! Loading waits for kernels that run, as `kernels` says; so what a communicator will use is loaded while its ranks join,
+//! never by a call, and ranks go on together afterwards. Where a process has several ranks, a kernel of another
+//! communicator may wait for one whose launch waits for the driver; there nothing is loaded while other communicators
+//! live ([`Tenancy`](super::tenancy::Tenancy)). What was loaded stays, for the communicators to come: [`LOADED_MAX`] at
+//! most.
+//!
+//! A special kernel serves only if as many of its threads run at once as of the interpreters', by which selection has
+//! reckoned.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use msccl_collective::{DataType, Protocol};
+use msccl_gpu::{Context, Function, Module};
+use msccl_kernels::recipe::Architecture;
+use msccl_kernels::special::{Kernel, Key};
+use msccl_plan::launch;
+use msccl_registry::Fingerprint;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::kernels::{Kernels, special_image};
+use crate::error::Error;
+use crate::select::Foreseen;
+use crate::settings::{Event, Settings};
+use crate::special::{Made, Origin, SpecialMode, load, provide};
+
+/// The most special kernels that are loaded, on all GPUs together: each takes some ten to some hundred KiB.
+const LOADED_MAX: usize = 4096;
+
+/// A special kernel, ready to be launched.
+pub(super) struct Ready {
+    pub function: Function,
+    pub protocol: Protocol,
+    pub data_type: DataType,
+}
+
+/// Those of a communicator, by algorithm.
+pub(super) type Specials = FxHashMap<Fingerprint, Arc<[Arc<Ready>]>>;
+
+/// What is loaded, by device and key; `None` is what cannot serve.
+type Loaded = FxHashMap<(u32, Key), Option<Arc<Ready>>>;
+
+static LOADED: Mutex<Option<Loaded>> = Mutex::new(None);
+
+fn loaded<T>(body: impl FnOnce(&mut Loaded) -> T) -> T {
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    body(loaded.get_or_insert_default())
+}
+
+/// Where special kernels are loaded, and what must be known of it.
+pub(super) struct Loader<'a> {
+    context: &'a Context,
+    kernels: &'a Kernels,
+    settings: &'a Settings,
+    architecture: Architecture,
+    started: Instant,
+}
+
+/// What was loaded for a communicator.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    kernels: usize,
+    compiled: usize,
+    bytes: usize,
+}
+
+impl<'a> Loader<'a> {
+    /// For the GPU of `context`, whose interpreters are among `kernels`.
+    pub fn new(
+        context: &'a Context,
+        kernels: &'a Kernels,
+        settings: &'a Settings,
+    ) -> Result<Self, Error> {
+        let capability = context.device().compute_capability()?;
+        let architecture = Architecture::Machine(10 * capability.major + capability.minor);
+        Ok(Self { context, kernels, settings, architecture, started: Instant::now() })
+    }
+
+    /// Those of `foreseen` that can be had, for a rank of `ranks`; new ones only if that `may_load`.
+    pub fn specials(&self, foreseen: &[Foreseen], ranks: u32, may_load: bool) -> Specials {
+        let of = |Foreseen { prepared, protocol, data_type }: &Foreseen| {
+            let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
+            (kernel.key(self.architecture), kernel)
+        };
+        let wanted: Vec<_> = foreseen.iter().map(of).collect();
+        let new = if may_load { self.load_new(&wanted) } else { Count::default() };
+        let mut found: FxHashMap<Fingerprint, Vec<Arc<Ready>>> = FxHashMap::default();
+        for (of, (key, _)) in foreseen.iter().zip(&wanted) {
+            let special = loaded(|all| all.get(&self.name(key)).cloned().flatten());
+            found.entry(of.prepared.fingerprint).or_default().extend(special);
+        }
+        let serving = found.values().map(Vec::len).sum();
+        self.tell(serving, wanted.len(), new, may_load);
+        found.into_iter().map(|(of, all)| (of, all.into())).collect()
+    }
+
+    /// What a kernel is called among all that are loaded.
+    fn name(&self, key: &Key) -> (u32, Key) {
+        (self.context.device().ordinal(), *key)
+    }
+
+    /// Loads those of `wanted` that nobody has loaded yet.
+    fn load_new(&self, wanted: &[(Key, Kernel)]) -> Count {
+        // Algorithms that differ may be the same for a rank.
+        let mut seen = FxHashSet::default();
+        let is_new = |(key, _): &&(Key, Kernel)| {
+            seen.insert(*key) && loaded(|all| !all.contains_key(&self.name(key)))
+        };
+        let new: Vec<_> = wanted.iter().filter(is_new).collect();
+        let kernels: Vec<_> = new.iter().map(|(_, kernel)| kernel).collect();
+        let (special, hear) = (&self.settings.special, |event| self.settings.log.event(&event));
+        let load = || load(special);
+        let made = provide(&kernels, self.architecture, special, &load, &hear, &|_, _| ());
+        let mut count = Count::default();
+        for ((key, kernel), Made { code, origin }) in new.into_iter().zip(&made) {
+            let Ok(code) = code else { continue };
+            count.kernels += 1;
+            count.compiled += usize::from(matches!(origin, Origin::Compiler { .. }));
+            count.bytes += code.len();
+            self.take_up(key, kernel, code);
+        }
+        count
+    }
+
+    /// Loads `code`, if there is room, and remembers it. What cannot serve is told.
+    fn take_up(&self, key: &Key, kernel: &Kernel, code: &[u8]) {
+        let special = match loaded(|all| all.len() < LOADED_MAX) {
+            true => self.ready(kernel, code),
+            false => Err(format!("{LOADED_MAX} are loaded already")),
+        };
+        let complain = |why: String| {
+            let Kernel { protocol, data_type, .. } = kernel;
+            let text =
+                format!("a special kernel over {protocol} of {data_type} does not serve: {why}");
+            self.settings.log.event(&Event::Unspecialised(text));
+        };
+        let special = special.map_err(complain).ok();
+        loaded(|all| all.insert(self.name(key), special));
+    }
+
+    /// The kernel of `code`, if as many of its blocks run at once as are reckoned with.
+    fn ready(&self, kernel: &Kernel, code: &[u8]) -> Result<Arc<Ready>, String> {
+        let Kernel { protocol, data_type, .. } = *kernel;
+        let load = || {
+            let function =
+                Module::load(self.context, special_image(code))?.function(&Kernel::name())?;
+            Ok((function.blocks_per_multiprocessor(launch::threads_max(protocol), 0)?, function))
+        };
+        let (found, function) = load().map_err(|error: msccl_gpu::Error| error.to_string())?;
+        let reckoned = self.kernels.blocks_each();
+        match found >= reckoned {
+            true => Ok(Arc::new(Ready { function, protocol, data_type })),
+            false => Err(format!(
+                "{found} of its blocks run on a multiprocessor at once, {reckoned} are reckoned with"
+            )),
+        }
+    }
+
+    /// Says how many of those that are `wanted` serve, and what to do about the others.
+    fn tell(&self, serving: usize, wanted: usize, new: Count, may_load: bool) {
+        let Count { kernels, compiled, bytes } = new;
+        let special = &self.settings.special;
+        let place = special.cache.as_ref().map_or("no cache".to_owned(), |cache| cache.place());
+        let remark = match special.mode {
+            _ if serving == wanted => "",
+            _ if !may_load => "; a process of several ranks loads none beside other communicators",
+            SpecialMode::Cached => "; `msccl specialise` or MSCCL_SPECIAL=2 makes the others",
+            SpecialMode::Never | SpecialMode::Compiled => "",
+        };
+        self.settings.log.event(&Event::Specialised(format!(
+            "{serving} of {wanted} special kernels serve; {kernels} were loaded ({} KiB) and {compiled} of them \
+             compiled, in {} ms ({place}){remark}",
+            bytes >> 10,
+            self.started.elapsed().as_millis()
+        )));
+    }
+}

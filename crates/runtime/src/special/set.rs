@@ -1,0 +1,118 @@
+//! Which special kernels there should be.
+
+use std::sync::Arc;
+
+use msccl_collective::{DataType, Rank};
+use msccl_kernels::recipe::Architecture;
+use msccl_kernels::special::Kernel;
+use msccl_registry::{Registry, Shape, Wanted};
+
+use crate::cuda;
+use crate::select::{Foreseen, Machine, Question, Request, Selector, Tuning};
+use crate::settings::{Event, Wish};
+
+use super::{Made, Special, SpecialMode, load, provide};
+
+/// A special kernel, and what it is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpecialKernel {
+    /// The algorithm.
+    pub algorithm: String,
+    /// The rank whose part it runs.
+    pub rank: Rank,
+    /// The kernel.
+    pub kernel: Kernel,
+}
+
+impl SpecialKernel {
+    pub(crate) fn of(foreseen: &Foreseen, rank: Rank, ranks: u32) -> Self {
+        let Foreseen { prepared, protocol, data_type } = foreseen;
+        let kernel = Kernel::of(&prepared.plan, ranks, *protocol, *data_type);
+        Self { algorithm: prepared.name.clone(), rank, kernel }
+    }
+}
+
+/// The special kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its communicators would use,
+/// each once.
+pub fn special_kernels(
+    registry: &Arc<Registry>,
+    rank: Rank,
+    wanted: &[Wanted],
+    wish: &Wish,
+    tuning: Option<&Tuning>,
+) -> Vec<SpecialKernel> {
+    let ranks = registry.shape().ranks;
+    let foreseen = selector(registry, rank, wish, tuning).foreseen(wanted);
+    let mut kernels: Vec<SpecialKernel> = Vec::new();
+    for of in foreseen.iter().map(|of| SpecialKernel::of(of, rank, ranks)) {
+        // Algorithms that differ may be the same for a rank.
+        if !kernels.iter().any(|known| known.kernel == of.kernel) {
+            kernels.push(of);
+        }
+    }
+    kernels
+}
+
+/// The special kernel that would serve a call of the first rank, if it is one for which there should be one.
+pub fn special_kernel(
+    registry: &Arc<Registry>,
+    question: &Question,
+    wish: &Wish,
+    tuning: Option<&Tuning>,
+) -> Option<SpecialKernel> {
+    let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
+    let request = Request { wanted, in_place, data_type, reduction, count };
+    let selector = selector(registry, Rank(0), wish, tuning);
+    if !selector.likely().contains(&wanted) {
+        return None;
+    }
+    let (decision, _) = selector.choose(&request).ok().filter(|_| on_gpus)?;
+    let foreseen = Foreseen::of(&decision, data_type)?;
+    let ranks = registry.shape().ranks;
+    let all = selector.foreseen(&[wanted]);
+    let known = all.iter().any(|of| of.is(&foreseen));
+    known.then(|| SpecialKernel::of(&foreseen, Rank(0), ranks))
+}
+
+/// Compiles those of `kernels` for compute capability `capability` (90 of 9.0) that the cache of `special` does not hold,
+/// a few at the same time, and puts them there. Their code, in their order; `each` is told of every one when it is
+/// done, `hear` what else a person may want to know.
+pub fn compile_special(
+    kernels: &[SpecialKernel],
+    capability: u32,
+    special: &Special,
+    hear: &(dyn Fn(Event) + Sync),
+    each: &(dyn Fn(&SpecialKernel, &Made) + Sync),
+) -> Vec<Made> {
+    let special = Special { mode: SpecialMode::Compiled, ..special.clone() };
+    let of: Vec<_> = kernels.iter().map(|of| &of.kernel).collect();
+    let architecture = Architecture::Machine(capability);
+    let told = |place: usize, made: &Made| each(&kernels[place], made);
+    provide(&of, architecture, &special, &|| load(&special), hear, &told)
+}
+
+impl SpecialKernel {
+    /// Whether the cache of `special` has it for that compute capability, whole.
+    pub fn is_kept(&self, capability: u32, special: &Special) -> bool {
+        let special = Special { mode: SpecialMode::Cached, ..special.clone() };
+        let architecture = Architecture::Machine(capability);
+        let none = || Err(String::new());
+        let made = provide(&[&self.kernel], architecture, &special, &none, &|_| (), &|_, _| ());
+        made.iter().all(|made| made.code.is_ok())
+    }
+}
+
+fn selector(
+    registry: &Arc<Registry>,
+    rank: Rank,
+    wish: &Wish,
+    tuning: Option<&Tuning>,
+) -> Selector {
+    let Shape { ranks, per_node } = registry.shape();
+    let capacity = cuda::nominal_capacity(ranks, per_node);
+    let (registry, wish, tuning) = (registry.clone(), wish.clone(), tuning.cloned());
+    Selector::new(registry, rank, capacity, Machine::Gpus, wish, tuning)
+}
+
+/// The types of elements that people reduce.
+pub(crate) const REDUCED: [DataType; 3] = [DataType::F32, DataType::F16, DataType::Bf16];
