@@ -93,7 +93,7 @@ fn the_cache_and_the_compiler_decide_what_serves() {
     check(&[("MSCCL_NVRTC", "/no/nvrtc.so")], CALLS, "and 0 of them compiled");
     check(&[("MSCCL_SPECIAL", "0")], 0, "");
     let wide = ("NULL_SPECIALS_ARE_WIDE", "1");
-    check(&[cached, wide], 0, "of its threads run at once");
+    check(&[cached, wide], 0, "of its blocks run on a multiprocessor at once");
     for (number, file) in files.iter().enumerate() {
         let bytes = fs::read(file).unwrap();
         match number % 3 {
