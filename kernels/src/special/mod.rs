@@ -63,9 +63,6 @@ pub enum Known {
     },
 }
 
-/// As many blocks run on a multiprocessor at once as interpreters promise; they need not promise any.
-const BLOCKS: &str = "#ifndef MSCCL_BLOCKS_EACH\n#define MSCCL_BLOCKS_EACH 1\n#endif\n";
-
 /// The source of kernels for the ranks of `ranks`, in order, each with what its launches are told.
 pub fn source(
     protocol: Protocol,
@@ -78,9 +75,8 @@ pub fn source(
         Known::Call { threads } => (block(threads), threads),
     };
     let includes = includes(protocol);
-    let mut text = format!(
-        "{block}{includes}#include \"special.cuh\"\n\n{BLOCKS}using namespace msccl::special;\n"
-    );
+    let mut text =
+        format!("{block}{includes}#include \"special.cuh\"\n\nusing namespace msccl::special;\n");
     for (rank, (plan, launch)) in ranks.iter().enumerate() {
         let (words, name) = (plan.words(), kernel(rank));
         let blocks = (0..launch.tb_count).map(|tb| thread_block(protocol, data_type, words, tb));

@@ -42,6 +42,7 @@ impl Decision {
             thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
             threads: *threads,
             rounds: cut.rounds,
+            pack: prepared.pack(*protocol, *threads, cut),
         }
     }
 }
@@ -62,15 +63,17 @@ pub struct Service {
     pub threads: u32,
     /// How often the program runs.
     pub rounds: u32,
+    /// Instances that share a block of the grid, on GPUs.
+    pub pack: u32,
 }
 
 /// Multiprocessors of an H200.
 const MULTIPROCESSORS: u32 = 132;
 
 impl Service {
-    /// Thread blocks of a call in all, on the rank that was asked.
+    /// Thread blocks of the grid of a call, on the rank that was asked and if it is on a GPU.
     pub fn blocks(&self) -> u32 {
-        self.instances * self.thread_blocks
+        self.instances.div_ceil(self.pack) * self.thread_blocks
     }
 
     /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs on one, and one may
@@ -87,12 +90,16 @@ pub fn multiprocessors(blocks: u32) -> u32 {
 
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
+        let Self { protocol, links, instances, thread_blocks, threads, rounds: _, pack } = self;
         write!(f, "{protocol}")?;
         if *links != Links::default() {
             write!(f, " over {links} links")?;
         }
-        write!(f, ", {instances} × {thread_blocks} thread blocks of {threads} threads")
+        write!(f, ", {instances} × {thread_blocks} thread blocks of {threads} threads")?;
+        match pack {
+            1 => Ok(()),
+            pack => write!(f, ", {pack} on a multiprocessor"),
+        }
     }
 }
 
