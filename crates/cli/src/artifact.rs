@@ -36,7 +36,7 @@ pub fn write(
     placed.map(|()| out.bytes)
 }
 
-/// Writes `text` to `path`, as [`write`] does.
+/// Writes `text` to `path`, as [`write()`] does.
 ///
 /// # Errors
 ///

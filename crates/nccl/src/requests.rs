@@ -43,7 +43,7 @@ impl Requests {
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
-            pack: reader.flag(&variable::PACK).unwrap_or(true),
+            pack: reader.flag(&variable::PACK).unwrap_or(false),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
-        assert!(settings.early_start && settings.pack);
+        assert!(settings.early_start && !settings.pack);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
@@ -139,7 +139,7 @@ mod tests {
             ("NCCL_P2P_DISABLE", "1"),
             ("MSCCL_DIRECT", "0"),
             ("MSCCL_EARLY_START", "0"),
-            ("MSCCL_PACK", "0"),
+            ("MSCCL_PACK", "1"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
-        assert!(!settings.early_start && !settings.pack);
+        assert!(!settings.early_start && settings.pack);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory);
         let wish = settings.wish;

@@ -101,7 +101,7 @@ impl Default for Settings {
             check: false,
             peer_memory: true,
             early_start: true,
-            pack: true,
+            pack: false,
             special: Special::default(),
             far_slots: FarSlots::Best,
             wish: Wish::default(),

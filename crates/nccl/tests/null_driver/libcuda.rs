@@ -9,7 +9,8 @@
 //!
 //! Beside the driver's functions it has its own: [`nullCalls`] says how often the calling thread has called
 //! one of the others, [`nullSpecialLaunches`] how often it has launched special kernels. With the variable
-//! `NULL_SPECIALS_ARE_WIDE` fewer of their blocks run at once than of other kernels'.
+//! `NULL_SPECIALS_ARE_WIDE` fewer of their blocks run at once than of other kernels', with `NULL_SPECIALS_SPILL` they
+//! have memory beside their registers.
 
 #![allow(non_snake_case, non_camel_case_types)]
 
@@ -551,8 +552,10 @@ driver! {
         answer(function, new_handle() + special)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
-    fn cuFuncGetAttribute(value: &mut i32, _attribute: u32, _function: usize) {
-        answer(value, 1024)
+    fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
+        const LOCAL_SIZE_BYTES: u32 = 3;
+        let spills = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_SPILL").is_some();
+        answer(value, if attribute == LOCAL_SIZE_BYTES && !spills { 0 } else { 1024 })
     }
     fn cuFuncSetAttribute(_function: usize, _attribute: u32, _value: i32) { SUCCESS }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(

@@ -94,6 +94,7 @@ fn the_cache_and_the_compiler_decide_what_serves() {
     check(&[("MSCCL_SPECIAL", "0")], 0, "");
     let wide = ("NULL_SPECIALS_ARE_WIDE", "1");
     check(&[cached, wide], 0, "of its blocks run on a multiprocessor at once");
+    check(&[cached, ("NULL_SPECIALS_SPILL", "1")], 0, "1024 bytes of memory make it slow");
     for (number, file) in files.iter().enumerate() {
         let bytes = fs::read(file).unwrap();
         match number % 3 {

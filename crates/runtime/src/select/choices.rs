@@ -151,7 +151,7 @@ impl Selector {
 impl Decision {
     /// The same as a row of a table has it.
     fn choice(&self) -> Choice {
-        let Service { protocol, links, instances, threads, thread_blocks: _, rounds: _, pack: _ } =
+        let Service { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
             self.service();
         let way = Way { protocol, links, instances, threads };
         Choice { algorithm: self.prepared.name.clone(), way }

@@ -42,7 +42,6 @@ impl Decision {
             thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
             threads: *threads,
             rounds: cut.rounds,
-            pack: prepared.pack(*protocol, *threads, cut),
         }
     }
 }
@@ -63,17 +62,16 @@ pub struct Service {
     pub threads: u32,
     /// How often the program runs.
     pub rounds: u32,
-    /// Instances that share a block of the grid, on GPUs.
-    pub pack: u32,
 }
 
 /// Multiprocessors of an H200.
 const MULTIPROCESSORS: u32 = 132;
 
 impl Service {
-    /// Thread blocks of the grid of a call, on the rank that was asked and if it is on a GPU.
+    /// Thread blocks of a call in all, on the rank that was asked, each on a multiprocessor of its own
+    /// unless they are packed.
     pub fn blocks(&self) -> u32 {
-        self.instances.div_ceil(self.pack) * self.thread_blocks
+        self.instances * self.thread_blocks
     }
 
     /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs on one, and one may
@@ -90,16 +88,12 @@ pub fn multiprocessors(blocks: u32) -> u32 {
 
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { protocol, links, instances, thread_blocks, threads, rounds: _, pack } = self;
+        let Self { protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
         write!(f, "{protocol}")?;
         if *links != Links::default() {
             write!(f, " over {links} links")?;
         }
-        write!(f, ", {instances} × {thread_blocks} thread blocks of {threads} threads")?;
-        match pack {
-            1 => Ok(()),
-            pack => write!(f, ", {pack} on a multiprocessor"),
-        }
+        write!(f, ", {instances} × {thread_blocks} thread blocks of {threads} threads")
     }
 }
 

@@ -87,9 +87,7 @@ struct ServiceJson {
     thread_blocks: u32,
     threads: u32,
     rounds: u32,
-    /// Instances that share a block of the grid.
-    pack: u32,
-    /// Blocks of the grid.
+    /// Thread blocks of all instances.
     blocks: u32,
     /// The most multiprocessors that they occupy; none on host threads.
     multiprocessors: Option<u32>,
@@ -180,22 +178,12 @@ impl<'a> ChoiceJson<'a> {
 
 impl ServiceJson {
     fn of(service: &Service, place: PlaceName) -> Self {
-        let Service { protocol, links, instances, thread_blocks, threads, rounds, pack } = *service;
+        let Service { protocol, links, instances, thread_blocks, threads, rounds } = *service;
         let (protocol, links, blocks) = (protocol.name(), links.name(), service.blocks());
         let multiprocessors = match place {
             PlaceName::Cuda => Some(service.multiprocessors()),
             PlaceName::Host => None,
         };
-        Self {
-            protocol,
-            links,
-            instances,
-            thread_blocks,
-            threads,
-            rounds,
-            pack,
-            blocks,
-            multiprocessors,
-        }
+        Self { protocol, links, instances, thread_blocks, threads, rounds, blocks, multiprocessors }
     }
 }
