@@ -29,9 +29,15 @@ use crate::special::{Made, Origin, SpecialMode, load, provide};
 /// The most special kernels that are loaded, on all GPUs together: each takes some ten to some hundred KiB.
 const LOADED_MAX: usize = 4096;
 
-/// The most memory that a thread of a special kernel may have for what its registers do not hold. With four ranks and more than
-/// 500 bytes they were slower than the interpreter (two-shot under Simple, 1 MiB: 18.0 µs and 14.3), with 300 they were faster.
-const LOCAL_BYTES_MAX: u32 = 320;
+/// The most memory, in bytes, that a thread of a special kernel may have for what its registers do not hold: with more they
+/// were slower than interpreters on four H200s. Two-shot of 1 MiB under Simple, 540 bytes: 18.0 µs and 14.3; one-block of
+/// 256 KiB, 240 bytes: 14.0 and 10.8; two-shot of 256 KiB under LL, 300 bytes: 7.0 and 10.6.
+fn local_bytes_max(protocol: Protocol) -> u32 {
+    match protocol {
+        Protocol::Simple => 192,
+        Protocol::Ll | Protocol::Ll128 => 320,
+    }
+}
 
 /// A special kernel, ready to be launched.
 pub(super) struct Ready {
@@ -155,7 +161,7 @@ impl<'a> Loader<'a> {
         };
         let (found, local_bytes, function) =
             load().map_err(|error: msccl_gpu::Error| error.to_string())?;
-        if local_bytes > LOCAL_BYTES_MAX {
+        if local_bytes > local_bytes_max(protocol) {
             return Err(format!(
                 "its registers do not suffice, and {local_bytes} bytes of memory make it slow"
             ));
