@@ -114,7 +114,7 @@ fn every_predicament() {
       r0 tb4 s17 waits for message 41 from r5 on ch0; r5 did not answer (pid 1234): its process is stopped or gone (its last call was #41, allgather of 1024 f32)
       r0 tb5 s17 waits for message 41 from r6 on ch0; r6 has not entered this collective (it has made no call)
       r0 tb6 s17 waits for message 41 from r7 on ch0; r7 has issued this collective, but none of its thread blocks waits: its stream has not come to it, or it computes
-      r0 tb7 s17 waits for message 41 from r8 on ch0; r8 has finished its calls (its last call was #41, allgather of 1024 f32)
+      r0 tb7 s17 waits for message 41 from r8 on ch0; r8 waits for nobody: its calls are over, or have not begun on its GPU (its last call was #41, allgather of 1024 f32)
       r1, r2: tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself
       => r1 holds up r0, and through them r1, r2: it has failed: out of memory
       => r2 holds up r0, and through them r1, r2: it has aborted: out of memory
@@ -136,8 +136,8 @@ fn transfers_have_no_number() {
     who waits for whom
       r0: in send of 4 f32 to r1 and 2 more transfers
       r1: idle after call 7, allgather of 1024 f32
-      r0 transfer 1 waits for room at r1; r1 has finished its calls (its last call was #7, allgather of 1024 f32)
-      => r1 holds up r0: it has finished its calls (its last call was #7, allgather of 1024 f32)
+      r0 transfer 1 waits for room at r1; r1 waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
+      => r1 holds up r0: it waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
     ");
     let busy = Sight { last: Some(posted(9)), ..waiting(8, &[]) };
     assert_snapshot!(told([sender, busy]), @"
