@@ -181,7 +181,10 @@ impl Predicament<'_> {
             Predicament::Waits { at: Some(at) } => format!("waits itself, in {at}"),
             Predicament::Busy { at: None } => format!("has issued {collective}, but {calm}"),
             Predicament::Busy { at: Some(at) } => format!("is in {at}, but {calm}"),
-            Predicament::Done { last } => format!("waits for nobody: its calls are over, or have not begun on its GPU ({})", Last(*last)),
+            Predicament::Done { last } => format!(
+                "waits for nobody: its calls are over, or have not begun on its GPU ({})",
+                Last(*last)
+            ),
         }
     }
 }
