@@ -26,6 +26,29 @@ pub(crate) struct Library {
     functions: &'static Functions,
 }
 
+/// What sort of calls a library is asked about, as it takes it.
+struct Asked {
+    collective: CString,
+    in_place: c_int,
+    element: c_int,
+    redop: c_int,
+    root: c_int,
+    count: usize,
+}
+
+impl Asked {
+    fn of(case: &Case, placement: Placement) -> Result<Self, Error> {
+        Ok(Self {
+            collective: c_text(case.workload.name())?,
+            in_place: c_int::from(placement == Placement::InPlace),
+            element: case.element.code(),
+            redop: case.redop.code().unwrap_or(0),
+            root: int(case.root)?,
+            count: usize::try_from(case.count).unwrap_or(usize::MAX),
+        })
+    }
+}
+
 /// A communicator, destroyed by [`Communicator::destroy`] alone.
 pub(crate) struct Communicator {
     functions: &'static Functions,
@@ -175,10 +198,8 @@ impl Communicator {
 
     /// The ways in which the library could serve such calls, as [`crate::protocol`] has them.
     pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<Offer>, Error> {
-        let collective = c_text(case.workload.name())?;
-        let in_place = c_int::from(placement == Placement::InPlace);
-        let (element, redop) = (case.element.code(), case.redop.code().unwrap_or(0));
-        let count = usize::try_from(case.count).unwrap_or(usize::MAX);
+        let Asked { collective, in_place, element, redop, root, count } =
+            Asked::of(case, placement)?;
         let mut text = vec![0; CHOICES_BYTES];
         // SAFETY: the communicator is alive, the name ends with a zero byte, and there is as much room
         // for the text as is said.
@@ -189,7 +210,7 @@ impl Communicator {
                 in_place,
                 element,
                 redop,
-                int(case.root)?,
+                root,
                 count,
                 text.as_mut_ptr(),
                 text.len(),
@@ -214,10 +235,9 @@ impl Communicator {
         if !self.functions.has_choice_blocks() {
             return Ok(None);
         }
-        let (collective, choice) = (c_text(case.workload.name())?, c_text(choice)?);
-        let in_place = c_int::from(placement == Placement::InPlace);
-        let (element, redop) = (case.element.code(), case.redop.code().unwrap_or(0));
-        let count = usize::try_from(case.count).unwrap_or(usize::MAX);
+        let Asked { collective, in_place, element, redop, root, count } =
+            Asked::of(case, placement)?;
+        let choice = c_text(choice)?;
         let mut blocks = 0;
         // SAFETY: the communicator is alive, and both texts end with a zero byte.
         unsafe {
@@ -227,7 +247,7 @@ impl Communicator {
                 in_place,
                 element,
                 redop,
-                int(case.root)?,
+                root,
                 count,
                 choice.as_ptr(),
                 &mut blocks,

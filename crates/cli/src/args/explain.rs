@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::Args;
 use msccl_collective::{DataType, Kind, Reduction};
 
-use super::{PlaceName, ReportArgs};
+use super::{NodesArgs, PlaceName, ReportArgs};
 use crate::collective;
 use crate::size::ByteSize;
 
@@ -35,14 +35,8 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "N", default_value = "8")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: u32,
-    /// Ranks on one node; ranks are numbered node by node [default: all]
-    #[arg(long, value_name = "G")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub per_node: Option<u32>,
-    /// Number of nodes, instead of the ranks on one
-    #[arg(long, value_name = "M", conflicts_with = "per_node")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub nodes: Option<u32>,
+    #[command(flatten)]
+    pub nodes: NodesArgs,
     /// For calls whose input and output share memory
     #[arg(long)]
     pub in_place: bool,

@@ -6,6 +6,7 @@
 mod bench;
 mod explain;
 mod launch;
+mod nodes;
 mod specialise;
 mod topo;
 mod tune;
@@ -20,6 +21,7 @@ use msccl_collective::{DataType, Reduction};
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
+pub use nodes::NodesArgs;
 pub use specialise::SpecialiseArgs;
 pub use topo::TopoArgs;
 pub use tune::TuneArgs;

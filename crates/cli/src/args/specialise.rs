@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use super::Word;
+use super::{NodesArgs, Word};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,14 +29,8 @@ pub struct SpecialiseArgs {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: u32,
-    /// Ranks on one node; ranks are numbered node by node [default: all]
-    #[arg(long, value_name = "G")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub per_node: Option<u32>,
-    /// Number of nodes, instead of the ranks on one
-    #[arg(long, value_name = "M", conflicts_with = "per_node")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub nodes: Option<u32>,
+    #[command(flatten)]
+    pub nodes: NodesArgs,
     /// Only the kernels of that rank
     #[arg(long, value_name = "RANK")]
     pub rank: Option<u32>,

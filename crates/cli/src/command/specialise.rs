@@ -29,7 +29,7 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
         return Err(Failure::new("there is no cache to fill: MSCCL_KERNEL_CACHE names its folder"));
     };
     let progress = Progress::start("proving", output.is_quiet());
-    let registry = Arc::new(Registry::new(shape(args.ranks, args.per_node, args.nodes)?, &files));
+    let registry = Arc::new(Registry::new(shape(args.ranks, &args.nodes)?, &files));
     for refused in registry.refused() {
         output.warn(refused);
     }

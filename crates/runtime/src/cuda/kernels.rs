@@ -161,14 +161,16 @@ fn load_interpreters(
     DataType::ALL.into_iter().map(function).collect()
 }
 
-/// The image of `module` for the device, if there is one.
-fn image_of(context: &Context, module: kernels::Module) -> Result<Option<kernels::Image>, Error> {
-    let capability = context.device().compute_capability()?;
-    Ok(kernels::image(module, capability.major, capability.minor))
-}
-
 fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Error> {
-    let image = image_of(context, module)?.map_or_else(|| Err(too_old(context)), Ok)?;
+    let capability = context.device().compute_capability()?;
+    let (major, minor) = (capability.major, capability.minor);
+    let image = kernels::image(module, major, minor).ok_or_else(|| {
+        let text = format!(
+            "this GPU has compute capability {major}.{minor}; kernels exist from 7.0 on, so use \
+             MSCCL_DEVICE=host"
+        );
+        Error::new(ErrorKind::Cuda, text)
+    })?;
     let bytes = image.bytes().map_err(|error| Error::internal(error.to_string()))?;
     let loaded = match image.architecture {
         Architecture::Portable(_) => {
@@ -181,15 +183,4 @@ fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Err
         Architecture::Machine(_) => Module::load(context, unsafe { Image::binary(&bytes) }),
     };
     Ok(loaded?)
-}
-
-/// There are no kernels for the device of `context`.
-fn too_old(context: &Context) -> Error {
-    let capability = context.device().compute_capability();
-    let of = capability
-        .map_or_else(|error| error.to_string(), |of| format!("{}.{}", of.major, of.minor));
-    let text = format!(
-        "this GPU has compute capability {of}; kernels exist from 7.0 on, so use MSCCL_DEVICE=host"
-    );
-    Error::new(ErrorKind::Cuda, text)
 }

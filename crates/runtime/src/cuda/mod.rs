@@ -312,7 +312,7 @@ impl Engine for Rank {
             true => job.prepared.pack(job.protocol, job.threads, &job.cut),
             false => 1,
         };
-        let special = match job.links.suit_special_kernels() && pack == 1 {
+        let special = match !job.links.lend() && pack == 1 {
             true => bound.special(job.protocol, data_type),
             false => None,
         };

@@ -50,7 +50,7 @@ impl Foreseen {
         let data_type = if prepared.computes { data_type } else { CARRIED };
         let short = weight(prepared.plan.program()) <= WEIGHT_MAX;
         let of = || Self { prepared: prepared.clone(), protocol: *protocol, data_type };
-        (links.suit_special_kernels() && short).then(of)
+        (!links.lend() && short).then(of)
     }
 
     /// Whether they are the same.

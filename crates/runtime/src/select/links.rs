@@ -52,14 +52,6 @@ impl Links {
         }
     }
 
-    /// Whether special kernels have them.
-    pub(crate) fn suit_special_kernels(self) -> bool {
-        match self {
-            Links::Staged => true,
-            Links::Direct => false,
-        }
-    }
-
     /// What counts instead where an engine or an algorithm cannot have them; every one can have staged ones.
     fn instead(self) -> Option<Self> {
         match self {

@@ -13,7 +13,7 @@ use msccl_runtime::{
     Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, special_kernel,
 };
 
-use crate::args::{ExplainArgs, Format, PlaceName, Word};
+use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
 use crate::collective;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -28,7 +28,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let preferences = preferences(output);
     files.extend(preferences.files());
     let tuning = tuning(args.tuning.as_deref(), &preferences, output)?;
-    let shape = shape(args.ranks, args.per_node, args.nodes)?;
+    let shape = shape(args.ranks, &args.nodes)?;
     let progress = Progress::start("proving", output.is_quiet());
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
@@ -48,7 +48,8 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
 }
 
 /// The ranks and their nodes.
-pub(super) fn shape(ranks: u32, per_node: Option<u32>, nodes: Option<u32>) -> Result<Shape> {
+pub(super) fn shape(ranks: u32, nodes: &NodesArgs) -> Result<Shape> {
+    let NodesArgs { per_node, nodes } = *nodes;
     let fill = |count: u32, of: &str| match ranks.is_multiple_of(count) {
         true => Ok(ranks / count),
         false => Err(Failure::new(format!("{ranks} ranks do not fill {of}"))),
