@@ -61,4 +61,29 @@ __device__ inline bool barrier_and(bool own) {
     }
 }
 
+// ---- Teams ---------------------------------------------------------------------------------------
+//
+// Threads that do something together, each of them its part: number `index` of `count`.
+
+// All threads of the thread block.
+struct Everyone {
+    __device__ static u32 index() { return threadIdx.x; }
+    __device__ static u32 count() { return blockDim.x; }
+    // One after another, the second half of the work going to others than the first, as far as there are.
+    __device__ static u32 second() {
+        return threadIdx.x < 32 ? threadIdx.x + blockDim.x - 32 : threadIdx.x - 32;
+    }
+    __device__ static void meet() { barrier(); }
+    __device__ static bool all(bool own) { return barrier_and(own); }
+};
+
+// The threads of a warp.
+struct Warp {
+    __device__ static u32 index() { return threadIdx.x % 32; }
+    __device__ static u32 count() { return 32; }
+    __device__ static u32 second() { return index(); }
+    __device__ static void meet() { __syncwarp(); }
+    __device__ static bool all(bool own) { return __all_sync(~0u, own); }
+};
+
 }  // namespace msccl

@@ -5,7 +5,7 @@
 // them at once.
 #pragma once
 
-#include "step.cuh"
+#include "crew.cuh"
 
 namespace msccl {
 
@@ -31,17 +31,19 @@ static_assert(MSCCL_PLAN_WORDS % 4 == 0 && MSCCL_PLAN_HEADER_LENGTH % 4 == 0 &&
 
 // Fills the window with the words of the steps from `at` on, from the last thread on: the first ones
 // have links to open. Nobody may be reading it; a barrier must follow.
+template <class Team>
 __device__ inline void load_window(Shared& shared, const msccl_launch& launch, const Role& role,
                                    u32 at) {
     u32 words = min(role.step_words - at, WINDOW);
 #pragma unroll 1
-    for (u32 word = (blockDim.x - 1 - threadIdx.x) * 4; word < words; word += blockDim.x * 4) {
+    for (u32 word = (Team::count() - 1 - Team::index()) * 4; word < words; word += Team::count() * 4) {
         ptx::Words4 four = plan_words(launch, role.first_step + at + word);
         *reinterpret_cast<ptx::Words4*>(&shared.window[word]) = four;
     }
 }
 
-// Walks through the steps of the thread block. At first the window holds the first ones.
+// Walks through the steps of the thread block, with all threads of `Team`. At first the window holds the first ones.
+template <class Team>
 class Cursor {
 public:
     __device__ explicit Cursor(const Context& context) : context_(context) {}
@@ -56,9 +58,9 @@ public:
         Shared& shared = context_.shared;
         u32 end = min(shared.role.step_words, at_ + LARGEST_STEP);
         if (at_ < window_ || end > window_ + WINDOW) {
-            barrier();
-            load_window(shared, context_.launch, shared.role, at_);
-            barrier();
+            Team::meet();
+            load_window<Team>(shared, context_.launch, shared.role, at_);
+            Team::meet();
             window_ = at_;
         }
         return Step(&shared.window[at_ - window_], index_);
@@ -152,10 +154,10 @@ __device__ inline void share(Shared& shared, const msccl_launch& launch, const R
 
 // ---- Running -------------------------------------------------------------------------------------
 
-// Runs all rounds; ends early when the host says so.
-template <class Protocol, class Number>
-__device__ inline void run_rounds(Context& context) {
-    Cursor cursor(context);
+// Takes all steps of all rounds, one after another; ends early when `run` says so.
+template <class Team, class Run>
+__device__ __forceinline__ void walk(Context& context, Run run) {
+    Cursor<Team> cursor(context);
     if (context.shared.role.step_count == 0) return;
 #pragma unroll 1
     for (u32 round = 0; round < context.launch.rounds; ++round) {
@@ -165,14 +167,37 @@ __device__ inline void run_rounds(Context& context) {
 #pragma unroll 1
         while (true) {
             Step step = cursor.step();
-            if (threadIdx.x == 0) {
+            if (Team::index() == 0) {
                 context.shared.watch.step = step.index;
                 context.shared.watch.round = round;
             }
-            if (!run_step<Protocol, Number>(context, slice, step)) return;
+            if (!run(slice, step)) return;
             if (step.index + 1 == context.shared.role.step_count) break;
             cursor.next(step);
         }
+    }
+}
+
+// Runs all rounds.
+template <class Protocol, class Number>
+__device__ inline void run(Context& context) {
+    if constexpr (HAS_CREW<Protocol>) {
+        if (Movers::index() < Movers::count()) {
+            move_tasks<Number>(context);
+        } else if (threadIdx.x < blockDim.x - 32) {
+            Taker<Protocol> taker(context);
+            walk<Warp>(context, [&](const Slice& slice, const Step& step) {
+                return taker.take(slice, step);
+            });
+            taker.end();
+        } else {
+            hand_on<Protocol>(context);
+        }
+        barrier();
+    } else {
+        walk<Everyone>(context, [&](const Slice& slice, const Step& step) {
+            return run_step<Protocol, Number>(context, slice, step);
+        });
     }
 }
 
@@ -204,7 +229,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
     if (PACKED && instance_number() >= launch.instances) return;
     // What no other kernel writes, while the kernel before this one may still run.
     Role role = role_of(launch);
-    load_window(shared, launch, role, 0);
+    load_window<Everyone>(shared, launch, role, 0);
     ptx::griddepcontrol_wait();
     // No link would be used, and its launch not counted.
     if (launch.rounds == 0) return;
@@ -212,7 +237,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
     open_links<Protocol>(shared, launch, role);
     barrier();
     Context context{shared, launch, 0, 0, false, false};
-    run_rounds<Protocol, Number>(context);
+    run<Protocol, Number>(context);
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {
         Link& link = shared.links[at];

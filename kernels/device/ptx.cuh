@@ -206,7 +206,12 @@ __device__ inline void barrier_sync(u32 barrier, u32 threads) {
     asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// The same; whether all of them say so.
+// The same for threads that the others need not wait for: they go on at once.
+__device__ inline void barrier_arrive(u32 barrier, u32 threads) {
+    asm volatile("barrier.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// As `barrier_sync`; whether all of them say so.
 __device__ inline bool barrier_red_and(u32 barrier, u32 threads, bool own) {
     u32 all;
     asm volatile(

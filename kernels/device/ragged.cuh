@@ -6,6 +6,7 @@
 // at the end is moved element by element.
 #pragma once
 
+#include "block.cuh"
 #include "move.cuh"
 
 namespace msccl {
@@ -42,6 +43,8 @@ private:
     }
 };
 
+// By the threads of `Team`.
+template <class Team>
 struct Ragged {
     template <class Number>
     __device__ __forceinline__ static void move(const Move& move) {
@@ -75,7 +78,7 @@ private:
     template <class Number, int UNROLL>
     __device__ __forceinline__ static void whole(const Move& move, u32 packs) {
 #pragma unroll 1
-        for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
+        for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
             Pack<4> results[UNROLL] = {};
             load(move.sources[0], first, packs, results);
             if constexpr (Number::COMPUTES) {
@@ -95,7 +98,7 @@ private:
         Pack<4> next[UNROLL] = {};
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
-            u32 pack = first + at * blockDim.x;
+            u32 pack = first + at * Team::count();
             if (pack >= packs) continue;
             u64 address = source.base + u64(pack) * 16;
             Pack<4>* kind = nullptr;
@@ -132,7 +135,7 @@ private:
                                                  const Pack<4> (&values)[UNROLL]) {
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
-            u32 pack = first + at * blockDim.x;
+            u32 pack = first + at * Team::count();
             if (pack < packs) msccl::store<BYTES, 4>(to, pack * 16, values[at]);
         }
     }
@@ -142,7 +145,7 @@ private:
     __device__ __forceinline__ static void rest(const Move& move, u32 start) {
         constexpr int BYTES = Number::BYTES;
 #pragma unroll 1
-        for (u32 offset = start + threadIdx.x * 16; offset < move.length; offset += blockDim.x * 16) {
+        for (u32 offset = start + Team::index() * 16; offset < move.length; offset += Team::count() * 16) {
             Pack<4> result = msccl::load<BYTES, 4, Coherence::WEAK>(move.sources[0], offset);
             if constexpr (Number::COMPUTES) {
                 if (!move.is_copy()) result = sum_of<Number>(move, offset, result);

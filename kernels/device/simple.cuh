@@ -11,45 +11,28 @@
 
 namespace msccl {
 
-struct Simple {
-    // Counts announce messages.
-    static constexpr bool TAILS = true;
-    // All messages lie in slots.
-    static constexpr bool DIRECT = false;
-    // No slot must be filled with flags once in a while.
-    static constexpr bool REFRESHES = false;
-
-    // Most threads in a block.
-    static constexpr int THREADS = MSCCL_THREADS_MAX_SIMPLE;
-
-    // Bytes that a chunk of `data` bytes takes in a slot.
-    __device__ static u64 wire_bytes(u64 data) { return (data + 15) / 16 * 16; }
-    // Bytes of data, in whole packs, that a slot of `slot` bytes holds.
-    __device__ static u32 data_bytes(u32 slot) { return slot / 16 * 16; }
-
-    // Moves a chunk. False when the kernel is to end, which is never.
+// Moves chunks, by the threads of `Team`.
+template <class Team>
+struct Plain {
     template <class Number>
-    __device__ static bool move(const Move& move, Watch&) {
+    __device__ static void move(const Move& move) {
         if (!move.regular) {
-            Ragged::move<Number>(move);
+            Ragged<Team>::template move<Number>(move);
         } else if (move.is_copy()) {
             copy_packs<8>(move);
         } else if (!add_words<Number>(move)) {
             reduce<Number>(move);
         }
-        return true;
     }
 
-    // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular. False when the kernel is to
-    // end, which is never.
+    // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular.
     template <int BYTES>
-    __device__ static bool copy(const Move& move, Watch&) {
+    __device__ static void copy(const Move& move) {
         if constexpr (BYTES == 16) {
             copy_packs<8>(move);
         } else {
-            Ragged::move<Bits<BYTES>>(move);
+            Ragged<Team>::template move<Bits<BYTES>>(move);
         }
-        return true;
     }
 
 private:
@@ -64,11 +47,11 @@ private:
         u32 packs = move.length / 16;
         u64 from = move.sources[0].address;
 #pragma unroll 1
-        for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
+        for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
             Pack<4> values[UNROLL] = {};
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
-                u32 pack = first + at * blockDim.x;
+                u32 pack = first + at * Team::count();
                 if (pack < packs) values[at] = load_regular(from, pack);
             }
             store_all(move, first, packs, values);
@@ -86,11 +69,11 @@ private:
             u32 packs = move.length / 16;
             u64 one = move.sources[0].address, two = move.sources[1].address;
 #pragma unroll 1
-            for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
+            for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
                 Pack<4> values[UNROLL] = {}, others[UNROLL] = {};
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
-                    u32 pack = first + at * blockDim.x;
+                    u32 pack = first + at * Team::count();
                     if (pack >= packs) continue;
                     values[at] = load_regular(one, pack);
                     others[at] = load_regular(two, pack);
@@ -105,7 +88,7 @@ private:
         }
     }
 
-    // Stores a pack of every `blockDim.x`, from pack `first` on, to all destinations.
+    // Stores a pack of every `Team::count()`, from pack `first` on, to all destinations.
     template <int UNROLL>
     __device__ __forceinline__ static void store_all(const Move& move, u32 first, u32 packs,
                                                      const Pack<4> (&values)[UNROLL]) {
@@ -114,7 +97,7 @@ private:
             u64 address = move.destinations[to].address;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
-                u32 pack = first + at * blockDim.x;
+                u32 pack = first + at * Team::count();
                 if (pack < packs) store_whole(address + u64(pack) * 16, values[at]);
             }
         }
@@ -135,7 +118,7 @@ private:
     __device__ __forceinline__ static void reduce(const Move& move) {
         u32 packs = move.length / 16;
 #pragma unroll 1
-        for (u32 first = threadIdx.x; first < packs; first += UNROLL * blockDim.x) {
+        for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
             Sum<Number, 4> sums[UNROLL] = {};
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
@@ -148,7 +131,7 @@ private:
                 Pack<4> values[UNROLL][MOST] = {};
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
-                    u32 pack = first + at * blockDim.x;
+                    u32 pack = first + at * Team::count();
 #pragma unroll
                     for (int source = 0; source < MOST; ++source) {
                         if (pack < packs && source < count) {
@@ -169,6 +152,38 @@ private:
             }
             store_all(move, first, packs, results);
         }
+    }
+};
+
+struct Simple {
+    // Counts announce messages.
+    static constexpr bool TAILS = true;
+    // All messages lie in slots.
+    static constexpr bool DIRECT = false;
+    // No slot must be filled with flags once in a while.
+    static constexpr bool REFRESHES = false;
+
+    // Most threads in a block.
+    static constexpr int THREADS = MSCCL_THREADS_MAX_SIMPLE;
+
+    // Bytes that a chunk of `data` bytes takes in a slot.
+    __device__ static u64 wire_bytes(u64 data) { return (data + 15) / 16 * 16; }
+    // Bytes of data, in whole packs, that a slot of `slot` bytes holds.
+    __device__ static u32 data_bytes(u32 slot) { return slot / 16 * 16; }
+
+    // Moves a chunk. False when the kernel is to end, which is never.
+    template <class Number>
+    __device__ static bool move(const Move& move, Watch&) {
+        Plain<Everyone>::move<Number>(move);
+        return true;
+    }
+
+    // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular. False when the kernel is to
+    // end, which is never.
+    template <int BYTES>
+    __device__ static bool copy(const Move& move, Watch&) {
+        Plain<Everyone>::copy<BYTES>(move);
+        return true;
     }
 };
 

@@ -33,11 +33,30 @@ struct Slice {
     u64 start;  // bytes from the start of the chunk
 };
 
+// A chunk that movers are to move, and what is to be told when they have (`crew.cuh`).
+struct alignas(16) Task {
+    u32 sources;
+    u32 destinations;
+    u32 stores;   // destinations that are stored to, which come first
+    u32 length;   // bytes of the chunk
+    u32 divisor;
+    u32 traits;   // `Task::` bits
+    u64 signal;   // what the thread block's signal becomes; 0 if nothing
+
+    // All operands are aligned and have the chunk.
+    static constexpr u32 REGULAR = 1;
+    // A message ends with it.
+    static constexpr u32 ENDS_MESSAGE = 2;
+    // There are no more.
+    static constexpr u32 NONE = 4;
+};
+
 // What the threads of a thread block share. Much of it could be in registers, which the loops that move
 // data need more.
 struct Shared {
     // Two sets, used in turn: one barrier a chunk is enough.
     Operand operands[2][OPERANDS_MAX];
+    Task tasks[2];
     Link links[LINKS_MAX];
     // Of links whose peers lend their buffers, by number.
     Buffers theirs[DIRECT_LINKS_MAX];
@@ -120,10 +139,11 @@ __device__ inline u64 signal_value(const Context& context, const Slice& slice, u
 
 // Waits for the steps of other thread blocks, one in each thread, from the last thread on: the first
 // ones have links to wait for. Acquires at GPU scope; a barrier must follow.
+template <class Team>
 __device__ inline void wait_for_steps(const Context& context, const Slice& slice, const Step& step) {
     Watch& watch = context.shared.watch;
 #pragma unroll 1
-    for (u32 at = blockDim.x - 1 - threadIdx.x; at < step.waits(); at += blockDim.x) {
+    for (u32 at = Team::count() - 1 - Team::index(); at < step.waits(); at += Team::count()) {
         u32 tb = step.wait(at) >> MSCCL_PLAN_WAIT_TB_SHIFT;
         u32 awaited = step.wait(at) & MSCCL_PLAN_WAIT_STEP_MASK;
         u64 value = signal_value(context, slice, awaited);
@@ -310,22 +330,21 @@ __device__ inline bool put(const Context& context, const Slice& slice, const Ste
 //
 // Links are resolved by the first warp and those after it, slots by the second and those after it: what
 // takes different ways goes on at the same time.
-template <class Protocol>
+template <class Protocol, class Team>
 __device__ inline bool resolve(const Context& context, const Slice& slice, const Step& step, u32 chunk,
                                u32 position) {
     bool regular = slice.length % 16 == 0;
     u32 operands = step.sources() + step.destinations();
 #pragma unroll 1
-    for (u32 at = threadIdx.x; at < operands; at += blockDim.x) {
+    for (u32 at = Team::index(); at < operands; at += Team::count()) {
         u32 word = step.operand(at);
         if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) continue;
         Operand operand = resolve_end<Protocol>(context, slice, step, at, chunk, position);
         regular = put<Protocol>(context, slice, step, at, operand) && regular;
     }
     const msccl_launch& launch = context.launch;
-    u32 second = threadIdx.x < 32 ? threadIdx.x + blockDim.x - 32 : threadIdx.x - 32;
 #pragma unroll 1
-    for (u32 at = second; at < operands; at += blockDim.x) {
+    for (u32 at = Team::second(); at < operands; at += Team::count()) {
         u32 word = step.operand(at);
         if (word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK) continue;
         Operand operand = resolve_slot(launch, slice, {launch.input, launch.output}, word, chunk);
@@ -417,10 +436,10 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     give_back(context);
 #pragma unroll 1
     for (u32 position = 0; position < chunks; ++position) {
-        bool own = resolve<Protocol>(context, slice, step, first + position, position);
+        bool own = resolve<Protocol, Everyone>(context, slice, step, first + position, position);
         context.turn ^= 1;
         order_stores<Protocol>(context, step);
-        bool regular = barrier_and(own);
+        bool regular = Everyone::all(own);
         if (aborted) return false;
         if (stores == 0) continue;
         Move move = move_of(context, slice, step, stores, regular);
@@ -450,7 +469,7 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
 template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
     give_back(context);
-    wait_for_steps(context, slice, step);
+    wait_for_steps<Everyone>(context, slice, step);
     if (step.waits() > 0) context.owes = true;
     if (step.count == 0) {
         barrier();
