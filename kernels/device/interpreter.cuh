@@ -201,12 +201,11 @@ __device__ inline void run(Context& context) {
     }
 }
 
-// Makes all signals equal again, past every one of this launch: each thread block its own, and all
-// together those that no thread block had.
-__device__ inline void end_signals(const Context& context) {
-    const msccl_launch& launch = context.launch;
+// Makes all signals equal again, past every one of this launch, which adds `signal_base` to them: each thread
+// block its own, and all together those that no thread block had.
+__device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) {
     if (!(launch.flags & MSCCL_LAUNCH_SIGNALS)) return;
-    u64 value = context.shared.role.signal_base + u64(launch.rounds) * launch.signal_stride;
+    u64 value = signal_base + u64(launch.rounds) * launch.signal_stride;
     u32 block = block_number(), blocks = launch.instances * gridDim.x;
     if (threadIdx.x == 0) ptx::st_release_gpu_u64(launch.signals + 8ull * block, value);
     u64 first = blocks + u64(block) * blockDim.x + threadIdx.x;
@@ -247,7 +246,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
         }
         close_link(link);
     }
-    end_signals(context);
+    end_signals(launch, shared.role.signal_base);
 }
 
 }  // namespace msccl

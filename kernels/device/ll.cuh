@@ -20,23 +20,26 @@ struct LlLine {
 
     __device__ static u64 units(u64 data) { return (data + DATA - 1) / DATA; }
 
-    template <int BYTES, bool REGULAR>
     __device__ static Pack<2> load(const Span& from, u32 unit, u32 length) {
-        if constexpr (REGULAR) {
-            u64 both = ptx::ld_relaxed_gpu_u64(from.address + min(unit * DATA, length - DATA));
-            return {{u32(both), u32(both >> 32)}};
-        } else {
-            return msccl::load<BYTES, 2, Coherence::GPU>(from, unit * DATA);
-        }
+        u64 both = ptx::ld_relaxed_gpu_u64(from.address + min(unit * DATA, length - DATA));
+        return {{u32(both), u32(both >> 32)}};
+    }
+    __device__ static void store(const Span& to, u32 unit, u32, const Pack<2>& data) {
+        store_whole(to.address + unit * DATA, data);
     }
 
-    template <int BYTES, bool REGULAR>
-    __device__ static void store(const Span& to, u32 unit, u32, const Pack<2>& data) {
-        if constexpr (REGULAR) {
-            store_whole(to.address + unit * DATA, data);
-        } else {
-            msccl::store<BYTES, 2>(to, unit * DATA, data);
-        }
+    __device__ static ptx::Words4 load_around(const Row& row, u32 unit) {
+        u64 low = row.word(unit * DATA), high = row.next(unit * DATA);
+        return {u32(low), u32(low >> 32), u32(high), u32(high >> 32)};
+    }
+    __device__ static Pack<2> pick(const Span& from, u32 unit, const ptx::Words4& around) {
+        u64 low = u64(around.y) << 32 | around.x, high = u64(around.w) << 32 | around.z;
+        u64 both = existing(from, unit * DATA, Row(from).pick(low, high));
+        return {{u32(both), u32(both >> 32)}};
+    }
+    template <int BYTES>
+    __device__ static void store_existing(const Span& to, u32 unit, const Pack<2>& data) {
+        store_eight<BYTES>(to, unit * DATA, u64(data.word[1]) << 32 | data.word[0]);
     }
 
     __device__ static ptx::Words4 line(const Pack<2>& data, u64 message) {

@@ -22,34 +22,43 @@ struct Ll128Line {
 
     __device__ static u64 units(u64 data) { return (data + DATA - 1) / DATA * LANES; }
 
-    template <int BYTES, bool REGULAR>
     __device__ static Pack<4> load(const Span& from, u32 unit, u32 length) {
+        // What the thread of the flag loads second belongs to the next line, and is not used.
         u32 low = offset(unit), high = low + 8;
-        Pack<2> halves[2];
-        if constexpr (REGULAR) {
-            // What the thread of the flag loads second belongs to the next line, and is not used.
-            u64 first = ptx::ld_relaxed_gpu_u64(from.address + min(low, length - 8));
-            u64 second = ptx::ld_relaxed_gpu_u64(from.address + min(high, length - 8));
-            return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
-        } else {
-            halves[0] = msccl::load<BYTES, 2, Coherence::GPU>(from, low);
-            halves[1] = msccl::load<BYTES, 2, Coherence::GPU>(from, high);
-            return {{halves[0].word[0], halves[0].word[1], halves[1].word[0], halves[1].word[1]}};
+        u64 first = ptx::ld_relaxed_gpu_u64(from.address + min(low, length - 8));
+        u64 second = ptx::ld_relaxed_gpu_u64(from.address + min(high, length - 8));
+        return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
+    }
+    __device__ static void store(const Span& to, u32 unit, u32 length, const Pack<4>& data) {
+        u32 low = offset(unit), high = low + 8;
+        if (low < length) store_whole(to.address + low, Pack<2>{{data.word[0], data.word[1]}});
+        if (high < length && !has_flag()) {
+            store_whole(to.address + high, Pack<2>{{data.word[2], data.word[3]}});
         }
     }
 
-    template <int BYTES, bool REGULAR>
-    __device__ static void store(const Span& to, u32 unit, u32 length, const Pack<4>& data) {
+    __device__ static ptx::Words4 load_around(const Row& row, u32 unit) {
+        u64 first = row.word(offset(unit)), second = row.word(offset(unit) + 8);
+        return {u32(first), u32(first >> 32), u32(second), u32(second >> 32)};
+    }
+    // The last word around a unit is the first one of the next thread; that of the flag needs none.
+    __device__ static Pack<4> pick(const Span& from, u32 unit, const ptx::Words4& around) {
+        Row row(from);
         u32 low = offset(unit), high = low + 8;
-        Pack<2> first{{data.word[0], data.word[1]}};
-        Pack<2> second{{data.word[2], data.word[3]}};
-        if constexpr (REGULAR) {
-            if (low < length) store_whole(to.address + low, first);
-            if (high < length && !has_flag()) store_whole(to.address + high, second);
-        } else {
-            msccl::store<BYTES, 2>(to, low, first);
-            if (!has_flag()) msccl::store<BYTES, 2>(to, high, second);
+        u64 words[3] = {u64(around.y) << 32 | around.x, u64(around.w) << 32 | around.z, 0};
+        if (row.shift != 0) {
+            u64 upper = __shfl_down_sync(~0u, around.y, 1);
+            words[2] = upper << 32 | __shfl_down_sync(~0u, around.x, 1);
         }
+        u64 first = existing(from, low, row.pick(words[0], words[1]));
+        u64 second = existing(from, high, row.pick(words[1], words[2]));
+        return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
+    }
+    template <int BYTES>
+    __device__ static void store_existing(const Span& to, u32 unit, const Pack<4>& data) {
+        u32 low = offset(unit), high = low + 8;
+        store_eight<BYTES>(to, low, u64(data.word[1]) << 32 | data.word[0]);
+        if (!has_flag()) store_eight<BYTES>(to, high, u64(data.word[3]) << 32 | data.word[2]);
     }
 
     __device__ static ptx::Words4 line(const Pack<4>& data, u64 message) {

@@ -44,11 +44,6 @@ struct alignas(16) Span {
     __device__ bool whole(u32 offset, u32 bytes) const {
         return (traits & ALIGNED) && offset + bytes <= limit;
     }
-
-    // Whether they can be accessed word by word.
-    __device__ bool has_words(u32 offset, u32 bytes) const {
-        return address % 4 == 0 && offset + bytes <= limit;
-    }
 };
 
 // An operand of a step at the chunk and round at hand.
@@ -82,7 +77,7 @@ __device__ inline void store_whole(u64 address, const Pack<2>& pack) {
     ptx::st_weak_u64(address, u64(pack.word[1]) << 32 | pack.word[0]);
 }
 
-// ---- Packs that lie across a boundary or an end --------------------------------------------------
+// ---- Elements ------------------------------------------------------------------------------------
 
 // One element of `BYTES` bytes at an address that is a multiple of them.
 template <int BYTES>
@@ -118,62 +113,107 @@ __device__ inline void put_element(Pack<WORDS>& pack, int at, u64 bits) {
     }
 }
 
-// Not inlined: this is the path of odd ends and odd addresses.
-template <int BYTES, int WORDS>
-__device__ __noinline__ Pack<WORDS> load_piecewise(u64 address, u32 offset, u32 limit) {
-    Pack<WORDS> pack{};
-#pragma unroll
-    for (int at = 0; at < 4 * WORDS / BYTES; ++at) {
-        u32 start = offset + at * BYTES;
-        if (start + BYTES <= limit) put_element<BYTES>(pack, at, load_element<BYTES>(address + start));
+// ---- Eight bytes at any address, of which all, some or none exist --------------------------------
+
+// A buffer as a row of aligned words of eight bytes. The first and the last may hold bytes that are not the
+// buffer's, of the same eight and so of the same page: they are read, and not used.
+struct Row {
+    u64 base;   // the first word
+    u32 end;    // bytes from there to the buffer's end; 0 if it is empty
+    u32 shift;  // bits of the first word that come before the buffer
+
+    __device__ explicit Row(const Span& of)
+        : base(of.address & ~7ull),
+          end(of.limit == 0 ? 0 : of.limit + (u32(of.address) & 7)),
+          shift((u32(of.address) & 7) * 8) {}
+
+    // The word `offset` bytes from the first one, a multiple of eight; 0 where nothing of the buffer is.
+    __device__ u64 word(u32 offset) const {
+        return offset < end ? ptx::ld_relaxed_gpu_u64(base + offset) : 0;
     }
-    return pack;
-}
 
-template <int BYTES, int WORDS>
-__device__ __noinline__ void store_piecewise(u64 address, u32 offset, u32 limit, Pack<WORDS> pack) {
-#pragma unroll
-    for (int at = 0; at < 4 * WORDS / BYTES; ++at) {
-        u32 start = offset + at * BYTES;
-        if (start + BYTES <= limit) store_element<BYTES>(address + start, element<BYTES>(pack, at));
+    // The word after that one, if something of the eight bytes that begin there is in it.
+    __device__ u64 next(u32 offset) const { return shift == 0 ? 0 : word(offset + 8); }
+
+    // The eight bytes that begin in `low` and end in `high`, the word after it.
+    __device__ u64 pick(u64 low, u64 high) const {
+        bool far = shift >= 32;
+        u32 first = far ? u32(low >> 32) : u32(low);
+        u32 second = far ? u32(high) : u32(low >> 32);
+        u32 third = far ? u32(high >> 32) : u32(high);
+        u64 upper = __funnelshift_r(second, third, shift);
+        return upper << 32 | __funnelshift_r(first, second, shift);
     }
+};
+
+// Of the eight bytes at `offset`, which are `bytes`, those that exist; the others 0.
+__device__ inline u64 existing(const Span& of, u32 offset, u64 bytes) {
+    int missing = int(offset + 8 - of.limit);
+    if (missing <= 0) return bytes;
+    return missing < 8 ? bytes & (~0ull >> (8 * missing)) : 0;
 }
 
-// A pack whose address is a multiple of four and no more.
-template <int WORDS>
-__device__ inline Pack<WORDS> load_words(u64 address) {
-    Pack<WORDS> pack;
-#pragma unroll
-    for (int at = 0; at < WORDS; ++at) pack.word[at] = ptx::ld_relaxed_gpu_u32(address + 4 * at);
-    return pack;
-}
+// Bytes that are stored one after another.
+struct Train {
+    u64 address;  // of the next one
+    u64 bytes;
+    u32 left;
 
-template <int WORDS>
-__device__ inline void store_words(u64 address, const Pack<WORDS>& pack) {
-#pragma unroll
-    for (int at = 0; at < WORDS; ++at) ptx::st_weak_u32(address + 4 * at, pack.word[at]);
+    // Stores the next `WIDTH`, if there are as many; never less than an element of `BYTES`.
+    template <int WIDTH, int BYTES>
+    __device__ __forceinline__ void store_if(bool wanted) {
+        if constexpr (WIDTH >= BYTES) {
+            if (!wanted || left < WIDTH) return;
+            store_element<WIDTH>(address, bytes);
+            address += WIDTH;
+            bytes >>= 8 * WIDTH;
+            left -= WIDTH;
+        }
+    }
+};
+
+// The eight bytes at `offset`, elements of `BYTES` bytes, as far as they exist: in the widest aligned words that
+// there are. Their widths rise up to a multiple of eight, and fall from there to the end.
+template <int BYTES>
+__device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 bytes) {
+    u64 address = to.address + offset;
+    Train train{address, bytes, offset < to.limit ? min(to.limit - offset, 8u) : 0};
+    train.store_if<1, BYTES>(address & 1);
+    train.store_if<2, BYTES>(train.address & 2);
+    train.store_if<4, BYTES>(train.address & 4);
+    if (train.left == 8) return store_element<8>(address, bytes);
+    train.store_if<4, BYTES>(true);
+    train.store_if<2, BYTES>(true);
+    train.store_if<1, BYTES>(true);
 }
 
 // ---- Any pack ------------------------------------------------------------------------------------
 
-// The bytes of `from` from `offset` on, whose elements have `BYTES` bytes.
-template <int BYTES, int WORDS, Coherence COHERENCE>
+// The bytes of `from` from `offset` on, a multiple of eight.
+template <int WORDS, Coherence COHERENCE>
 __device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
     if (from.whole(offset, 4 * WORDS)) {
         return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
     }
-    if (from.has_words(offset, 4 * WORDS)) return load_words<WORDS>(from.address + offset);
-    return load_piecewise<BYTES, WORDS>(from.address, offset, from.limit);
+    Row row(from);
+    Pack<WORDS> pack;
+#pragma unroll
+    for (int at = 0; at < WORDS; at += 2) {
+        u32 start = offset + 4 * at;
+        u64 both = existing(from, start, row.pick(row.word(start), row.next(start)));
+        pack.word[at] = u32(both);
+        pack.word[at + 1] = u32(both >> 32);
+    }
+    return pack;
 }
 
+// Stores such bytes, elements of `BYTES` bytes.
 template <int BYTES, int WORDS>
 __device__ inline void store(const Span& to, u32 offset, const Pack<WORDS>& pack) {
-    if (to.whole(offset, 4 * WORDS)) {
-        store_whole(to.address + offset, pack);
-    } else if (to.has_words(offset, 4 * WORDS)) {
-        store_words(to.address + offset, pack);
-    } else {
-        store_piecewise<BYTES, WORDS>(to.address, offset, to.limit, pack);
+    if (to.whole(offset, 4 * WORDS)) return store_whole(to.address + offset, pack);
+#pragma unroll
+    for (int at = 0; at < WORDS; at += 2) {
+        store_eight<BYTES>(to, offset + 4 * at, u64(pack.word[at + 1]) << 32 | pack.word[at]);
     }
 }
 

@@ -6,7 +6,10 @@
 //     units(length)         units that carry `length` bytes of data
 //     WORDS                 words of data in a unit, as far as it has all of them
 //     offset(unit)          where a unit's data lies in the chunk
-//     load, store           a unit's data in a local buffer
+//     load, store           a unit's data in a local buffer that is aligned and has all of them
+//     load_around           the aligned words around a unit's data in any local buffer, and
+//     pick                  the data, as far as it exists; the others 0
+//     store_existing        a unit's data in any local buffer, as far as it exists
 //     line(data, message)   the sixteen bytes of a unit, and
 //     data(line)            the data of such
 //     here(line, message)   whether this thread sees the number
@@ -38,11 +41,12 @@ struct Packets {
     // Moves a chunk. False when the kernel is to end.
     template <class Number>
     __device__ static bool move(const Move& move, Watch& watch) {
-        if (!move.regular) return run<Number, false, 4, 1>(move, watch);
+        if (!move.regular) {
+            if (move.is_copy()) return copy<Number::BYTES>(move, watch);
+            return combine<Number, false>(move, watch);
+        }
         if (move.is_copy()) return copy<16>(move, watch);
-        if (move.source_count > 2) return run<Number, true, group<Number>(), 1>(move, watch);
-        if (is_short(move)) return run<Number, true, 2, 1>(move, watch);
-        return run<Number, true, 2, unroll<Number>()>(move, watch);
+        return combine<Number, true>(move, watch);
     }
 
     // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular. False when the kernel is to
@@ -53,7 +57,7 @@ struct Packets {
             if (is_short(move)) return run<Bits<8>, true, 1, 1>(move, watch);
             return run<Bits<8>, true, 1, 4>(move, watch);
         } else {
-            return run<Bits<BYTES>, false, 1, 1>(move, watch);
+            return run<Bits<BYTES>, false, 1, 4>(move, watch);
         }
     }
 
@@ -75,6 +79,15 @@ private:
     __device__ static constexpr int unroll() {
         constexpr int MOST = 32 / (4 * WORDS), FITTING = 16 * Number::BYTES / (4 * WORDS);
         return FITTING < 1 ? 1 : FITTING < MOST ? FITTING : MOST;
+    }
+
+    // Moves a chunk that is no copy. False when the kernel is to end.
+    template <class Number, bool REGULAR>
+    __device__ __forceinline__ static bool combine(const Move& move, Watch& watch) {
+        constexpr int MANY = REGULAR ? group<Number>() : 4;
+        if (move.source_count > 2) return run<Number, REGULAR, MANY, 1>(move, watch);
+        if (REGULAR && is_short(move)) return run<Number, REGULAR, 2, 1>(move, watch);
+        return run<Number, REGULAR, 2, unroll<Number>()>(move, watch);
     }
 
     // A unit of a chunk, in the hands of one thread.
@@ -99,7 +112,7 @@ private:
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) places[at] = {first + at * blockDim.x, units};
             Data results[UNROLL] = {};
-            if (!combine<Number, REGULAR, MOST>(move, places, watch, results)) return false;
+            if (!gather<Number, REGULAR, MOST>(move, places, watch, results)) return false;
             scatter<Number, REGULAR>(move, places, results);
         }
         return true;
@@ -107,11 +120,11 @@ private:
 
     // What the destinations are to hold. False when the kernel is to end.
     template <class Number, bool REGULAR, int MOST, int UNROLL>
-    __device__ __forceinline__ static bool combine(const Move& move, const Place (&places)[UNROLL],
-                                                   Watch& watch, Data (&results)[UNROLL]) {
+    __device__ __forceinline__ static bool gather(const Move& move, const Place (&places)[UNROLL],
+                                                  Watch& watch, Data (&results)[UNROLL]) {
         Data values[UNROLL][MOST] = {};
         if constexpr (!Number::COMPUTES) {
-            if (!fetch<Number, REGULAR>(move, 0, 1, places, watch, values)) return false;
+            if (!fetch<REGULAR>(move, 0, 1, places, watch, values)) return false;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
         } else {
@@ -120,11 +133,10 @@ private:
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
                 int count = min(int(move.source_count - from), MOST);
-                if (!fetch<Number, REGULAR>(move, from, count, places, watch, values)) return false;
+                if (!fetch<REGULAR>(move, from, count, places, watch, values)) return false;
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     results[at] = values[at][0];
-                    if (!REGULAR && move.is_copy()) continue;
                     if constexpr (MOST == 2 && Number::ADDS_WORDS) {
                         if (adds_words) results[at] = add_words<Number>(values[at][0], values[at][1]);
                     }
@@ -133,7 +145,7 @@ private:
                     sums[at].add(move.arithmetic.reduction, values[at], from == 0 ? 1 : 0, count);
                 }
             }
-            if (adds_words || (!REGULAR && move.is_copy())) return true;
+            if (adds_words) return true;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 results[at] = sums[at].finish(move.arithmetic.divisor);
@@ -144,7 +156,7 @@ private:
 
     // Reads `count` sources from `from` on. All loads are on their way before the first is looked at.
     // Relaxed: a number vouches for the data of its unit or line, and for nothing else.
-    template <class Number, bool REGULAR, int MOST, int UNROLL>
+    template <bool REGULAR, int MOST, int UNROLL>
     __device__ __forceinline__ static bool fetch(const Move& move, u32 from, int count,
                                                  const Place (&places)[UNROLL], Watch& watch,
                                                  Data (&values)[UNROLL][MOST]) {
@@ -165,7 +177,7 @@ private:
         ptx::Words4 lines[UNROLL][MOST] = {};
         read(spans, links, places, lines);
         u32 locals = ~links & ~(~0u << count);
-        load<Number::BYTES, REGULAR>(spans, locals, places, move.length, lines);
+        load<REGULAR>(spans, locals, places, move.length, lines);
         if (!arrive(sources, spans, messages, links, places, watch, lines)) return false;
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
@@ -174,11 +186,12 @@ private:
                 values[at][source] = Line::data(lines[at][source]);
             }
         }
+        if constexpr (!REGULAR) pick(spans, locals, places, lines, values);
         return true;
     }
 
-    // Loads the units at hand of every buffer in `wanted`.
-    template <int BYTES, bool REGULAR, int MOST, int UNROLL>
+    // Loads the units at hand of every buffer in `wanted`, or the words around them.
+    template <bool REGULAR, int MOST, int UNROLL>
     __device__ __forceinline__ static void load(const Span (&spans)[MOST], u32 wanted,
                                                 const Place (&places)[UNROLL], u32 length,
                                                 ptx::Words4 (&lines)[UNROLL][MOST]) {
@@ -189,8 +202,29 @@ private:
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].any()) continue;
                 u32 unit = places[at].unit();
-                Data data = Line::template load<BYTES, REGULAR>(spans[source], unit, length);
-                lines[at][source] = Line::line(data, 0);
+                if constexpr (REGULAR) {
+                    lines[at][source] = Line::line(Line::load(spans[source], unit, length), 0);
+                } else {
+                    lines[at][source] = Line::load_around(Row(spans[source]), unit);
+                }
+            }
+        }
+    }
+
+    // The units at hand of every buffer in `wanted`, by the words around them.
+    template <int MOST, int UNROLL>
+    __device__ __forceinline__ static void pick(const Span (&spans)[MOST], u32 wanted,
+                                                const Place (&places)[UNROLL],
+                                                const ptx::Words4 (&lines)[UNROLL][MOST],
+                                                Data (&values)[UNROLL][MOST]) {
+#pragma unroll
+        for (int source = 0; source < MOST; ++source) {
+            if (!(wanted >> source & 1)) continue;
+#pragma unroll
+            for (int at = 0; at < UNROLL; ++at) {
+                if (!places[at].any()) continue;
+                values[at][source] =
+                    Line::pick(spans[source], places[at].unit(), lines[at][source]);
             }
         }
     }
@@ -250,15 +284,20 @@ private:
     __device__ __forceinline__ static void scatter(const Move& move, const Place (&places)[UNROLL],
                                                    const Data (&results)[UNROLL]) {
         u32 count = move.destination_count;
-        if (count == 1) return scatter_some<Number, REGULAR, 1>(move, 0, places, results);
+        if (count == 1) {
+            scatter_some<REGULAR, 1>(move, 0, places, results);
+        } else {
 #pragma unroll 1
-        for (u32 to = 0; to < count; to += NEXT) {
-            scatter_some<Number, REGULAR, NEXT>(move, to, places, results);
+            for (u32 to = 0; to < count; to += NEXT) {
+                scatter_some<REGULAR, NEXT>(move, to, places, results);
+            }
         }
+        if constexpr (!REGULAR) store_existing<Number::BYTES>(move, places, results);
     }
 
-    // Writes `MOST` destinations from `to` on, as far as they exist; those that are links first.
-    template <class Number, bool REGULAR, int MOST, int UNROLL>
+    // Writes `MOST` destinations from `to` on, as far as they exist: those that are links first, and then, if
+    // they are regular, those that are not.
+    template <bool REGULAR, int MOST, int UNROLL>
     __device__ __forceinline__ static void scatter_some(const Move& move, u32 to,
                                                         const Place (&places)[UNROLL],
                                                         const Data (&results)[UNROLL]) {
@@ -284,14 +323,32 @@ private:
                 ptx::st_relaxed_sys_2u64(address, {low, high});
             }
         }
+        if constexpr (REGULAR) {
 #pragma unroll
-        for (int next = 0; next < MOST; ++next) {
-            if (to + next >= count || spans[next].is_link()) continue;
+            for (int next = 0; next < MOST; ++next) {
+                if (to + next >= count || spans[next].is_link()) continue;
+#pragma unroll
+                for (int at = 0; at < UNROLL; ++at) {
+                    if (!places[at].own()) continue;
+                    Line::store(spans[next], places[at].unit(), move.length, results[at]);
+                }
+            }
+        }
+    }
+
+    // Writes the destinations that are no links, whatever their addresses and ends.
+    template <int BYTES, int UNROLL>
+    __device__ __forceinline__ static void store_existing(const Move& move,
+                                                          const Place (&places)[UNROLL],
+                                                          const Data (&results)[UNROLL]) {
+#pragma unroll 1
+        for (u32 to = 0; to < move.destination_count; ++to) {
+            Span span = move.destinations[to];
+            if (span.is_link()) continue;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].own()) continue;
-                Line::template store<Number::BYTES, REGULAR>(spans[next], places[at].unit(),
-                                                             move.length, results[at]);
+                Line::template store_existing<BYTES>(span, places[at].unit(), results[at]);
             }
         }
     }

@@ -146,7 +146,7 @@ private:
         constexpr int BYTES = Number::BYTES;
 #pragma unroll 1
         for (u32 offset = start + Team::index() * 16; offset < move.length; offset += Team::count() * 16) {
-            Pack<4> result = msccl::load<BYTES, 4, Coherence::WEAK>(move.sources[0], offset);
+            Pack<4> result = msccl::load<4, Coherence::WEAK>(move.sources[0], offset);
             if constexpr (Number::COMPUTES) {
                 if (!move.is_copy()) result = sum_of<Number>(move, offset, result);
             }
@@ -166,7 +166,7 @@ private:
 #pragma unroll 1
         for (u32 from = 1; from < move.source_count; ++from) {
             const Operand& source = move.sources[from];
-            Pack<4> other[1] = {msccl::load<Number::BYTES, 4, Coherence::WEAK>(source, offset)};
+            Pack<4> other[1] = {msccl::load<4, Coherence::WEAK>(source, offset)};
             sum.add(move.arithmetic.reduction, other, 0, 1);
         }
         return sum.finish(move.arithmetic.divisor);

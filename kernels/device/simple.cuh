@@ -1,7 +1,7 @@
 // Protocol Simple: plain data in slots, announced by counts.
 //
-// Sources of a step are whole before it begins, so nothing here waits. Where all operands are aligned
-// and whole, several loads are in flight in every thread; else a loop that minds every pack.
+// Sources of a step are whole before it begins, so nothing here waits. Several loads are in flight in every
+// thread. Where all operands are aligned and whole that is all there is to it; `ragged.cuh` has the others.
 //
 // Arrays begin as zeros: a register that some path leaves as it was would be taken up to the end of the
 // kernel.

@@ -4,6 +4,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -58,7 +59,7 @@ namespace emulator {
 class Block {
 public:
     Block(Dim shape, std::function<void()> kernel)
-        : shape_(shape), kernel_(std::move(kernel)), groups_(shape.y) {
+        : shape_(shape), kernel_(std::move(kernel)), groups_(shape.y), warps_(shape.x * shape.y / WARP) {
         for (unsigned thread = 0; thread < shape.x * shape.y; ++thread) {
             fibres_.emplace_back(new Fibre);
         }
@@ -95,9 +96,42 @@ public:
         return group.last;
     }
 
+    // Comes to barrier number `at`, which `threads` threads come to before it opens.
+    void arrive(unsigned at, size_t threads) {
+        Named& named = named_[at];
+        if (++named.arrived < threads) return;
+        named.arrived = 0;
+        ++named.generation;
+    }
+
+    // The same, and waits until it has opened.
+    void sync(unsigned at, size_t threads) {
+        unsigned long generation = named_[at].generation;
+        arrive(at, threads);
+        while (named_[at].generation == generation) yield();
+    }
+
+    // Every thread of the warp brings a value, and sees those of all. They go on in their order: what each does
+    // before it yields, the threads before it have done.
+    std::array<unsigned, 32> exchange(unsigned own) {
+        Warp& warp = warps_[at_ / WARP];
+        unsigned lane = at_ % WARP;
+        unsigned long generation = warp.generation;
+        warp.values[lane] = own;
+        if (++warp.arrived == WARP) {
+            warp.all = warp.values;
+            warp.arrived = warp.gone = 0;
+            ++warp.generation;
+        }
+        while (warp.generation == generation || warp.gone != lane) yield();
+        ++warp.gone;
+        return warp.all;
+    }
+
     static thread_local Block* current;
 
 private:
+    static constexpr size_t WARP = 32;
     static constexpr size_t STACK = 128 << 10;
 
     struct Fibre {
@@ -121,6 +155,17 @@ private:
         }
     };
 
+    struct Warp {
+        unsigned arrived = 0, gone = 0;
+        unsigned long generation = 0;
+        std::array<unsigned, WARP> values{}, all{};
+    };
+
+    struct Named {
+        size_t arrived = 0;
+        unsigned long generation = 0;
+    };
+
     Group& group() { return groups_[at_ / shape_.x]; }
 
     static void enter() {
@@ -136,6 +181,8 @@ private:
     std::function<void()> kernel_;
     std::vector<std::unique_ptr<Fibre>> fibres_;
     std::vector<Group> groups_;
+    std::vector<Warp> warps_;
+    std::array<Named, 16> named_;
     ucontext_t scheduler_;
     size_t at_ = 0, alive_ = 0;
 };
@@ -175,3 +222,15 @@ inline void launch(Dim grid, Dim shape, const std::function<void()>& kernel) {
 
 inline void __syncthreads() { emulator::Block::current->barrier(true); }
 inline int __syncthreads_and(int own) { return emulator::Block::current->barrier(own != 0); }
+
+// Of whole warps, all of whose threads come here.
+inline void __syncwarp() { emulator::Block::current->exchange(0); }
+inline bool __all_sync(unsigned, bool own) {
+    auto all = emulator::Block::current->exchange(own);
+    return std::count(all.begin(), all.end(), 0u) == 0;
+}
+inline unsigned __shfl_down_sync(unsigned, unsigned own, unsigned distance) {
+    auto all = emulator::Block::current->exchange(own);
+    unsigned from = threadIdx.x % 32 + distance;
+    return from < 32 ? all[from] : own;
+}

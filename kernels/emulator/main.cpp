@@ -1,6 +1,6 @@
-// Runs the interpreters of protocol Simple for all ranks of a collective on the host, those that pack thread blocks if
-// MSCCL_PACKED is defined; those of MSCCL_PROTOCOL, if it is defined, and then, in every other launch of a rank, the
-// special kernels in the file MSCCL_SPECIAL.
+// Runs the kernels for all ranks of a collective on the host: the interpreters of protocol Simple, those that pack
+// thread blocks if MSCCL_PACKED is defined, or those of MSCCL_PROTOCOL; and if MSCCL_SPECIAL is defined, in every other
+// launch of a rank, the special kernels in the file of that name.
 //
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
@@ -10,10 +10,12 @@
 #include <cstdlib>
 
 #include "device/machine.hpp"
-#ifdef MSCCL_PROTOCOL
+#ifdef MSCCL_SPECIAL
 #include MSCCL_SPECIAL
 #else
 #include "device/interpreter.cuh"
+#include "device/ll.cuh"
+#include "device/ll128.cuh"
 #endif
 
 using msccl::u32;
@@ -134,22 +136,32 @@ Dim grid(const msccl_launch& launch) {
     return {launch.tb_count, (launch.instances + msccl::PACK_MAX - 1) / msccl::PACK_MAX};
 }
 
-// The body of one thread of a launch of rank `rank`.
-void kernel(const msccl_launch& launch, size_t rank) {
+// The interpreter of elements that are `Number`s.
+template <class Number>
+void interpret(const msccl_launch& launch) {
 #ifdef MSCCL_PROTOCOL
-    if ((rank + launch.call) % 2 == 0) {
-        SPECIAL[rank](launch);
-    } else {
-        msccl::interpret<msccl::MSCCL_PROTOCOL, msccl::I32>(launch);
-    }
+    msccl::interpret<msccl::MSCCL_PROTOCOL, Number>(launch);
 #else
-    (void)rank;
     if (launch.offers || msccl::PACKED) {
-        msccl::interpret<msccl::Direct, msccl::I32>(launch);
+        msccl::interpret<msccl::Direct, Number>(launch);
     } else {
-        msccl::interpret<msccl::Simple, msccl::I32>(launch);
+        msccl::interpret<msccl::Simple, Number>(launch);
     }
 #endif
+}
+
+// The body of one thread of a launch of rank `rank`, whose elements have `element_bytes` bytes.
+void kernel(const msccl_launch& launch, size_t rank, u64 element_bytes) {
+#ifdef MSCCL_SPECIAL
+    if ((rank + launch.call) % 2 == 0) return SPECIAL[rank](launch);
+#else
+    (void)rank;
+    if (element_bytes == 1) return interpret<msccl::U8>(launch);
+    if (element_bytes == 2) return interpret<msccl::Bf16>(launch);
+    if (element_bytes == 8) return interpret<msccl::U64>(launch);
+#endif
+    (void)element_bytes;
+    interpret<msccl::I32>(launch);
 }
 
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
@@ -159,7 +171,7 @@ void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 int main() {
     Layout layout{word(), word(), word(), word()};
     u64 threads = word(), launches = word(), blocks_max = word();
-    u64 memory_bytes = word(), plans = word();
+    u64 memory_bytes = word(), plans = word(), element_bytes = word();
     std::vector<Rank> ranks(layout.ranks);
     msccl_control control{};
     for (Rank& rank : ranks) {
@@ -181,13 +193,13 @@ int main() {
     std::vector<std::thread> streams;
     for (Rank& rank : ranks) {
         size_t number = streams.size();
-        streams.emplace_back([&rank, number, threads, memory_bytes] {
+        streams.emplace_back([&rank, number, threads, memory_bytes, element_bytes] {
             for (size_t at = 0; at < rank.launches.size(); ++at) {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch(grid(launch), {unsigned(threads), msccl::PACK_MAX},
-                                 [&launch, number] { kernel(launch, number); });
+                                 [&] { kernel(launch, number, element_bytes); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);
             }

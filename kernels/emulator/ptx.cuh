@@ -81,7 +81,12 @@ inline void st_weak_u16(u64 address, u16 value) { store(address, value); }
 inline void st_weak_u8(u64 address, u32 value) { store(address, (unsigned char)(value)); }
 
 inline void fence_acq_rel_gpu() {}
-inline void barrier_sync(u32, u32) { emulator::Block::current->barrier(true); }
+inline void barrier_sync(u32 barrier, u32 threads) {
+    emulator::Block::current->sync(barrier, threads);
+}
+inline void barrier_arrive(u32 barrier, u32 threads) {
+    emulator::Block::current->arrive(barrier, threads);
+}
 inline bool barrier_red_and(u32, u32, bool own) { return emulator::Block::current->barrier(own); }
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}

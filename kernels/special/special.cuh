@@ -53,7 +53,7 @@ public:
     __device__ __forceinline__ Block(const msccl_launch& call, Watch& watch)
         : call_(call), watch_(watch), instance_(blockIdx.y) {
         signals_ = call.signals + 8ull * instance_ * call.tb_count;
-        if (keeps_signals()) {
+        if (call.flags & MSCCL_LAUNCH_SIGNALS) {
             signal_base_ = ptx::ld_relaxed_gpu_u64(call.signals + 8ull * block_number());
         }
     }
@@ -92,20 +92,10 @@ public:
         for (u32 at = 0; at < LINKS; ++at) {
             if (threadIdx.x == at % blockDim.x) close_link(links_[at]);
         }
-        if (!keeps_signals()) return;
-        u64 value = signal_base_ + u64(call_.rounds) * call_.signal_stride;
-        u32 block = block_number(), blocks = gridDim.x * gridDim.y;
-        if (threadIdx.x == 0) ptx::st_release_gpu_u64(call_.signals + 8ull * block, value);
-        u64 first = blocks + u64(block) * blockDim.x + threadIdx.x;
-        u64 stride = u64(blocks) * blockDim.x;
-#pragma unroll 1
-        for (u64 at = call_.signals + 8 * first; at < call_.signals_end; at += 8 * stride) {
-            ptx::st_weak_u64(at, value);
-        }
+        end_signals(call_, signal_base_);
     }
 
 private:
-    __device__ bool keeps_signals() const { return call_.flags & MSCCL_LAUNCH_SIGNALS; }
     __device__ LinkShape wires() const { return {call_.link_depth, call_.slot_bytes}; }
 
     // As a sender's, so that nothing is stored: every thread has the end, and `greet` speaks for all.

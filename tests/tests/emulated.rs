@@ -1,5 +1,6 @@
-//! The kernels' own interpreter, compiled for the host: links that deliver directly and links that go
-//! through slots give the same, whatever ranks offer, launch after launch in the same memory.
+//! The kernels' own interpreters, compiled for the host: links that deliver directly and links that go
+//! through slots give the same, whatever ranks offer, launch after launch in the same memory; so do special
+//! kernels, and packets of elements of every size, wherever buffers begin and end.
 
 use std::fs;
 use std::io::Write;
@@ -18,9 +19,11 @@ use msccl_runtime::host::{Executor, Job, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
 
-/// One warp: every number of threads is a multiple of 32.
-const THREADS: u64 = 32;
+/// The fewest that a block has under protocol Simple.
+const THREADS: u64 = 96;
 const SLOT_BYTES: u64 = 256;
+/// Slots in which a thread has several packets.
+const LARGE_SLOT_BYTES: u64 = 4096;
 const SIMPLE: Protocol = Protocol::Simple;
 /// Room around buffers, so that what goes astray is seen.
 const MARGIN: usize = 64;
@@ -43,6 +46,8 @@ enum Kernels {
     Plain,
     /// Those that pack thread blocks.
     Packed,
+    /// Interpreters of another protocol.
+    Packets(Protocol),
     /// Special kernels under a protocol, from their source, and its interpreters.
     Special(Protocol, String),
 }
@@ -68,11 +73,13 @@ fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
         Kernels::Packed => {
             command.arg("-DMSCCL_PACKED");
         }
+        Kernels::Packets(protocol) => {
+            command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
+        }
         Kernels::Special(protocol, text) => {
             let file = folder.join("device/special.cu");
             fs::write(&file, text).unwrap();
-            let type_name = if *protocol == Protocol::Ll { "Ll" } else { "Simple" };
-            command.arg(format!("-DMSCCL_PROTOCOL={type_name}"));
+            command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
             command.arg(format!("-DMSCCL_SPECIAL=\"{}\"", file.display()));
         }
     }
@@ -90,6 +97,15 @@ fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
             eprintln!("SKIPPED: the kernels cannot be emulated without a C++ compiler ({error})");
             None
         }
+    }
+}
+
+/// What the kernels call a protocol.
+fn type_name(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Simple => "Simple",
+        Protocol::Ll => "Ll",
+        Protocol::Ll128 => "Ll128",
     }
 }
 
@@ -134,6 +150,8 @@ struct Lie {
 struct Scenario<'a> {
     algorithms: &'a [Verified],
     protocol: Protocol,
+    data_type: DataType,
+    slot_bytes: u64,
     count: usize,
     instances: u32,
     in_place: bool,
@@ -149,6 +167,18 @@ struct Prepared<'a> {
 }
 
 impl Scenario<'_> {
+    /// What most tests have in common.
+    const USUAL: Scenario<'static> = Scenario {
+        algorithms: &[],
+        protocol: SIMPLE,
+        data_type: DataType::I32,
+        slot_bytes: SLOT_BYTES,
+        count: 205,
+        instances: 1,
+        in_place: false,
+        offers: &[],
+    };
+
     /// Runs it and compares; bytes of slots that were written.
     fn check(&self, emulator: &Path, numbers: &mut Numbers) -> Result<u64, String> {
         let prepared: Result<Vec<_>, _> =
@@ -167,12 +197,10 @@ impl Scenario<'_> {
         let (ranks, instances) = (prepared[0].plans.len(), u64::from(self.instances));
         let mut words = Words::default();
         words.put([ranks as u64, u64::from(most) * instances]);
-        let target = prepared[0].verified.target();
-        let depth =
-            if self.protocol == Protocol::Ll { target.ll.depth } else { target.simple.depth };
-        words.put([u64::from(depth), SLOT_BYTES, THREADS]);
+        let depth = prepared[0].verified.target().link(self.protocol).depth;
+        words.put([u64::from(depth), self.slot_bytes, THREADS]);
         words.put([self.offers.len() as u64, blocks * instances]);
-        words.put([memory_bytes as u64, prepared.len() as u64]);
+        words.put([memory_bytes, prepared.len(), self.element()].map(|word| word as u64));
         for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
             for prepared in &prepared {
                 let plan = prepared.plans[rank].words();
@@ -202,25 +230,32 @@ impl Scenario<'_> {
     }
 
     fn cut(&self, plan: &Plan) -> Option<Cut> {
-        let (count, instances) = (self.count as u64, self.instances);
-        Cut::within(plan.program(), count, 4, instances, self.protocol, SLOT_BYTES)
+        let (count, element) = (self.count as u64, self.element() as u64);
+        let (protocol, slot_bytes) = (self.protocol, self.slot_bytes);
+        Cut::within(plan.program(), count, element, self.instances, protocol, slot_bytes)
+    }
+
+    /// Bytes of an element.
+    fn element(&self) -> usize {
+        self.data_type.size_bytes()
     }
 
     /// A rank's buffers at some address that suits the elements.
     fn lie(&self, program: &Program, numbers: &mut Numbers) -> Lie {
         let geometry = &program.geometry;
-        let block_bytes = 4 * self.count;
+        let block_bytes = self.element() * self.count;
         let bytes = |chunks: u32| (chunks / geometry.block_chunks) as usize * block_bytes;
         let (input_bytes, output_bytes) =
             (bytes(geometry.input_chunks), bytes(geometry.output_chunks));
         let own = program.rank.0 as usize * block_bytes;
-        let first = MARGIN + 4 * numbers.below(4) as usize;
+        let mut shift = || self.element() * numbers.below(16 / self.element() as u64) as usize;
+        let first = MARGIN + shift();
         let (input, output) = match (self.in_place, program.alias) {
             (true, Alias::Same) => (first, first),
             (true, Alias::InputInOutput) => (first + own, first),
             (true, Alias::OutputInInput) => (first, first + own),
             (true, Alias::None) | (false, _) => {
-                let second = first + input_bytes + MARGIN + 4 * numbers.below(4) as usize;
+                let second = first + input_bytes + MARGIN + shift();
                 (first, second)
             }
         };
@@ -230,7 +265,9 @@ impl Scenario<'_> {
     /// The memory of all ranks before a launch, and what it must be after.
     fn run(&self, prepared: &Prepared<'_>, bytes: usize, numbers: &mut Numbers) -> Vec<Expected> {
         let Prepared { verified, lies, .. } = prepared;
-        let filled = |_| (0..bytes).map(|_| numbers.next() as u8).collect::<Vec<_>>();
+        // Half floats that are finite, and whose sums are.
+        let used = if self.data_type == DataType::Bf16 { 0xbf } else { 0xff };
+        let filled = |_| (0..bytes).map(|_| numbers.next() as u8 & used).collect::<Vec<_>>();
         let mut before: Vec<Vec<u8>> = lies.iter().map(filled).collect();
         if matches!(verified.algorithm().collective.kind, Kind::Custom(_)) && !self.in_place {
             // Where nothing is promised nothing may be written; the executor says 0 of that.
@@ -239,7 +276,7 @@ impl Scenario<'_> {
         }
         let input = |(lie, bytes): (&Lie, &Vec<u8>)| bytes[lie.input..][..lie.input_bytes].to_vec();
         let report = Executor::new(verified).unwrap().run(&Job {
-            data_type: DataType::I32,
+            data_type: self.data_type,
             reduction: Reduction::Sum,
             count: self.count,
             in_place: self.in_place,
@@ -388,9 +425,9 @@ fn what_users_pass_never_goes_through_slots() {
             for (count, instances) in [(1, 1), (13, 2), (256, 1), (1003, 3)] {
                 let offers = &[Offers::All; 4];
                 let algorithms = std::slice::from_ref(&verified);
-                let protocol = SIMPLE;
+                let usual = Scenario::USUAL;
                 let scenario =
-                    Scenario { algorithms, protocol, count, instances, in_place, offers };
+                    Scenario { algorithms, count, instances, in_place, offers, ..usual };
                 let used = scenario.check(emulator, numbers);
                 assert_eq!(used, Ok(0), "{name} {placement:?}, {ranks} ranks, {count} elements");
                 let scenario = Scenario { offers: &SEQUENCE, ..scenario };
@@ -423,8 +460,7 @@ fn algorithms_that_push_and_that_pull_take_turns_on_the_same_wires() {
         // Numbers that have nothing in common, so that all algorithms meet all offers.
         let offers: Vec<_> = SEQUENCE.into_iter().cycle().take(36).collect();
         let (algorithms, offers) = (&algorithms, &offers);
-        let (protocol, count, instances, in_place) = (SIMPLE, 205, 2, false);
-        let scenario = Scenario { algorithms, protocol, count, instances, in_place, offers };
+        let scenario = Scenario { algorithms, instances: 2, offers, ..Scenario::USUAL };
         let used = scenario.check(emulator, numbers);
         assert!(used.is_ok_and(|used| used > 0), "{ranks} ranks");
     }
@@ -448,11 +484,11 @@ fn every_example_gives_the_same_whatever_is_offered() {
                 let count = if verified.facts().serves_any_count { 205 } else { 192 };
                 let scenario = Scenario {
                     algorithms: std::slice::from_ref(&verified),
-                    protocol: SIMPLE,
                     count,
                     instances: 1 + numbers.below(2) as u32,
                     in_place: placement == Placement::InPlace,
                     offers: &SEQUENCE,
+                    ..Scenario::USUAL
                 };
                 runs += 1;
                 direct += usize::from(all.iter().any(|it| *it != Delivery::Staged));
@@ -481,16 +517,73 @@ fn packed_thread_blocks_do_what_others_do() {
             let in_place = placement == Placement::InPlace;
             // Packs of four: one that is not full, a full one, and both.
             for (count, instances) in [(13, 1), (1003, 3), (256, 4), (2005, 6)] {
-                let (algorithms, protocol) = (std::slice::from_ref(&verified), SIMPLE);
-                let offers = &SEQUENCE;
+                let algorithms = std::slice::from_ref(&verified);
+                let (offers, usual) = (&SEQUENCE, Scenario::USUAL);
                 let scenario =
-                    Scenario { algorithms, protocol, count, instances, in_place, offers };
+                    Scenario { algorithms, count, instances, in_place, offers, ..usual };
                 let used = scenario.check(emulator, numbers);
                 let what = format!("{name} {placement:?}, {ranks} ranks, {count} × {instances}");
                 assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
             }
         }
     }
+}
+
+/// Elements of every size, of types whose arithmetic the emulator has.
+const SIZES: [DataType; 4] = [DataType::U8, DataType::Bf16, DataType::I32, DataType::U64];
+
+/// Copies; sums of two, of some and of many; to one destination, and to many.
+const MOVES: [(&str, Placement); 7] = [
+    ("alltoall/allpairs", Placement::OutOfPlace),
+    ("allgather/bruck", Placement::OutOfPlace),
+    ("allgather/allpairs", Placement::InPlace),
+    ("reducescatter/direct", Placement::OutOfPlace),
+    ("allreduce/one_step", Placement::InPlace),
+    ("allreduce/two_shot", Placement::OutOfPlace),
+    ("allreduce/ring", Placement::InPlace),
+];
+
+/// Under `protocol`: buffers anywhere, of blocks that neither words, packets nor chunks divide.
+fn check_odd(protocol: Protocol, kernels: &Kernels) {
+    let name = format!("odd {}", type_name(protocol));
+    let Some(emulator) = compile(&name, kernels) else { return };
+    let numbers = &mut Numbers(5);
+    for (name, placement) in MOVES {
+        for ranks in [2, 3, 5] {
+            let verified = named(name, ranks, placement);
+            for data_type in SIZES {
+                for (count, instances) in [(1, 1), (29, 1), (997, 2), (4099, 1)] {
+                    let usual = Scenario { protocol, data_type, count, ..Scenario::USUAL };
+                    let scenario = Scenario {
+                        algorithms: std::slice::from_ref(&verified),
+                        slot_bytes: LARGE_SLOT_BYTES,
+                        in_place: placement == Placement::InPlace,
+                        instances,
+                        offers: &[Offers::Off; 2],
+                        ..usual
+                    };
+                    let used = scenario.check(&emulator, numbers);
+                    let what = format!("{name}, {ranks} ranks, {count} × {data_type}");
+                    assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn odd_operands_move_as_others_do() {
+    check_odd(Protocol::Simple, &Kernels::Plain);
+}
+
+#[test]
+fn odd_operands_move_in_small_packets() {
+    check_odd(Protocol::Ll, &Kernels::Packets(Protocol::Ll));
+}
+
+#[test]
+fn odd_operands_move_in_large_packets() {
+    check_odd(Protocol::Ll128, &Kernels::Packets(Protocol::Ll128));
 }
 
 /// Special kernels and interpreters take turns, on every rank at different times.
@@ -503,7 +596,9 @@ fn check_special(
     let verified = named(name, ranks, placement);
     let algorithms = std::slice::from_ref(&verified);
     let (in_place, offers) = (placement == Placement::InPlace, &[Offers::Off; 5]);
-    let scenario = Scenario { algorithms, protocol, count, instances, in_place, offers };
+    let usual = Scenario::USUAL;
+    let scenario =
+        Scenario { algorithms, protocol, count, instances, in_place, offers, ..usual };
     let plans = Plan::all(&verified).unwrap();
     let launched = |plan| {
         let launch = launch::Launch { ranks, ..launch::Launch::default().with_plan(plan) };
@@ -525,11 +620,12 @@ fn check_special(
 #[test]
 fn special_kernels_do_what_interpreters_do() {
     use Placement::{InPlace, OutOfPlace};
-    use Protocol::{Ll, Simple};
+    use Protocol::{Ll, Ll128, Simple};
     let call = Known::Call { threads: THREADS as u32 };
     check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2));
     check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1));
     check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2));
     check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2));
     check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1));
+    check_special(("allreduce/two_shot", InPlace), Ll128, call, (2, 401, 1));
 }
