@@ -155,6 +155,7 @@ impl Grower {
             sizes: SizeRange::ALL,
             threads: None,
             instances: 1,
+            interleaved: 1,
             scratch_chunks: vec![CHUNKS; self.ranks as usize],
             ops: self.ops,
             hints: self.hints,

@@ -426,8 +426,7 @@ fn what_users_pass_never_goes_through_slots() {
                 let offers = &[Offers::All; 4];
                 let algorithms = std::slice::from_ref(&verified);
                 let usual = Scenario::USUAL;
-                let scenario =
-                    Scenario { algorithms, count, instances, in_place, offers, ..usual };
+                let scenario = Scenario { algorithms, count, instances, in_place, offers, ..usual };
                 let used = scenario.check(emulator, numbers);
                 assert_eq!(used, Ok(0), "{name} {placement:?}, {ranks} ranks, {count} elements");
                 let scenario = Scenario { offers: &SEQUENCE, ..scenario };
@@ -519,8 +518,7 @@ fn packed_thread_blocks_do_what_others_do() {
             for (count, instances) in [(13, 1), (1003, 3), (256, 4), (2005, 6)] {
                 let algorithms = std::slice::from_ref(&verified);
                 let (offers, usual) = (&SEQUENCE, Scenario::USUAL);
-                let scenario =
-                    Scenario { algorithms, count, instances, in_place, offers, ..usual };
+                let scenario = Scenario { algorithms, count, instances, in_place, offers, ..usual };
                 let used = scenario.check(emulator, numbers);
                 let what = format!("{name} {placement:?}, {ranks} ranks, {count} × {instances}");
                 assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
@@ -597,8 +595,7 @@ fn check_special(
     let algorithms = std::slice::from_ref(&verified);
     let (in_place, offers) = (placement == Placement::InPlace, &[Offers::Off; 5]);
     let usual = Scenario::USUAL;
-    let scenario =
-        Scenario { algorithms, protocol, count, instances, in_place, offers, ..usual };
+    let scenario = Scenario { algorithms, protocol, count, instances, in_place, offers, ..usual };
     let plans = Plan::all(&verified).unwrap();
     let launched = |plan| {
         let launch = launch::Launch { ranks, ..launch::Launch::default().with_plan(plan) };

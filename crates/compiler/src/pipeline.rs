@@ -6,7 +6,7 @@ use msccl_syntax::{Diagnostic, FileId, SourceMap};
 use crate::chunk;
 use crate::evaluate::{Launch, Loader, evaluate};
 use crate::instruction;
-use crate::schedule::{Schedule, schedule};
+use crate::schedule::{Schedule, interleave, schedule};
 
 /// Everything the compiler made of a program, stage by stage.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub fn compile(
 /// As [`compile`], but nothing is said about the collective's promise.
 pub fn compile_chunks(chunks: chunk::Dag, target: &Target) -> Result<Compiled, Vec<Diagnostic>> {
     let instructions = instruction::lower(&chunks, target);
-    let schedule = schedule(&chunks, &instructions, target)?;
+    let schedule = interleave(schedule(&chunks, &instructions, target)?, chunks.interleaved);
     check_limits(&chunks, &schedule, target)?;
     Ok(Compiled { chunks, instructions, schedule })
 }

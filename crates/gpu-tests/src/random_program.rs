@@ -241,6 +241,7 @@ impl<'a> Grower<'a> {
             sizes: SizeRange::ALL,
             threads: None,
             instances: 1,
+            interleaved: 1,
             scratch_chunks: self.scratch_chunks,
             ops,
             hints: std::iter::once(Hints::default()).chain(asked).collect(),

@@ -154,6 +154,8 @@ pub enum ClauseKind {
     Protocol(Name),
     /// `instances 2`: that many copies, each on its part of every chunk.
     Instances(Expr),
+    /// `interleaved 2`: that many parts of every chunk, which thread blocks handle by turns.
+    Interleaved(Expr),
     /// `bytes 0 .. 64KiB`: sizes served, upper end exclusive; without an upper end, all above.
     Bytes(Expr, Option<Expr>),
     /// `threads 512`: threads per thread block.

@@ -39,6 +39,7 @@ fn is_keyword(rule: Rule) -> bool {
             | kw_sum
             | word_protocol
             | word_instances
+            | word_interleaved
             | word_bytes
             | word_threads
             | word_channel

@@ -40,10 +40,10 @@ impl std::error::Error for TooManyChunks {}
 
 /// `dag` in `k` instances; `k` of 0 counts as 1.
 pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
+    check_size(&dag, k.max(1).saturating_mul(dag.interleaved))?;
     if k <= 1 {
         return Ok(dag);
     }
-    check_size(&dag, k)?;
     let (hints, numbers) = split_hints(&dag.hints, k);
     let mut ops = Vec::with_capacity(dag.ops.len() * k as usize);
     for op in &dag.ops {
@@ -63,6 +63,7 @@ pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
         sizes: dag.sizes,
         threads: dag.threads,
         instances: dag.instances * k,
+        interleaved: dag.interleaved,
         scratch_chunks,
         ops,
         hints,
@@ -125,7 +126,7 @@ fn split_hint(hints: Hints, i: u32, k: u32) -> Hints {
 }
 
 /// The same collective over chunks a `k`th as long.
-fn cut(collective: &Collective, k: u32) -> Collective {
+pub fn cut(collective: &Collective, k: u32) -> Collective {
     let Collective { kind, ranks, chunks } = collective;
     let kind = match kind {
         Kind::Custom(custom) => Kind::Custom(Arc::new(cut_custom(custom, k))),

@@ -22,7 +22,7 @@ mod promise;
 
 pub use coarsen::coarsen;
 pub use dag::{At, Dag, Hints, HintsId, Line, Op, Origin, StatementId};
-pub use instances::{TooManyChunks, instances};
+pub use instances::{TooManyChunks, cut, instances};
 pub use promise::check_promise;
 
 pub(crate) use memory::{BufferId, MAX_CHUNKS, Memory, Refusal, Region};

@@ -31,6 +31,9 @@ pub(super) const MAX_HINT: i64 = 65_535;
 /// Most instances.
 pub(super) const MAX_INSTANCES: i64 = 1024;
 
+/// Most parts by turns: more are never under way at once.
+pub(super) const MAX_INTERLEAVED: i64 = 16;
+
 /// Most threads of a thread block.
 pub(super) const MAX_THREADS: i64 = 1024;
 

@@ -5,7 +5,7 @@ use msccl_syntax::ast::ParamRole;
 use msccl_syntax::{Diagnostic, Span};
 
 use super::Launch;
-use super::budget::{MAX_INSTANCES, MAX_RANKS, MAX_THREADS};
+use super::budget::{MAX_INSTANCES, MAX_INTERLEAVED, MAX_RANKS, MAX_THREADS};
 use super::interpreter::{Interpreter, Ranks};
 use super::report::Refused;
 use super::resolved::{Algorithm, ClauseKind, Expr, Implements, Local, Param};
@@ -34,6 +34,8 @@ pub(super) struct Head {
     pub sizes: SizeRange,
     pub threads: Option<u32>,
     pub instances: u32,
+    /// Parts of every chunk that thread blocks handle by turns.
+    pub interleaved: u32,
     /// Where the instances are asked for.
     pub instances_span: Span,
 }
@@ -57,6 +59,7 @@ impl<'a> Interpreter<'a> {
             sizes: SizeRange::ALL,
             threads: None,
             instances: 1,
+            interleaved: 1,
             instances_span: algorithm.name_span,
         };
         for clause in &algorithm.clauses {
@@ -288,6 +291,9 @@ impl<'a> Interpreter<'a> {
             ClauseKind::Instances(count) => {
                 head.instances = self.number(count, 1, MAX_INSTANCES, "instances")?;
                 head.instances_span = span;
+            }
+            ClauseKind::Interleaved(count) => {
+                head.interleaved = self.number(count, 1, MAX_INTERLEAVED, "parts")?;
             }
             ClauseKind::Bytes(from, to) => head.sizes = self.sizes(from, to.as_ref(), span)?,
             ClauseKind::Threads(count) => {

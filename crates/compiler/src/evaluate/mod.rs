@@ -115,7 +115,7 @@ fn run(program: &Program, launch: &Launch) -> Result<Dag, Vec<Diagnostic>> {
     let (Ok(head), World::Memory(memory)) = (head, world) else { return Err(report.into_errors()) };
     report.check(())?;
     let (ops, scratch_chunks) = memory.finish(StatementId(0));
-    let Head { collective, placement, protocol, sizes, threads, instances, .. } = head;
+    let Head { collective, placement, protocol, sizes, threads, instances, interleaved, .. } = head;
     let dag = Dag {
         name: algorithm.name.clone(),
         collective,
@@ -124,6 +124,7 @@ fn run(program: &Program, launch: &Launch) -> Result<Dag, Vec<Diagnostic>> {
         sizes,
         threads,
         instances: 1,
+        interleaved,
         scratch_chunks,
         ops,
         hints: hint_table.into_hints(),

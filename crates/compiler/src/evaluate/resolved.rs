@@ -85,6 +85,7 @@ pub(super) enum ClauseKind {
     InPlace,
     Protocol(String),
     Instances(Expr),
+    Interleaved(Expr),
     Bytes(Expr, Option<Expr>),
     Threads(Expr),
 }

@@ -27,6 +27,7 @@ pub(crate) fn program(text: &str) -> Dag {
         threads: None,
         scratch_chunks: vec![4; 4],
         instances: 1,
+        interleaved: 1,
         ops: Vec::new(),
         hints: vec![Hints::default()],
         statements: Vec::new(),

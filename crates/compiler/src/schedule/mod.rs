@@ -9,6 +9,8 @@
 //!    is implied;
 //! 4. `emit` writes steps, with no-op steps where the target allows one wait per step.
 //!
+//! [`interleave()`] cuts every chunk of the result, where the program asks for that.
+//!
 //! # Why schedules do not deadlock
 //!
 //! A message has the wave of the op that moves it. It is taken in that wave or, if it was to be staged
@@ -31,6 +33,7 @@
 mod blocks;
 mod channels;
 mod emit;
+mod interleave;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,7 @@ use msccl_syntax::Diagnostic;
 
 use crate::chunk::{self, Origin, StatementId};
 use crate::instruction::{self, SlotTable};
+pub use interleave::interleave;
 
 /// An algorithm, and which statement each of its steps came from.
 #[derive(Clone, Debug)]

@@ -68,15 +68,23 @@ macro_rules! program {
 
 const ALL_REDUCE: &[Program] = &[
     program!("allreduce/ring"),
+    program!("allreduce/ring_interleaved"),
     program!("allreduce/double_binary_tree"),
     program!("allreduce/two_shot", Pairs),
     program!("allreduce/one_shot", Pairs),
     program!("allreduce/one_step", Pairs),
     program!("allreduce/one_block", Pairs),
 ];
-const ALL_GATHER: &[Program] = &[program!("allgather/ring"), program!("allgather/allpairs", Pairs)];
-const REDUCE_SCATTER: &[Program] =
-    &[program!("reducescatter/ring"), program!("reducescatter/direct", Pairs)];
+const ALL_GATHER: &[Program] = &[
+    program!("allgather/ring"),
+    program!("allgather/ring_interleaved"),
+    program!("allgather/allpairs", Pairs),
+];
+const REDUCE_SCATTER: &[Program] = &[
+    program!("reducescatter/ring"),
+    program!("reducescatter/ring_interleaved"),
+    program!("reducescatter/direct", Pairs),
+];
 const ALL_TO_ALL: &[Program] = &[program!("alltoall/allpairs"), program!("alltoall/in_place")];
 const BROADCAST: &[Program] =
     &[program!("broadcast/chain"), program!("broadcast/tree"), program!("broadcast/direct")];

@@ -97,8 +97,8 @@ impl Slip<'_> {
         Some(match self.expected.first()? {
             Phrase::Implements => "write which: `implements allreduce(chunks N)`",
             Phrase::Clause => {
-                "the clauses are `in place`, `protocol NAME`, `instances k`, `bytes a..b` and \
-                 `threads t`"
+                "the clauses are `in place`, `protocol NAME`, `instances k`, `interleaved k`, \
+                 `bytes a..b` and `threads t`"
             }
             Phrase::UpTo => "message sizes are given as `bytes a..b` or `bytes a..`",
             Phrase::Hint => "for example `on channel c, send tb 0`",

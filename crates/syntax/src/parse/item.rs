@@ -133,6 +133,7 @@ impl Builder<'_> {
             Rule::in_place => ClauseKind::InPlace,
             Rule::protocol => ClauseKind::Protocol(self.name(&parts.next()?)),
             Rule::instances => ClauseKind::Instances(self.expr(parts.next()?, TOP)?),
+            Rule::interleaved => ClauseKind::Interleaved(self.expr(parts.next()?, TOP)?),
             Rule::bytes => self.bytes(parts)?,
             Rule::threads => ClauseKind::Threads(self.expr(parts.next()?, TOP)?),
             _ => return Err(defect(self.file, "an unknown clause")),

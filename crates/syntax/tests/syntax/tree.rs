@@ -80,6 +80,7 @@ fn clause(kind: &ClauseKind) -> String {
         ClauseKind::InPlace => "in place".to_string(),
         ClauseKind::Protocol(name) => format!("protocol {}", name.text),
         ClauseKind::Instances(count) => format!("instances {}", expr(count)),
+        ClauseKind::Interleaved(count) => format!("interleaved {}", expr(count)),
         ClauseKind::Bytes(from, Some(to)) => format!("bytes {} .. {}", expr(from), expr(to)),
         ClauseKind::Bytes(from, None) => format!("bytes {} ..", expr(from)),
         ClauseKind::Threads(count) => format!("threads {}", expr(count)),

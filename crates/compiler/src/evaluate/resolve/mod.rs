@@ -145,6 +145,7 @@ impl<'a> Resolver<'a> {
             ast::ClauseKind::InPlace => ClauseKind::InPlace,
             ast::ClauseKind::Protocol(name) => ClauseKind::Protocol(name.text.clone()),
             ast::ClauseKind::Instances(count) => ClauseKind::Instances(self.expr(count)),
+            ast::ClauseKind::Interleaved(count) => ClauseKind::Interleaved(self.expr(count)),
             ast::ClauseKind::Bytes(from, to) => {
                 let from = self.expr(from);
                 ClauseKind::Bytes(from, to.as_ref().map(|to| self.expr(to)))
