@@ -179,12 +179,9 @@ __device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 byte
 
 // ---- Any pack ------------------------------------------------------------------------------------
 
-// The bytes of `from` from `offset` on, a multiple of eight.
-template <int WORDS, Coherence COHERENCE>
-__device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
-    if (from.whole(offset, 4 * WORDS)) {
-        return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
-    }
+// Not inlined, either.
+template <int WORDS>
+__device__ __noinline__ Pack<WORDS> load_existing(Span from, u32 offset) {
     Row row(from);
     Pack<WORDS> pack;
 #pragma unroll
@@ -195,6 +192,13 @@ __device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
         pack.word[at + 1] = u32(both >> 32);
     }
     return pack;
+}
+
+// The bytes of `from` from `offset` on, a multiple of eight.
+template <int WORDS, Coherence COHERENCE>
+__device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
+    if (!from.whole(offset, 4 * WORDS)) return load_existing<WORDS>(from, offset);
+    return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
 }
 
 // Stores such bytes, elements of `BYTES` bytes.
