@@ -81,7 +81,8 @@ private:
         return FITTING < 1 ? 1 : FITTING < MOST ? FITTING : MOST;
     }
 
-    // Moves a chunk that is no copy. False when the kernel is to end.
+    // Moves a chunk that is no copy. False when the kernel is to end. What is not regular is rare enough for one loop,
+    // long or short.
     template <class Number, bool REGULAR>
     __device__ __forceinline__ static bool combine(const Move& move, Watch& watch) {
         if (move.source_count > 2) return run<Number, REGULAR, group<Number>(), 1>(move, watch);
@@ -210,8 +211,8 @@ private:
         }
     }
 
-    // The units at hand of every buffer in `wanted`, by the words around them. From the operands, not from spans in
-    // registers: these have been in the way long enough.
+    // The units at hand of every buffer in `wanted`, by the words around them. Asks the operands again: registers
+    // are scarce while data are on their way.
     template <int MOST, int UNROLL>
     __device__ __forceinline__ static void pick(const Operand* sources, u32 wanted,
                                                 const Place (&places)[UNROLL],
