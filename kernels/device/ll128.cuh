@@ -41,7 +41,8 @@ struct Ll128Line {
         u64 first = row.word(offset(unit)), second = row.word(offset(unit) + 8);
         return {u32(first), u32(first >> 32), u32(second), u32(second >> 32)};
     }
-    // The last word around a unit is the first one of the next thread; that of the flag needs none.
+    // The last word around a unit is the first one of the next thread; that of the flag needs none. Threads read
+    // `together`, so the next one has loaded what this one stored before.
     __device__ static Pack<4> pick(const Span& from, u32 unit, const ptx::Words4& around) {
         Row row(from);
         u32 low = offset(unit), high = low + 8;

@@ -153,48 +153,35 @@ __device__ inline u64 existing(const Span& of, u32 offset, u64 bytes) {
     return missing < 8 ? bytes & (~0ull >> (8 * missing)) : 0;
 }
 
-// Bytes that are stored one after another.
-struct Train {
-    u64 address;  // of the next one
-    u64 bytes;
-    u32 left;
-
-    // Stores the next `WIDTH`, if there are as many; never less than an element of `BYTES`.
-    template <int WIDTH, int BYTES>
-    __device__ __forceinline__ void store_if(bool wanted) {
-        if constexpr (WIDTH >= BYTES) {
-            if (!wanted || left < WIDTH) return;
-            store_element<WIDTH>(address, bytes);
-            address += WIDTH;
-            bytes >>= 8 * WIDTH;
-            left -= WIDTH;
-        }
+// Not inlined: this is the path of odd ends and odd addresses.
+template <int BYTES>
+__device__ __noinline__ void store_elements(u64 address, u64 bytes, u32 count) {
+#pragma unroll
+    for (u32 at = 0; at < 8; at += BYTES) {
+        if (at + BYTES <= count) store_element<BYTES>(address + at, bytes >> (8 * at));
     }
-};
+}
 
-// The eight bytes at `offset`, elements of `BYTES` bytes, as far as they exist: in the widest aligned words that
-// there are. Their widths rise up to a multiple of eight, and fall from there to the end.
+// The eight bytes at `offset`, elements of `BYTES` bytes, as far as they exist, as few words as are aligned.
 template <int BYTES>
 __device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 bytes) {
     u64 address = to.address + offset;
-    Train train{address, bytes, offset < to.limit ? min(to.limit - offset, 8u) : 0};
-    train.store_if<1, BYTES>(address & 1);
-    train.store_if<2, BYTES>(train.address & 2);
-    train.store_if<4, BYTES>(train.address & 4);
-    if (train.left == 8) return store_element<8>(address, bytes);
-    train.store_if<4, BYTES>(true);
-    train.store_if<2, BYTES>(true);
-    train.store_if<1, BYTES>(true);
+    u32 count = offset < to.limit ? min(to.limit - offset, 8u) : 0;
+    if (count == 8 && address % 8 == 0) return ptx::st_weak_u64(address, bytes);
+    if constexpr (BYTES == 8) return;
+    if (BYTES == 4 || (count == 8 && address % 4 == 0)) {
+        if (count >= 4) ptx::st_weak_u32(address, u32(bytes));
+        if (count == 8) ptx::st_weak_u32(address + 4, u32(bytes >> 32));
+    } else if (count != 0) {
+        store_elements<BYTES>(address, bytes, count);
+    }
 }
 
 // ---- Any pack ------------------------------------------------------------------------------------
 
-// The bytes of `from` from `offset` on, a multiple of eight.
-template <int WORDS, Coherence COHERENCE>
-__device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
-    if (from.whole(offset, 4 * WORDS)) {
-        return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
-    }
+// Not inlined, either.
+template <int WORDS>
+__device__ __noinline__ Pack<WORDS> load_existing(Span from, u32 offset) {
     Row row(from);
     Pack<WORDS> pack;
 #pragma unroll
@@ -205,6 +192,13 @@ __device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
         pack.word[at + 1] = u32(both >> 32);
     }
     return pack;
+}
+
+// The bytes of `from` from `offset` on, a multiple of eight.
+template <int WORDS, Coherence COHERENCE>
+__device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
+    if (!from.whole(offset, 4 * WORDS)) return load_existing<WORDS>(from, offset);
+    return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
 }
 
 // Stores such bytes, elements of `BYTES` bytes.

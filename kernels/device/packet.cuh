@@ -81,11 +81,11 @@ private:
         return FITTING < 1 ? 1 : FITTING < MOST ? FITTING : MOST;
     }
 
-    // Moves a chunk that is no copy. False when the kernel is to end.
+    // Moves a chunk that is no copy. False when the kernel is to end. What is not regular is rare enough for one loop,
+    // long or short.
     template <class Number, bool REGULAR>
     __device__ __forceinline__ static bool combine(const Move& move, Watch& watch) {
-        constexpr int MANY = REGULAR ? group<Number>() : 4;
-        if (move.source_count > 2) return run<Number, REGULAR, MANY, 1>(move, watch);
+        if (move.source_count > 2) return run<Number, REGULAR, group<Number>(), 1>(move, watch);
         if (REGULAR && is_short(move)) return run<Number, REGULAR, 2, 1>(move, watch);
         return run<Number, REGULAR, 2, unroll<Number>()>(move, watch);
     }
@@ -186,7 +186,7 @@ private:
                 values[at][source] = Line::data(lines[at][source]);
             }
         }
-        if constexpr (!REGULAR) pick(spans, locals, places, lines, values);
+        if constexpr (!REGULAR) pick(sources, locals, places, lines, values);
         return true;
     }
 
@@ -211,9 +211,10 @@ private:
         }
     }
 
-    // The units at hand of every buffer in `wanted`, by the words around them.
+    // The units at hand of every buffer in `wanted`, by the words around them. Asks the operands again: registers
+    // are scarce while data are on their way.
     template <int MOST, int UNROLL>
-    __device__ __forceinline__ static void pick(const Span (&spans)[MOST], u32 wanted,
+    __device__ __forceinline__ static void pick(const Operand* sources, u32 wanted,
                                                 const Place (&places)[UNROLL],
                                                 const ptx::Words4 (&lines)[UNROLL][MOST],
                                                 Data (&values)[UNROLL][MOST]) {
@@ -224,7 +225,7 @@ private:
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].any()) continue;
                 values[at][source] =
-                    Line::pick(spans[source], places[at].unit(), lines[at][source]);
+                    Line::pick(sources[source], places[at].unit(), lines[at][source]);
             }
         }
     }

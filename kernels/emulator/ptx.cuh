@@ -92,7 +92,7 @@ inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }
 
-// Only integers are emulated.
+// Integers are emulated, and half floats of eight exponent bits, which are made of them.
 inline float cvt_f32_f16(u16) { return 0; }
 inline u16 cvt_rn_f16_f32(float) { return 0; }
 inline u32 add_rn_f16x2(u32, u32) { return 0; }

@@ -11,7 +11,7 @@
 //
 // Between two steps of a thread block none is needed: under every protocol a thread handles the same
 // places of every chunk, step after step, so that it meets in memory and in slots only what it stored
-// itself.
+// itself; under LL128, where neighbours lend each other words, what its warp stored before they came together.
 //
 // Not for links that deliver directly.
 #pragma once

@@ -7,10 +7,11 @@
 //! chunk, and each round one slice of that part; both start at multiples of the grain. What is proved
 //! of rounds holds of instances: they touch different memory and different links.
 //!
-//! Where `E` is no multiple of what chunks and grains make, the last chunk of a block *ends early*. The slice in which it
-//! does is moved by the slow path of kernels, every chunk of it that ends early, from its first byte to its last. So
-//! there is a short slice for that where slices are long: no kernel moves more than [`RAGGED_MOST_BYTES`] of a chunk
-//! slowly because of where a block ends. Blocks that do not *begin* at multiples of the grain are slow wherever they are cut.
+//! Where `E` is no multiple of what chunks and grains make, the last chunk of a block *ends early*. Packets do not mind.
+//! Under protocol Simple the slice in which it does is moved with fewer loads in flight, in every chunk, from its first
+//! byte to its last. So there it is a short one of its own, where slices are long: kernels move no more than
+//! [`RAGGED_MOST_BYTES`] of a chunk that way because of where a block ends. Blocks that do not *begin* at multiples of
+//! the grain are moved so wherever they are cut.
 
 use msccl_collective::Protocol;
 use msccl_ir::Packing;
@@ -20,8 +21,8 @@ use crate::program::{Counts, LinkLimits, Program};
 /// What a thread loads at once.
 pub const GRAIN_BYTES: u64 = 16;
 
-/// As much of a chunk as may be moved slowly, since another slice would take as long: what the threads of the largest
-/// block load in two goes.
+/// As much of a chunk as may be moved with few loads in flight, since another slice would take as long: what the threads
+/// of the largest block load in two goes.
 pub const RAGGED_MOST_BYTES: u64 = 16 << 10;
 
 /// The measures of one call.
@@ -55,7 +56,14 @@ impl Cut {
         instances: u32,
     ) -> Option<Self> {
         let slice_limit = u64::from(program.links.slice_bytes);
-        Self::with_slices(program, elements, element_bytes, instances, slice_limit)
+        Self::with_slices(
+            program,
+            elements,
+            element_bytes,
+            instances,
+            program.protocol,
+            slice_limit,
+        )
     }
 
     /// The same call where a message under `protocol` has `slot_bytes` bytes on its link. A proof for
@@ -76,7 +84,8 @@ impl Cut {
             Packing::Fitting => (count_limit, u64::from(slice_bytes)),
         };
         let slice_limit = data_bytes(protocol, slot_bytes / u64::from(chunks.max(1))).min(proved);
-        let cut = Self::with_slices(program, elements, element_bytes, instances, slice_limit)?;
+        let cut =
+            Self::with_slices(program, elements, element_bytes, instances, protocol, slice_limit)?;
         (slice_limit >= GRAIN_BYTES).then_some(cut)
     }
 
@@ -85,6 +94,7 @@ impl Cut {
         elements: u64,
         element_bytes: u64,
         instances: u32,
+        protocol: Protocol,
         slice_limit: u64,
     ) -> Option<Self> {
         let instances = instances.max(1);
@@ -93,10 +103,10 @@ impl Cut {
         let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
         let block_bytes = elements.checked_mul(element_bytes)?;
         let short_bytes = part_bytes.checked_mul(u64::from(instances))?.saturating_sub(chunk_bytes);
-        let ragged_bytes = match early_bytes(program, block_bytes, chunk_bytes)? {
-            0 => 0,
+        let ragged_bytes = match (protocol, early_bytes(program, block_bytes, chunk_bytes)?) {
+            (Protocol::Ll | Protocol::Ll128, _) | (Protocol::Simple, 0) => 0,
             // Of the last part, which ends with the chunk.
-            early_bytes => early_bytes + short_bytes,
+            (Protocol::Simple, early_bytes) => early_bytes + short_bytes,
         };
         let (slice_bytes, rounds) = slices(part_bytes, most, ragged_bytes);
         Some(Self {
@@ -305,6 +315,10 @@ mod tests {
         let more = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10).unwrap();
         let even = Cut::within(&program, 3 << 20, 4, 8, Protocol::Simple, 128 << 10).unwrap();
         assert_eq!(more.rounds, even.rounds + 1);
+        // Packets need none.
+        let packets = |elements| Cut::within(&program, elements, 4, 8, Protocol::Ll, 128 << 10);
+        let (odd, even) = (packets((3 << 20) - 1).unwrap(), packets(3 << 20).unwrap());
+        assert_eq!((odd.rounds, odd.slice_bytes), (even.rounds, even.slice_bytes));
         // Ranks with more blocks than others cut as the others do.
         program.geometry.output_chunks *= 2;
         let several = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10);
