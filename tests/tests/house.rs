@@ -152,6 +152,7 @@ const DOORS: &[&str] = &[
     "crates/nccl/src/signal.rs",
     "crates/nccl/tests/null.rs",
     "crates/nccl/tests/null_driver/libcuda.rs",
+    "crates/nccl/tests/null_driver/libcuda/memory.rs",
     "crates/nccl/tests/null_driver/libnvrtc.rs",
     "crates/nccl/tests/null_driver/librdma.rs",
     "crates/nccl/tests/null_driver/mod.rs",
