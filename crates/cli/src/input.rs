@@ -64,7 +64,33 @@ impl Input {
     /// What the text holds. Its first character other than white space tells: `<` begins XML, `{`
     /// JSON; the IR's text form begins with a name in quotes, and anything else is taken for a
     /// program, whose parser gives the best messages.
-    pub fn content(&self) -> Content {
+    ///
+    /// # Errors
+    ///
+    /// It would be a program, and the file's name says that it is none.
+    pub fn content(&self) -> Result<Content> {
+        let content = self.content_by_looks();
+        let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
+        let named = match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("xml") => "XML",
+            Some("json") => "JSON",
+            _ => return Ok(content),
+        };
+        if content != Content::Program {
+            return Ok(content);
+        }
+        let found = match self.text.split_whitespace().next() {
+            Some(word) => {
+                format!("text that begins with `{}`", word.chars().take(20).collect::<String>())
+            }
+            None => "nothing".to_owned(),
+        };
+        let text =
+            format!("{}:1:1: expected {named}, as the file's name says, found {found}", self.name);
+        Err(Failure::new(text))
+    }
+
+    fn content_by_looks(&self) -> Content {
         match self.text.trim_start().as_bytes().first() {
             Some(b'<') => Content::Xml,
             Some(b'{' | b'[') => Content::Json,
@@ -98,6 +124,9 @@ pub fn open(path: &str) -> std::result::Result<File, String> {
 }
 
 fn missing(path: &str) -> String {
+    if path.is_empty() {
+        return "its name is empty".to_owned();
+    }
     let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
     match parent {
         Some(parent) if !parent.exists() => {
@@ -150,12 +179,32 @@ mod tests {
 
     #[test]
     fn content_tells_the_format() {
-        let content = |text: &str| input(text.as_bytes()).map(|input| input.content()).unwrap();
+        let content =
+            |text: &str| input(text.as_bytes()).and_then(|input| input.content()).unwrap();
         assert_eq!(content("\u{feff} \n<algo/>"), Content::Xml);
         assert_eq!(content("\n{}"), Content::Json);
         assert_eq!(content("// a ring\nalgorithm"), Content::Program);
         assert_eq!(content("// a ring\n algorithm \"ring\""), Content::Text);
         assert_eq!(content(""), Content::Program);
+    }
+
+    #[test]
+    fn names_promise_a_format() {
+        let content = |name: &str, text: &str| {
+            Input { name: name.to_owned(), text: text.to_owned() }
+                .content()
+                .map_err(|why| why.to_string())
+        };
+        assert_eq!(content("a.xml", "{}"), Ok(Content::Json));
+        let told =
+            "a.xml:1:1: expected XML, as the file's name says, found text that begins with `hello`";
+        assert_eq!(content("a.xml", "hello there"), Err(told.to_owned()));
+        assert!(
+            content("a.JSON", " ")
+                .unwrap_err()
+                .ends_with("expected JSON, as the file's name says, found nothing")
+        );
+        assert_eq!(content("a.txt", "hello"), Ok(Content::Program));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! `msccl list`: what is there to run, and to build upon.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use msccl_compiler::evaluate::{
@@ -69,6 +71,13 @@ pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
         }
     }
     if let Some(wanted) = &args.collective {
+        let known: BTreeSet<_> = entries.iter().map(|entry| entry.collective.clone()).collect();
+        if !known.contains(wanted) {
+            let known: Vec<_> = known.into_iter().collect();
+            let (folder, known) = (&args.dir, known.join(", "));
+            let text = format!("no algorithm in {folder} implements {wanted}, only {known}");
+            return Err(Failure::new(text));
+        }
         entries.retain(|entry| entry.collective == *wanted);
     }
     let offer = Offer { algorithms: entries, modules: modules() };
@@ -83,8 +92,13 @@ pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
 fn programs_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     search(folder, DEEPEST, &mut found).map_err(|error| {
+        let reason = match error.kind() {
+            ErrorKind::NotFound => "there is no such folder".to_owned(),
+            ErrorKind::NotADirectory => "it is no folder".to_owned(),
+            _ => error.to_string(),
+        };
         let folder = folder.display();
-        Failure::new(format!("cannot list {folder}: {error}; name another folder with --dir"))
+        Failure::new(format!("cannot list {folder}: {reason}; name another folder with --dir"))
     })?;
     found.sort();
     Ok(found)

@@ -56,7 +56,7 @@ fn absurd_sizes_are_told() {
     crate::check_refusal(
         &["run", "dsl-examples/allreduce/ring.msccl", "--size", "9999TiB"],
         2,
-        "more than 1 TiB",
+        "larger than 1 TiB",
     );
 }
 

@@ -16,8 +16,13 @@ impl ReadError {
     pub(super) fn at_path(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
         // `.` is the whole, `?` a place that the parser could not tell.
         let path = error.path().to_string();
-        let path = if path == "." || path == "?" { String::new() } else { path };
-        Self { path, ..Self::at_end(error.into_inner()) }
+        let error = Self::at_end(error.into_inner());
+        if path == "." || path == "?" {
+            let message =
+                format!("expected an algorithm as docs/IR.md describes it: {}", error.message);
+            return Self { message, ..error };
+        }
+        Self { path, ..error }
     }
 
     pub(super) fn at_end(error: serde_json::Error) -> Self {

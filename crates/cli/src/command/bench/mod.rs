@@ -22,6 +22,9 @@ use crate::output::Output;
 pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     let company = launch::company(args.timeout, output)?;
     let company = company.as_ref();
+    if company.is_none_or(Company::is_speaker) {
+        [&args.json, &args.svg].into_iter().flatten().try_for_each(artifact::expect_to_write)?;
+    }
     let (plan, pairs) = launch::agree(company, plan::plan(args, company))?;
     if let Machine::Host { reason: Some(reason) } = &plan.machine {
         output.warn(format_args!("measuring on host memory: {reason}"));

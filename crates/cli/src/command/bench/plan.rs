@@ -68,9 +68,12 @@ pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
         (device, _) => device.wish(),
     };
     let machine = Machine::survey(wish).map_err(failure)?;
-    match gpus {
-        Some(wanted) => machine.limited_to(wanted).map_err(failure),
-        None => Ok(machine),
+    match (gpus, &machine) {
+        (Some(_), Machine::Host { reason: None }) => Err(Failure::new(
+            "--ngpus counts GPUs, and ranks are on the host; --ranks says how many",
+        )),
+        (Some(wanted), _) => machine.limited_to(wanted).map_err(failure),
+        (None, _) => Ok(machine),
     }
 }
 
@@ -119,6 +122,17 @@ fn method(args: &BenchArgs) -> Method {
 fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
     let max_bytes = max_bytes(args.min, args.max, machine)?;
     let step = args.step.map_or(Step::Factor(args.factor), |step| Step::Add(step.0));
+    let grows = match step {
+        Step::Factor(factor) => factor.grows(),
+        Step::Add(bytes) => bytes > 0,
+    };
+    if !grows && args.min.0 < max_bytes {
+        let (min, max) = (args.min, ByteSize(max_bytes));
+        let text = format!(
+            "such steps never get from {min} to {max}; give a larger -f or -i, or an -e of {min}"
+        );
+        return Err(Failure::new(text));
+    }
     let roots = args.roots.of(0..ranks);
     if let Some(stranger) = roots.iter().find(|root| **root >= ranks) {
         let text = format!("there is no rank {stranger}; ranks are 0 to {}", ranks - 1);

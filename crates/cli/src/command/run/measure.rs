@@ -126,10 +126,10 @@ impl Plan {
             (counts, _) => counts.to_vec(),
         };
         let call = |count: u64| {
-            let bytes = count.checked_mul(block_bytes).filter(|&bytes| bytes < 1 << 40);
+            let bytes = count.checked_mul(block_bytes).filter(|&bytes| bytes <= 1 << 40);
             let size = bytes.map(ByteSize);
             size.map(|size| Call { count, size })
-                .ok_or_else(|| format!("a call of {count} elements a block is more than 1 TiB"))
+                .ok_or_else(|| format!("a call of {count} elements a block is larger than 1 TiB"))
         };
         Ok(Self {
             calls: counts.into_iter().map(call).collect::<Result<_, _>>()?,
@@ -137,7 +137,9 @@ impl Plan {
             reduction: args.op,
             in_place: algorithm.placement.serves_in_place(),
             iterations: args.iterations,
-            workers: args.threads.map_or(Workers::Available, Workers::Exactly),
+            workers: args
+                .threads
+                .map_or(Workers::Available, |count| Workers::Exactly(count as usize)),
             timeout: args.timeout,
         })
     }
