@@ -39,6 +39,14 @@ impl ReadError {
         Self { position: None, path, message }
     }
 
+    /// An array stands behind the white space `before`, which could pass for an object without names.
+    pub(super) fn no_object(before: &[u8]) -> Self {
+        let line = before.split(|&byte| byte == b'\n');
+        let position = (line.clone().count(), line.last().map_or(0, <[u8]>::len) + 1);
+        let message = "expected an algorithm as docs/IR.md describes it: an object, found an array";
+        Self { position: Some(position), path: String::new(), message: message.to_owned() }
+    }
+
     pub(super) fn too_large(found_bytes: usize, most_bytes: usize) -> Self {
         let message = format!("expected at most {most_bytes} bytes, found {found_bytes}");
         Self { position: None, path: String::new(), message }

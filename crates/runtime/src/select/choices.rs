@@ -263,6 +263,19 @@ mod tests {
     }
 
     #[test]
+    fn packed_thread_blocks_count_once() {
+        let (mut selector, request) = (selector(Machine::Gpus), request(256 << 20, true));
+        let blocks = |selector: &Selector, choice: &str| {
+            selector.blocks(&choice.parse().unwrap(), &request).unwrap()
+        };
+        let (small, large) =
+            ("Simple staged 8 128 allreduce/ring", "Simple staged 8 512 allreduce/ring");
+        assert_eq!((blocks(&selector, small), blocks(&selector, large)), (8, 8));
+        selector.capacity.packs = true;
+        assert_eq!((blocks(&selector, small), blocks(&selector, large)), (2, 8));
+    }
+
+    #[test]
     fn what_cannot_serve_exactly_is_an_error() {
         let selector = selector(Machine::Host);
         let refused = |choice: &str| {
