@@ -109,7 +109,7 @@ pub fn bytes(path: &str) -> std::result::Result<Vec<u8>, String> {
     bytes.map_err(|failure| failure.to_string())
 }
 
-/// Opens a regular file, or anything that reads like one (a pipe), but no directory.
+/// Opens a regular file, or anything that reads like one (a pipe), but no folder.
 pub fn open(path: &str) -> std::result::Result<File, String> {
     let file = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => missing(path),
@@ -118,7 +118,7 @@ pub fn open(path: &str) -> std::result::Result<File, String> {
     })?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if metadata.is_dir() {
-        return Err("it is a directory; name a file in it".to_owned());
+        return Err("it is a folder; name a file in it".to_owned());
     }
     Ok(file)
 }
@@ -130,7 +130,7 @@ fn missing(path: &str) -> String {
     let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
     match parent {
         Some(parent) if !parent.exists() => {
-            format!("there is no directory {}", parent.display())
+            format!("there is no folder {}", parent.display())
         }
         _ => "there is no such file".to_owned(),
     }

@@ -1,6 +1,5 @@
 //! `msccl list`: what is there to run, and to build upon.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use msccl_syntax::ast::ParamRole;
 use serde::Serialize;
 
 use crate::args::{Format, ListArgs};
+use crate::collective;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -71,11 +71,11 @@ pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
         }
     }
     if let Some(wanted) = &args.collective {
-        let known: BTreeSet<_> = entries.iter().map(|entry| entry.collective.clone()).collect();
-        if !known.contains(wanted) {
-            let known: Vec<_> = known.into_iter().collect();
-            let (folder, known) = (&args.dir, known.join(", "));
-            let text = format!("no algorithm in {folder} implements {wanted}, only {known}");
+        let is_known = collective::named(wanted).is_some();
+        if !is_known && !entries.iter().any(|entry| entry.collective == *wanted) {
+            let names = collective::names();
+            let text =
+                format!("expected {names}, or a collective of these programs, found {wanted}");
             return Err(Failure::new(text));
         }
         entries.retain(|entry| entry.collective == *wanted);

@@ -204,9 +204,13 @@ fn refused_files_are_told_and_exit_with_1() {
     assert_eq!(ran.code, 1, "{ran}");
     assert!(ran.stdout.contains(&format!("refused  {}: ", arg(&broken))), "{ran}");
     assert!(ran.stdout.contains(&format!("serves  {} (loaded)", arg(&good))), "{ran}");
+    let mistaken = file("explain/mistaken.msccl", MINE.replace("for r", "fro r"));
+    let ran = explained(&["allreduce", "64K", arg(&mistaken)]);
+    let expected = format!("refused  {}: line 2, column ", arg(&mistaken));
+    assert!(ran.code == 1 && ran.stdout.contains(&expected), "{ran}");
     let missing = explained(&["allreduce", "64K", "no/such.xml"]);
     assert_eq!(missing.code, 2, "{missing}");
-    assert!(missing.stdout.contains("refused  no/such.xml: there is no directory no"), "{missing}");
+    assert!(missing.stdout.contains("refused  no/such.xml: there is no folder no"), "{missing}");
     assert!(missing.stdout.contains("serves  allreduce/"), "{missing}");
     let of_two = crate::exchange_xml(2);
     let ran = msccl_reading(&["explain", "allreduce", "-"], of_two.as_bytes());
