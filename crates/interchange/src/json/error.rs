@@ -41,8 +41,9 @@ impl ReadError {
 
     /// An array stands behind the white space `before`, which could pass for an object without names.
     pub(super) fn no_object(before: &[u8]) -> Self {
-        let line = before.split(|&byte| byte == b'\n');
-        let position = (line.clone().count(), line.last().map_or(0, <[u8]>::len) + 1);
+        let ends = before.iter().filter(|&&byte| byte == b'\n').count();
+        let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
+        let position = (ends + 1, column);
         let message = "expected an algorithm as docs/IR.md describes it: an object, found an array";
         Self { position: Some(position), path: String::new(), message: message.to_owned() }
     }
