@@ -57,6 +57,7 @@ pub fn expect_to_write(path: impl AsRef<Path>) -> Result<(), Failure> {
     let path = path.as_ref();
     let kind = match path.is_dir() {
         true => io::ErrorKind::IsADirectory,
+        false if path.as_os_str().is_empty() => io::ErrorKind::NotFound,
         false if !folder_of(path).is_dir() => io::ErrorKind::NotFound,
         false => return Ok(()),
     };

@@ -122,17 +122,7 @@ fn method(args: &BenchArgs) -> Method {
 fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
     let max_bytes = max_bytes(args.min, args.max, machine)?;
     let step = args.step.map_or(Step::Factor(args.factor), |step| Step::Add(step.0));
-    let grows = match step {
-        Step::Factor(factor) => factor.grows(),
-        Step::Add(bytes) => bytes > 0,
-    };
-    if !grows && args.min.0 < max_bytes {
-        let (min, max) = (args.min, ByteSize(max_bytes));
-        let text = format!(
-            "such steps never get from {min} to {max}; give a larger -f or -i, or an -e of {min}"
-        );
-        return Err(Failure::new(text));
-    }
+    expect_growth(step, args.min, ByteSize(max_bytes))?;
     let roots = args.roots.of(0..ranks);
     if let Some(stranger) = roots.iter().find(|root| **root >= ranks) {
         let text = format!("there is no rank {stranger}; ranks are 0 to {}", ranks - 1);
@@ -159,6 +149,19 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
         return Err(Failure::new(text));
     }
     Ok(cases)
+}
+
+/// Makes sure that sizes get from `min` to `max`, if these are two.
+fn expect_growth(step: Step, min: ByteSize, max: ByteSize) -> Result<()> {
+    let grows = match step {
+        Step::Factor(factor) => factor.grows(),
+        Step::Add(bytes) => bytes > 0,
+    };
+    if grows || min == max {
+        return Ok(());
+    }
+    let advice = format!("give a larger -f or -i, or an -e of {min}");
+    Err(Failure::new(format!("such steps never get from {min} to {max}; {advice}")))
 }
 
 /// The largest size, at least `min`.
