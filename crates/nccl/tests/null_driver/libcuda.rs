@@ -10,7 +10,8 @@
 //! `libcuda/objects.rs` has the streams and events, `libcuda/memory.rs` the memory; the driver's functions stand here.
 //!
 //! Beside the driver's functions it has its own: [`nullCalls`] says how often the calling thread has called
-//! one of the others, [`nullSpecialLaunches`] how often it has launched special kernels. With the variable
+//! one of the others, [`nullSpecialLaunches`] how often it has launched special kernels, [`nullPackedLaunches`] ones that
+//! pack thread blocks. With the variable
 //! `NULL_SPECIALS_ARE_WIDE` fewer of their blocks run at once than of other kernels', with `NULL_SPECIALS_SPILL` they
 //! have memory beside their registers.
 
@@ -55,6 +56,7 @@ const PAGE_BYTES: usize = 4096;
 thread_local! {
     static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static PACKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static COUNTS: [Cell<u64>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
 }
 
@@ -90,6 +92,12 @@ const SPECIAL: usize = 1;
 #[unsafe(no_mangle)]
 pub extern "C" fn nullSpecialLaunches() -> u64 {
     SPECIAL_LAUNCHES.get()
+}
+
+/// How often the calling thread has launched kernels whose blocks pack several thread blocks.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullPackedLaunches() -> u64 {
+    PACKED_LAUNCHES.get()
 }
 
 /// A number of something that is only ever named.
@@ -426,6 +434,8 @@ driver! {
         _extra: *mut *mut c_void,
     ) {
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
+        let [_grid_x, _grid_y, _grid_z, _threads, packed, ..] = config.shape;
+        PACKED_LAUNCHES.set(PACKED_LAUNCHES.get() + u64::from(packed > 1));
         work(config.stream, || ())
     }
 }
