@@ -1,23 +1,348 @@
 //! The kernels' own interpreter, compiled for the host: links that deliver directly and links that go
 //! through slots give the same, whatever ranks offer, launch after launch in the same memory.
 
-#[path = "emulated/emulator.rs"]
-mod emulator;
-#[path = "emulated/scenario.rs"]
-mod scenario;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
-use msccl_collective::{DataType, Placement, Protocol};
+use msccl_collective::{DataType, Kind, Placement, Protocol, Reduction};
 use msccl_compiler::evaluate::Launch;
 use msccl_ir::Target;
 use msccl_kernels::special::{self, Known};
-use msccl_plan::{Delivery, Plan, launch};
+use msccl_plan::cut::Cut;
+use msccl_plan::launch;
+use msccl_plan::{Alias, Delivery, Plan, Program};
+use msccl_runtime::host::{Executor, Job, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
 
-use emulator::{Kernels, compile, emulator, packing_emulator};
-use scenario::{Numbers, Offers, Scenario, THREADS};
-
+/// One warp: every number of threads is a multiple of 32.
+const THREADS: u64 = 32;
+const SLOT_BYTES: u64 = 256;
 const SIMPLE: Protocol = Protocol::Simple;
+/// Room around buffers, so that what goes astray is seen.
+const MARGIN: usize = 64;
+
+/// The emulator, compiled once; nothing, said aloud, on a machine without a C++ compiler.
+fn emulator() -> Option<&'static Path> {
+    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    COMPILED.get_or_init(|| compile("emulator", &Kernels::Plain)).as_deref()
+}
+
+/// The same with kernels that pack thread blocks.
+fn packing_emulator() -> Option<&'static Path> {
+    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    COMPILED.get_or_init(|| compile("packing", &Kernels::Packed)).as_deref()
+}
+
+/// Which kernels an emulator runs.
+enum Kernels {
+    /// Interpreters of protocol Simple.
+    Plain,
+    /// Those that pack thread blocks.
+    Packed,
+    /// Special kernels under a protocol, from their source, and its interpreters.
+    Special(Protocol, String),
+}
+
+/// The emulator in a folder of that name.
+fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // The emulator's `ptx.cuh` takes the place of the device's.
+    let sources = ["device", "special", "emulator"].map(|from| (from, "device"));
+    for (from, to) in [("include", "include")].into_iter().chain(sources) {
+        fs::create_dir_all(folder.join(to)).unwrap();
+        for entry in fs::read_dir(kernels.join(from)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), folder.join(to).join(entry.file_name())).unwrap();
+        }
+    }
+    let program = folder.join("emulator");
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let mut command = Command::new(&compiler);
+    match kernels_of {
+        Kernels::Plain => {}
+        Kernels::Packed => {
+            command.arg("-DMSCCL_PACKED");
+        }
+        Kernels::Special(protocol, text) => {
+            let file = folder.join("device/special.cu");
+            fs::write(&file, text).unwrap();
+            let type_name = if *protocol == Protocol::Ll { "Ll" } else { "Simple" };
+            command.arg(format!("-DMSCCL_PROTOCOL={type_name}"));
+            command.arg(format!("-DMSCCL_SPECIAL=\"{}\"", file.display()));
+        }
+    }
+    let output = command
+        .args(["-std=c++20", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-pthread", "-I"])
+        .arg(&folder)
+        .arg(folder.join("device/main.cpp"))
+        .arg("-o")
+        .arg(&program)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Some(program),
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => {
+            eprintln!("SKIPPED: the kernels cannot be emulated without a C++ compiler ({error})");
+            None
+        }
+    }
+}
+
+/// A small generator of numbers; the tests must not depend on luck.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
+
+/// What ranks offer in a launch.
+#[derive(Clone, Copy, Debug)]
+enum Offers {
+    /// Nothing is delivered directly.
+    Off,
+    /// Nobody offers anything.
+    None,
+    /// Everybody offers everything.
+    All,
+    /// Every rank offers what it has to some.
+    Some,
+}
+
+/// Where a rank's buffers lie in its memory.
+struct Lie {
+    input: usize,
+    output: usize,
+    input_bytes: usize,
+    output_bytes: usize,
+}
+
+/// What to run: launch after launch, these algorithms in turn, all for the same ranks.
+#[derive(Clone, Copy)]
+struct Scenario<'a> {
+    algorithms: &'a [Verified],
+    protocol: Protocol,
+    count: usize,
+    instances: u32,
+    in_place: bool,
+    offers: &'a [Offers],
+}
+
+/// An algorithm as it is launched.
+struct Prepared<'a> {
+    verified: &'a Verified,
+    plans: Vec<Plan>,
+    cuts: Vec<Cut>,
+    lies: Vec<Lie>,
+}
+
+impl Scenario<'_> {
+    /// Runs it and compares; bytes of slots that were written.
+    fn check(&self, emulator: &Path, numbers: &mut Numbers) -> Result<u64, String> {
+        let prepared: Result<Vec<_>, _> =
+            self.algorithms.iter().map(|verified| self.prepare(verified, numbers)).collect();
+        let prepared = prepared?;
+        let lies = prepared.iter().flat_map(|it| &it.lies);
+        let memory_bytes = lies.map(Lie::end).max().unwrap_or(0).next_multiple_of(8);
+        let launches = || self.offers.iter().zip(prepared.iter().cycle());
+        let runs: Vec<_> =
+            launches().map(|(_, prepared)| self.run(prepared, memory_bytes, numbers)).collect();
+
+        let programs = || prepared.iter().flat_map(|it| &it.plans).map(Plan::program);
+        let most = programs().flat_map(Program::link_numbers).max().map_or(1, |most| most + 1);
+        let blocks =
+            programs().map(|program| program.thread_blocks.len()).max().unwrap_or(0) as u64;
+        let (ranks, instances) = (prepared[0].plans.len(), u64::from(self.instances));
+        let mut words = Words::default();
+        words.put([ranks as u64, u64::from(most) * instances]);
+        let target = prepared[0].verified.target();
+        let depth =
+            if self.protocol == Protocol::Ll { target.ll.depth } else { target.simple.depth };
+        words.put([u64::from(depth), SLOT_BYTES, THREADS]);
+        words.put([self.offers.len() as u64, blocks * instances]);
+        words.put([memory_bytes as u64, prepared.len() as u64]);
+        for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
+            for prepared in &prepared {
+                let plan = prepared.plans[rank].words();
+                words.put([plan.len() as u64]);
+                words.bytes(plan.iter().flat_map(|word| word.to_le_bytes()));
+            }
+            for (launch, (offers, prepared)) in launches().enumerate() {
+                words.bytes(runs[launch][rank].before.iter().copied());
+                words.put([(launch % self.algorithms.len()) as u64]);
+                prepared.launch(rank, &mut words, *offers, numbers);
+            }
+        }
+        compare(&feed(emulator, &words.0)?, &runs, memory_bytes)
+    }
+
+    fn prepare<'a>(
+        &self,
+        verified: &'a Verified,
+        numbers: &mut Numbers,
+    ) -> Result<Prepared<'a>, String> {
+        let plans = Plan::all(verified).map_err(|error| error.to_string())?;
+        let cut = |plan: &Plan| self.cut(plan);
+        let cuts: Option<Vec<_>> = plans.iter().map(cut).collect();
+        let cuts = cuts.ok_or("the call cannot be cut")?;
+        let lies = plans.iter().map(|plan| self.lie(plan.program(), numbers)).collect();
+        Ok(Prepared { verified, plans, cuts, lies })
+    }
+
+    fn cut(&self, plan: &Plan) -> Option<Cut> {
+        let (count, instances) = (self.count as u64, self.instances);
+        Cut::within(plan.program(), count, 4, instances, self.protocol, SLOT_BYTES)
+    }
+
+    /// A rank's buffers at some address that suits the elements.
+    fn lie(&self, program: &Program, numbers: &mut Numbers) -> Lie {
+        let geometry = &program.geometry;
+        let block_bytes = 4 * self.count;
+        let bytes = |chunks: u32| (chunks / geometry.block_chunks) as usize * block_bytes;
+        let (input_bytes, output_bytes) =
+            (bytes(geometry.input_chunks), bytes(geometry.output_chunks));
+        let own = program.rank.0 as usize * block_bytes;
+        let first = MARGIN + 4 * numbers.below(4) as usize;
+        let (input, output) = match (self.in_place, program.alias) {
+            (true, Alias::Same) => (first, first),
+            (true, Alias::InputInOutput) => (first + own, first),
+            (true, Alias::OutputInInput) => (first, first + own),
+            (true, Alias::None) | (false, _) => {
+                let second = first + input_bytes + MARGIN + 4 * numbers.below(4) as usize;
+                (first, second)
+            }
+        };
+        Lie { input, output, input_bytes, output_bytes }
+    }
+
+    /// The memory of all ranks before a launch, and what it must be after.
+    fn run(&self, prepared: &Prepared<'_>, bytes: usize, numbers: &mut Numbers) -> Vec<Expected> {
+        let Prepared { verified, lies, .. } = prepared;
+        let filled = |_| (0..bytes).map(|_| numbers.next() as u8).collect::<Vec<_>>();
+        let mut before: Vec<Vec<u8>> = lies.iter().map(filled).collect();
+        if matches!(verified.algorithm().collective.kind, Kind::Custom(_)) && !self.in_place {
+            // Where nothing is promised nothing may be written; the executor says 0 of that.
+            let outputs = lies.iter().zip(&mut before);
+            outputs.for_each(|(lie, bytes)| bytes[lie.output..][..lie.output_bytes].fill(0));
+        }
+        let input = |(lie, bytes): (&Lie, &Vec<u8>)| bytes[lie.input..][..lie.input_bytes].to_vec();
+        let report = Executor::new(verified).unwrap().run(&Job {
+            data_type: DataType::I32,
+            reduction: Reduction::Sum,
+            count: self.count,
+            in_place: self.in_place,
+            inputs: lies.iter().zip(&before).map(input).collect(),
+            workers: Workers::Exactly(1),
+            timeout: None,
+        });
+        let outputs = report.unwrap().outputs;
+        let expected = lies.iter().zip(before).zip(outputs).map(|((lie, before), output)| {
+            let mut after: Vec<_> = before.iter().copied().map(Some).collect();
+            if self.in_place && verified.facts().overwrites_input {
+                after[lie.input..][..lie.input_bytes].fill(None);
+            }
+            let promised = verified.facts().result_promised;
+            let to = after[lie.output..][..lie.output_bytes].iter_mut().zip(output);
+            to.for_each(|(to, byte)| *to = promised.then_some(byte));
+            Expected { before, after }
+        });
+        expected.collect()
+    }
+}
+
+impl Prepared<'_> {
+    /// What the launch of a rank is given.
+    fn launch(&self, rank: usize, words: &mut Words, offers: Offers, numbers: &mut Numbers) {
+        let (lie, plan) = (&self.lies[rank], &self.plans[rank]);
+        let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = self.cuts[rank];
+        let Cut { rounds, instances, chunks_per_message, .. } = self.cuts[rank];
+        let offered = match offers {
+            Offers::Off | Offers::None => 0,
+            Offers::All => u64::MAX,
+            Offers::Some => numbers.next(),
+        };
+        let off = matches!(offers, Offers::Off);
+        words.put([lie.input as u64, lie.output as u64, u64::from(!off), offered]);
+        words.put([block_bytes, chunk_bytes, part_bytes, slice_bytes]);
+        words.put([rounds, instances, chunks_per_message].map(u64::from));
+        words.put([u64::from(launch::Launch::default().with_plan(plan).flags)]);
+    }
+}
+
+/// The memory of a rank: `None` where it may hold anything.
+struct Expected {
+    before: Vec<u8>,
+    after: Vec<Option<u8>>,
+}
+
+impl Lie {
+    fn end(&self) -> usize {
+        (self.input + self.input_bytes).max(self.output + self.output_bytes) + MARGIN
+    }
+}
+
+#[derive(Default)]
+struct Words(Vec<u8>);
+
+impl Words {
+    fn put<const N: usize>(&mut self, words: [u64; N]) {
+        self.bytes(words.into_iter().flat_map(u64::to_le_bytes));
+    }
+
+    fn bytes(&mut self, bytes: impl Iterator<Item = u8>) {
+        self.0.extend(bytes);
+    }
+}
+
+/// What the emulator says of `scenario`.
+fn feed(emulator: &Path, scenario: &[u8]) -> Result<Vec<u8>, String> {
+    let mut child = Command::new("timeout")
+        .arg("60")
+        .arg(emulator)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(scenario).unwrap();
+    let output = child.wait_with_output().unwrap();
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(format!("the emulator ended with {}", output.status)),
+    }
+}
+
+fn compare(output: &[u8], runs: &[Vec<Expected>], memory_bytes: usize) -> Result<u64, String> {
+    let ranks = runs.first().map_or(0, Vec::len);
+    let of_rank = 8 + runs.len() * memory_bytes;
+    assert_eq!(output.len(), ranks * of_rank);
+    let mut used = 0;
+    for (rank, found) in output.chunks(of_rank).enumerate() {
+        let (slots, memories) = found.split_first_chunk().unwrap();
+        used += u64::from_le_bytes(*slots);
+        for (launch, (found, run)) in memories.chunks(memory_bytes).zip(runs).enumerate() {
+            let pairs = found.iter().zip(&run[rank].after);
+            let wrong =
+                pairs.clone().filter(|(found, it)| it.is_some_and(|it| it != **found)).count();
+            let first = pairs.clone().position(|(found, it)| it.is_some_and(|it| it != *found));
+            if let Some(at) = first {
+                return Err(format!("launch {launch}, r{rank}: {wrong} bytes, the first at {at}"));
+            }
+        }
+    }
+    Ok(used)
+}
 
 fn proved(example: &Example, launch: &Launch, placement: Placement) -> Option<Verified> {
     let launch = Launch { placement: Some(placement), ..launch.clone() };
