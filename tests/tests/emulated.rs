@@ -513,6 +513,8 @@ fn packed_thread_blocks_do_what_others_do() {
         ("reducescatter/direct", Placement::OutOfPlace),
         ("broadcast/chain", Placement::OutOfPlace),
         ("allreduce/double_binary_tree", Placement::OutOfPlace),
+        // Its thread blocks wait for one another.
+        ("allgather/bruck", Placement::InPlace),
     ] {
         for ranks in [2, 3] {
             let verified = named(name, ranks, placement);

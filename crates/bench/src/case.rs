@@ -126,6 +126,11 @@ impl Factor {
         Self { numerator: number, denominator: 1 }
     }
 
+    /// Whether it is more than 1.
+    pub fn grows(self) -> bool {
+        self.numerator > self.denominator
+    }
+
     /// As often `bytes`, without what is less than a byte; `None` if that exceeds 64 bits.
     fn times(self, bytes: u64) -> Option<u64> {
         let Self { numerator, denominator } = self;

@@ -19,7 +19,7 @@ pub fn write(
 ) -> Result<u64, String> {
     let path = path.as_ref();
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let failed = |error: io::Error| cannot(path, &error);
     let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     let made = if is_special { path.to_owned() } else { beside(path) };
     let file = File::create(&made).map_err(failed)?;
@@ -45,6 +45,42 @@ pub fn write_text(path: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
     let written =
         write(path, |out| out.write_all(text.as_bytes()).map_err(|error| error.to_string()));
     written.map(drop).map_err(Failure::new)
+}
+
+/// Makes sure, before a long measurement, that the file at `path` can be made, as far as that can be told without
+/// making it.
+///
+/// # Errors
+///
+/// It is a folder, or there is none to make it in.
+pub fn expect_to_write(path: impl AsRef<Path>) -> Result<(), Failure> {
+    let path = path.as_ref();
+    let kind = match path.is_dir() {
+        true => io::ErrorKind::IsADirectory,
+        false if path.as_os_str().is_empty() => io::ErrorKind::NotFound,
+        false if !folder_of(path).is_dir() => io::ErrorKind::NotFound,
+        false => return Ok(()),
+    };
+    Err(Failure::new(cannot(path, &kind.into())))
+}
+
+/// Why `path` cannot be written, and what to do.
+fn cannot(path: &Path, error: &io::Error) -> String {
+    let reason = match error.kind() {
+        _ if path.as_os_str().is_empty() => "its name is empty".to_owned(),
+        io::ErrorKind::IsADirectory => "it is a folder; name a file in it".to_owned(),
+        io::ErrorKind::NotFound if !folder_of(path).is_dir() => {
+            format!("there is no folder {}; make it first", folder_of(path).display())
+        }
+        _ => error.to_string(),
+    };
+    format!("cannot write {}: {reason}", path.display())
+}
+
+/// The folder of the file at `path`.
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 /// A name in the same folder that nobody else uses.

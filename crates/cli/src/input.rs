@@ -64,7 +64,33 @@ impl Input {
     /// What the text holds. Its first character other than white space tells: `<` begins XML, `{`
     /// JSON; the IR's text form begins with a name in quotes, and anything else is taken for a
     /// program, whose parser gives the best messages.
-    pub fn content(&self) -> Content {
+    ///
+    /// # Errors
+    ///
+    /// It would be a program, and the file's name says that it is none.
+    pub fn content(&self) -> Result<Content> {
+        let content = self.content_by_looks();
+        let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
+        let named = match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("xml") => "XML",
+            Some("json") => "JSON",
+            _ => return Ok(content),
+        };
+        if content != Content::Program {
+            return Ok(content);
+        }
+        let found = match self.text.split_whitespace().next() {
+            Some(word) => {
+                format!("text that begins with `{}`", word.chars().take(20).collect::<String>())
+            }
+            None => "nothing".to_owned(),
+        };
+        let text =
+            format!("{}:1:1: expected {named}, as the file's name says, found {found}", self.name);
+        Err(Failure::new(text))
+    }
+
+    fn content_by_looks(&self) -> Content {
         match self.text.trim_start().as_bytes().first() {
             Some(b'<') => Content::Xml,
             Some(b'{' | b'[') => Content::Json,
@@ -83,7 +109,7 @@ pub fn bytes(path: &str) -> std::result::Result<Vec<u8>, String> {
     bytes.map_err(|failure| failure.to_string())
 }
 
-/// Opens a regular file, or anything that reads like one (a pipe), but no directory.
+/// Opens a regular file, or anything that reads like one (a pipe), but no folder.
 pub fn open(path: &str) -> std::result::Result<File, String> {
     let file = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => missing(path),
@@ -92,16 +118,19 @@ pub fn open(path: &str) -> std::result::Result<File, String> {
     })?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if metadata.is_dir() {
-        return Err("it is a directory; name a file in it".to_owned());
+        return Err("it is a folder; name a file in it".to_owned());
     }
     Ok(file)
 }
 
 fn missing(path: &str) -> String {
+    if path.is_empty() {
+        return "its name is empty".to_owned();
+    }
     let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
     match parent {
         Some(parent) if !parent.exists() => {
-            format!("there is no directory {}", parent.display())
+            format!("there is no folder {}", parent.display())
         }
         _ => "there is no such file".to_owned(),
     }
@@ -150,12 +179,32 @@ mod tests {
 
     #[test]
     fn content_tells_the_format() {
-        let content = |text: &str| input(text.as_bytes()).map(|input| input.content()).unwrap();
+        let content =
+            |text: &str| input(text.as_bytes()).and_then(|input| input.content()).unwrap();
         assert_eq!(content("\u{feff} \n<algo/>"), Content::Xml);
         assert_eq!(content("\n{}"), Content::Json);
         assert_eq!(content("// a ring\nalgorithm"), Content::Program);
         assert_eq!(content("// a ring\n algorithm \"ring\""), Content::Text);
         assert_eq!(content(""), Content::Program);
+    }
+
+    #[test]
+    fn names_promise_a_format() {
+        let content = |name: &str, text: &str| {
+            Input { name: name.to_owned(), text: text.to_owned() }
+                .content()
+                .map_err(|why| why.to_string())
+        };
+        assert_eq!(content("a.xml", "{}"), Ok(Content::Json));
+        let told =
+            "a.xml:1:1: expected XML, as the file's name says, found text that begins with `hello`";
+        assert_eq!(content("a.xml", "hello there"), Err(told.to_owned()));
+        assert!(
+            content("a.JSON", " ")
+                .unwrap_err()
+                .ends_with("expected JSON, as the file's name says, found nothing")
+        );
+        assert_eq!(content("a.txt", "hello"), Ok(Content::Program));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The algorithm files that the environment names, read.
 
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use msccl_registry::File;
@@ -49,7 +49,10 @@ fn read_file(path: &Path) -> File {
 
 /// What the file at `path` holds, or why it cannot be had.
 pub fn content(path: &Path) -> Result<Vec<u8>, String> {
-    let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
+    let cannot = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => "it cannot be read: there is no such file".to_owned(),
+        _ => format!("it cannot be read: {error}"),
+    };
     // Asked before it is opened: opening a pipe waits for its other end.
     let metadata = fs::metadata(path).map_err(cannot)?;
     if !metadata.is_file() {
@@ -84,7 +87,7 @@ mod tests {
         let list = format!("/no/such.xml::{}", folder.display());
         let files = read(Some(&list), folder.to_str());
         let found: Vec<_> = files.iter().map(|file| file.content.clone()).collect();
-        assert!(found[0].as_ref().unwrap_err().contains("No such file"), "{found:?}");
+        assert!(found[0].as_ref().unwrap_err().contains("no such file"), "{found:?}");
         assert_eq!(found[1], Err("it is not a file".to_owned()));
         let contents = ["a.xml", "b.msccl", "c.json"].map(|name| Ok(name.as_bytes().to_vec()));
         assert_eq!(found[2..], contents);

@@ -23,7 +23,10 @@ impl Library {
         // SAFETY: promised by the caller.
         let library = unsafe { libloading::Library::new(name) }.map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            cause.unwrap_or_else(|| error.to_string())
+            let cause = cause.unwrap_or_else(|| error.to_string());
+            // The loader begins with the name, and so does whoever tells it.
+            let name = format!("{}: ", name.to_string_lossy());
+            cause.strip_prefix(&name).unwrap_or(&cause).to_owned()
         })?;
         Ok(Self(Box::leak(Box::new(library))))
     }

@@ -24,7 +24,6 @@ pub struct Requests {
     check: bool,
     peer_memory: bool,
     early_start: bool,
-    pack: bool,
     far_slots: FarSlots,
     network: Network,
 }
@@ -43,7 +42,6 @@ impl Requests {
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
-            pack: reader.flag(&variable::PACK).unwrap_or(false),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -68,7 +66,7 @@ impl Requests {
             check: self.check,
             peer_memory: self.peer_memory,
             early_start: self.early_start,
-            pack: self.pack,
+            pack: self.preferences.pack,
             special: self.preferences.special(),
             far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),

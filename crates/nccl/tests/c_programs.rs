@@ -317,7 +317,7 @@ fn files_of_algorithms() {
     let environment = [("MSCCL_XML_FILES", list.as_str()), ("NCCL_DEBUG", "INFO")];
     let Some(log) = run("groups", &[], &environment) else { return };
     for line in [
-        "NCCL WARN /no/such/file is not used: it cannot be read: No such file",
+        "NCCL WARN /no/such/file is not used: it cannot be read: there is no such file",
         "garbage.xml is not used: ",
         "two_shot.msccl is proved and serves",
         "in place (400 bytes): served by ",

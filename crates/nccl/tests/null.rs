@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod null_driver;
+#[path = "null_driver/packed.rs"]
+mod packed;
 #[path = "null_driver/special.rs"]
 mod special;
 

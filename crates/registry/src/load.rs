@@ -8,7 +8,7 @@ use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, Target, text};
-use msccl_syntax::SourceMap;
+use msccl_syntax::{Diagnostic, LineColumn, SourceMap};
 use msccl_verify::{Refusal, Verified, verify};
 
 use crate::{Entry, Fingerprint, Shape};
@@ -102,7 +102,18 @@ fn read_program(name: &str, text: &str, shape: Shape) -> Result<Algorithm, Strin
         Launch { ranks: Some(shape.ranks), per_node: Some(shape.per_node), ..Launch::default() };
     let compiled = compile(&mut sources, file, &NoFiles, &launch, &Target::native());
     compiled.map(|compiled| compiled.schedule.algorithm).map_err(|diagnostics| {
-        let first = diagnostics.into_iter().next();
-        first.map_or_else(String::new, |diagnostic| diagnostic.message)
+        diagnostics.first().map_or_else(String::new, |first| located(&sources, first))
     })
+}
+
+/// `line 2, column 1: …`
+fn located(sources: &SourceMap, diagnostic: &Diagnostic) -> String {
+    let message = &diagnostic.message;
+    diagnostic.labels.first().map_or_else(
+        || message.clone(),
+        |label| {
+            let LineColumn { line, column } = sources.line_column(label.span);
+            format!("line {line}, column {column}: {message}")
+        },
+    )
 }

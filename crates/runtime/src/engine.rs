@@ -38,6 +38,8 @@ pub(crate) struct Capacity {
     pub blocks: u32,
     /// Whether links can deliver directly.
     pub lends: bool,
+    /// Whether thread blocks of large calls share multiprocessors. Of this rank: others may differ.
+    pub packs: bool,
 }
 
 impl Capacity {

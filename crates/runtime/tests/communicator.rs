@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_collective::{DataType, Rank, Reduction};
+use msccl_collective::{DataType, Protocol, Rank, Reduction};
 use msccl_fabric::UniqueId;
 use msccl_registry::File;
 use msccl_runtime::{
-    Batch, Combine, Communicator, Diary, Error, ErrorKind, Operation, Scalar, Settings, Tuning,
-    Wish, submit,
+    Batch, Combine, Communicator, Diary, Error, ErrorKind, Links, Operation, Scalar, Settings,
+    Tuning, Wish, submit,
 };
 
 use world::{all_reduce, call, check_on, run, sum, world};
@@ -194,10 +194,27 @@ fn disagreement(settings: &Settings) -> Vec<Error> {
 
 #[test]
 fn ranks_that_wish_for_different_things_do_not_start() {
-    let wish = Wish { instances: Some(2), ..Wish::default() };
-    for error in disagreement(&Settings { wish, ..Settings::default() }) {
-        assert_eq!(error.kind(), ErrorKind::InvalidUsage);
-        assert!(error.to_string().contains("instances 2"), "{error}");
+    let any = Wish::default;
+    let wishes = [
+        (Wish { algorithm: Some("ring".to_owned()), ..any() }, "algorithm ring"),
+        (Wish { protocol: Some(Protocol::Ll), ..any() }, "protocol LL"),
+        (Wish { links: Some(Links::Direct), ..any() }, "links direct"),
+        (Wish { instances: Some(2), ..any() }, "instances 2"),
+        (Wish { threads: Some(64), ..any() }, "threads 64"),
+    ];
+    let wishes = wishes.map(|(wish, said)| (Settings { wish, ..Settings::default() }, said));
+    let limit = Settings { blocks_max: Some(3), ..Settings::default() };
+    let content = b"algorithm mine(ranks N = 2) implements allreduce(chunks 1) {
+        for r in 0..N { output@r = sum(q in 0..N: input@q) }
+    }";
+    let file = File { name: "mine.msccl".to_owned(), content: Ok(content.to_vec()) };
+    let loaded = Settings { files: vec![file], ..Settings::default() };
+    let others = [(limit, "thread blocks 3"), (loaded, "loaded algorithms")];
+    for (settings, said) in wishes.into_iter().chain(others) {
+        for error in disagreement(&settings) {
+            assert_eq!(error.kind(), ErrorKind::InvalidUsage);
+            assert!(error.to_string().contains(said), "{said}: {error}");
+        }
     }
 }
 

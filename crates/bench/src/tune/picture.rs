@@ -97,7 +97,14 @@ fn panel(
             "<polyline class=\"{class}\" points=\"{path}\"><title>{name}</title></polyline>"
         );
     }
-    for (point, choice, us) in chosen(&points, rule) {
+    marks(&points, rule, (x, y), body);
+    legend(&lines, left, body);
+    Some(())
+}
+
+/// A mark for what is chosen for each size.
+fn marks(points: &[&Point], rule: &Rule, (x, y): (Axis, Axis), body: &mut String) {
+    for (point, choice, us) in chosen(points, rule) {
         let size = point.case.size_bytes();
         let (cx, cy) = (x.px(size as f64), y.px(us));
         let busbw = point.case.bandwidth(us).bus_gb_s;
@@ -117,8 +124,6 @@ fn panel(
         let number = blocks.map(|blocks| blocks.to_string()).unwrap_or_default();
         text(body, (cx, cy + 14.0), "middle", &number);
     }
-    legend(&lines, left, body);
-    Some(())
 }
 
 /// Thin lines first, so that the others lie above them.

@@ -65,25 +65,27 @@ fn placement_lines(data: &Data, rule: &Rule, placement: Placement) -> Vec<String
     lines
 }
 
+/// The cells of a size for which nothing is chosen.
+fn empty_cells(point: &Point) -> [String; 14] {
+    let why = match point.ranking().is_empty() {
+        true => "nothing was measured",
+        false => "nothing has so few thread blocks",
+    };
+    std::array::from_fn(|column| match HEADS[column] {
+        ">size (B)" => point.case.size_bytes().to_string(),
+        "<why" => why.to_owned(),
+        _ => none(),
+    })
+}
+
 /// The cells of a size.
 fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [String; 14] {
-    let size = point.case.size_bytes().to_string();
     let timed = |choice: &str| {
         let trial = point.trial(choice)?;
         Some((trial, trial.time_us()?))
     };
     let time_of = |choice: &str| timed(choice).map(|(_, us)| us);
-    let Some((trial, us)) = chosen.and_then(timed) else {
-        let why = match point.ranking().is_empty() {
-            true => "nothing was measured",
-            false => "nothing has so few thread blocks",
-        };
-        return std::array::from_fn(|column| match HEADS[column] {
-            ">size (B)" => size.clone(),
-            "<why" => why.to_owned(),
-            _ => none(),
-        });
-    };
+    let Some((trial, us)) = chosen.and_then(timed) else { return empty_cells(point) };
     let chosen = &trial.choice;
     let others_us = counterparts(chosen).into_iter().filter_map(|other| time_of(&other));
     let other_us = others_us.reduce(f64::min);
@@ -104,7 +106,7 @@ fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [Stri
     let rival_us = point.rival_time_us();
     let floor_us = data.floor.map(|floor| floor.time_us(&point.case));
     [
-        size,
+        point.case.size_bytes().to_string(),
         chosen.clone(),
         trial.blocks.map_or_else(none, |blocks| blocks.to_string()),
         format!("{us:.2}"),

@@ -65,7 +65,12 @@ impl Device {
         let memory = match self {
             Self::Host => {
                 // In words, for alignment.
-                let words = vec![0_u64; length_bytes.div_ceil(8)];
+                let count = length_bytes.div_ceil(8);
+                let mut words: Vec<u64> = Vec::new();
+                words.try_reserve_exact(count).map_err(|_| {
+                    Error::new(format!("there is no memory for a buffer of {length_bytes} bytes"))
+                })?;
+                words.resize(count, 0);
                 Memory::Host(words.leak().as_mut_ptr().cast())
             }
             Self::Gpu(context, stream) => {

@@ -158,7 +158,10 @@ impl Functions {
         let opened = opened.map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             let cause = cause.unwrap_or_else(|| error.to_string());
-            Error::new(format!("cannot open {}: {cause}", path.display()))
+            // The loader's words begin with the path.
+            let path = format!("{}: ", path.display());
+            let cause = cause.strip_prefix(&path).unwrap_or(&cause);
+            Error::new(format!("cannot open {path}{cause}"))
         })?;
         // Libraries of this kind have threads, and cannot be closed under them.
         Ok(Box::leak(Box::new(Self::find(Box::leak(Box::new(opened))))))

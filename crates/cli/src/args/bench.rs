@@ -90,10 +90,10 @@ pub struct BenchArgs {
     pub roots: Several<u32>,
 
     /// Calls that are timed [default: 20, with --latency 200]
-    #[arg(short = 'n', long = "iters", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long = "iters", value_parser = values::count)]
     pub iterations: Option<u32>,
     /// How often each call is measured, libraries in turns; the median counts
-    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = values::count)]
     pub repeat: u32,
     /// Calls before those
     #[arg(short = 'w', long = "warmup_iters", value_name = "CALLS", default_value = "5")]
@@ -116,14 +116,14 @@ pub struct BenchArgs {
     pub average: Average,
 
     /// GPUs to use; all if not given
-    #[arg(short = 'g', long = "ngpus", value_name = "GPUS")]
+    #[arg(short = 'g', long = "ngpus", value_name = "GPUS", value_parser = values::count)]
     pub gpus: Option<u32>,
     /// Ranks; as many as GPUs if not given, on the host 4. Several can share a GPU
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::ranks)]
     pub ranks: Option<u32>,
     /// Ranks in one process, each on a thread of its own; if not given, those that share a GPU
     #[arg(short = 't', long = "nthreads", value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::count)]
     pub threads: Option<u32>,
     /// Where buffers lie
     #[arg(long, default_value = "auto")]

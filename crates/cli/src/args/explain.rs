@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::Args;
 use msccl_collective::{DataType, Kind, Reduction};
 
-use super::{NodesArgs, PlaceName, ReportArgs};
+use super::{NodesArgs, PlaceName, ReportArgs, values};
 use crate::collective;
 use crate::size::ByteSize;
 
@@ -18,8 +18,9 @@ Examples:
 
 Without a size it answers for all sizes from 1 KiB to 1 GiB that are powers of two, without a collective
 for all. Like the library it loads files from MSCCL_XML_FILES and MSCCL_ALGO_DIR, after those given, and
-follows MSCCL_ALGO, MSCCL_PROTO, MSCCL_INSTANCES, MSCCL_THREADS and MSCCL_TUNING, which NCCL_CONF_FILE
-may set as well.
+follows MSCCL_ALGO, MSCCL_PROTO, MSCCL_DIRECT, MSCCL_INSTANCES, MSCCL_THREADS, MSCCL_PACK and MSCCL_TUNING,
+which NCCL_CONF_FILE may set as well. Multiprocessors (SMs) are those that calls can keep busy, with
+packs as MSCCL_PACK says.
 Exit codes: 0 everything could be used, 1 a file is refused, 2 a file cannot be read, or bad usage.";
 
 /// `msccl explain`
@@ -33,7 +34,7 @@ pub struct ExplainArgs {
     pub words: Vec<Word>,
     /// Number of ranks
     #[arg(long, value_name = "N", default_value = "8")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::ranks)]
     pub ranks: u32,
     #[command(flatten)]
     pub nodes: NodesArgs,
@@ -47,7 +48,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "OP", default_value = "sum")]
     pub op: Reduction,
     /// The root of collectives that have one
-    #[arg(long, value_name = "RANK", default_value = "0")]
+    #[arg(long, value_name = "RANK", default_value = "0", value_parser = values::index)]
     pub root: u32,
     /// Where ranks run [default: as MSCCL_DEVICE says, otherwise cuda]
     #[arg(long)]
@@ -75,20 +76,35 @@ impl FromStr for Word {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        Word::of(text).ok_or_else(|| {
+            let names = collective::names();
+            format!("expected a collective ({names}), a size such as 64KiB, or {A_FILE}")
+        })
+    }
+}
+
+/// How a file is told from other words.
+const A_FILE: &str = "a file, which has a `.` or a `/` in its name";
+
+impl Word {
+    /// Which of them `text` looks like.
+    fn of(text: &str) -> Option<Self> {
         if let Some(kind) = collective::named(text) {
-            return Ok(Word::Collective(kind));
+            return Some(Word::Collective(kind));
         }
         if let Ok(size) = text.parse() {
-            return Ok(Word::Size(size));
+            return Some(Word::Size(size));
         }
-        if text == "-" || text.contains(['.', '/']) {
-            return Ok(Word::File(text.to_owned()));
-        }
-        let names = collective::names();
-        Err(format!(
-            "expected a collective ({names}), a size such as 64KiB, or a file, which has a `.` or a `/` \
-             in its name"
-        ))
+        let is_file = text == "-" || text.contains(['.', '/']);
+        is_file.then(|| Word::File(text.to_owned()))
+    }
+
+    /// A word where a size makes no sense.
+    pub fn unsized_from(text: &str) -> Result<Self, String> {
+        Word::of(text).ok_or_else(|| {
+            let names = collective::names();
+            format!("expected a collective ({names}) or {A_FILE}")
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::Args;
 use msccl_collective::Protocol;
 
-use super::PlacementName;
+use super::{PlacementName, values};
 use crate::size::ByteSize;
 
 /// Which instance of a program is meant.
@@ -16,10 +16,10 @@ pub struct LaunchArgs {
     #[arg(short = 'D', long = "define", value_name = "NAME=VALUE")]
     pub define: Vec<Setting>,
     /// Number of ranks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::ranks)]
     pub ranks: Option<u32>,
     /// Ranks on one node
-    #[arg(long, value_name = "G")]
+    #[arg(long, value_name = "G", value_parser = values::ranks)]
     pub per_node: Option<u32>,
     /// Which algorithm of the file; the last one if not given
     #[arg(long, value_name = "NAME")]
@@ -28,7 +28,7 @@ pub struct LaunchArgs {
     #[arg(long, value_name = "NAME")]
     pub collective: Option<String>,
     /// Copies of the program, each on its part of every chunk
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = values::count)]
     pub instances: Option<u32>,
     /// How messages are laid out: Simple, LL or LL128
     #[arg(long, value_name = "NAME")]

@@ -121,7 +121,7 @@ pub struct CompileArgs {
     /// The program, or an algorithm in XML, JSON or text; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: String,
-    /// Where to write; standard output if not given
+    /// Where to write; standard output if not given, or `-`
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<String>,
     /// What to write; told by the extension of OUT if not given, otherwise xml
@@ -142,6 +142,17 @@ pub struct CompileArgs {
     /// How to report.
     #[command(flatten)]
     pub report: ReportArgs,
+}
+
+impl CompileArgs {
+    /// The file to write, unless it is standard output.
+    pub fn file_written(&self) -> Option<&str> {
+        file_written(self.output.as_ref())
+    }
+}
+
+fn file_written(output: Option<&String>) -> Option<&str> {
+    output.map(String::as_str).filter(|path| *path != "-")
 }
 
 /// `msccl verify`
@@ -183,20 +194,20 @@ pub struct RunArgs {
     #[arg(long, value_name = "OP", default_value = "sum")]
     pub op: Reduction,
     /// Runs of each size [default: 10, or as many as fit into a second]
-    #[arg(short = 'n', long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_parser = values::count)]
     pub iterations: Option<u32>,
     /// What runs it; on GPUs --protocol and --instances are followed where they can be
     #[arg(long, default_value = "host")]
     pub device: RunDevice,
     /// The GPUs to use, by number, in the order in which ranks are dealt to them [default: all]
-    #[arg(long, value_name = "GPUS", value_delimiter = ',')]
+    #[arg(long, value_name = "GPUS", value_delimiter = ',', value_parser = values::index)]
     pub gpus: Vec<u32>,
     /// Seconds after which one run is given up
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
     pub timeout: Duration,
     /// Worker threads on the host; as many as there are processors if not given
-    #[arg(long)]
-    pub threads: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub threads: Option<u32>,
     /// What it is compiled for
     #[arg(long)]
     pub target: Option<TargetName>,
@@ -220,11 +231,11 @@ pub struct ShowArgs {
     /// As what; not every stage has every form
     #[arg(long, default_value = "text")]
     pub format: Picture,
-    /// Where to write; standard output if not given
+    /// Where to write; standard output if not given, or `-`
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<String>,
     /// Only these ranks
-    #[arg(long, value_name = "RANK", value_delimiter = ',')]
+    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = values::index)]
     pub rank: Vec<u32>,
     /// Size of the larger buffer, for the timeline
     #[arg(long, value_name = "BYTES", default_value = "1MiB")]
@@ -235,6 +246,13 @@ pub struct ShowArgs {
     /// Which instance of the program is meant.
     #[command(flatten)]
     pub launch: LaunchArgs,
+}
+
+impl ShowArgs {
+    /// The file to write, unless it is standard output.
+    pub fn file_written(&self) -> Option<&str> {
+        file_written(self.output.as_ref())
+    }
 }
 
 /// `msccl fmt`

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use super::{NodesArgs, Word};
+use super::{NodesArgs, Word, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,16 +23,16 @@ Exit codes: 0 all are there, 1 some could not be compiled, or a file is refused,
 #[command(override_usage = "msccl specialise [OPTIONS] --ranks <N> [COLLECTIVES|FILES]...")]
 pub struct SpecialiseArgs {
     /// Collectives without a root, all of them if none is named; algorithms that jobs will load, in any format
-    #[arg(value_name = "COLLECTIVE|FILE")]
+    #[arg(value_name = "COLLECTIVE|FILE", value_parser = Word::unsized_from)]
     pub words: Vec<Word>,
     /// Number of ranks
     #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::ranks)]
     pub ranks: u32,
     #[command(flatten)]
     pub nodes: NodesArgs,
     /// Only the kernels of that rank
-    #[arg(long, value_name = "RANK")]
+    #[arg(long, value_name = "RANK", value_parser = values::index)]
     pub rank: Option<u32>,
     /// The architecture of the GPUs
     #[arg(long, value_name = "NAME", default_value = "sm_90")]

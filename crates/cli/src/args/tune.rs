@@ -9,6 +9,7 @@ use msccl_bench::{ElementType, Redop, Workload, tune};
 
 use super::bench::{DeviceName, NamedPath, Scoped};
 use super::{PlacementName, values};
+use crate::collective;
 use crate::size::ByteSize;
 
 const EXAMPLES: &str = "\
@@ -30,7 +31,7 @@ and told. Exit codes: 0 all right, 1 something was wrong or failed, 2 bad usage.
 #[command(after_help = EXAMPLES)]
 pub struct TuneArgs {
     /// What to tune: allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather or scatter
-    #[arg(required_unless_present = "from", conflicts_with = "from")]
+    #[arg(required_unless_present = "from", conflicts_with = "from", value_parser = collective)]
     pub collective: Option<Workload>,
 
     /// Where to write the table; standard output if not given
@@ -56,8 +57,9 @@ pub struct TuneArgs {
     /// How much longer than the fastest a way may take that has fewer thread blocks, in percent
     #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = margin)]
     pub margin: f64,
-    /// Choose nothing with more thread blocks, each of which takes up a multiprocessor
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Choose nothing with more thread blocks, each of which takes up a multiprocessor; with MSCCL_PACK=1
+    /// those that share one count once
+    #[arg(long, value_name = "N", value_parser = values::count)]
     pub blocks_at_most: Option<u32>,
 
     /// Smallest size
@@ -80,7 +82,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "OP", default_value = "sum")]
     pub op: Redop,
     /// The root of collectives that have one
-    #[arg(short = 'r', long, value_name = "RANK", default_value = "0")]
+    #[arg(short = 'r', long, value_name = "RANK", default_value = "0", value_parser = values::index)]
     pub root: u32,
     /// Seconds that measuring may take, joining apart; one round of every size is always made
     #[arg(long, value_name = "SECONDS", default_value = "180", value_parser = values::seconds)]
@@ -99,14 +101,14 @@ pub struct TuneArgs {
     #[arg(long, value_name = "[NAME:]KEY=VALUE")]
     pub env: Vec<Scoped>,
     /// GPUs to use; all if not given
-    #[arg(short = 'g', long = "ngpus", value_name = "GPUS")]
+    #[arg(short = 'g', long = "ngpus", value_name = "GPUS", value_parser = values::count)]
     pub gpus: Option<u32>,
     /// Ranks; as many as GPUs if not given, on the host 4. Several can share a GPU
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", value_parser = values::ranks)]
     pub ranks: Option<u32>,
     /// Ranks in one process, each on a thread of its own; if not given, those that share a GPU
     #[arg(short = 't', long = "nthreads", value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::count)]
     pub threads: Option<u32>,
     /// Where buffers lie [default: as MSCCL_DEVICE says, otherwise auto]
     #[arg(long)]
@@ -115,6 +117,11 @@ pub struct TuneArgs {
     #[arg(short = 'T', long, value_name = "SECONDS", default_value = "120")]
     #[arg(value_parser = values::seconds)]
     pub timeout: Duration,
+}
+
+/// What can be tuned; what is made of transfers is told apart later.
+fn collective(text: &str) -> Result<Workload, String> {
+    text.parse().map_err(|_| format!("expected one of {}", collective::names()))
 }
 
 /// A share in percent.

@@ -1,5 +1,6 @@
 //! Values of options that are names or numbers of ours.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -177,6 +178,27 @@ pub enum ColorChoice {
     Never,
 }
 
+/// A number of something, at least one.
+pub fn count(text: &str) -> Result<u32, String> {
+    whole(text, 1..=u32::MAX)
+}
+
+/// A number of ranks, as many as a program can have.
+pub fn ranks(text: &str) -> Result<u32, String> {
+    whole(text, 1..=1 << 16)
+}
+
+/// The number of a rank, or of a GPU.
+pub fn index(text: &str) -> Result<u32, String> {
+    whole(text, 0..=u32::MAX)
+}
+
+fn whole(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    let (least, most) = range.into_inner();
+    number.ok_or_else(|| format!("expected a whole number from {least} to {most}"))
+}
+
 /// A ratio of times, more than zero.
 pub fn ratio(text: &str) -> Result<f64, String> {
     let ratio = f64::from_str(text).ok().filter(|ratio| ratio.is_finite() && *ratio > 0.0);
@@ -189,4 +211,21 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     let span = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
     if span.is_zero() { Err(wrong()) } else { Ok(span) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_whole_and_in_their_range() {
+        assert_eq!((count("1"), ranks("65536"), index("0")), (Ok(1), Ok(65536), Ok(0)));
+        for (found, most) in
+            [(count("0"), "4294967295"), (ranks("65537"), "65536"), (ranks("4.5"), "65536")]
+        {
+            assert_eq!(found, Err(format!("expected a whole number from 1 to {most}")));
+        }
+        let wrong = ["-1", "", "x", "4294967296", "1e3"];
+        assert!(wrong.into_iter().all(|text| index(text).is_err()));
+    }
 }

@@ -20,8 +20,8 @@ use crate::verdict::{self, Verdict, VerdictJson};
 
 /// Writes the algorithm of the file, unless it is refused.
 pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
-    let emit = args.emit.unwrap_or_else(|| by_extension(args.output.as_deref()));
-    if args.output.is_none() {
+    let emit = args.emit.unwrap_or_else(|| by_extension(args.file_written()));
+    if args.file_written().is_none() {
         output.divert_reports();
     }
     let progress = Progress::start(format!("compiling {}", args.file), output.is_quiet());
@@ -40,8 +40,7 @@ pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
     let bytes = match &verdict {
         Verdict::Refused(_) => None,
         Verdict::Proved(proved) => {
-            progress
-                .now(format!("writing {}", args.output.as_deref().unwrap_or("standard output")));
+            progress.now(format!("writing {}", args.file_written().unwrap_or("standard output")));
             write(args, emit, proved.verified.algorithm(), output)?
         }
     };
@@ -74,7 +73,7 @@ fn write(
     algorithm: &Algorithm,
     output: &mut Output,
 ) -> Result<Option<u64>> {
-    let Some(path) = &args.output else {
+    let Some(path) = args.file_written() else {
         let written = emit_to(args, emit, algorithm, output.made());
         return written.map(|()| None).map_err(Failure::new);
     };
@@ -110,7 +109,7 @@ struct CompileJson<'a> {
 }
 
 fn report(args: &CompileArgs, verdict: Option<&Verdict>, bytes: Option<u64>, output: &mut Output) {
-    let path = args.output.as_deref();
+    let path = args.file_written();
     if args.report.format == Format::Json {
         let verdict = verdict.map(Verdict::to_json);
         return output.json(&CompileJson {

@@ -1,12 +1,12 @@
 //! `msccl fmt`: the one canonical layout.
 
-use std::fs;
 use std::io::Write;
 
 use msccl_syntax::SourceMap;
 use serde::Serialize;
 
 use crate::args::{FmtArgs, Format};
+use crate::artifact;
 use crate::exit::Exit;
 use crate::failure::{Failure, FailureJson, Result};
 use crate::input::{Input, STDIN};
@@ -58,8 +58,7 @@ fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
         // A failure is told at the end, by the output itself.
         let _ = output.made().write_all(formatted.as_bytes());
     } else if layout == Layout::Changed {
-        fs::write(file, formatted)
-            .map_err(|error| Failure::new(format!("cannot write {file}: {error}")))?;
+        artifact::write_text(file, &formatted)?;
     }
     Ok(layout)
 }

@@ -1,6 +1,7 @@
 //! `msccl list`: what is there to run, and to build upon.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use msccl_compiler::evaluate::{
@@ -11,6 +12,7 @@ use msccl_syntax::ast::ParamRole;
 use serde::Serialize;
 
 use crate::args::{Format, ListArgs};
+use crate::collective;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -69,6 +71,13 @@ pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
         }
     }
     if let Some(wanted) = &args.collective {
+        let is_known = collective::named(wanted).is_some();
+        if !is_known && !entries.iter().any(|entry| entry.collective == *wanted) {
+            let names = collective::names();
+            let text =
+                format!("expected {names}, or a collective of these programs, found {wanted}");
+            return Err(Failure::new(text));
+        }
         entries.retain(|entry| entry.collective == *wanted);
     }
     let offer = Offer { algorithms: entries, modules: modules() };
@@ -83,8 +92,13 @@ pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
 fn programs_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     search(folder, DEEPEST, &mut found).map_err(|error| {
+        let reason = match error.kind() {
+            ErrorKind::NotFound => "there is no such folder".to_owned(),
+            ErrorKind::NotADirectory => "it is no folder".to_owned(),
+            _ => error.to_string(),
+        };
         let folder = folder.display();
-        Failure::new(format!("cannot list {folder}: {error}; name another folder with --dir"))
+        Failure::new(format!("cannot list {folder}: {reason}; name another folder with --dir"))
     })?;
     found.sort();
     Ok(found)

@@ -100,7 +100,7 @@ pub fn load(
     target: Option<TargetName>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Loaded> {
-    match input.content() {
+    match input.content()? {
         Content::Program => {
             let target = target.unwrap_or(TargetName::Native).target();
             let program = evaluated(input, launch)?;

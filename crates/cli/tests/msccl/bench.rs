@@ -254,6 +254,10 @@ fn what_makes_no_sense_exits_with_2() {
     check(&["allreduce", "-R", "x:2"], "no library is called `x`");
     check(&["allreduce", "-R", "3"], "expected 0 (plain), 1 (registered) or 2");
     check(&["allreduce", "--against", "msccl=a"], "two libraries are called `msccl`");
+    check(&["allreduce", "-f", "1"], "such steps never get from 8 B to 1 MiB");
+    check(&["allreduce", "-i", "0"], "such steps never get from 8 B to 1 MiB");
+    check(&["allreduce", "-g", "2"], "--ngpus counts GPUs, and ranks are on the host");
+    check(&["allreduce", "--json", "no/such/a.json"], "there is no folder no/such; make it first");
     let cube = ["bench", "hypercube", "--device", "host", "--ranks", "3", "--library", "x"];
     assert!(msccl(&cube).stderr.contains("power of two"));
 }

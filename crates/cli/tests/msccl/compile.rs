@@ -84,6 +84,17 @@ fn a_folder_that_is_not_there_is_told() {
     crate::check_refusal(
         &["compile", arg(&source), "-o", "no/such/out.xml"],
         2,
-        "cannot write no/such/out.xml",
+        "cannot write no/such/out.xml: there is no folder no/such; make it first",
     );
+    let folder = source.parent().unwrap();
+    let told = "it is a folder; name a file in it";
+    crate::check_refusal(&["compile", arg(&source), "-o", arg(folder)], 2, told);
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let source = file("compile/dash.msccl", RING);
+    let named = msccl(&["compile", arg(&source), "-o", "-"]);
+    let plain = msccl(&["compile", arg(&source)]);
+    assert_eq!((named.code, &named.stdout), (0, &plain.stdout), "{named}");
 }

@@ -111,6 +111,29 @@ fn what_a_call_takes_of_a_gpu_is_told() {
 }
 
 #[test]
+fn packs_are_reckoned_with() {
+    let ask = |pack: &str, more: &[&str]| {
+        let variables = [("MSCCL_PACK", pack), ("MSCCL_ALGO", "ring")];
+        let args = ["explain", "allreduce", "256M", "--ranks", "8"];
+        msccl_with(&variables, &[&args[..], more].concat(), b"")
+    };
+    let figure = |pack: &str, name: &str| {
+        let report = ask(pack, &["--format", "json"]).json();
+        report["alternatives"][0][name].as_u64().unwrap()
+    };
+    assert_eq!(figure("0", "blocks"), figure("1", "blocks"));
+    let (apart, packed) = (figure("0", "multiprocessors"), figure("1", "multiprocessors"));
+    assert!(packed < apart, "{packed} of {apart}");
+    for (pack, here, other, there) in [("0", apart, "1", packed), ("1", packed, "0", apart)] {
+        let told = ask(pack, &[]).stdout;
+        let expected = format!(
+            "so at most {here} multiprocessors; with MSCCL_PACK={other} {there} multiprocessors"
+        );
+        assert!(told.contains(&expected), "{told}");
+    }
+}
+
+#[test]
 fn direct_links_are_told() {
     let rows = "allreduce any 4 ..64KiB Simple direct 2 64 allreduce/two_shot\n";
     let table = file("explain/direct.tuning", format!("msccl-tuning 2\nmachine ours\n{rows}"));
@@ -181,9 +204,13 @@ fn refused_files_are_told_and_exit_with_1() {
     assert_eq!(ran.code, 1, "{ran}");
     assert!(ran.stdout.contains(&format!("refused  {}: ", arg(&broken))), "{ran}");
     assert!(ran.stdout.contains(&format!("serves  {} (loaded)", arg(&good))), "{ran}");
+    let mistaken = file("explain/mistaken.msccl", MINE.replace("for r", "fro r"));
+    let ran = explained(&["allreduce", "64K", arg(&mistaken)]);
+    let expected = format!("refused  {}: line 2, column ", arg(&mistaken));
+    assert!(ran.code == 1 && ran.stdout.contains(&expected), "{ran}");
     let missing = explained(&["allreduce", "64K", "no/such.xml"]);
     assert_eq!(missing.code, 2, "{missing}");
-    assert!(missing.stdout.contains("refused  no/such.xml: there is no directory no"), "{missing}");
+    assert!(missing.stdout.contains("refused  no/such.xml: there is no folder no"), "{missing}");
     assert!(missing.stdout.contains("serves  allreduce/"), "{missing}");
     let of_two = crate::exchange_xml(2);
     let ran = msccl_reading(&["explain", "allreduce", "-"], of_two.as_bytes());

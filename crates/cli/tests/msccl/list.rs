@@ -26,5 +26,6 @@ fn a_folder_of_ones_own() {
     assert!(ran.stdout.contains("allgather") && ran.stdout.contains("ranks N = 3"), "{ran}");
     let none = msccl(&["list", "--dir", folder, "--collective", "alltoall", "--format", "json"]);
     assert_eq!(none.json()["algorithms"].as_array().map(Vec::len), Some(0), "{none}");
+    check_refusal(&["list", "--dir", folder, "--collective", "gossip"], 2, "expected allreduce, ");
     check_refusal(&["list", "--dir", "no/such"], 2, "name another folder with --dir");
 }

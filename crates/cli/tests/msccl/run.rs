@@ -56,8 +56,11 @@ fn absurd_sizes_are_told() {
     crate::check_refusal(
         &["run", "dsl-examples/allreduce/ring.msccl", "--size", "9999TiB"],
         2,
-        "more than 1 TiB",
+        "larger than 1 TiB",
     );
+    // More than addresses reach, so that no system promises it.
+    let huge = ["run", "dsl-examples/allreduce/ring.msccl", "--size", "1TiB", "--ranks", "64"];
+    crate::check_refusal(&huge, 2, "takes 256 TiB on 64 ranks, and there is not so much memory");
 }
 
 #[test]

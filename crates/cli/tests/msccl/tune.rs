@@ -149,13 +149,19 @@ fn what_makes_no_sense_exits_with_2() {
         2,
         "the smallest size",
     );
-    check_refusal(&["tune", "allreduce", "--ranks", "1"], 2, "invalid value '1'");
+    check_refusal(&["tune", "allreduce", "--ranks", "1"], 2, "nothing to tune for one rank");
     check_refusal(&["tune", "reduce", "-r", "4", "--device", "host"], 2, "there is no rank 4");
     check_refusal(
         &["tune", "allreduce", "--keep", "no/such.tuning"],
         2,
         "no/such.tuning: it cannot be read",
     );
+    check_refusal(
+        &["tune", "allreduce", "-o", "no/such/site.tuning"],
+        2,
+        "there is no folder no/such",
+    );
+    check_refusal(&["tune", "gossip"], 2, "expected one of allreduce, allgather");
     check_refusal(&["tune", "--from", "Cargo.toml"], 2, "Cargo.toml: expected measurements");
     let in_place = ["tune", "alltoall", "--placement", "in", "--device", "host"];
     check_refusal(&in_place, 2, "alltoall is not tuned in place");

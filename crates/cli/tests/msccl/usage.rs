@@ -19,6 +19,16 @@ fn wrong_options_exit_with_2() {
     check_refusal(&["run", "x", "--size", "1.5MB"], 2, "is no size; write a whole number of bytes");
     check_refusal(&["run", "x", "--type", "f17"], 2, "unknown data type `f17`; expected one of i8");
     check_refusal(&["run", "x", "--timeout", "0"], 2, "is no time span");
+    check_refusal(&["run", "x", "--threads", "0"], 2, "expected a whole number from 1 to");
+    for ranks in ["0", "4.5", "65537", "many"] {
+        let expected =
+            format!("'{ranks}' for '--ranks <N>': expected a whole number from 1 to 65536");
+        check_refusal(&["verify", "x", "--ranks", ranks], 2, &expected);
+        check_refusal(&["explain", "--ranks", ranks], 2, &expected);
+    }
+    check_refusal(&["specialise", "gossip", "--ranks", "2"], 2, "scatter) or a file, which has");
+    check_refusal(&["explain", "gossip"], 2, "a size such as 64KiB, or a file, which has");
+    check_refusal(&["explain", "--ranks", "8", "--per-node", "3"], 2, "choose a divisor of 8");
     check_refusal(&["run", "x", "--size", "1", "--count", "1"], 2, "cannot be used with");
 }
 
@@ -51,12 +61,25 @@ fn files_that_cannot_be_read_exit_with_2() {
         let missing = msccl(&[command, "no/such.msccl"]);
         assert_eq!(missing.code, 2, "{command}: {missing}");
         let said = format!("{}{}", missing.stdout, missing.stderr);
-        assert!(said.contains("cannot read no/such.msccl: there is no directory no"), "{said}");
+        assert!(said.contains("cannot read no/such.msccl: there is no folder no"), "{said}");
     }
     check_refusal(&["verify", "crates/nothing.msccl"], 2, "there is no such file");
-    check_refusal(&["verify", "crates"], 2, "it is a directory; name a file in it");
+    check_refusal(&["verify", "crates"], 2, "it is a folder; name a file in it");
     let utf16 = file("usage/utf16.xml", b"\xff\xfe<\0a\0");
     check_refusal(&["verify", arg(&utf16)], 2, "expected UTF-8 text, found UTF-16");
+    let named = file("usage/named.xml", "hello");
+    check_refusal(
+        &["verify", arg(&named)],
+        2,
+        "named.xml:1:1: expected XML, as the file's name says",
+    );
+    let empty = file("usage/empty.json", "");
+    check_refusal(
+        &["run", arg(&empty)],
+        2,
+        "expected JSON, as the file's name says, found nothing",
+    );
+    check_refusal(&["verify", ""], 2, "its name is empty");
     let latin = file("usage/latin.msccl", b"// caf\xe9\n");
     check_refusal(&["verify", arg(&latin)], 2, ":1:7: expected UTF-8 text, found the byte 0xe9");
 }

@@ -16,8 +16,13 @@ impl ReadError {
     pub(super) fn at_path(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
         // `.` is the whole, `?` a place that the parser could not tell.
         let path = error.path().to_string();
-        let path = if path == "." || path == "?" { String::new() } else { path };
-        Self { path, ..Self::at_end(error.into_inner()) }
+        let error = Self::at_end(error.into_inner());
+        if path == "." || path == "?" {
+            let message =
+                format!("expected an algorithm as docs/IR.md describes it: {}", error.message);
+            return Self { message, ..error };
+        }
+        Self { path, ..error }
     }
 
     pub(super) fn at_end(error: serde_json::Error) -> Self {
@@ -32,6 +37,15 @@ impl ReadError {
 
     pub(super) fn meaning((path, message): (String, String)) -> Self {
         Self { position: None, path, message }
+    }
+
+    /// An array stands behind the white space `before`, which could pass for an object without names.
+    pub(super) fn no_object(before: &[u8]) -> Self {
+        let ends = before.iter().filter(|&&byte| byte == b'\n').count();
+        let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
+        let position = (ends + 1, column);
+        let message = "expected an algorithm as docs/IR.md describes it: an object, found an array";
+        Self { position: Some(position), path: String::new(), message: message.to_owned() }
     }
 
     pub(super) fn too_large(found_bytes: usize, most_bytes: usize) -> Self {

@@ -67,6 +67,10 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Algorithm, ReadError> {
     if bytes.len() > MOST_BYTES {
         return Err(ReadError::too_large(bytes.len(), MOST_BYTES));
     }
+    let before = bytes.len() - bytes.trim_ascii_start().len();
+    if bytes.get(before) == Some(&b'[') {
+        return Err(ReadError::no_object(&bytes[..before]));
+    }
     let mut parser = serde_json::Deserializer::from_slice(bytes);
     let wire = serde_path_to_error::deserialize(&mut parser).map_err(ReadError::at_path)?;
     parser.end().map_err(ReadError::at_end)?;

@@ -8,10 +8,9 @@ use std::ffi::c_int;
 use crate::abi::{Address, CommHandle, Team};
 use crate::comm::handles;
 use crate::fault::Fault;
-use crate::guard;
 
 /// The team of nobody, for callers whose communicator is none.
-const NOBODY: Team = Team { ranks: 0, rank: 0, stride: 0 };
+pub(super) const NOBODY: Team = Team { ranks: 0, rank: 0, stride: 0 };
 
 /// The team of a rank alone.
 const ALONE: Team = Team { ranks: 1, rank: 0, stride: 1 };
@@ -59,38 +58,36 @@ door! {
 door_with_value! {
     /// Slots of eight bytes that so many elements of that size need, for a requirement that is not
     /// supported.
-    fn ncclLLA2ACalcSlots | pncclLLA2ACalcSlots(elements: c_int, bytes: c_int) -> c_int {
+    fn ncclLLA2ACalcSlots | pncclLLA2ACalcSlots(elements: c_int, bytes: c_int) -> c_int, or 0 => {
         let slots = bytes.unsigned_abs().div_ceil(8).cast_signed();
-        elements.saturating_mul(slots)
+        Ok(elements.saturating_mul(slots))
     }
 
     /// All ranks.
-    fn ncclTeamWorld | pncclTeamWorld(comm: CommHandle) -> Team {
-        guard::value("ncclTeamWorld", NOBODY, || world(comm))
+    fn ncclTeamWorld | pncclTeamWorld(comm: CommHandle) -> Team, or NOBODY => {
+        world(comm)
     }
 
     /// The ranks that reach one another's memory: this one.
-    fn ncclTeamLsa | pncclTeamLsa(comm: CommHandle) -> Team {
-        guard::value("ncclTeamLsa", NOBODY, || world(comm).map(|_| ALONE))
+    fn ncclTeamLsa | pncclTeamLsa(comm: CommHandle) -> Team, or NOBODY => {
+        world(comm).map(|_| ALONE)
     }
 
     /// The ranks that stand where this one stands in its team of such ranks: all.
-    fn ncclTeamRail | pncclTeamRail(comm: CommHandle) -> Team {
-        guard::value("ncclTeamRail", NOBODY, || world(comm))
+    fn ncclTeamRail | pncclTeamRail(comm: CommHandle) -> Team, or NOBODY => {
+        world(comm)
     }
 
     /// The rank of the communicator that is `rank` of `team`.
     fn ncclTeamRankToWorld | pncclTeamRankToWorld(
         comm: CommHandle, team: Team, rank: c_int
-    ) -> c_int {
-        let of_world = || Ok(world(comm)?.rank.wrapping_add(distance(team, rank)));
-        guard::value("ncclTeamRankToWorld", -1, of_world)
+    ) -> c_int, or -1 => {
+        Ok(world(comm)?.rank.wrapping_add(distance(team, rank)))
     }
 
     /// The rank among those that reach one another's memory that is `rank` of `team`.
-    fn ncclTeamRankToLsa | pncclTeamRankToLsa(comm: CommHandle, team: Team, rank: c_int) -> c_int {
-        let of_lsa = || world(comm).map(|_| ALONE.rank.wrapping_add(distance(team, rank)));
-        guard::value("ncclTeamRankToLsa", -1, of_lsa)
+    fn ncclTeamRankToLsa | pncclTeamRankToLsa(comm: CommHandle, team: Team, rank: c_int) -> c_int, or -1 => {
+        world(comm).map(|_| ALONE.rank.wrapping_add(distance(team, rank)))
     }
 }
 

@@ -26,15 +26,17 @@ macro_rules! door {
     )*};
 }
 
-/// Functions that answer with something else, each under both of its names.
+/// Functions that answer with something else, each under both of its names; what stands after `or` if they fail.
 macro_rules! door_with_value {
     ($(
         $(#[$note:meta])*
-        fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) -> $value:ty $body:block
+        fn $name:ident | $twin:ident($($argument:ident: $kind:ty),* $(,)?) -> $value:ty, or $otherwise:expr => $body:block
     )*) => {$(
         $(#[$note])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($argument: $kind),*) -> $value $body
+        pub extern "C" fn $name($($argument: $kind),*) -> $value {
+            $crate::guard::value(stringify!($name), $otherwise, move || $body)
+        }
 
         #[doc = concat!("[`", stringify!($name), "`] under its second name.")]
         #[unsafe(no_mangle)]

@@ -4,6 +4,7 @@
 //! They look at no arguments; the caller removes what it passed, in every calling convention of
 //! the hosts that this library is for.
 
+use super::device::NOBODY;
 use crate::abi::Team;
 use crate::fault::Fault;
 
@@ -71,13 +72,13 @@ newer! {
 
 door_with_value! {
     /// NCCL has it since 2.31 or 2.32; the team of nobody.
-    fn ncclTeamCft | pncclTeamCft() -> Team {
-        Team { ranks: 0, rank: 0, stride: 0 }
+    fn ncclTeamCft | pncclTeamCft() -> Team, or NOBODY => {
+        Ok(NOBODY)
     }
 
     /// NCCL has it since 2.31 or 2.32; the team of nobody.
-    fn ncclTeamCftMultimem | pncclTeamCftMultimem() -> Team {
-        Team { ranks: 0, rank: 0, stride: 0 }
+    fn ncclTeamCftMultimem | pncclTeamCftMultimem() -> Team, or NOBODY => {
+        Ok(NOBODY)
     }
 }
 

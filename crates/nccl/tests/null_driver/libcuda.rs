@@ -7,20 +7,31 @@
 //! how many nodes their graphs have, ids of allocations, and memory that processes share by descriptors.
 //! What is copied or filled is so at once; every event is over when it is asked for.
 //!
+//! `libcuda/objects.rs` has the streams and events, `libcuda/memory.rs` the memory; the driver's functions stand here.
+//!
 //! Beside the driver's functions it has its own: [`nullCalls`] says how often the calling thread has called
-//! one of the others, [`nullSpecialLaunches`] how often it has launched special kernels. With the variable
+//! one of the others, [`nullSpecialLaunches`] how often it has launched special kernels, [`nullPackedLaunches`] ones that
+//! pack thread blocks. With the variable
 //! `NULL_SPECIALS_ARE_WIDE` fewer of their blocks run at once than of other kernels', with `NULL_SPECIALS_SPILL` they
 //! have memory beside their registers.
 
 #![allow(non_snake_case, non_camel_case_types)]
 
-use std::alloc::{self, Layout};
+#[path = "libcuda/memory.rs"]
+mod memory;
+#[path = "libcuda/objects.rs"]
+mod objects;
+
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use memory::{
+    Allocation, allocate, allocation_of, allocations, copy, enter_allocation, free, system,
+};
+use objects::{CAPTURES, EVENTS, STREAMS, graphs, stream, work};
 
 /// Devices that it has.
 const DEVICES: i32 = 8;
@@ -45,163 +56,12 @@ const PAGE_BYTES: usize = 4096;
 thread_local! {
     static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static PACKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static COUNTS: [Cell<u64>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
-}
-
-/// Streams and events: so many at once.
-const OBJECTS: usize = 1024;
-
-/// A stream or an event.
-struct Object {
-    alive: AtomicBool,
-    /// The capture that has it, or 0.
-    capture: AtomicU64,
-}
-
-/// Objects of one kind; a handle is `base` and the object's place.
-struct Objects {
-    base: usize,
-    all: [Object; OBJECTS],
-}
-
-impl Objects {
-    const fn new(base: usize) -> Self {
-        const FREE: Object = Object { alive: AtomicBool::new(false), capture: AtomicU64::new(0) };
-        Self { base, all: [FREE; OBJECTS] }
-    }
-
-    /// A new handle: the lowest that is free.
-    fn create(&self, handle: &mut usize) -> u32 {
-        let is_free = |object: &Object| !object.alive.swap(true, SeqCst);
-        let Some(place) = self.all.iter().position(is_free) else { return OUT_OF_MEMORY };
-        self.all[place].capture.store(0, SeqCst);
-        *handle = self.base + place;
-        SUCCESS
-    }
-
-    fn find(&self, handle: usize) -> Option<&Object> {
-        let object = self.all.get(handle.checked_sub(self.base)?)?;
-        object.alive.load(std::sync::atomic::Ordering::Relaxed).then_some(object)
-    }
-
-    fn destroy(&self, handle: usize) -> u32 {
-        match self.find(handle) {
-            Some(object) => object.alive.store(false, SeqCst),
-            None => return INVALID_HANDLE,
-        }
-        SUCCESS
-    }
-}
-
-static STREAMS: Objects = Objects::new(0x10_0000);
-static EVENTS: Objects = Objects::new(0x20_0000);
-/// The default streams, which always are: null, the legacy one, the calling thread's.
-static DEFAULT: Object = Object { alive: AtomicBool::new(true), capture: AtomicU64::new(0) };
-
-fn stream(handle: usize) -> Option<&'static Object> {
-    if handle <= 2 { Some(&DEFAULT) } else { STREAMS.find(handle) }
-}
-
-/// Nodes of graphs, by the number of the capture or the handle of what was made of it.
-static GRAPHS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
-static CAPTURES: AtomicU64 = AtomicU64::new(0);
-
-fn graphs<T>(body: impl FnOnce(&mut BTreeMap<u64, usize>) -> T) -> T {
-    body(&mut GRAPHS.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Work in a stream: done, or recorded as a node.
-fn work(handle: usize, body: impl FnOnce()) -> u32 {
-    let Some(stream) = stream(handle) else { return INVALID_HANDLE };
-    match stream.capture.load(std::sync::atomic::Ordering::Relaxed) {
-        0 => body(),
-        id => graphs(|graphs| *graphs.entry(id).or_default() += 1),
-    }
-    SUCCESS
-}
-
-/// A plain allocation, or a mapping of virtual memory.
-#[derive(Clone, Copy)]
-struct Allocation {
-    bytes: usize,
-    device: i32,
-    id: u64,
-    plain: bool,
-}
-
-/// By address.
-static ALLOCATIONS: Mutex<BTreeMap<u64, Allocation>> = Mutex::new(BTreeMap::new());
-
-fn allocations<T>(body: impl FnOnce(&mut BTreeMap<u64, Allocation>) -> T) -> T {
-    body(&mut ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-fn enter_allocation(address: u64, bytes: usize, plain: bool) {
-    static IDS: AtomicU64 = AtomicU64::new(1);
-    let device = current().map_or(0, |context| (context - CONTEXT) as i32);
-    let allocation = Allocation { bytes, device, id: IDS.fetch_add(1, SeqCst), plain };
-    allocations(|all| all.insert(address, allocation));
-}
-
-/// The allocation in which `address` lies, and where that begins.
-fn allocation_of(address: u64) -> Option<(u64, Allocation)> {
-    let last = allocations(|all| all.range(..=address).next_back().map(|(at, of)| (*at, *of)));
-    last.filter(|(base, of)| address - base < of.bytes as u64)
 }
 
 fn current() -> Option<usize> {
     CONTEXTS.with_borrow(|stack| stack.last().copied())
-}
-
-fn layout(bytes: usize) -> Option<Layout> {
-    Layout::from_size_align(bytes.max(1), PAGE_BYTES).ok()
-}
-
-fn allocate(bytes: usize) -> *mut u8 {
-    let Some(layout) = layout(bytes) else { return ptr::null_mut() };
-    // SAFETY: the layout is of at least one byte.
-    unsafe { alloc::alloc_zeroed(layout) }
-}
-
-fn free(address: u64) -> u32 {
-    let Some(allocation) = allocations(|all| all.remove(&address)) else { return INVALID_VALUE };
-    let Some(layout) = layout(allocation.bytes) else { return INVALID_VALUE };
-    // SAFETY: `allocate` gave it with this layout, and the table had it once.
-    unsafe { alloc::dealloc(ptr::with_exposed_provenance_mut(address as usize), layout) };
-    SUCCESS
-}
-
-fn copy(to: u64, from: u64, bytes: usize) {
-    let (to, from) = (to as usize, from as usize);
-    let to = ptr::with_exposed_provenance_mut::<u8>(to);
-    // SAFETY: callers of a driver name memory that is theirs to copy.
-    unsafe { ptr::copy(ptr::with_exposed_provenance::<u8>(from), to, bytes) };
-}
-
-/// The system's calls for memory with a descriptor.
-mod system {
-    use super::{c_char, c_int, c_void};
-
-    pub const READ_WRITE: c_int = 3;
-    pub const NONE: c_int = 0;
-    pub const SHARED_FIXED: c_int = 0x01 | 0x10;
-    pub const PRIVATE_ANONYMOUS: c_int = 0x02 | 0x20;
-
-    unsafe extern "C" {
-        pub fn memfd_create(name: *const c_char, flags: u32) -> c_int;
-        pub fn ftruncate(descriptor: c_int, bytes: i64) -> c_int;
-        pub fn dup(descriptor: c_int) -> c_int;
-        pub fn close(descriptor: c_int) -> c_int;
-        pub fn mmap(
-            at: *mut c_void,
-            bytes: usize,
-            protection: c_int,
-            flags: c_int,
-            descriptor: c_int,
-            offset: i64,
-        ) -> *mut c_void;
-        pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
-    }
 }
 
 /// What a launch reads of its configuration: the stream, after the shape.
@@ -232,6 +92,12 @@ const SPECIAL: usize = 1;
 #[unsafe(no_mangle)]
 pub extern "C" fn nullSpecialLaunches() -> u64 {
     SPECIAL_LAUNCHES.get()
+}
+
+/// How often the calling thread has launched kernels whose blocks pack several thread blocks.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullPackedLaunches() -> u64 {
+    PACKED_LAUNCHES.get()
 }
 
 /// A number of something that is only ever named.
@@ -479,8 +345,7 @@ driver! {
         let (Some(stream), Some(event)) = (stream(handle), EVENTS.find(event)) else {
             return INVALID_HANDLE;
         };
-        let relaxed = std::sync::atomic::Ordering::Relaxed;
-        event.capture.store(stream.capture.load(relaxed), relaxed);
+        event.capture.store(stream.capture.load(Relaxed), Relaxed);
         SUCCESS
     }
     fn cuEventQuery(event: usize) {
@@ -516,7 +381,7 @@ driver! {
         _dependencies: usize, _count: usize,
     ) {
         let Some(stream) = stream(handle) else { return INVALID_HANDLE };
-        *id = stream.capture.load(std::sync::atomic::Ordering::Relaxed);
+        *id = stream.capture.load(Relaxed);
         *status = u32::from(*id != 0);
         graph.into_iter().for_each(|graph| *graph = *id as usize);
         SUCCESS
@@ -569,6 +434,8 @@ driver! {
         _extra: *mut *mut c_void,
     ) {
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
+        let [_grid_x, _grid_y, _grid_z, _threads, packed, ..] = config.shape;
+        PACKED_LAUNCHES.set(PACKED_LAUNCHES.get() + u64::from(packed > 1));
         work(config.stream, || ())
     }
 }

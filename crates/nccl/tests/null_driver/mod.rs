@@ -65,6 +65,7 @@ const SUM: c_int = 0;
 struct NullDriver {
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     special_launches: unsafe extern "C" fn() -> u64,
+    packed_launches: unsafe extern "C" fn() -> u64,
 }
 
 fn null_driver() -> &'static NullDriver {
@@ -76,10 +77,11 @@ fn null_driver() -> &'static NullDriver {
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL).unwrap();
             let calls = *library.get(b"nullCalls\0").unwrap();
             let special_launches = *library.get(b"nullSpecialLaunches\0").unwrap();
+            let packed_launches = *library.get(b"nullPackedLaunches\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver { calls, special_launches }
+            NullDriver { calls, special_launches, packed_launches }
         }
     })
 }
@@ -123,6 +125,12 @@ pub fn all_calls() -> u64 {
 pub fn special_launches() -> u64 {
     // SAFETY: the function takes nothing.
     unsafe { (null_driver().special_launches)() }
+}
+
+/// How often this thread has launched kernels whose blocks pack several thread blocks.
+pub fn packed_launches() -> u64 {
+    // SAFETY: the function takes nothing.
+    unsafe { (null_driver().packed_launches)() }
 }
 
 /// The context of device `ordinal`.

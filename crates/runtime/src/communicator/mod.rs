@@ -1,7 +1,7 @@
 //! The communicator: one rank's door to the collectives of its group.
 //!
 //! A [`Communicator`] is made together by all ranks ([`Communicator::join`], [`Communicator::split`],
-//! [`Communicator::shrink`]) and then takes calls ([`submit`]). Its methods may be called from any thread.
+//! [`Communicator::shrink`]) and then takes calls ([`submit()`]). Its methods may be called from any thread.
 //!
 //! # Guarantees
 //!

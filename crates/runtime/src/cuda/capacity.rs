@@ -204,6 +204,7 @@ impl Common {
             blocks: self.blocks,
             // Ranks lend to those of their node alone.
             lends: place == Place::Device && !self.is_divided(),
+            packs: false,
         }
     }
 }

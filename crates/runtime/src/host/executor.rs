@@ -192,18 +192,21 @@ impl Executor {
         if !self.sizes.contains(call_bytes as u64) {
             return refuse(format!("{call_bytes} bytes: the algorithm serves {}", self.sizes));
         }
+        self.admit_inputs(job, slicing).map_err(Failure::Refused)
+    }
+
+    /// Checks that there is an input for every rank, as long as it needs.
+    fn admit_inputs(&self, job: &Job, slicing: &Slicing) -> Result<(), String> {
         if job.inputs.len() != self.programs.len() {
             let (expected, found) = (self.programs.len(), job.inputs.len());
-            return refuse(format!("expected the inputs of {expected} ranks, found {found}"));
+            return Err(format!("expected the inputs of {expected} ranks, found {found}"));
         }
         for (program, input) in self.programs.iter().zip(&job.inputs) {
             let expected = slicing.user_bytes(program.geometry.input_chunks);
             if expected != Some(input.len()) {
                 let (rank, found) = (program.rank, input.len());
                 let expected = expected.unwrap_or(usize::MAX);
-                return refuse(format!(
-                    "input of {rank}: expected {expected} bytes, found {found}"
-                ));
+                return Err(format!("input of {rank}: expected {expected} bytes, found {found}"));
             }
         }
         Ok(())

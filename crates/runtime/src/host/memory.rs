@@ -1,4 +1,4 @@
-//! Memory that several threads copy in and out of without locks: the one place with `unsafe`.
+//! Memory that several threads copy in and out of without locks. A door for `unsafe`.
 //!
 //! Bytes are only ever copied, never lent, so that no reference into shared memory exists.
 

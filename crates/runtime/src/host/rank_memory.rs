@@ -1,4 +1,4 @@
-//! The buffers of one rank in one call.
+//! The buffers of one rank in one call. A door for `unsafe`: they are memory that threads share.
 
 use msccl_collective::Buffer;
 use msccl_plan::{Alias, Geometry, Program};

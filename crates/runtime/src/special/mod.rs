@@ -1,6 +1,6 @@
 //! Special kernels: made for one plan each, they serve its calls faster than the interpreters, bit for bit alike.
 //!
-//! [`special_kernels`] is what there should be for a rank, [`provide`] takes it from a cache or compiles it. What a
+//! [`special_kernels`] is what there should be for a rank, [`provide()`] takes it from a cache or compiles it. What a
 //! communicator on GPUs does with it, `cuda::special` says.
 //!
 //! # Guarantees

@@ -22,6 +22,7 @@ use crate::output::Output;
 pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     let company = launch::company(args.timeout, output)?;
     let company = company.as_ref();
+    launch::agree(company, expect_to_write(args, company))?;
     let (plan, pairs) = launch::agree(company, plan::plan(args, company))?;
     if let Machine::Host { reason: Some(reason) } = &plan.machine {
         output.warn(format_args!("measuring on host memory: {reason}"));
@@ -39,6 +40,13 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
         write_files(args, &plan, &report)?;
     }
     Ok(if report.is_good() && judgement.is_good { Exit::Success } else { Exit::Refused })
+}
+
+/// Makes sure that the speaker can write what is asked for, before anything is measured.
+fn expect_to_write(args: &BenchArgs, company: Option<&Company>) -> Result<()> {
+    let writes = company.is_none_or(Company::is_speaker);
+    let mut files = [&args.json, &args.svg].into_iter().flatten().filter(|_| writes);
+    files.try_for_each(artifact::expect_to_write)
 }
 
 fn write_files(args: &BenchArgs, plan: &Plan, report: &Report) -> Result<()> {

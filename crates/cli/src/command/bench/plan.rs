@@ -68,9 +68,12 @@ pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
         (device, _) => device.wish(),
     };
     let machine = Machine::survey(wish).map_err(failure)?;
-    match gpus {
-        Some(wanted) => machine.limited_to(wanted).map_err(failure),
-        None => Ok(machine),
+    match (gpus, &machine) {
+        (Some(_), Machine::Host { reason: None }) => Err(Failure::new(
+            "--ngpus counts GPUs, and ranks are on the host; --ranks says how many",
+        )),
+        (Some(wanted), _) => machine.limited_to(wanted).map_err(failure),
+        (None, _) => Ok(machine),
     }
 }
 
@@ -119,6 +122,7 @@ fn method(args: &BenchArgs) -> Method {
 fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
     let max_bytes = max_bytes(args.min, args.max, machine)?;
     let step = args.step.map_or(Step::Factor(args.factor), |step| Step::Add(step.0));
+    expect_growth(step, args.min, ByteSize(max_bytes))?;
     let roots = args.roots.of(0..ranks);
     if let Some(stranger) = roots.iter().find(|root| **root >= ranks) {
         let text = format!("there is no rank {stranger}; ranks are 0 to {}", ranks - 1);
@@ -145,6 +149,19 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
         return Err(Failure::new(text));
     }
     Ok(cases)
+}
+
+/// Makes sure that sizes get from `min` to `max`, if these are two.
+fn expect_growth(step: Step, min: ByteSize, max: ByteSize) -> Result<()> {
+    let grows = match step {
+        Step::Factor(factor) => factor.grows(),
+        Step::Add(bytes) => bytes > 0,
+    };
+    if grows || min == max {
+        return Ok(());
+    }
+    let advice = format!("give a larger -f or -i, or an -e of {min}");
+    Err(Failure::new(format!("such steps never get from {min} to {max}; {advice}")))
 }
 
 /// The largest size, at least `min`.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use msccl_runtime::{Alternative, Basis};
+use msccl_runtime::{Alternative, Basis, Service};
 
 use super::decisions::{Choice, Decision};
-use super::{Answer, Explained, Library, Served, Terms};
+use super::{Answer, Explained, Kernel, Library, Terms};
 use crate::args::PlaceName;
 use crate::output::{Output, Paint};
 use crate::table::{Align, Table};
@@ -37,22 +37,33 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
     let chosen = served.map(|(chosen, _)| chosen);
     print_alternatives(alternatives, chosen, output);
     if let Some((_, service)) = served.filter(|_| library.place == PlaceName::Cuda) {
-        let blocks = counted(service.blocks().into(), "thread block");
-        let most = counted(service.multiprocessors().into(), "multiprocessor");
-        let threads = service.threads;
-        output.line(format_args!("  takes {blocks} of {threads} threads on r0, so at most {most}"));
+        output.line(room(&service, library.packs));
+    }
+    if chosen.is_none() {
+        output.line(output.paint(Paint::Warn, "  nothing serves such a call"));
     }
     print_kernel(*kernel, output);
     print_guesses(chosen.map(|chosen| &chosen.basis), output);
 }
 
+/// What a call takes of a GPU; with packs on and off, where that makes a difference.
+fn room(service: &Service, packs: bool) -> String {
+    let blocks = counted(service.blocks().into(), "thread block");
+    let most = |packs| counted(service.multiprocessors(packs).into(), "multiprocessor");
+    let (here, otherwise) = (most(packs), most(!packs));
+    let variable = if packs { "MSCCL_PACK=0" } else { "MSCCL_PACK=1" };
+    let threads = service.threads;
+    let taken = format!("  takes {blocks} of {threads} threads on r0, so at most {here}");
+    if here == otherwise { taken } else { format!("{taken}; with {variable} {otherwise}") }
+}
+
 /// Says what kind of kernel serves a call.
-fn print_kernel(kernel: Served, output: &mut Output) {
+fn print_kernel(kernel: Kernel, output: &mut Output) {
     match kernel {
-        Served::Unasked => {}
-        Served::Interpreter => output.line("  run by the interpreter"),
-        Served::Special => output.line("  run by a special kernel, which is in the cache for sm_90"),
-        Served::NotCached => output.line(
+        Kernel::None => {}
+        Kernel::Interpreter => output.line("  run by the interpreter"),
+        Kernel::Special => output.line("  run by a special kernel, which is in the cache for sm_90"),
+        Kernel::NotCached => output.line(
             "  run by the interpreter; there is no special kernel for sm_90 in the cache, which `msccl specialise` \
              would put there",
         ),
@@ -155,7 +166,7 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
         (if library.place == PlaceName::Cuda { "SMs" } else { "" }, Align::Right),
     ]);
     for decision in decisions {
-        table.row(cells(decision, library.place));
+        table.row(cells(decision, library));
     }
     for (index, line) in table.lines().into_iter().enumerate() {
         let line = format!("  {line}");
@@ -166,7 +177,7 @@ fn print_table(library: &Library, decisions: &[Decision], output: &mut Output) {
 }
 
 /// What serves a range of sizes, in the columns of the table.
-fn cells(decision: &Decision, place: PlaceName) -> [String; 7] {
+fn cells(decision: &Decision, library: &Library) -> [String; 7] {
     let Decision { collective, from, to, choice } = decision;
     let (algorithm, basis, how, most) = match choice {
         Some(Choice { algorithm, loaded, basis, service }) => {
@@ -175,8 +186,8 @@ fn cells(decision: &Decision, place: PlaceName) -> [String; 7] {
                 Basis::Guess { .. } => "a guess".to_owned(),
                 Basis::Loaded | Basis::Row { .. } | Basis::Fallback => basis.to_string(),
             };
-            let most = match place {
-                PlaceName::Cuda => format!("≤ {}", service.multiprocessors()),
+            let most = match library.place {
+                PlaceName::Cuda => format!("≤ {}", service.multiprocessors(library.packs)),
                 PlaceName::Host => String::new(),
             };
             (title(algorithm, *loaded), basis, service.to_string(), most)

@@ -4,7 +4,7 @@ use msccl_runtime::{Alternative, Service};
 use serde::Serialize;
 
 use super::decisions::{Choice, Decision};
-use super::{Answer, Explained, Library, Served, Terms};
+use super::{Answer, Explained, Kernel, Library, Terms};
 use crate::args::PlaceName;
 
 /// The whole answer, for programs.
@@ -89,7 +89,7 @@ struct ServiceJson {
     rounds: u32,
     /// Thread blocks of all instances.
     blocks: u32,
-    /// The most multiprocessors that they occupy; none on host threads.
+    /// The most multiprocessors that they occupy, with packs as the environment says; none on host threads.
     multiprocessors: Option<u32>,
 }
 
@@ -112,10 +112,10 @@ pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> 
         loaded: registry.loaded().iter().map(|entry| entry.name.as_str()).collect(),
         refused: refused.map(|of| RefusedJson { file: &of.name, reason: &of.reason }).collect(),
         answer: match answer {
-            Answer::Call(explained) => AnswerJson::of(explained, library.place),
+            Answer::Call(explained) => AnswerJson::of(explained, library),
             Answer::Table(decisions) => {
                 let decisions = decisions.iter();
-                let of = |decision| DecisionJson::of(decision, library.place);
+                let of = |decision| DecisionJson::of(decision, library);
                 AnswerJson::Table { decisions: decisions.map(of).collect() }
             }
         },
@@ -123,7 +123,7 @@ pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> 
 }
 
 impl<'a> AnswerJson<'a> {
-    fn of(explained: &'a Explained, place: PlaceName) -> Self {
+    fn of(explained: &'a Explained, library: &Library) -> Self {
         let Explained { collective, count, size, alternatives, kernel } = explained;
         AnswerJson::Call {
             collective: collective.name(),
@@ -131,18 +131,21 @@ impl<'a> AnswerJson<'a> {
             count: *count,
             served_by: explained.served().map(|(chosen, _)| chosen.name.as_str()),
             kernel: match kernel {
-                Served::Unasked => None,
-                Served::Interpreter | Served::NotCached => Some("interpreter"),
-                Served::Special => Some("special"),
+                Kernel::None => None,
+                Kernel::Interpreter | Kernel::NotCached => Some("interpreter"),
+                Kernel::Special => Some("special"),
             },
-            kernel_missing: *kernel == Served::NotCached,
-            alternatives: alternatives.iter().map(|one| AlternativeJson::of(one, place)).collect(),
+            kernel_missing: *kernel == Kernel::NotCached,
+            alternatives: alternatives
+                .iter()
+                .map(|one| AlternativeJson::of(one, library))
+                .collect(),
         }
     }
 }
 
 impl<'a> AlternativeJson<'a> {
-    fn of(alternative: &'a Alternative, place: PlaceName) -> Self {
+    fn of(alternative: &'a Alternative, library: &Library) -> Self {
         let Alternative { name, loaded, basis, verdict } = alternative;
         Self {
             algorithm: name,
@@ -150,38 +153,39 @@ impl<'a> AlternativeJson<'a> {
             decided_by: basis.to_string(),
             guess: basis.guess(),
             serves: verdict.is_ok(),
-            service: verdict.as_ref().ok().map(|service| ServiceJson::of(service, place)),
+            service: verdict.as_ref().ok().map(|service| ServiceJson::of(service, library)),
             reason: verdict.as_ref().err().map(String::as_str),
         }
     }
 }
 
 impl<'a> DecisionJson<'a> {
-    fn of(decision: &'a Decision, place: PlaceName) -> Self {
+    fn of(decision: &'a Decision, library: &Library) -> Self {
         let Decision { collective, from, to, choice } = decision;
         Self {
             collective: collective.name(),
             from_bytes: from.0,
             to_bytes: to.0,
-            choice: choice.as_ref().map(|choice| ChoiceJson::of(choice, place)),
+            choice: choice.as_ref().map(|choice| ChoiceJson::of(choice, library)),
         }
     }
 }
 
 impl<'a> ChoiceJson<'a> {
-    fn of(choice: &'a Choice, place: PlaceName) -> Self {
+    fn of(choice: &'a Choice, library: &Library) -> Self {
         let Choice { algorithm, loaded, basis, service } = choice;
-        let (decided_by, service) = (basis.to_string(), ServiceJson::of(service, place));
+        let (decided_by, service) = (basis.to_string(), ServiceJson::of(service, library));
         Self { algorithm, loaded: *loaded, decided_by, guess: basis.guess(), service }
     }
 }
 
 impl ServiceJson {
-    fn of(service: &Service, place: PlaceName) -> Self {
-        let Service { protocol, links, instances, thread_blocks, threads, rounds } = *service;
+    fn of(service: &Service, library: &Library) -> Self {
+        let Service { protocol, links, instances, thread_blocks, threads, rounds, pack: _ } =
+            *service;
         let (protocol, links, blocks) = (protocol.name(), links.name(), service.blocks());
-        let multiprocessors = match place {
-            PlaceName::Cuda => Some(service.multiprocessors()),
+        let multiprocessors = match library.place {
+            PlaceName::Cuda => Some(service.multiprocessors(library.packs)),
             PlaceName::Host => None,
         };
         Self { protocol, links, instances, thread_blocks, threads, rounds, blocks, multiprocessors }

@@ -34,6 +34,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         registry: Arc::new(Registry::new(shape, &files)),
         place: args.device.unwrap_or_else(|| place(preferences.device)),
         special: preferences.special(),
+        packs: preferences.pack,
         wish: preferences.wish,
         tuning,
         terms: Terms::of(args),
@@ -52,7 +53,10 @@ pub(super) fn shape(ranks: u32, nodes: &NodesArgs) -> Result<Shape> {
     let NodesArgs { per_node, nodes } = *nodes;
     let fill = |count: u32, of: &str| match ranks.is_multiple_of(count) {
         true => Ok(ranks / count),
-        false => Err(Failure::new(format!("{ranks} ranks do not fill {of}"))),
+        false => {
+            let advice = format!("choose a divisor of {ranks}");
+            Err(Failure::new(format!("{ranks} ranks do not fill {of}; {advice}")))
+        }
     };
     let per_node = match (per_node, nodes) {
         (Some(per_node), _) => fill(per_node, &format!("nodes of {per_node}")).map(|_| per_node)?,
@@ -169,6 +173,8 @@ struct Library {
     wish: Wish,
     special: Special,
     tuning: Option<Tuning>,
+    /// Whether thread blocks of large calls share multiprocessors.
+    packs: bool,
     place: PlaceName,
     terms: Terms,
 }
@@ -181,14 +187,14 @@ struct Explained {
     /// Best first.
     alternatives: Vec<Alternative>,
     /// The kernel of the first that serves.
-    kernel: Served,
+    kernel: Kernel,
 }
 
 /// What kind of kernel serves a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Served {
-    /// None: host threads do, or nobody asked.
-    Unasked,
+enum Kernel {
+    /// None: host threads do, or nothing, or nobody asked.
+    None,
     /// The interpreter, as always for such calls, or because special kernels are switched off.
     Interpreter,
     /// The interpreter, as long as the cache lacks the special kernel.
@@ -236,7 +242,7 @@ impl Library {
         let explain = |question| msccl_runtime::explain(registry, &question, wish, tuning.as_ref());
         let alternatives = question.map(explain).unwrap_or_default();
         let size = ByteSize(count.saturating_mul(element_bytes));
-        Explained { collective, count, size, alternatives, kernel: Served::Unasked }
+        Explained { collective, count, size, alternatives, kernel: Kernel::None }
     }
 
     /// A call of `count` elements a block, if it is one of the library.
@@ -253,21 +259,22 @@ impl Library {
     }
 
     /// What kind of kernel serves the call.
-    fn kernel(&self, call: &Explained) -> Served {
+    fn kernel(&self, call: &Explained) -> Kernel {
         let Self { registry, wish, tuning, special, .. } = self;
         let Some(question) = self.question(&call.collective, call.count) else {
-            return Served::Unasked;
+            return Kernel::None;
         };
-        if !question.on_gpus {
-            return Served::Unasked;
-        }
-        if special.mode == SpecialMode::Never {
-            return Served::Interpreter;
+        let Some((_, service)) = call.served().filter(|_| question.on_gpus) else {
+            return Kernel::None;
+        };
+        let is_packed = self.packs && service.pack > 1;
+        if is_packed || special.mode == SpecialMode::Never {
+            return Kernel::Interpreter;
         }
         match special_kernel(registry, &question, wish, tuning.as_ref()) {
-            None => Served::Interpreter,
-            Some(kernel) if kernel.is_kept(H200, special) => Served::Special,
-            Some(_) => Served::NotCached,
+            None => Kernel::Interpreter,
+            Some(kernel) if kernel.is_kept(H200, special) => Kernel::Special,
+            Some(_) => Kernel::NotCached,
         }
     }
 }

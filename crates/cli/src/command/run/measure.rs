@@ -6,7 +6,7 @@ use msccl_collective::{Collective, DataType, Reduction};
 use msccl_ir::Algorithm;
 use msccl_runtime::host::{self, Checked, Executor, Report, Trial, Workers};
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, RunDevice};
 use crate::size::ByteSize;
 
 /// Sizes run if none is asked for: one where latency rules, one in between, one where bandwidth
@@ -86,6 +86,20 @@ pub struct Run {
     pub compared: usize,
 }
 
+/// Copies of its larger buffer that each rank of a call on the host has: what it starts from, what it works on, what
+/// it gave, and what is promised.
+const COPIES: u64 = 4;
+
+/// Makes sure that the system does not refuse right away what a call of `size` on `ranks` ranks takes.
+fn expect_memory(ranks: u32, size: ByteSize) -> Result<(), String> {
+    let bytes = size.0.saturating_mul(COPIES).saturating_mul(ranks.into());
+    let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
+    Vec::<u8>::new().try_reserve_exact(wanted).map_err(|_| {
+        let bytes = ByteSize(bytes);
+        format!("a call of {size} takes {bytes} on {ranks} ranks, and there is not so much memory; give a smaller --size")
+    })
+}
+
 /// Runs an algorithm.
 pub trait Machine {
     /// Makes a call and compares its result with the reference.
@@ -116,7 +130,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A call beyond the address space.
+    /// A call beyond the address space, or on the host one for which there is no memory.
     pub fn of(algorithm: &Algorithm, args: &RunArgs) -> Result<Self, String> {
         let element_bytes = args.data_type.size_bytes() as u64;
         let block_bytes = blocks(&algorithm.collective).saturating_mul(element_bytes).max(1);
@@ -126,18 +140,25 @@ impl Plan {
             (counts, _) => counts.to_vec(),
         };
         let call = |count: u64| {
-            let bytes = count.checked_mul(block_bytes).filter(|&bytes| bytes < 1 << 40);
+            let bytes = count.checked_mul(block_bytes).filter(|&bytes| bytes <= 1 << 40);
             let size = bytes.map(ByteSize);
             size.map(|size| Call { count, size })
-                .ok_or_else(|| format!("a call of {count} elements a block is more than 1 TiB"))
+                .ok_or_else(|| format!("a call of {count} elements a block is larger than 1 TiB"))
         };
+        let calls: Vec<Call> = counts.into_iter().map(call).collect::<Result<_, _>>()?;
+        if args.device == RunDevice::Host {
+            let ranks = algorithm.collective.ranks;
+            calls.iter().try_for_each(|call| expect_memory(ranks, call.size))?;
+        }
         Ok(Self {
-            calls: counts.into_iter().map(call).collect::<Result<_, _>>()?,
+            calls,
             data_type: args.data_type,
             reduction: args.op,
             in_place: algorithm.placement.serves_in_place(),
             iterations: args.iterations,
-            workers: args.threads.map_or(Workers::Available, Workers::Exactly),
+            workers: args
+                .threads
+                .map_or(Workers::Available, |count| Workers::Exactly(count as usize)),
             timeout: args.timeout,
         })
     }

@@ -45,7 +45,7 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
         return Err(Failure::new(message));
     }
     let text = render(&shown, args, &filter)?;
-    match &args.output {
+    match args.file_written() {
         // A failure is told at the end, by the output itself.
         None => output.made().write_all(text.as_bytes()).unwrap_or(()),
         Some(path) => artifact::write_text(path, &text)?,
@@ -55,7 +55,7 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
 
 fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Shown, Box<Doubt>>> {
     let input = Input::read(&args.file)?;
-    if input.content() == Content::Program {
+    if input.content()? == Content::Program {
         let program = subject::evaluated(input, &args.launch)?;
         let target = args.target.unwrap_or(TargetName::Native).target();
         return Ok(of_program(program, args.stage, target));

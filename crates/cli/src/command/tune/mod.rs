@@ -18,6 +18,8 @@ use crate::output::Output;
 pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     // Before anything takes minutes.
     let kept = kept(args)?;
+    let written = [&args.output, &args.data, &args.svg];
+    written.into_iter().flatten().try_for_each(artifact::expect_to_write)?;
     let mut data = match (&args.from, args.collective) {
         (Some(file), _) => read(file)?,
         (None, Some(collective)) => {

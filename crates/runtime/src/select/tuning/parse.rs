@@ -92,7 +92,13 @@ fn readable(text: &[u8]) -> Result<&str, String> {
     if text.len() > LONGEST_BYTES {
         return Err(format!("expected at most {} KiB, found more", LONGEST_BYTES >> 10));
     }
-    std::str::from_utf8(text).map_err(|error| format!("expected UTF-8 text: {error}"))
+    std::str::from_utf8(text).map_err(|error| {
+        let at = error.valid_up_to();
+        format!(
+            "expected UTF-8 text, found 0x{:02x} at byte {at}; save the file as UTF-8",
+            text[at]
+        )
+    })
 }
 
 fn version(line: &str) -> Result<&str, String> {

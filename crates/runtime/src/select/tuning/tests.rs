@@ -92,7 +92,7 @@ fn heads_that_are_wrong_are_told() {
     check_refusal("msccl-tuning 2\n", expected);
     check_refusal(&"\n".repeat((1 << 20) + 1), ": expected at most 1024 KiB, found more");
     let error = Tuning::parse("mine", b"msccl-tuning \xff").unwrap_err().to_string();
-    assert!(error.starts_with("mine: expected UTF-8 text: "), "{error}");
+    assert!(error.starts_with("mine: expected UTF-8 text, found 0x"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,240 @@
+//! How ways to serve calls are measured: at a glance first, then the best of them in rounds.
+//!
+//! The workers of a library live through the whole run and join once; each measurement only pins another
+//! [choice](msccl_runtime::Choice) to their communicators.
+//!
+//! 1. *At a glance*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
+//!    them, those that did well at the next on both sides, with staged links and with others. What was
+//!    hopeless is not tried at larger sizes. Other links are tried after staged ones, where those did well.
+//! 2. *In rounds*: at every size the fastest at a glance and those that are nearly as fast with fewer thread blocks, the
+//!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
+//!    library among them; after two rounds only the best go on.
+//!
+//! Half of the time is for glances. When the time of a size is over, the next one begins; one round is always
+//! made, so that very little time is exceeded.
+//!
+//! Results are compared in full before a way counts at a size: at a glance for calls of up to
+//! [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails, or over which
+//! the library hangs or dies is out; the library goes on with a new communicator, or new workers.
+
+mod attempt;
+mod glances;
+mod rounds;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::budget::Budget;
+use super::data::{Data, Point, Trial};
+use super::field::best_of;
+use super::rule::Rule;
+use crate::case::{Case, Placement};
+use crate::protocol::{Method, Offer};
+use crate::report::{LibraryReport, Row};
+use crate::run::{Audience, Plan as Run, Team};
+
+/// Calls of up to that size are compared at every glance.
+const CHECKED_BYTES: u64 = 1 << 20;
+/// Most calls that are timed together, and how many of them a graph holds, as in benchmarks.
+const MOST_CALLS: u32 = 1000;
+const CALLS_IN_GRAPH: u32 = 20;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Our library and, if wanted, one other; the calls by size; ranks and machine. How to measure is
+    /// decided here.
+    pub run: Run,
+    /// In which placements.
+    pub placements: Vec<Placement>,
+    /// How long it may take, joining apart.
+    pub time: Duration,
+    /// Whether calls are launched as graphs, which needs GPUs.
+    pub graph: bool,
+    /// What is best: whoever may turn out to be takes part in rounds.
+    pub rule: Rule,
+    /// The machine in words.
+    pub machine: String,
+    /// The day, as `2026-11-21`.
+    pub date: String,
+    /// The command that measures.
+    pub command: String,
+}
+
+/// Whoever follows a measurement.
+pub trait Watcher {
+    /// A process printed a line; `rank` is its first rank.
+    fn line(&mut self, library: &str, rank: u32, line: &str);
+    /// Ranks have joined, or not.
+    fn begin(&mut self, libraries: &[LibraryReport]);
+    /// What goes on now.
+    fn doing(&mut self, what: &str);
+    /// All has been measured at a size.
+    fn point(&mut self, point: &Point);
+    /// A way is out, everywhere.
+    fn fault(&mut self, choice: &str, why: &str);
+    /// A library is out.
+    fn lost(&mut self, library: &str, reason: &str);
+}
+
+/// Measures what `plan` says.
+pub fn measure(plan: &Plan, watcher: &mut dyn Watcher) -> Data {
+    let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
+    data.graph = plan.graph;
+    data.rival = plan.run.contestants.get(1).map(|rival| rival.name.clone());
+    let mut bench = Bench::joined(plan, watcher);
+    let budget = Budget::of(plan.time);
+    for (index, &placement) in plan.placements.iter().enumerate() {
+        let budget = budget.part_of(plan.placements.len() - index);
+        data.points.extend(bench.placement(placement, budget));
+    }
+    let faults = std::mem::take(&mut bench.faults);
+    data.failures = bench.leave();
+    mark(&mut data.points, &faults);
+    data
+}
+
+/// What is out anywhere is out everywhere.
+fn mark(points: &mut [Point], faults: &BTreeMap<String, String>) {
+    for trial in points.iter_mut().flat_map(|point| &mut point.trials) {
+        trial.fault = faults.get(&trial.choice).cloned();
+    }
+}
+
+/// A watcher, as runs know their audience.
+struct Hearing<'a> {
+    watcher: &'a mut dyn Watcher,
+}
+
+impl Audience for Hearing<'_> {
+    fn line(&mut self, library: &str, rank: u32, line: &str) {
+        self.watcher.line(library, rank, line);
+    }
+
+    fn begin(&mut self, _: &[LibraryReport]) {}
+
+    fn row(&mut self, _: &Row) {}
+
+    fn lost(&mut self, library: &str, reason: &str) {
+        self.watcher.lost(library, reason);
+    }
+}
+
+/// The libraries at work, ours first.
+struct Bench<'a> {
+    plan: &'a Plan,
+    teams: Vec<Team<'a>>,
+    hearing: Hearing<'a>,
+    /// Ways that are out, and why.
+    faults: BTreeMap<String, String>,
+    failures: Vec<String>,
+    /// How often our library was lost.
+    losses: u32,
+}
+
+impl<'a> Bench<'a> {
+    /// Both libraries, joined as far as they can be.
+    fn joined(plan: &'a Plan, watcher: &'a mut dyn Watcher) -> Self {
+        let contestants = plan.run.contestants.iter();
+        let mut teams: Vec<_> = contestants.map(|one| Team::new(&plan.run, None, one)).collect();
+        let mut hearing = Hearing { watcher };
+        teams.iter_mut().for_each(|team| team.join(&mut hearing));
+        let reports: Vec<_> = teams.iter().map(|team| team.report.clone()).collect();
+        hearing.watcher.begin(&reports);
+        let (faults, failures) = (BTreeMap::new(), Vec::new());
+        Self { plan, teams, hearing, faults, failures, losses: 0 }
+    }
+
+    /// Ends both; what failed, in words.
+    fn leave(self) -> Vec<String> {
+        let Self { mut teams, mut hearing, mut failures, plan: _, faults: _, losses: _ } = self;
+        teams.iter_mut().for_each(|team| team.leave(&mut hearing));
+        let losses = teams.into_iter().filter_map(|team| {
+            let LibraryReport { name, loss, .. } = team.report;
+            Some(format!("{name} is out: {}", loss?))
+        });
+        failures.extend(losses);
+        failures
+    }
+
+    /// All sizes in `placement`; as far as our library gets.
+    fn placement(&mut self, placement: Placement, budget: Budget) -> Vec<Point> {
+        let cases = self.plan.run.cases.clone();
+        let mut points: Vec<_> = cases.iter().map(|case| self.open(*case, placement)).collect();
+        self.glance_at_all(&mut points, budget.share(0.5));
+        for index in 0..points.len() {
+            let budget = budget.part_of(points.len() - index);
+            let before = index.checked_sub(1).and_then(|before| points.get(before));
+            let rule = &self.plan.rule;
+            let before = before.map(|before| best_of(before, rule)).unwrap_or_default();
+            // Of a size without any way to serve it our library is out.
+            let here = points.get_mut(index).filter(|point| !point.trials.is_empty());
+            let Some(point) = here else { continue };
+            self.doing("measuring", point);
+            self.rounds(point, &before, budget);
+            self.hearing.watcher.point(point);
+        }
+        points
+    }
+
+    /// A point with every way to serve its call that the rule allows.
+    fn open(&mut self, case: Case, placement: Placement) -> Point {
+        let offers = match self.teams.first_mut() {
+            Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.hearing),
+            _ => Vec::new(),
+        };
+        let present = offers.first().map(|offer| offer.choice.clone());
+        let rule = &self.plan.rule;
+        let is_wanted =
+            |offer: &Offer| present.as_ref() == Some(&offer.choice) || rule.allows(offer.blocks);
+        let trial = |Offer { choice, blocks }| Trial::of(choice, blocks);
+        let trials = offers.into_iter().filter(is_wanted).map(trial).collect();
+        Point { case, placement, present, trials, rival_us: Vec::new() }
+    }
+
+    /// As many calls of about `call_us` as take `wanted_us` together.
+    fn method(&self, wanted_us: f64, call_us: f64, checks: u32) -> Method {
+        let calls = (wanted_us / call_us.max(0.1)) as u32;
+        let (iterations, graph_launches) = match self.plan.graph {
+            false => (calls.clamp(1, MOST_CALLS), 0),
+            true => {
+                let in_graph = calls.clamp(1, CALLS_IN_GRAPH);
+                (in_graph, (calls / in_graph).clamp(1, MOST_CALLS / CALLS_IN_GRAPH))
+            }
+        };
+        Method { iterations, warmup: 1, checks, graph_launches, one_shot: false }
+    }
+
+    fn doing(&mut self, what: &str, point: &Point) {
+        self.hearing.watcher.doing(&format!("{what} {}", call(point)));
+    }
+}
+
+/// About how long a call takes, before anything is known: few calls are timed if it is long.
+fn guess_us(point: &Point) -> f64 {
+    const LATENCY_US: f64 = 20.0;
+    const BYTES_PER_US: f64 = 50_000.0;
+    LATENCY_US + point.case.size_bytes() as f64 / BYTES_PER_US
+}
+
+/// `allreduce of 4096 B, in-place`.
+fn call(point: &Point) -> String {
+    let Case { workload, .. } = &point.case;
+    format!("{workload} of {} B, {}", point.case.size_bytes(), point.placement.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample_data::point;
+    use super::*;
+
+    #[test]
+    fn a_fault_anywhere_is_one_everywhere() {
+        let mut points = [point(10, &[1.0, 2.0, 3.0]), point(11, &[1.0, 2.0, 3.0])];
+        let faults =
+            BTreeMap::from([("LL staged 4 512 a".to_owned(), "2 elements are wrong".to_owned())]);
+        mark(&mut points, &faults);
+        assert!(points.iter().all(|point| point.trials[0].time_us().is_none()));
+        assert!(points.iter().all(|point| point.trials[1].time_us().is_some()));
+    }
+}

@@ -1,0 +1,90 @@
+//! Memory of devices, which is memory of the host, and what is known of each allocation. A door for `unsafe`.
+
+use std::alloc::{self, Layout};
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+
+use super::{CONTEXT, INVALID_VALUE, PAGE_BYTES, SUCCESS, current};
+
+/// A plain allocation, or a mapping of virtual memory.
+#[derive(Clone, Copy)]
+pub struct Allocation {
+    pub bytes: usize,
+    pub device: i32,
+    pub id: u64,
+    pub plain: bool,
+}
+
+/// By address.
+static ALLOCATIONS: Mutex<BTreeMap<u64, Allocation>> = Mutex::new(BTreeMap::new());
+
+pub fn allocations<T>(body: impl FnOnce(&mut BTreeMap<u64, Allocation>) -> T) -> T {
+    body(&mut ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+pub fn enter_allocation(address: u64, bytes: usize, plain: bool) {
+    static IDS: AtomicU64 = AtomicU64::new(1);
+    let device = current().map_or(0, |context| (context - CONTEXT) as i32);
+    let allocation = Allocation { bytes, device, id: IDS.fetch_add(1, SeqCst), plain };
+    allocations(|all| all.insert(address, allocation));
+}
+
+/// The allocation in which `address` lies, and where that begins.
+pub fn allocation_of(address: u64) -> Option<(u64, Allocation)> {
+    let last = allocations(|all| all.range(..=address).next_back().map(|(at, of)| (*at, *of)));
+    last.filter(|(base, of)| address - base < of.bytes as u64)
+}
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.max(1), PAGE_BYTES).ok()
+}
+
+pub fn allocate(bytes: usize) -> *mut u8 {
+    let Some(layout) = layout(bytes) else { return ptr::null_mut() };
+    // SAFETY: the layout is of at least one byte.
+    unsafe { alloc::alloc_zeroed(layout) }
+}
+
+pub fn free(address: u64) -> u32 {
+    let Some(allocation) = allocations(|all| all.remove(&address)) else { return INVALID_VALUE };
+    let Some(layout) = layout(allocation.bytes) else { return INVALID_VALUE };
+    // SAFETY: `allocate` gave it with this layout, and the table had it once.
+    unsafe { alloc::dealloc(ptr::with_exposed_provenance_mut(address as usize), layout) };
+    SUCCESS
+}
+
+pub fn copy(to: u64, from: u64, bytes: usize) {
+    let (to, from) = (to as usize, from as usize);
+    let to = ptr::with_exposed_provenance_mut::<u8>(to);
+    // SAFETY: callers of a driver name memory that is theirs to copy.
+    unsafe { ptr::copy(ptr::with_exposed_provenance::<u8>(from), to, bytes) };
+}
+
+/// The system's calls for memory with a descriptor.
+pub mod system {
+    use super::{c_char, c_int, c_void};
+
+    pub const READ_WRITE: c_int = 3;
+    pub const NONE: c_int = 0;
+    pub const SHARED_FIXED: c_int = 0x01 | 0x10;
+    pub const PRIVATE_ANONYMOUS: c_int = 0x02 | 0x20;
+
+    unsafe extern "C" {
+        pub fn memfd_create(name: *const c_char, flags: u32) -> c_int;
+        pub fn ftruncate(descriptor: c_int, bytes: i64) -> c_int;
+        pub fn dup(descriptor: c_int) -> c_int;
+        pub fn close(descriptor: c_int) -> c_int;
+        pub fn mmap(
+            at: *mut c_void,
+            bytes: usize,
+            protection: c_int,
+            flags: c_int,
+            descriptor: c_int,
+            offset: i64,
+        ) -> *mut c_void;
+        pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
+    }
+}
