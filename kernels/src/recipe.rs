@@ -113,7 +113,7 @@ pub fn options(architecture: Architecture) -> Vec<String> {
 }
 
 /// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 18] = [
+pub const HEADERS: [&str; 19] = [
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
@@ -130,6 +130,7 @@ pub const HEADERS: [&str; 18] = [
     "device/ll.cuh",
     "device/ll128.cuh",
     "device/step.cuh",
+    "device/crew.cuh",
     "device/interpreter.cuh",
     "device/exchange.cuh",
 ];

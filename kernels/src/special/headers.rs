@@ -23,6 +23,7 @@ const TEXTS: [&str; HEADERS.len() + 1] = [
     include_str!("../../device/ll.cuh"),
     include_str!("../../device/ll128.cuh"),
     include_str!("../../device/step.cuh"),
+    include_str!("../../device/crew.cuh"),
     include_str!("../../device/interpreter.cuh"),
     include_str!("../../device/exchange.cuh"),
     include_str!("../../special/special.cuh"),

@@ -234,6 +234,9 @@ fn variables_are_read_as_the_library_reads_them() {
     let both = ask(&[("MSCCL_ALGO_DIR", arg(folder)), ("MSCCL_XML_FILES", arg(&listed))]).json();
     assert_eq!(both["loaded"], serde_json::json!([arg(&listed), arg(&first)]));
     assert_eq!(both["served_by"], arg(&listed));
+    let over_loaded = ask(&[("MSCCL_XML_FILES", arg(&listed)), ("MSCCL_ALGO", "tree")]).json();
+    assert_eq!(over_loaded["served_by"], "allreduce/double_binary_tree");
+    assert_eq!(over_loaded["alternatives"][0]["name"], arg(&listed));
     let wished = ask(&[("MSCCL_ALGO", "tree"), ("MSCCL_INSTANCES", "2")]).json();
     assert_eq!(wished["served_by"], "allreduce/double_binary_tree");
     assert_eq!(wished["alternatives"][0]["instances"], 2);

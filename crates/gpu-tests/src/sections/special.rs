@@ -163,6 +163,9 @@ fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
     served(&world, &setting, tally);
 }
 
+/// What is told of a special kernel that keeps too much beside registers.
+const LEFT_OUT: &str = "its registers do not suffice";
+
 /// How settings begin in which only every other rank has special kernels.
 const HALVES: &str = "special and not";
 
@@ -196,6 +199,10 @@ fn served(world: &World, setting: &str, tally: &mut Tally) {
                 let told = world.diary.collect(|event| Some(event.to_string()));
                 let told = told.into_iter().filter(|text| text.contains("special kernel"));
                 let told = told.collect::<Vec<_>>().join("; ");
+                // An algorithm whose kernels are all too slow has none.
+                if has && !halves && told.contains(LEFT_OUT) {
+                    continue;
+                }
                 return Err(format!("{}: {calls} calls: {told}", seat.rank).into());
             }
         }

@@ -33,8 +33,9 @@ impl Selector {
         let wished = self.wish.algorithm.as_deref();
         let is_wished =
             |of: &Preference<'_>| wished.is_some_and(|wish| of.entry.name.contains(wish));
-        let (first, rest): (Vec<_>, Vec<_>) = rows.chain(any).partition(is_wished);
-        self.unrestricted(request).chain(first).chain(rest)
+        let all = self.unrestricted(request).chain(rows).chain(any);
+        let (first, rest): (Vec<_>, Vec<_>) = all.partition(is_wished);
+        first.into_iter().chain(rest)
     }
 
     /// All built-in algorithms, those first with which the call would cost least. Among those that differ by
