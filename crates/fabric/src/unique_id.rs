@@ -18,7 +18,7 @@ use crate::wire::{Malformed, Reader, Writer, mark};
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-id");
 
 /// The version of everything that ranks say to one another.
-pub(crate) const WIRE_VERSION: u16 = 2;
+pub(crate) const WIRE_VERSION: u16 = 3;
 
 /// Length of an id in bytes, as in NCCL's ABI.
 pub const UNIQUE_ID_BYTES: usize = 128;

@@ -16,6 +16,7 @@ pub mod abi;
 mod calls;
 mod library;
 mod nearest;
+pub mod offer;
 #[cfg(test)]
 mod tests;
 
@@ -27,9 +28,9 @@ use crate::config::{Nics, RdmaConfig, Surroundings};
 use crate::port::Memory;
 use crate::processors;
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
-pub(crate) use calls::Refusal;
 use calls::{Context, Device, End, Registration};
 use nearest::Choice;
+pub(crate) use offer::Refusal;
 
 /// The devices of this host that may be used.
 pub(crate) struct Devices {
