@@ -186,7 +186,7 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         };
         check(0, "not one of ours");
-        check(8, "version 3 of the wire protocol");
+        check(8, &format!("version {} of the wire protocol", WIRE_VERSION ^ 1));
         check(20, "damaged");
         check(100, "damaged");
     }
