@@ -1,7 +1,7 @@
 //! RDMA, as a library of its own that is looked for at run time.
 //!
 //! `libmsccl-rdma.so` (crate `rdma`, which is outside of the workspace) speaks verbs. It offers one symbol,
-//! [`abi::ENTRY`], which gives the functions of [`abi::Api`]. Without it, or where there is no libibverbs
+//! [`abi::ENTRY`], which gives the functions of [`abi::Api`] ([`offer`] makes them). Without it, or where there is no libibverbs
 //! or no device, everything else works.
 //!
 //! **Where it is looked for.** At [`RdmaConfig::library`] if that is set, and nowhere else then. Otherwise
