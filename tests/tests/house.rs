@@ -46,7 +46,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 const OPEN_ROOMS: &[&str] = &["environment", "nccl"];
 
 /// Programs, tasks of developers, and what tests alone use.
-const PROGRAMS: &[&str] = &["cli", "gpu-tests", "hosts", "xtask"];
+const PROGRAMS: &[&str] = &["cli", "gpu-tests", "hosts", "processes", "xtask"];
 
 /// Outside of the workspace, with a library of the system below them.
 const OUTSIDE: &[&str] = &["rdma"];
@@ -186,6 +186,7 @@ const DOORS: &[&str] = &[
     "crates/fabric/src/shared/mapping.rs",
     "crates/proxy/src/rdma/calls.rs",
     "crates/proxy/src/rdma/library.rs",
+    "crates/proxy/src/rdma/offer.rs",
     "crates/proxy/src/rdma/tests/fake.rs",
     "crates/proxy/src/rdma/tests/loopback.rs",
     "crates/proxy/src/tcp/region.rs",

@@ -24,21 +24,11 @@ use std::time::Duration;
 use msccl_collective::Rank;
 
 use crate::abort::{Abort, Patience};
+use crate::departure::{Departure, Manner};
 use crate::error::Error;
 use crate::frame::{Frame, Subject};
 use crate::identity::Peer;
-use crate::switchboard::{Address, Fate, LEFT, Member, Switchboard};
-
-/// A rank that is not there any more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Departure {
-    /// Which.
-    pub rank: Rank,
-    /// Whether it left in order; if not, its process died, or its host or network did.
-    pub orderly: bool,
-    /// What is known of it, such as `has died: its connection ended`.
-    pub story: String,
-}
+use crate::switchboard::{Address, Fate, Member, Switchboard};
 
 /// One rank's view of a group of ranks. Dropping it leaves the group.
 pub struct Group {
@@ -103,15 +93,12 @@ impl Group {
     /// Ranks that died or left so far, in order. Never waits.
     pub fn departed(&self) -> Vec<Departure> {
         let state = self.board.state();
-        let story = |member: &Member| match state.fate(member.world) {
-            Fate::Present if !state.has_left(self.id, member.world) => None,
-            Fate::Present | Fate::Left => Some(LEFT.to_owned()),
-            Fate::Lost(story) | Fate::Rumour { story, .. } => Some(story.clone()),
+        let manner = |member: &Member| match state.fate(member.world) {
+            Fate::Present => state.has_left(self.id, member.world).then_some(Manner::Left),
+            Fate::Departed(manner) | Fate::Rumour { manner, .. } => Some(manner.clone()),
         };
-        let departed = |member: &Member| {
-            let (rank, story) = (member.peer.rank, story(member)?);
-            Some(Departure { rank, orderly: story == LEFT, story })
-        };
+        let departed =
+            |member: &Member| Some(Departure { rank: member.peer.rank, manner: manner(member)? });
         self.members.iter().filter_map(departed).collect()
     }
 

@@ -17,6 +17,7 @@
 //! belong to the doors: what they read comes in as [`Settings`], what they print goes to a [`Log`].
 
 mod abort;
+mod departure;
 mod descriptors;
 mod error;
 mod frame;
@@ -39,8 +40,9 @@ mod unique_id;
 mod wire;
 
 pub use abort::Abort;
+pub use departure::{Departure, Manner};
 pub use error::{Error, ErrorKind};
-pub use group::{Departure, Group};
+pub use group::Group;
 pub use identity::{Domain, HostId, Peer, random_u128};
 pub use interface::{Choice, Family, Filter, parse_address};
 pub use join::Newcomer;

@@ -24,6 +24,7 @@ use msccl_collective::Rank;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::abort::{Patience, Stop};
+use crate::departure::Manner;
 use crate::error::{Error, ErrorKind};
 use crate::frame::{BODY_LIMIT_BYTES, Frame};
 use crate::hello::with_preface;
@@ -33,9 +34,6 @@ use crate::socket::{self, Failure};
 use crate::unique_id::WIRE_VERSION;
 use crate::wire::{Malformed, Reader, Writer};
 pub(crate) use mail::{Address, Fate, State, outcome_bytes, read_outcome};
-
-/// What is told of a rank that left in order.
-pub(crate) const LEFT: &str = "has left the group";
 
 /// One rank's connections; dropping it says goodbye and ends its thread.
 pub(crate) struct Switchboard {
@@ -215,11 +213,11 @@ impl Switchboard {
 
     /// That `member` is not there any more.
     pub(crate) fn departed(&self, member: &Member) -> Error {
-        let how = match self.state().fate(member.world) {
-            Fate::Left | Fate::Present => LEFT.to_owned(),
-            Fate::Lost(story) | Fate::Rumour { story, .. } => story.clone(),
+        let manner = match self.state().fate(member.world) {
+            Fate::Present => Manner::Left,
+            Fate::Departed(manner) | Fate::Rumour { manner, .. } => manner.clone(),
         };
-        let text = format!("{} {how}", member.peer.story());
+        let text = format!("{} {manner}", member.peer.story());
         Error::new(ErrorKind::RankLost, text).of_ranks([member.peer.rank])
     }
 }

@@ -18,7 +18,7 @@ use crate::wire::{Malformed, Reader, Writer, mark};
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-id");
 
 /// The version of everything that ranks say to one another.
-pub(crate) const WIRE_VERSION: u16 = 2;
+pub(crate) const WIRE_VERSION: u16 = 3;
 
 /// Length of an id in bytes, as in NCCL's ABI.
 pub const UNIQUE_ID_BYTES: usize = 128;
@@ -186,7 +186,7 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         };
         check(0, "not one of ours");
-        check(8, "version 3 of the wire protocol");
+        check(8, &format!("version {} of the wire protocol", WIRE_VERSION ^ 1));
         check(20, "damaged");
         check(100, "damaged");
     }

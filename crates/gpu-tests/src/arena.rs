@@ -16,8 +16,8 @@ pub struct Arena {
     /// On a GPU: whether in virtual memory.
     is_virtual: bool,
     memory: Memory,
-    /// What it had before it grew. The driver frees memory only when a device is idle, so it is freed
-    /// at the end.
+    /// What it had on a GPU before it grew. The driver frees memory only when a device is idle, so it is
+    /// freed at the end.
     outgrown: Vec<Memory>,
 }
 
@@ -50,8 +50,12 @@ impl Arena {
     pub fn reserve(&mut self, length: usize) -> Result<(), Trouble> {
         if self.length_bytes() < length {
             let length = length.next_power_of_two().max(LENGTH_MIN);
-            let grown = Memory::new(&self.place, self.is_virtual, length)?;
-            self.outgrown.push(std::mem::replace(&mut self.memory, grown));
+            let outgrown = std::mem::replace(&mut self.memory, Memory::None);
+            match outgrown {
+                Memory::None | Memory::Host { .. } => drop(outgrown),
+                Memory::Device(_) | Memory::Virtual(_) => self.outgrown.push(outgrown),
+            }
+            self.memory = Memory::new(&self.place, self.is_virtual, length)?;
         }
         Ok(())
     }

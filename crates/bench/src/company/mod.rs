@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Departure, Group, Newcomer, Settings, UniqueId};
+use msccl_fabric::{Departure, Group, Manner, Newcomer, Settings, UniqueId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -153,7 +153,7 @@ impl Company {
         done.map_err(|error| {
             let first_is_silent = error.ranks().is_empty() || error.ranks().contains(&Rank(0));
             // One that only went home before the others did has spoken.
-            let went_home = |gone: &Departure| gone.rank == Rank(0) && gone.orderly;
+            let went_home = |gone: &Departure| gone.rank == Rank(0) && gone.manner == Manner::Left;
             if first_is_silent && !self.group.departed().iter().any(went_home) {
                 self.is_orphaned.store(true, Ordering::Relaxed);
             }

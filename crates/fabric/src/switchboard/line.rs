@@ -9,6 +9,7 @@ use msccl_collective::Rank;
 use rustix::event::PollFlags;
 
 use super::mail::LineId;
+use crate::departure::Manner;
 use crate::frame::{Frame, Subject};
 use crate::socket;
 use crate::wire::Malformed;
@@ -34,8 +35,8 @@ pub(super) struct Line {
 /// How a pass over a connection ended.
 pub(super) enum Pass {
     Open,
-    /// The connection is over; the text says how, unless it was in order.
-    Over(Option<String>),
+    /// The connection is over.
+    Over(Manner),
 }
 
 impl Line {
@@ -98,12 +99,13 @@ impl Line {
         };
         let consumed = self.inbox.len() - rest.len();
         self.inbox.drain(..consumed);
+        let lost = |story| Pass::Over(Manner::Lost(story));
         match (parsed, drained) {
-            _ if self.parted => Pass::Over(None),
-            (Err(Malformed(why)), _) => Pass::Over(Some(format!("sent nonsense: {why}"))),
+            _ if self.parted => Pass::Over(Manner::Left),
+            (Err(Malformed(why)), _) => lost(format!("sent nonsense: {why}")),
             (Ok(()), Ok(false)) => Pass::Open,
-            (Ok(()), Ok(true)) => Pass::Over(Some("has died: its connection ended".to_owned())),
-            (Ok(()), Err(error)) => Pass::Over(Some(format!("is lost: {error}"))),
+            (Ok(()), Ok(true)) => lost("has died: its connection ended".to_owned()),
+            (Ok(()), Err(error)) => lost(format!("is lost: {error}")),
         }
     }
 }

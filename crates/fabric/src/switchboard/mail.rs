@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 
+use crate::departure::Manner;
 use crate::error::{Error, ErrorKind};
 use crate::frame::{Frame, Subject};
 use crate::hello::{read_error, write_error};
@@ -34,14 +35,12 @@ pub(crate) struct Address {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Present,
-    /// It said goodbye.
-    Left,
-    /// Its connection ended without a goodbye.
-    Lost(String),
+    /// Its last connection has ended.
+    Departed(Manner),
     /// A third party says that it departed.
     Rumour {
         since: Instant,
-        story: String,
+        manner: Manner,
     },
 }
 
@@ -190,10 +189,10 @@ impl State {
         self.fates[rank.index()] = fate;
     }
 
-    pub(super) fn hear_rumour(&mut self, rank: Rank, story: String) {
+    pub(super) fn hear_rumour(&mut self, rank: Rank, manner: Manner) {
         let Some(fate) = self.fates.get_mut(rank.index()) else { return };
         if *fate == Fate::Present && !self.routes.contains_key(&rank) {
-            *fate = Fate::Rumour { since: Instant::now(), story };
+            *fate = Fate::Rumour { since: Instant::now(), manner };
         }
     }
 
@@ -206,7 +205,7 @@ impl State {
     pub(crate) fn is_gone(&self, group: u64, rank: Rank) -> bool {
         match self.fate(rank) {
             Fate::Present => self.has_left(group, rank),
-            Fate::Left | Fate::Lost(_) => true,
+            Fate::Departed(_) => true,
             Fate::Rumour { since, .. } => since.elapsed() > RUMOUR_AGE,
         }
     }

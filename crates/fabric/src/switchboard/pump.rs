@@ -12,7 +12,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::line::{Line, Pass};
 use super::mail::{Fate, LineId};
-use super::{LEFT, Shared, courier};
+use super::{Shared, courier};
+use crate::departure::Manner;
 use crate::frame::{Frame, Subject};
 use crate::hello::first_message;
 use crate::log::Event;
@@ -174,37 +175,35 @@ impl Pump {
         for (line, _) in self.lines.iter_mut().zip(news).filter(|(_, has_news)| *has_news) {
             let peer = line.peer;
             let mut frames = Vec::new();
-            if let Pass::Over(how) = line.read(|frame| frames.push(frame)) {
-                over.push((line.id, peer, how));
+            if let Pass::Over(manner) = line.read(|frame| frames.push(frame)) {
+                over.push((line.id, peer, manner));
             }
             if !frames.is_empty() {
                 self.shared.deliver(peer, frames);
             }
         }
-        for (id, peer, how) in over {
+        for (id, peer, manner) in over {
             self.lines.retain(|line| line.id != id);
-            self.bury(id, peer, how);
+            self.bury(id, peer, manner);
         }
     }
 
     /// Notes the end of a connection, and the fate of the peer if it was the last one.
-    fn bury(&mut self, id: LineId, peer: Rank, how: Option<String>) {
+    fn bury(&mut self, id: LineId, peer: Rank, manner: Manner) {
         let other = self.lines.iter().find(|line| line.peer == peer).map(|line| line.id);
         let mut state = self.shared.state();
         state.close_line(peer, id, other);
         if other.is_some() {
             return;
         }
-        let fate = how.clone().map_or(Fate::Left, Fate::Lost);
-        state.set_fate(peer, fate);
+        state.set_fate(peer, Fate::Departed(manner.clone()));
         drop(state);
         self.shared.changed.notify_all();
-        if let Some(story) = &how {
+        if let Manner::Lost(story) = &manner {
             let story = format!("{} {story}", self.shared.members[peer.index()].peer.story());
             self.shared.log.event(&Event::RankLost { rank: peer, story });
         }
-        let body = how.unwrap_or_else(|| LEFT.to_owned()).into_bytes();
-        let number = u64::from(peer.0);
+        let (number, body) = (u64::from(peer.0), manner.to_bytes());
         let notice = Frame { subject: Subject::Departure, group: 0, number, body }.to_bytes();
         self.lines.iter_mut().for_each(|line| line.post(notice.clone()));
     }
@@ -259,9 +258,8 @@ impl Shared {
         for frame in frames {
             match frame.subject {
                 Subject::Departure => {
-                    let story = String::from_utf8_lossy(&frame.body).into_owned();
                     // Beyond u32 there is no rank, and `hear_rumour` knows it not either.
-                    state.hear_rumour(Rank(frame.number as u32), story);
+                    state.hear_rumour(Rank(frame.number as u32), Manner::read(&frame.body));
                 }
                 _ => state.deliver(from, frame),
             }

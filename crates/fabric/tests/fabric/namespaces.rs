@@ -7,8 +7,9 @@ use std::process::Command;
 
 use msccl_fabric::{Settings, UniqueId};
 use msccl_hosts::Hosts;
+use msccl_processes::{playing, result, results};
 
-use crate::processes::{command, result};
+use crate::processes::command;
 use crate::world::settings;
 
 #[test]
@@ -44,7 +45,7 @@ fn on_bridge(options: &[&str], role: &str, variables: &[(&str, &str)]) -> Option
     let id = UniqueId::create(&Settings { root: Some(root), ..settings() }).unwrap();
     let mut run = Command::new(script);
     run.args(options).arg(env::current_exe().unwrap());
-    run.args(["processes::rank_process", "--exact", "--nocapture"]);
+    playing(&mut run, "processes::rank_process");
     run.env("FABRIC_ROLE", role).env("FABRIC_ID", id.to_string());
     run.envs(variables.iter().copied());
     let output = run.output().unwrap();
@@ -53,11 +54,8 @@ fn on_bridge(options: &[&str], role: &str, variables: &[(&str, &str)]) -> Option
         return None;
     }
     let said = String::from_utf8_lossy(&output.stdout);
-    // Ranks share one pipe: what one prints may stand behind half a line of another's harness.
-    let results = said.lines().filter_map(|line| line.rsplit_once("result: "));
-    let results = results.filter(|(before, _)| !before.ends_with("test ")).map(|(_, said)| said);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    Some(results.map(str::to_owned).collect())
+    Some(results(&said).map(str::to_owned).collect())
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Error, ErrorKind, Group, Settings};
+use msccl_fabric::{Abort, Error, ErrorKind, Group, Manner, Settings};
 
 use crate::world::{Meeting, run, settings, with_diary};
 
@@ -239,7 +239,10 @@ fn who_leaves_is_named() {
         check(group.barrier(), ErrorKind::RankLost, &[2], text);
         assert_eq!(group.receive(other, 0).unwrap(), b"hello");
         let departed = group.departed();
-        assert!(departed.iter().any(|of| of.rank == Rank(2) && of.orderly), "{departed:?}");
+        assert!(
+            departed.iter().any(|of| of.rank == Rank(2) && of.manner == Manner::Left),
+            "{departed:?}"
+        );
         end.wait_for(3);
     });
 }

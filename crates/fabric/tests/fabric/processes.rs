@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{
     Abort, ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UniqueId,
 };
+use msccl_processes::{answer, await_line, playing, result};
 
 use crate::links::{check_samples, send_samples};
 use crate::world::{newcomer, settings};
@@ -53,18 +53,16 @@ fn rank_process() {
     }
     let group = Group::join(&[id], &newcomer, &settings).unwrap();
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
-    println!("\nresult: {}", role(group));
+    answer(&role(group));
 }
 
 /// The command that runs rank `rank`, for callers who want to wrap it.
 pub fn command(program: &mut Command, role: &str, id: &UniqueId, rank: u32, ranks: u32) -> Child {
-    program
-        .args(["processes::rank_process", "--exact", "--nocapture"])
+    playing(program, "processes::rank_process")
         .env("FABRIC_ROLE", role)
         .env("FABRIC_ID", id.to_string())
         .env("FABRIC_RANK", rank.to_string())
         .env("FABRIC_RANKS", ranks.to_string())
-        .stdout(Stdio::piped())
         .spawn()
         .unwrap()
 }
@@ -74,27 +72,6 @@ fn spawn(role: &str, ranks: u32) -> Vec<Child> {
     let id = UniqueId::create(&settings()).unwrap();
     let own = || Command::new(env::current_exe().unwrap());
     (0..ranks).map(|rank| command(&mut own(), role, &id, rank, ranks)).collect()
-}
-
-/// Waits for the end of `child` and answers what it said.
-#[track_caller]
-pub fn result(mut child: Child) -> String {
-    let mut output = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
-    let status = child.wait().unwrap();
-    let result = output.lines().find_map(|line| line.strip_prefix("result: "));
-    assert!(status.success(), "{status}: {output}");
-    result.unwrap().to_owned()
-}
-
-/// Reads lines of `child` until one contains `part`.
-fn await_line(child: &mut Child, part: &str) {
-    let mut output = BufReader::new(child.stdout.as_mut().unwrap());
-    let mut line = String::new();
-    while !line.contains(part) {
-        line.clear();
-        assert!(output.read_line(&mut line).unwrap() > 0, "it ended without saying `{part}`");
-    }
 }
 
 fn gather(group: Group) -> String {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use msccl_topology::address::BusId;
 
 use super::abi;
+use super::offer::Refusal;
 use crate::config::RdmaConfig;
 use crate::port::Memory;
 use crate::rail::{Happened, Posted, Write};
@@ -17,23 +18,6 @@ const TEXT_BYTES: usize = 512;
 
 /// Events that one call fetches.
 const EVENTS: usize = 64;
-
-/// A failure in the library's words.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Refusal {
-    Failed(String),
-    Unsupported(String),
-    /// It may succeed later.
-    Unanswered(String),
-}
-
-impl Refusal {
-    pub(crate) fn text(self) -> String {
-        match self {
-            Self::Failed(why) | Self::Unsupported(why) | Self::Unanswered(why) => why,
-        }
-    }
-}
 
 /// A port of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]

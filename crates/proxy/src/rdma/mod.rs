@@ -1,7 +1,7 @@
 //! RDMA, as a library of its own that is looked for at run time.
 //!
 //! `libmsccl-rdma.so` (crate `rdma`, which is outside of the workspace) speaks verbs. It offers one symbol,
-//! [`abi::ENTRY`], which gives the functions of [`abi::Api`]. Without it, or where there is no libibverbs
+//! [`abi::ENTRY`], which gives the functions of [`abi::Api`] ([`offer`] makes them). Without it, or where there is no libibverbs
 //! or no device, everything else works.
 //!
 //! **Where it is looked for.** At [`RdmaConfig::library`] if that is set, and nowhere else then. Otherwise
@@ -16,6 +16,7 @@ pub mod abi;
 mod calls;
 mod library;
 mod nearest;
+pub mod offer;
 #[cfg(test)]
 mod tests;
 
@@ -27,9 +28,9 @@ use crate::config::{Nics, RdmaConfig, Surroundings};
 use crate::port::Memory;
 use crate::processors;
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
-pub(crate) use calls::Refusal;
 use calls::{Context, Device, End, Registration};
 use nearest::Choice;
+pub(crate) use offer::Refusal;
 
 /// The devices of this host that may be used.
 pub(crate) struct Devices {

@@ -86,7 +86,8 @@ impl Desk {
         let asked = self.latest.1;
         loop {
             let departed = watched.group.departed().into_iter();
-            let departed: BTreeMap<_, _> = departed.map(|of| (of.rank, of.story)).collect();
+            let departed: BTreeMap<_, _> =
+                departed.map(|of| (of.rank, of.manner.to_string())).collect();
             let silent = |rank: &Rank| board.answered(*rank) < request;
             let there =
                 |rank: &Rank| !departed.contains_key(rank) && board.state(*rank) != State::Closed;

@@ -27,7 +27,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::Group;
+use msccl_fabric::{Group, Manner};
 
 use crate::board::{Board, State};
 use crate::engine::Engine;
@@ -191,8 +191,8 @@ impl Shared {
         if let Some(rank) = board.ranks().filter(|rank| *rank != board.me()).find(gave_up) {
             return Some(format!("{rank} {}: {}", board.state(rank).name(), board.reason(rank)));
         }
-        let died = group.departed().into_iter().find(|of| !of.orderly)?;
-        Some(format!("{} ({}) {}", died.rank, self.watched.process(died.rank), died.story))
+        let died = group.departed().into_iter().find(|of| of.manner != Manner::Left)?;
+        Some(format!("{} ({}) {}", died.rank, self.watched.process(died.rank), died.manner))
     }
 
     /// Makes the communicator fail, and says so.

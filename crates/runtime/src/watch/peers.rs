@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::Departure;
+use msccl_fabric::Manner;
 
 use super::Watched;
 use super::progress::Progress;
@@ -57,7 +57,7 @@ impl Peers {
     pub fn look(&mut self, watched: &Watched, progress: &Progress) -> Option<Error> {
         let (board, group) = (&watched.board, &watched.group);
         let departed: BTreeMap<_, _> =
-            group.departed().into_iter().map(|of| (of.rank, of)).collect();
+            group.departed().into_iter().map(|of| (of.rank, of.manner)).collect();
         for rank in board.ranks().filter(|rank| *rank != board.me()) {
             if let Some(trouble) = Trouble::of(board, rank, departed.get(&rank)) {
                 self.note(rank, trouble);
@@ -91,12 +91,12 @@ impl Peers {
 }
 
 impl Trouble {
-    fn of(board: &Board, rank: Rank, departed: Option<&Departure>) -> Option<Self> {
+    fn of(board: &Board, rank: Rank, departed: Option<&Manner>) -> Option<Self> {
         let is_near = board.nodes().together(board.me(), rank);
         match (board.state(rank), departed) {
             (State::Running, None) => None,
-            (State::Running, Some(departed)) if departed.orderly && !is_near => Some(Trouble::Left),
-            (State::Running, Some(departed)) => Some(Trouble::Died(departed.story.clone())),
+            (State::Running, Some(Manner::Left)) if !is_near => Some(Self::Left),
+            (State::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
             (state @ (State::Aborted | State::Failed), _) => {
                 Some(Trouble::GaveUp(state, board.reason(rank)))
             }
@@ -188,18 +188,17 @@ mod tests {
     #[test]
     fn who_leaves_without_a_word_has_died_unless_the_word_is_under_way() {
         let board = Board::of_nodes(Rank(0), 4, 2);
-        let trouble = |rank: Rank, orderly| {
-            let departed = Departure { rank, orderly, story: "is gone".to_owned() };
-            Trouble::of(&board, rank, Some(&departed)).unwrap()
-        };
-        let is_gone = Trouble::Died("is gone".to_owned());
+        let trouble = |rank: u32, manner| Trouble::of(&board, Rank(rank), Some(manner)).unwrap();
+        let died = |story: &str| Trouble::Died(story.to_owned());
         assert_eq!(Trouble::of(&board, Rank(1), None), None);
+        let left = &Manner::Left;
         assert_eq!(
-            (trouble(Rank(1), true), trouble(Rank(2), true)),
-            (is_gone.clone(), Trouble::Left)
+            (trouble(1, left), trouble(2, left)),
+            (died("has left the group"), Trouble::Left)
         );
-        assert_eq!((trouble(Rank(1), false), trouble(Rank(2), false)), (is_gone.clone(), is_gone));
+        let lost = &Manner::Lost("is gone".to_owned());
+        assert_eq!((trouble(1, lost), trouble(2, lost)), (died("is gone"), died("is gone")));
         board.seen_by(Rank(1)).mark(State::Failed, "enough");
-        assert_eq!(trouble(Rank(1), true), gave_up());
+        assert_eq!(trouble(1, left), gave_up());
     }
 }

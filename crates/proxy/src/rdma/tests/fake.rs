@@ -1,6 +1,5 @@
-//! The loader and the wrapping of a library, with one made up for the purpose: a door with `unsafe`, since
-//! what it stands in for is C. `NCCL_IB_HCA` names the world of each test and chooses how the library
-//! behaves in it.
+//! The loader and the wrapping of a library, with one made up for the purpose: a door with `unsafe`, for the memory
+//! that it does not look at. `NCCL_IB_HCA` names the world of each test and chooses how the library behaves in it.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -13,7 +12,8 @@ use crate::config::RdmaConfig;
 use crate::port::{DmaBuf, Memory};
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
 use crate::rdma::abi::{self, Api, Status};
-use crate::rdma::{Devices, Half, Refusal, library};
+use crate::rdma::offer::{self, Library, Refusal};
+use crate::rdma::{Devices, Half, library};
 
 /// What a context of the library that is made up knows.
 #[derive(Default)]
@@ -27,9 +27,29 @@ struct World {
 
 static LAST: Mutex<Vec<(String, Arc<Mutex<World>>)>> = Mutex::new(Vec::new());
 
-struct FakeContext(Arc<Mutex<World>>);
-struct FakeHandle {
+/// A context, a registration or a rail; its end is a call as well, of that name.
+struct Fake {
     world: Arc<Mutex<World>>,
+    end: &'static str,
+}
+
+impl Fake {
+    /// Notes the call, and answers what the context was opened with.
+    fn note(&self, call: &'static str) -> String {
+        let mut world = self.world.lock().unwrap();
+        world.calls.push(call);
+        world.wish.clone()
+    }
+
+    fn with_end(&self, end: &'static str) -> Self {
+        Self { world: self.world.clone(), end }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.note(self.end);
+    }
 }
 
 /// The world of the context that was opened with `wish`.
@@ -37,262 +57,120 @@ fn world(wish: &str) -> Arc<Mutex<World>> {
     LAST.lock().unwrap().iter().rev().find(|(name, _)| name == wish).unwrap().1.clone()
 }
 
-fn note(world: &Arc<Mutex<World>>, call: &'static str) -> String {
-    let mut world = world.lock().unwrap();
-    world.calls.push(call);
-    world.wish.clone()
+fn failed<T>(why: &str) -> Result<T, Refusal> {
+    Err(Refusal::Failed(why.to_owned()))
 }
 
-/// Says `words`, cut to the room.
-unsafe fn say(text: *mut abi::Text, words: &str) {
-    // SAFETY: callers give a text with room.
-    unsafe {
-        let used = words.len().min((*text).room as usize);
-        words.as_ptr().copy_to_nonoverlapping((*text).bytes, used);
-        (*text).used = used as u64;
-    }
-}
+impl Library for Fake {
+    type Registration = Self;
+    type Rail = Self;
 
-unsafe extern "C" fn open(
-    config: *const abi::Config,
-    context: *mut *mut abi::Context,
-    text: *mut abi::Text,
-) -> Status {
-    // SAFETY: as the ABI says.
-    unsafe {
-        let config = *config;
-        let wish = std::slice::from_raw_parts(config.hca, config.hca_bytes as usize);
-        let wish = String::from_utf8(wish.to_vec()).unwrap();
+    fn open(hca: &str, config: &abi::Config) -> Result<Self, Refusal> {
         assert_eq!((config.gid_index, config.timeout, config.service_level), (3, -1, -1));
-        if wish == "^all" {
-            say(text, "no device is left by ^all");
-            return abi::FAILED;
+        if hca == "^all" {
+            return failed("no device is left by ^all");
         }
-        let world = Arc::new(Mutex::new(World { wish: wish.clone(), ..World::default() }));
-        LAST.lock().unwrap().push((wish, world.clone()));
-        *context = Box::into_raw(Box::new(FakeContext(world))).cast();
+        let world = World { wish: hca.to_owned(), ..World::default() };
+        let context = Self { world: Arc::new(Mutex::new(world)), end: "close" };
+        LAST.lock().unwrap().push((hca.to_owned(), context.world.clone()));
+        Ok(context)
     }
-    abi::OK
-}
 
-unsafe extern "C" fn close(context: *mut abi::Context) {
-    // SAFETY: as the ABI says.
-    let context = unsafe { Box::from_raw(context.cast::<FakeContext>()) };
-    note(&context.0, "close");
-}
-
-unsafe extern "C" fn devices(_: *mut abi::Context, devices: *mut abi::Device, room: u32) -> u32 {
-    assert!(room >= 2);
-    for (index, name) in [*b"fake_0", *b"fake_1"].iter().enumerate() {
-        let mut device = abi::Device {
-            name: [0; 64],
-            pci_path: [0; 256],
-            port: 1,
-            mtu_bytes: 4096,
-            gbit_per_s: 400 * index as u32,
-            ethernet: index as u32,
+    fn devices(&self) -> Vec<abi::Device> {
+        let device = |(index, bytes): (u32, &[u8; 6])| {
+            let mut name = [0; 64];
+            name[..6].copy_from_slice(bytes);
+            let (pci_path, mtu_bytes, gbit_per_s) = ([0; 256], 4096, 400 * index);
+            abi::Device { name, pci_path, port: 1, mtu_bytes, gbit_per_s, ethernet: index }
         };
-        device.name[..6].copy_from_slice(name);
-        // SAFETY: there is room for two.
-        unsafe { *devices.add(index) = device };
+        (0..).zip([b"fake_0", b"fake_1"]).map(device).collect()
     }
-    2
-}
 
-/// The world of `context`, and a new handle of it.
-unsafe fn handle<T>(context: *mut abi::Context, place: *mut *mut T) -> Arc<Mutex<World>> {
-    // SAFETY: as the ABI says.
-    unsafe {
-        let world = (*context.cast::<FakeContext>()).0.clone();
-        *place = Box::into_raw(Box::new(FakeHandle { world: world.clone() })).cast();
-        world
-    }
-}
-
-unsafe fn world_of<T>(handle: *mut T) -> Arc<Mutex<World>> {
-    // SAFETY: handles are made by `handle`.
-    unsafe { (*handle.cast::<FakeHandle>()).world.clone() }
-}
-
-unsafe fn end_handle<T>(handle: *mut T, call: &'static str) {
-    // SAFETY: handles are made by `handle` and ended once.
-    let handle = unsafe { Box::from_raw(handle.cast::<FakeHandle>()) };
-    note(&handle.world, call);
-}
-
-unsafe extern "C" fn register(
-    context: *mut abi::Context,
-    device: u32,
-    address: *mut c_void,
-    bytes: u64,
-    registration: *mut *mut abi::Registration,
-    text: *mut abi::Text,
-) -> Status {
-    assert!(!address.is_null() && bytes > 0);
-    // SAFETY: as the ABI says.
-    unsafe {
-        let wish = note(&(*context.cast::<FakeContext>()).0, "register");
+    unsafe fn register(
+        &self,
+        device: u32,
+        address: *mut c_void,
+        bytes: u64,
+    ) -> Result<Self, Refusal> {
+        assert!(!address.is_null() && bytes > 0);
+        let wish = self.note("register");
         if wish == "no memory" || (wish.starts_with("first fails") && device == 0) {
-            say(text, "too little memory may be locked");
-            return abi::FAILED;
+            return failed("too little memory may be locked");
         }
-        handle(context, registration);
+        Ok(self.with_end("deregister"))
     }
-    abi::OK
-}
 
-unsafe extern "C" fn register_dmabuf(
-    context: *mut abi::Context,
-    _device: u32,
-    descriptor: i32,
-    offset: u64,
-    _bytes: u64,
-    _address: u64,
-    registration: *mut *mut abi::Registration,
-    text: *mut abi::Text,
-) -> Status {
-    assert!(descriptor >= 0 && offset == 4096);
-    // SAFETY: as the ABI says.
-    unsafe {
-        let wish = note(&(*context.cast::<FakeContext>()).0, "register_dmabuf");
-        match wish.as_str() {
-            "no dma-buf" | "no memory" => {
-                say(text, "EOPNOTSUPP");
-                return abi::UNSUPPORTED;
-            }
-            "bad dma-buf" => {
-                say(text, "EINVAL");
-                return abi::FAILED;
-            }
-            _ => drop(handle(context, registration)),
+    fn register_dmabuf(&self, _device: u32, memory: offer::DmaBuf) -> Result<Self, Refusal> {
+        assert!(memory.descriptor >= 0 && memory.offset == 4096);
+        match self.note("register_dmabuf").as_str() {
+            "no dma-buf" | "no memory" => Err(Refusal::Unsupported("EOPNOTSUPP".to_owned())),
+            "bad dma-buf" => failed("EINVAL"),
+            _ => Ok(self.with_end("deregister")),
         }
     }
-    abi::OK
-}
 
-unsafe extern "C" fn deregister(registration: *mut abi::Registration) {
-    // SAFETY: as the ABI says.
-    unsafe { end_handle(registration, "deregister") }
-}
-
-unsafe extern "C" fn rail(
-    context: *mut abi::Context,
-    _registration: *mut abi::Registration,
-    rail: *mut *mut abi::Rail,
-    address: *mut abi::Address,
-    _text: *mut abi::Text,
-) -> Status {
-    // SAFETY: as the ABI says.
-    unsafe {
-        note(&handle(context, rail), "rail");
-        (*address).bytes[0] = 42;
+    fn rail(&self, _memory: &Self) -> Result<(Self, abi::Address), Refusal> {
+        self.note("rail");
+        let mut address = abi::Address { bytes: [0; 128] };
+        address.bytes[0] = 42;
+        Ok((self.with_end("end"), address))
     }
-    abi::OK
-}
 
-unsafe extern "C" fn connect(
-    rail: *mut abi::Rail,
-    address: *const abi::Address,
-    text: *mut abi::Text,
-) -> Status {
-    // SAFETY: as the ABI says.
-    unsafe {
-        note(&world_of(rail), "connect");
-        match (*address).bytes[0] {
-            42 => abi::OK,
-            1 => {
-                say(text, "Connection timed out");
-                abi::UNANSWERED
-            }
-            _ => {
-                say(text, "no path to that GID");
-                abi::FAILED
-            }
+    fn connect(rail: &mut Self, peer: &abi::Address) -> Result<(), Refusal> {
+        rail.note("connect");
+        match peer.bytes[0] {
+            42 => Ok(()),
+            1 => Err(Refusal::Unanswered("Connection timed out".to_owned())),
+            _ => failed("no path to that GID"),
         }
     }
-}
 
-unsafe extern "C" fn story(_: *mut abi::Rail, text: *mut abi::Text) {
-    // SAFETY: as the ABI says.
-    unsafe { say(text, "fake_0:1 QP 7 → QP 9") }
-}
+    fn story(_rail: &Self) -> String {
+        "fake_0:1 QP 7 → QP 9".to_owned()
+    }
 
-unsafe extern "C" fn post(
-    rail: *mut abi::Rail,
-    write: *const abi::Write,
-    text: *mut abi::Text,
-) -> Status {
-    // SAFETY: as the ABI says.
-    unsafe {
+    fn post(rail: &mut Self, write: &abi::Write) -> Result<bool, Refusal> {
         let abi::Write { from, to, bytes, tag } = *write;
-        let world = world_of(rail);
-        let mut world = world.lock().unwrap();
         match tag {
-            1 => abi::FULL,
-            2 => {
-                say(text, "the queue pair is in its error state");
-                abi::FAILED
-            }
-            3 => -77,
+            1 => Ok(false),
+            2 => failed("the queue pair is in its error state"),
             _ => {
-                world.posts.push((from, to, bytes, tag));
-                abi::OK
+                rail.world.lock().unwrap().posts.push((from, to, bytes, tag));
+                Ok(true)
             }
         }
     }
-}
 
-unsafe extern "C" fn poll(
-    rail: *mut abi::Rail,
-    events: *mut abi::Happened,
-    room: u32,
-    text: *mut abi::Text,
-) -> i32 {
-    // SAFETY: as the ABI says.
-    unsafe {
-        let world = world_of(rail);
-        let mut world = world.lock().unwrap();
+    fn poll(rail: &mut Self, happened: &mut [abi::Happened]) -> Result<usize, Refusal> {
+        let mut world = rail.world.lock().unwrap();
         if world.events.front().is_some_and(|event| event.kind == 99) {
-            say(text, "retries exceeded (status 12)");
-            return abi::FAILED;
+            return failed("retries exceeded (status 12)");
         }
-        let mut count = 0;
-        while count < room as usize {
-            let Some(event) = world.events.pop_front() else { break };
-            *events.add(count) = event;
-            count += 1;
-        }
-        count as i32
+        let count = happened.len().min(world.events.len());
+        happened
+            .iter_mut()
+            .zip(world.events.drain(..count))
+            .for_each(|(place, event)| *place = event);
+        Ok(count)
+    }
+
+    fn fail(rail: &mut Self) {
+        rail.note("fail");
     }
 }
 
-unsafe extern "C" fn fail(rail: *mut abi::Rail) {
-    // SAFETY: as the ABI says.
-    unsafe { note(&world_of(rail), "fail") };
+static API: Api = offer::table::<Fake>();
+
+/// A function of a library that keeps to nothing.
+unsafe extern "C" fn odd_post(
+    _: *mut abi::Rail,
+    _: *const abi::Write,
+    _: *mut abi::Text,
+) -> Status {
+    -77
 }
 
-unsafe extern "C" fn end(rail: *mut abi::Rail) {
-    // SAFETY: as the ABI says.
-    unsafe { end_handle(rail, "end") }
-}
-
-static API: Api = Api {
-    version: abi::VERSION,
-    reserved: 0,
-    open,
-    close,
-    devices,
-    register,
-    register_dmabuf,
-    deregister,
-    rail,
-    connect,
-    story,
-    post,
-    poll,
-    fail,
-    end,
-};
+static ODD: Api = Api { post: odd_post, ..API };
 
 /// Eight bytes, with a dma-buf (in truth any file) or without.
 struct Plain(Box<[u64; 1]>, Option<OwnedFd>);
@@ -324,6 +202,10 @@ fn opened(wish: &str) -> Devices {
     Devices::open(&API, &config(wish)).unwrap()
 }
 
+fn connected(wish: &str) -> Box<dyn Rail> {
+    connected_by(&API, wish)
+}
+
 /// Ends on all devices that reach `memory`, and why others do not.
 fn all_halves(
     devices: &Devices,
@@ -339,8 +221,9 @@ fn config(wish: &str) -> RdmaConfig {
     RdmaConfig { hca: Some(wish.to_owned()), gid_index: Some(3), ..RdmaConfig::default() }
 }
 
-fn connected(wish: &str) -> Box<dyn Rail> {
-    let (halves, troubles) = all_halves(&opened(wish), &host_memory()).unwrap();
+fn connected_by(api: &'static Api, wish: &str) -> Box<dyn Rail> {
+    let devices = Devices::open(api, &config(wish)).unwrap();
+    let (halves, troubles) = all_halves(&devices, &host_memory()).unwrap();
     assert!(troubles.is_empty());
     let mut half = halves.into_iter().next().unwrap();
     let address = half.address().to_vec();
@@ -374,7 +257,7 @@ fn failures_have_the_librarys_words_and_last() {
     let why = "the queue pair is in its error state";
     assert_eq!(rail.post(&write(2)), broken(why));
     assert_eq!(rail.post(&write(9)), broken(why));
-    let mut rail = connected("odd status");
+    let mut rail = connected_by(&ODD, "odd status");
     assert_eq!(rail.post(&write(3)), broken("no reason was given (status -77)"));
     let mut rail = connected("polls fail");
     let fatal = abi::Happened { kind: 99, tag: 0, bytes: 0, reserved: 0 };

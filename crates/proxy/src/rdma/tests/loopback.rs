@@ -1,5 +1,5 @@
-//! A library whose queue pairs reach one another within this process, by copying: a door with `unsafe`,
-//! since what it stands in for is C. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to
+//! A library whose queue pairs reach one another within this process, by copying, for which it is a door with
+//! `unsafe`. It has two devices; `NCCL_IB_HCA` makes those of a context refuse to
 //! connect, with some or with all, or reach dma-bufs, for which any file stands that can be mapped.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard};
 use msccl_fabric::Rings;
 
 use crate::port::{Copies, DmaBuf, Memory};
-use crate::rdma::abi::{self, Api, Status};
+use crate::rdma::abi::{self, Api};
+use crate::rdma::offer::{self, Library, Refusal};
 
 /// Posts that may wait to be reported.
 const ROOM: usize = 16;
@@ -78,7 +79,7 @@ static PAIRS: Mutex<BTreeMap<u64, Pair>> = Mutex::new(BTreeMap::new());
 
 #[derive(Default)]
 struct Pair {
-    context: usize,
+    context: Context,
     device: u32,
     base: usize,
     bytes: u64,
@@ -91,6 +92,10 @@ struct Pair {
     events: VecDeque<abi::Happened>,
 }
 
+/// The number of a queue pair that ends with this.
+struct End(u64);
+
+#[derive(Clone, Copy, Default)]
 struct Context {
     refuses: bool,
     straight: bool,
@@ -117,243 +122,150 @@ pub fn break_device(device: u32, bases: &[usize]) -> usize {
     broken.map(|pair| pair.broken = true).count()
 }
 
-unsafe fn say(text: *mut abi::Text, words: &str) {
-    // SAFETY: callers give a text with room.
-    unsafe {
-        let used = words.len().min((*text).room as usize);
-        words.as_ptr().copy_to_nonoverlapping((*text).bytes, used);
-        (*text).used = used as u64;
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.mapped {
+            let (base, bytes) = (self.base as *mut c_void, self.bytes as usize);
+            // SAFETY: it was mapped for this registration, of which no queue pair is left.
+            assert_eq!(unsafe { libc::munmap(base, bytes) }, 0);
+        }
     }
 }
 
-unsafe extern "C" fn open(
-    config: *const abi::Config,
-    context: *mut *mut abi::Context,
-    _text: *mut abi::Text,
-) -> Status {
-    // SAFETY: as the ABI says.
-    unsafe {
-        let word = match (*config).hca_bytes {
-            0 => &[],
-            bytes => std::slice::from_raw_parts((*config).hca, bytes as usize),
+impl Drop for End {
+    fn drop(&mut self) {
+        pairs().remove(&self.0);
+    }
+}
+
+fn failed<T>(why: &str) -> Result<T, Refusal> {
+    Err(Refusal::Failed(why.to_owned()))
+}
+
+impl Library for Context {
+    type Registration = Registration;
+    type Rail = End;
+
+    fn open(hca: &str, _config: &abi::Config) -> Result<Self, Refusal> {
+        let [refuses, straight, maps] = [REFUSES, STRAIGHT, MAPS].map(|known| hca == known);
+        Ok(Self { refuses, straight, maps })
+    }
+
+    fn devices(&self) -> Vec<abi::Device> {
+        let device = |index| {
+            let mut name = [0; 64];
+            name[..5].copy_from_slice(&[b'l', b'o', b'o', b'p', b'0' + index]);
+            let (pci_path, mtu_bytes, gbit_per_s) = ([0; 256], 4096, 100);
+            abi::Device { name, pci_path, port: 1, mtu_bytes, gbit_per_s, ethernet: 1 }
         };
-        let [refuses, straight, maps] =
-            [REFUSES, STRAIGHT, MAPS].map(|known| word == known.as_bytes());
-        *context = Box::into_raw(Box::new(Context { refuses, straight, maps })).cast();
+        (0..2).map(device).collect()
     }
-    abi::OK
-}
 
-unsafe extern "C" fn close(context: *mut abi::Context) {
-    // SAFETY: as the ABI says.
-    drop(unsafe { Box::from_raw(context.cast::<Context>()) });
-}
-
-unsafe extern "C" fn devices(_: *mut abi::Context, devices: *mut abi::Device, room: u32) -> u32 {
-    assert!(room >= 2);
-    for index in 0..2 {
-        let mut name = [0; 64];
-        name[..5].copy_from_slice(&[b'l', b'o', b'o', b'p', b'0' + index]);
-        let (pci_path, mtu_bytes, gbit_per_s) = ([0; 256], 4096, 100);
-        let device = abi::Device { name, pci_path, port: 1, mtu_bytes, gbit_per_s, ethernet: 1 };
-        // SAFETY: there is room for two.
-        unsafe { *devices.add(usize::from(index)) = device };
+    unsafe fn register(
+        &self,
+        device: u32,
+        address: *mut c_void,
+        bytes: u64,
+    ) -> Result<Registration, Refusal> {
+        assert!(!address.is_null(), "it is no memory of the host");
+        Ok(Registration { device, base: address as usize, bytes, mapped: false })
     }
-    2
-}
 
-unsafe extern "C" fn register(
-    _: *mut abi::Context,
-    device: u32,
-    address: *mut c_void,
-    bytes: u64,
-    registration: *mut *mut abi::Registration,
-    _text: *mut abi::Text,
-) -> Status {
-    assert!(!address.is_null(), "it is no memory of the host");
-    let made = Registration { device, base: address as usize, bytes, mapped: false };
-    // SAFETY: as the ABI says.
-    unsafe { *registration = Box::into_raw(Box::new(made)).cast() };
-    abi::OK
-}
-
-unsafe extern "C" fn register_dmabuf(
-    context: *mut abi::Context,
-    device: u32,
-    descriptor: i32,
-    offset: u64,
-    bytes: u64,
-    _address: u64,
-    registration: *mut *mut abi::Registration,
-    text: *mut abi::Text,
-) -> Status {
-    // SAFETY: as the ABI says.
-    unsafe {
-        if !(*context.cast::<Context>()).maps {
-            say(text, "EOPNOTSUPP");
-            return abi::UNSUPPORTED;
+    fn register_dmabuf(&self, device: u32, memory: offer::DmaBuf) -> Result<Registration, Refusal> {
+        let offer::DmaBuf { descriptor, offset, bytes, address: _ } = memory;
+        if !self.maps {
+            return Err(Refusal::Unsupported("EOPNOTSUPP".to_owned()));
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let (length, offset) = (bytes as usize, offset as libc::off_t);
-        let base =
-            libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, descriptor, offset);
+        // SAFETY: a new mapping is in nobody's way.
+        let base = unsafe {
+            libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, descriptor, offset)
+        };
         assert_ne!(base, libc::MAP_FAILED);
-        let made = Registration { device, base: base as usize, bytes, mapped: true };
-        *registration = Box::into_raw(Box::new(made)).cast();
+        Ok(Registration { device, base: base as usize, bytes, mapped: true })
     }
-    abi::OK
-}
 
-unsafe extern "C" fn deregister(registration: *mut abi::Registration) {
-    // SAFETY: as the ABI says.
-    let Registration { base, bytes, mapped, .. } =
-        *unsafe { Box::from_raw(registration.cast::<Registration>()) };
-    if mapped {
-        // SAFETY: it was mapped for this registration, of which no queue pair is left.
-        assert_eq!(unsafe { libc::munmap(base as *mut c_void, bytes as usize) }, 0);
-    }
-}
-
-unsafe extern "C" fn rail(
-    context: *mut abi::Context,
-    registration: *mut abi::Registration,
-    rail: *mut *mut abi::Rail,
-    address: *mut abi::Address,
-    _text: *mut abi::Text,
-) -> Status {
-    // SAFETY: as the ABI says.
-    unsafe {
-        let Registration { device, base, bytes, .. } = *registration.cast::<Registration>();
+    fn rail(&self, memory: &Registration) -> Result<(End, abi::Address), Refusal> {
+        let Registration { device, base, bytes, mapped: _ } = *memory;
         let mut pairs = pairs();
         let number = pairs.last_key_value().map_or(1, |(last, _)| last + 1);
-        let pair = Pair { context: context as usize, device, base, bytes, ..Pair::default() };
-        pairs.insert(number, pair);
-        let mut found = abi::Address { bytes: [0; 128] };
-        found.bytes[..8].copy_from_slice(&number.to_le_bytes());
-        *address = found;
-        *rail = number as *mut abi::Rail;
+        pairs.insert(number, Pair { context: *self, device, base, bytes, ..Pair::default() });
+        let mut address = abi::Address { bytes: [0; 128] };
+        address.bytes[..8].copy_from_slice(&number.to_le_bytes());
+        Ok((End(number), address))
     }
-    abi::OK
-}
 
-unsafe extern "C" fn connect(
-    rail: *mut abi::Rail,
-    address: *const abi::Address,
-    text: *mut abi::Text,
-) -> Status {
-    let mut pairs = pairs();
-    // SAFETY: as the ABI says.
-    let abi::Address { bytes } = unsafe { *address };
-    let peer = u64::from_le_bytes(*bytes.first_chunk().unwrap());
-    let there = pairs.get(&peer).map(|peer| peer.device);
-    let pair = pairs.get_mut(&(rail as u64)).unwrap();
-    // SAFETY: the context outlives its queue pairs.
-    unsafe {
-        let Context { refuses, straight, maps: _ } = *(pair.context as *const Context);
+    fn connect(rail: &mut End, peer: &abi::Address) -> Result<(), Refusal> {
+        let mut pairs = pairs();
+        let peer = u64::from_le_bytes(*peer.bytes.first_chunk().unwrap());
+        let there = pairs.get(&peer).map(|peer| peer.device);
+        let pair = pairs.get_mut(&rail.0).unwrap();
+        let Context { refuses, straight, maps: _ } = pair.context;
         if refuses || (straight && there != Some(pair.device)) {
-            say(text, "no path to that GID");
-            return abi::FAILED;
+            return failed("no path to that GID");
         }
+        pair.peer = peer;
+        Ok(())
     }
-    pair.peer = peer;
-    abi::OK
-}
 
-unsafe extern "C" fn story(rail: *mut abi::Rail, text: *mut abi::Text) {
-    let pairs = pairs();
-    let Pair { device, peer, .. } = &pairs[&(rail as u64)];
-    let there = pairs[peer].device;
-    // SAFETY: as the ABI says.
-    unsafe { say(text, &format!("loop{device}:1 → loop{there}:1")) }
-}
+    fn story(rail: &End) -> String {
+        let pairs = pairs();
+        let Pair { device, peer, .. } = &pairs[&rail.0];
+        format!("loop{device}:1 → loop{}:1", pairs[peer].device)
+    }
 
-unsafe extern "C" fn post(
-    rail: *mut abi::Rail,
-    write: *const abi::Write,
-    text: *mut abi::Text,
-) -> Status {
-    let mut pairs = pairs();
-    let pair = pairs.get_mut(&(rail as u64)).unwrap();
-    if pair.failed || pair.broken {
-        // SAFETY: as the ABI says.
-        unsafe { say(text, "the queue pair is in its error state") };
-        return abi::FAILED;
-    }
-    if pair.outstanding >= ROOM {
-        return abi::FULL;
-    }
-    // SAFETY: as the ABI says.
-    let abi::Write { from, to, bytes, tag } = unsafe { *write };
-    assert!(from + u64::from(bytes) <= pair.bytes);
-    pair.outstanding += 1;
-    let (source, peer) = (pair.base + from as usize, pair.peer);
-    let event = |kind| abi::Happened { kind, tag, bytes, reserved: 0 };
-    let landed = match pairs.get_mut(&peer) {
-        Some(peer) if !peer.failed && !peer.broken => {
-            assert!(to + u64::from(bytes) <= peer.bytes);
-            let target = peer.base + to as usize;
-            // SAFETY: both places lie inside of registrations, which are mapped as long as their queue
-            // pairs exist.
-            unsafe { (source as *const u8).copy_to(target as *mut u8, bytes as usize) };
-            peer.events.push_back(event(1));
-            true
+    fn post(rail: &mut End, write: &abi::Write) -> Result<bool, Refusal> {
+        let mut pairs = pairs();
+        let pair = pairs.get_mut(&rail.0).unwrap();
+        if pair.failed || pair.broken {
+            return failed("the queue pair is in its error state");
         }
-        _ => false,
-    };
-    let pair = pairs.get_mut(&(rail as u64)).unwrap();
-    match landed {
-        true => pair.events.push_back(event(0)),
-        false => pair.broken = true,
+        if pair.outstanding >= ROOM {
+            return Ok(false);
+        }
+        let abi::Write { from, to, bytes, tag } = *write;
+        assert!(from + u64::from(bytes) <= pair.bytes);
+        pair.outstanding += 1;
+        let (source, peer) = (pair.base + from as usize, pair.peer);
+        let event = |kind| abi::Happened { kind, tag, bytes, reserved: 0 };
+        let landed = match pairs.get_mut(&peer) {
+            Some(peer) if !peer.failed && !peer.broken => {
+                assert!(to + u64::from(bytes) <= peer.bytes);
+                let target = peer.base + to as usize;
+                // SAFETY: both places lie inside of registrations, which are mapped as long as their queue
+                // pairs exist.
+                unsafe { (source as *const u8).copy_to(target as *mut u8, bytes as usize) };
+                peer.events.push_back(event(1));
+                true
+            }
+            _ => false,
+        };
+        let pair = pairs.get_mut(&rail.0).unwrap();
+        match landed {
+            true => pair.events.push_back(event(0)),
+            false => pair.broken = true,
+        }
+        Ok(true)
     }
-    abi::OK
-}
 
-unsafe extern "C" fn poll(
-    rail: *mut abi::Rail,
-    events: *mut abi::Happened,
-    room: u32,
-    text: *mut abi::Text,
-) -> i32 {
-    let mut pairs = pairs();
-    let pair = pairs.get_mut(&(rail as u64)).unwrap();
-    if pair.broken {
-        // SAFETY: as the ABI says.
-        unsafe { say(text, "retries exceeded (status 12)") };
-        return abi::FAILED;
+    fn poll(rail: &mut End, happened: &mut [abi::Happened]) -> Result<usize, Refusal> {
+        let mut pairs = pairs();
+        let pair = pairs.get_mut(&rail.0).unwrap();
+        if pair.broken {
+            return failed("retries exceeded (status 12)");
+        }
+        let count = happened.len().min(pair.events.len());
+        for (place, event) in happened.iter_mut().zip(pair.events.drain(..count)) {
+            pair.outstanding -= usize::from(event.kind == 0);
+            *place = event;
+        }
+        Ok(count)
     }
-    let mut count = 0;
-    while count < room as usize {
-        let Some(event) = pair.events.pop_front() else { break };
-        pair.outstanding -= usize::from(event.kind == 0);
-        // SAFETY: there is room.
-        unsafe { *events.add(count) = event };
-        count += 1;
+
+    fn fail(rail: &mut End) {
+        pairs().get_mut(&rail.0).unwrap().failed = true;
     }
-    count as i32
 }
 
-unsafe extern "C" fn fail(rail: *mut abi::Rail) {
-    pairs().get_mut(&(rail as u64)).unwrap().failed = true;
-}
-
-unsafe extern "C" fn end(rail: *mut abi::Rail) {
-    pairs().remove(&(rail as u64));
-}
-
-pub static API: Api = Api {
-    version: abi::VERSION,
-    reserved: 0,
-    open,
-    close,
-    devices,
-    register,
-    register_dmabuf,
-    deregister,
-    rail,
-    connect,
-    story,
-    post,
-    poll,
-    fail,
-    end,
-};
+pub static API: Api = offer::table::<Context>();

@@ -1,13 +1,13 @@
 //! Ranks as processes: the test binary runs itself once per rank. (Compiled under `#[cfg(test)]` alone.)
 
 use std::env;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Settings, UniqueId};
+use msccl_processes::{answer, await_line, itself, result};
 
 use super::{Member, gather};
 use crate::board::tests::{newcomer, settings};
@@ -29,7 +29,7 @@ fn rank_process() {
     let settings = Settings { host: env::var("WATCH_HOST").ok(), ..settings() };
     let member = Member::new(Group::join(&[id], &newcomer, &settings).unwrap());
     let (_, role) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
-    println!("\nresult: {}", role(&member).replace('\n', "|"));
+    answer(&role(&member));
 }
 
 /// A process for each rank, all with one role.
@@ -41,39 +41,16 @@ fn spawn(role: &str, ranks: u32) -> Vec<Child> {
 fn spawn_on(role: &str, ranks: u32, host: impl Fn(u32) -> Option<String>) -> Vec<Child> {
     let id = UniqueId::create(&settings()).unwrap();
     let child = |rank: u32| {
-        Command::new(env::current_exe().unwrap())
-            .args(["watch::tests::processes::rank_process", "--exact", "--nocapture"])
+        itself("watch::tests::processes::rank_process")
             .env("WATCH_ROLE", role)
             .env("WATCH_ID", id.to_string())
             .env("WATCH_RANK", rank.to_string())
             .env("WATCH_RANKS", ranks.to_string())
             .envs(host(rank).map(|host| ("WATCH_HOST", host)))
-            .stdout(Stdio::piped())
             .spawn()
             .unwrap()
     };
     (0..ranks).map(child).collect()
-}
-
-/// Waits for the end of `child` and answers what it said.
-#[track_caller]
-fn result(mut child: Child) -> String {
-    let mut output = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
-    let status = child.wait().unwrap();
-    let result = output.lines().find_map(|line| line.strip_prefix("result: "));
-    assert!(status.success(), "{status}: {output}");
-    result.unwrap().to_owned()
-}
-
-/// Reads lines of `child` until one contains `part`.
-fn await_line(child: &mut Child, part: &str) {
-    let mut output = BufReader::new(child.stdout.as_mut().unwrap());
-    let mut line = String::new();
-    while !line.contains(part) {
-        line.clear();
-        assert!(output.read_line(&mut line).unwrap() > 0, "it ended without saying `{part}`");
-    }
 }
 
 /// Every rank waits for the next one; rank 2 is killed meanwhile.
