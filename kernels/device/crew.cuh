@@ -1,4 +1,5 @@
-// The steps of a thread block under protocol Simple, by a crew.
+// The steps of a thread block under protocol Simple, by a crew: for calls of many messages, whose links do not
+// deliver directly.
 //
 // What a thread block has to do besides moving data takes as long as moving a message: waiting for the next one and
 // for room, finding operands, and a fence after the last store before the message may be announced. So three
@@ -27,10 +28,6 @@
 #include "step.cuh"
 
 namespace msccl {
-
-// Whether thread blocks work as crews: where messages are announced at all. Packed ones are too small.
-template <class Protocol>
-constexpr bool HAS_CREW = Protocol::TAILS && !PACKED;
 
 // The first threads of the thread block.
 struct Movers {

@@ -178,22 +178,28 @@ __device__ __forceinline__ void walk(Context& context, Run run) {
     }
 }
 
-// Runs all rounds.
+// Runs all rounds, each thread doing what its crew has it do.
+template <class Protocol, class Number>
+__device__ inline void run_crew(Context& context) {
+    if (Movers::index() < Movers::count()) {
+        move_tasks<Number>(context);
+    } else if (threadIdx.x < blockDim.x - 32) {
+        Taker<Protocol> taker(context);
+        walk<Warp>(context, [&](const Slice& slice, const Step& step) {
+            return taker.take(slice, step);
+        });
+        taker.end();
+    } else {
+        hand_on<Protocol>(context);
+    }
+    barrier();
+}
+
+// Runs all rounds; ends early when the host says so.
 template <class Protocol, class Number>
 __device__ inline void run(Context& context) {
-    if constexpr (HAS_CREW<Protocol>) {
-        if (Movers::index() < Movers::count()) {
-            move_tasks<Number>(context);
-        } else if (threadIdx.x < blockDim.x - 32) {
-            Taker<Protocol> taker(context);
-            walk<Warp>(context, [&](const Slice& slice, const Step& step) {
-                return taker.take(slice, step);
-            });
-            taker.end();
-        } else {
-            hand_on<Protocol>(context);
-        }
-        barrier();
+    if constexpr (Protocol::CREW) {
+        run_crew<Protocol, Number>(context);
     } else {
         walk<Everyone>(context, [&](const Slice& slice, const Step& step) {
             return run_step<Protocol, Number>(context, slice, step);

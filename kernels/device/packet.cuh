@@ -34,6 +34,8 @@ struct Packets {
     static constexpr bool TAILS = false;
     // All messages lie in slots.
     static constexpr bool DIRECT = false;
+    // All threads do everything.
+    static constexpr bool CREW = false;
 
     // Bytes that a chunk of `data` bytes takes in a slot.
     __device__ static u64 wire_bytes(u64 data) { return UNIT * Line::units(data); }

@@ -160,6 +160,8 @@ struct Simple {
     static constexpr bool TAILS = true;
     // All messages lie in slots.
     static constexpr bool DIRECT = false;
+    // All threads do everything.
+    static constexpr bool CREW = false;
     // No slot must be filled with flags once in a while.
     static constexpr bool REFRESHES = false;
 
@@ -190,6 +192,11 @@ struct Simple {
 // The same for launches whose links may deliver directly; looking out for that costs the others time.
 struct Direct : Simple {
     static constexpr bool DIRECT = true;
+};
+
+// The same for launches of many messages, in which some threads move data and others prepare that (`crew.cuh`).
+struct Crew : Simple {
+    static constexpr bool CREW = true;
 };
 
 }  // namespace msccl

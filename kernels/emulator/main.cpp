@@ -8,6 +8,7 @@
 // in between, and how many bytes of the rank's slots have ever been written.
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 
 #include "device/machine.hpp"
 #ifdef MSCCL_SPECIAL
@@ -136,16 +137,24 @@ Dim grid(const msccl_launch& launch) {
     return {launch.tb_count, (launch.instances + msccl::PACK_MAX - 1) / msccl::PACK_MAX};
 }
 
-// The interpreter of elements that are `Number`s.
+// The interpreter of `Protocol` for elements that are `Number`s. Thread blocks work as crews where the host has them do so.
+template <class Protocol, class Number>
+void interpret_over(const msccl_launch& launch) {
+    if constexpr (std::is_same_v<Protocol, msccl::Simple>) {
+        if (launch.rounds > 1) return msccl::interpret<msccl::Crew, Number>(launch);
+    }
+    msccl::interpret<Protocol, Number>(launch);
+}
+
 template <class Number>
 void interpret(const msccl_launch& launch) {
 #ifdef MSCCL_PROTOCOL
-    msccl::interpret<msccl::MSCCL_PROTOCOL, Number>(launch);
+    interpret_over<msccl::MSCCL_PROTOCOL, Number>(launch);
 #else
     if (launch.offers || msccl::PACKED) {
-        msccl::interpret<msccl::Direct, Number>(launch);
+        interpret_over<msccl::Direct, Number>(launch);
     } else {
-        msccl::interpret<msccl::Simple, Number>(launch);
+        interpret_over<msccl::Simple, Number>(launch);
     }
 #endif
 }

@@ -148,7 +148,7 @@ enum : unsigned {
     MSCCL_WAITING_OFFER                  = 4,  // the start of the peer's kernel, to store into its memory
     MSCCL_WAITING_RECEIPT                = 5,  // the peer, to have loaded a message from this rank's memory
     MSCCL_THREADS_MAX_SIMPLE             = 512,  // most threads in a block under protocol Simple; every number of threads is a multiple of 32
-    MSCCL_CREW_THREADS                   = 64,  // of the threads in a block under protocol Simple, those that move no data
+    MSCCL_CREW_THREADS                   = 64,  // of the threads in a block that works as a crew, those that move no data
     MSCCL_THREADS_MAX_LL                 = 256,  // most threads in a block under protocol LL
     MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
     MSCCL_THREADS_MAX_LL128              = 256,  // most threads in a block under protocol LL128

@@ -32,6 +32,7 @@ pub fn image(module: Module, major: u32, minor: u32) -> Option<Image> {
     let architecture = Architecture::for_device(major, minor)?;
     let images = match module {
         Module::Simple => images!("simple"),
+        Module::Crew => images!("crew"),
         Module::Direct => images!("direct"),
         Module::Packed => images!("packed"),
         Module::Ll => images!("ll"),

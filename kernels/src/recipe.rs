@@ -5,7 +5,9 @@
 pub enum Module {
     /// Interpreters over protocol Simple.
     Simple,
-    /// The same with links that may deliver directly.
+    /// The same whose thread blocks work as crews.
+    Crew,
+    /// Those of protocol Simple with links that may deliver directly.
     Direct,
     /// The same, several thread blocks on one of the grid.
     Packed,
@@ -30,8 +32,9 @@ pub enum Architecture {
 
 impl Module {
     /// Every module.
-    pub const ALL: [Module; 7] = [
+    pub const ALL: [Module; 8] = [
         Module::Simple,
+        Module::Crew,
         Module::Direct,
         Module::Packed,
         Module::Ll,
@@ -44,6 +47,7 @@ impl Module {
     pub const fn name(self) -> &'static str {
         match self {
             Module::Simple => "simple",
+            Module::Crew => "crew",
             Module::Direct => "direct",
             Module::Packed => "packed",
             Module::Ll => "ll",
@@ -59,6 +63,7 @@ impl Module {
         match self {
             Module::Exchange => "msccl_exchange".to_owned(),
             Module::Simple
+            | Module::Crew
             | Module::Direct
             | Module::Packed
             | Module::Ll

@@ -5,7 +5,6 @@
 //! ([`crate::abi`]) with an assertion for the size of each. All addresses are as the device sees them.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 use msccl_collective::{Protocol, TbIndex};
 
@@ -177,7 +176,7 @@ constants! {
     WAITING_OFFER = 4, "the start of the peer's kernel, to store into its memory";
     WAITING_RECEIPT = 5, "the peer, to have loaded a message from this rank's memory";
     THREADS_MAX_SIMPLE = 512, "most threads in a block under protocol Simple; every number of threads is a multiple of 32";
-    CREW_THREADS = 64, "of the threads in a block under protocol Simple, those that move no data";
+    CREW_THREADS = 64, "of the threads in a block that works as a crew, those that move no data";
     THREADS_MAX_LL = 256, "most threads in a block under protocol LL";
     THREADS_MAX_EXCHANGE = 512, "most threads in a block of an exchange";
     THREADS_MAX_LL128 = 256, "most threads in a block under protocol LL128";
@@ -205,16 +204,6 @@ pub const EXCHANGE_COPIES: usize = 8;
 
 /// Most thread blocks of a launch of an exchange.
 pub const EXCHANGE_LANES: usize = 180;
-
-/// How many threads a block of the kernels for `protocol` may have.
-pub fn threads_range(protocol: Protocol) -> RangeInclusive<u32> {
-    // Whole warps; under Simple, one that moves data beside those that do not.
-    let least = match protocol {
-        Protocol::Simple => CREW_THREADS + 32,
-        Protocol::Ll | Protocol::Ll128 => 32,
-    };
-    least..=threads_max(protocol)
-}
 
 /// Most threads in a block of the kernels for `protocol`.
 pub fn threads_max(protocol: Protocol) -> u32 {

@@ -96,6 +96,19 @@ impl Prepared {
     }
 }
 
+/// Calls of fewer rounds have too few messages for a crew.
+const CREW_ROUNDS: u32 = 2;
+
+impl Job<'_> {
+    /// Whether on GPUs some threads of a block move data while others prepare that (`kernels/device/crew.cuh`): in calls
+    /// of many messages, which wait for one another all the time. Links that deliver directly gain nothing by it.
+    pub fn has_crew(&self) -> bool {
+        let Job { protocol, links, threads, cut, .. } = self;
+        let moves = *threads > launch::CREW_THREADS;
+        *protocol == Protocol::Simple && !links.lend() && cut.rounds >= CREW_ROUNDS && moves
+    }
+}
+
 /// One collective, decided.
 pub(crate) struct Job<'a> {
     /// What runs.

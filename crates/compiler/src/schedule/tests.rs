@@ -1,9 +1,10 @@
 //! Schedules of small programs, in the text form of the waist. Programs are written as in
 //! `instruction::tests`.
 
-use msccl_ir::{Target, text};
+use msccl_collective::{Rank, StepIndex, TbIndex};
+use msccl_ir::{StepRef, Target, text};
 
-use super::schedule;
+use super::{Schedule, interleave, schedule};
 use crate::instruction::{lower, program};
 
 /// The ranks of the schedule, without the head.
@@ -54,6 +55,34 @@ fn sends_and_receives_get_thread_blocks_of_their_own() {
          tb1 ch0 receive r0
            s0: r0 -> o[0]",
     );
+}
+
+#[test]
+fn parts_are_handled_by_turns() {
+    // Scratch between two thread blocks, and a message of two chunks.
+    let program = program("r1.s[0] = r0.o[0]\n r1.o[2] = r1.s[0] tb7\n r2.o[0] = r3.o[0] x2");
+    let target = Target::native();
+    let whole = schedule(&program, &lower(&program, &target), &target).unwrap();
+    let cut = interleave(whole.clone(), 2);
+    let of = |schedule: &Schedule| text::print(&schedule.algorithm);
+    assert_eq!(of(&interleave(whole.clone(), 1)), of(&whole));
+    assert_eq!(cut.algorithm.collective.chunks, 2 * whole.algorithm.collective.chunks);
+    let text = of(&cut);
+    for expected in [
+        "s0: o[0] -> r1\n    s1: o[1] -> r1\n",
+        "s0: r0 -> s[0]\n    s1: r0 -> s[1]\n",
+        "s0 after tb1 s0: s[0] -> o[4]\n    s1 after tb1 s1: s[1] -> o[5]\n",
+        "s0: o[0] -> r2\n    s1: o[2] -> r2\n    s2: o[1] -> r2\n    s3: o[3] -> r2\n",
+        "r1 scratch 2\n",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    let at = |rank, step| StepRef { rank: Rank(rank), tb: TbIndex(0), step: StepIndex(step) };
+    for (part, step) in [(0, 0), (1, 0)] {
+        let (found, expected) = (cut.origins.of(at(0, part)), whole.origins.of(at(0, step)));
+        assert_eq!(found.map(|of| of.span), expected.map(|of| of.span));
+    }
+    assert!(cut.origins.of(at(3, 3)).is_some() && cut.origins.of(at(3, 4)).is_none());
 }
 
 #[test]

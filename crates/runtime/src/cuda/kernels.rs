@@ -21,7 +21,9 @@ pub(super) struct Kernels {
     interpreters: FxHashMap<(Protocol, DataType), Function>,
     /// The interpreters of protocol Simple for links that may deliver directly.
     direct: FxHashMap<DataType, Function>,
-    /// The same that pack thread blocks.
+    /// Those of protocol Simple whose thread blocks work as crews.
+    crews: FxHashMap<DataType, Function>,
+    /// Those for links that may deliver directly that pack thread blocks.
     packed: FxHashMap<DataType, Function>,
     scalers: FxHashMap<DataType, Function>,
     exchange: Function,
@@ -54,6 +56,7 @@ impl Kernels {
             interpreters.extend(functions.map(|(of, function)| ((protocol, of), function)));
         }
         let direct = load_interpreters(context, kernels::Module::Direct)?;
+        let crews = load_interpreters(context, kernels::Module::Crew)?;
         let packed = load_interpreters(context, kernels::Module::Packed)?;
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
@@ -66,6 +69,7 @@ impl Kernels {
         let mut kernels = Self {
             interpreters,
             direct,
+            crews,
             packed,
             scalers,
             exchange,
@@ -81,7 +85,8 @@ impl Kernels {
         let simple = launch::threads_max(Protocol::Simple);
         let staged = self.interpreters.iter();
         let staged = staged.map(|((of, _), function)| (function, launch::threads_max(*of)));
-        let direct = self.direct.values().chain(self.packed.values()).map(|of| (of, simple));
+        let direct = self.direct.values().chain(self.crews.values()).chain(self.packed.values());
+        let direct = direct.map(|of| (of, simple));
         let exchange = (&self.exchange, launch::THREADS_MAX_EXCHANGE);
         let all = staged.chain(direct).chain([exchange]);
         all.map(|(function, threads)| function.blocks_per_multiprocessor(threads, 0))
@@ -105,6 +110,11 @@ impl Kernels {
             Links::Direct => self.direct.get(&of),
         };
         function.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
+    }
+
+    /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over staged links.
+    pub fn crew(&self, of: DataType) -> Result<&Function, Error> {
+        self.crews.get(&of).ok_or_else(|| Error::internal(format!("no kernel of crews for {of}")))
     }
 
     /// The interpreter for a type that packs thread blocks under protocol Simple, whatever the links.

@@ -32,8 +32,8 @@ struct Kernel<'a> {
 }
 
 impl Rank {
-    /// What runs `job`, of which `bound` is the plan: a special kernel if there is one, otherwise an interpreter. Only an
-    /// interpreter packs thread blocks.
+    /// What runs `job`, of which `bound` is the plan: where a crew is better, an interpreter that has one, otherwise a
+    /// special kernel if there is one, or an interpreter. Only an interpreter packs thread blocks.
     fn kernel<'a>(&'a self, job: &Job<'_>, bound: &'a Bound) -> Result<Kernel<'a>, Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { recent::carrier(job) };
@@ -43,6 +43,10 @@ impl Rank {
         };
         if pack > 1 {
             let function = self.kernels.packed(data_type)?;
+            return Ok(Kernel { function, is_special: false, pack });
+        }
+        if job.has_crew() {
+            let function = self.kernels.crew(data_type)?;
             return Ok(Kernel { function, is_special: false, pack });
         }
         let special = match job.links.lend() {

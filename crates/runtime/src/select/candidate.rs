@@ -93,8 +93,7 @@ impl Candidate<'_> {
         let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
         let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
-        let possible = launch::threads_range(protocol);
-        let threads = threads.next_multiple_of(32).clamp(*possible.start(), *possible.end());
+        let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
         let wished = wish.instances.unwrap_or(way.instances);
         let instances = self.instances(protocol, wished)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);

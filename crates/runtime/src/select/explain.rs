@@ -87,10 +87,14 @@ mod tests {
         check(256, &none, None, "allreduce/one_shot", "shipped table");
         check(1024, &none, None, "a/mine.msccl", "loaded");
         check(4096, &none, None, "allreduce/one_shot", "shipped table");
-        check(1 << 30, &none, None, "allreduce/ring", "shipped table");
+        check(1 << 30, &none, None, "allreduce/ring_interleaved", "shipped table");
         let algorithm = Some("double_binary_tree".to_owned());
-        let wish = Wish { algorithm, ..none };
+        let wish = Wish { algorithm, ..none.clone() };
         check(1 << 30, &wish, None, "allreduce/double_binary_tree", "fallback");
+        // Before what was loaded, and before what only contains the name.
+        check(1024, &wish, None, "allreduce/double_binary_tree", "fallback");
+        let wish = Wish { algorithm: Some("allreduce/ring".to_owned()), ..none };
+        check(1 << 30, &wish, None, "allreduce/ring", "fallback");
     }
 
     #[test]
@@ -101,7 +105,7 @@ mod tests {
         check(1024, &none, rows, "a/mine.msccl", "loaded");
         check(4096, &none, rows, "allreduce/two_shot", "t line 3");
         check(2 << 20, &none, rows, "allreduce/two_shot", "shipped table");
-        check(1 << 30, &none, rows, "allreduce/ring", "shipped table");
+        check(1 << 30, &none, rows, "allreduce/ring_interleaved", "shipped table");
         // Rows of what nobody has are passed over.
         let rows = Some("allreduce any any any LL 4 512 b/other.msccl");
         check(4096, &none, rows, "allreduce/one_shot", "shipped table");

@@ -29,13 +29,12 @@ impl Selector {
     ) -> impl Iterator<Item = Preference<'a>> {
         let rows = self.tables().flat_map(|table| self.rows(table, built_in, request));
         let any = self.any(built_in, guesses, request);
-        // What was wished for comes first; what was not is still better than nothing.
-        let wished = self.wish.algorithm.as_deref();
-        let is_wished =
-            |of: &Preference<'_>| wished.is_some_and(|wish| of.entry.name.contains(wish));
-        let all = self.unrestricted(request).chain(rows).chain(any);
-        let (first, rest): (Vec<_>, Vec<_>) = all.partition(is_wished);
-        first.into_iter().chain(rest)
+        let mut all: Vec<_> = self.unrestricted(request).chain(rows).chain(any).collect();
+        if let Some(wish) = self.wish.algorithm.as_deref() {
+            // What has the very name comes before what contains it; what was not wished for is still better than nothing.
+            all.sort_by_key(|of| (of.entry.name != wish, !of.entry.name.contains(wish)));
+        }
+        all.into_iter()
     }
 
     /// All built-in algorithms, those first with which the call would cost least. Among those that differ by

@@ -179,6 +179,7 @@ fn item() -> BoxedStrategy<Tokens> {
         "in place",
         "protocol LL",
         "instances 2 + 1",
+        "interleaved 2 + 1",
         "bytes 0 .. 2 * K",
         "bytes 1 ..",
         "threads t",

@@ -501,7 +501,7 @@ algorithm ring(ranks N = 8) implements allreduce(chunks = N) { }
 
 algorithm ring(ranks N = 8) implements allreduce(chunks N) speed 3 { }
     1:60 expected a clause or `{`, found `speed`
-    hint: the clauses are `in place`, `protocol NAME`, `instances k`, `bytes a..b` and `threads t`
+    hint: the clauses are `in place`, `protocol NAME`, `instances k`, `interleaved k`, `bytes a..b` and `threads t`
 
 algorithm ring(ranks N = 8) implements allreduce(chunks N) in { }
     1:63 expected `place`, found `{`
@@ -518,7 +518,7 @@ algorithm ring(ranks N = 8) implements allreduce(chunks N) protocol 3 { }
 
 algorithm ring(ranks N = 8) implements allreduce(chunks N) = 3
     1:60 expected a clause or `{`, found `=`
-    hint: the clauses are `in place`, `protocol NAME`, `instances k`, `bytes a..b` and `threads t`
+    hint: the clauses are `in place`, `protocol NAME`, `instances k`, `interleaved k`, `bytes a..b` and `threads t`
 
 algorithm ring(N = 8) implements allreduce(chunks N) { }
     1:11 algorithm `ring` does not say which parameter counts its ranks
@@ -597,7 +597,7 @@ collective c(ranks N) implements x(chunks N) { }
 
 algorithm ring(ranks N) implements allreduce(chunks N)
     1:55 expected a clause or `{`, found the end of the file
-    hint: the clauses are `in place`, `protocol NAME`, `instances k`, `bytes a..b` and `threads t`
+    hint: the clauses are `in place`, `protocol NAME`, `instances k`, `interleaved k`, `bytes a..b` and `threads t`
 
 algorithm
     1:10 expected a name, found the end of the file
