@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "null_driver/crew.rs"]
+mod crew;
 mod null_driver;
 #[path = "null_driver/packed.rs"]
 mod packed;

@@ -77,6 +77,8 @@ pub(crate) struct Prepared {
     pub computes: bool,
     /// Whether kernels can pack its thread blocks.
     pub packs: bool,
+    /// Most steps of one of its thread blocks.
+    pub steps: u32,
 }
 
 /// Calls of fewer rounds are short: their thread blocks have a multiprocessor each.
@@ -96,16 +98,17 @@ impl Prepared {
     }
 }
 
-/// Calls of fewer rounds have too few messages for a crew.
-const CREW_ROUNDS: u32 = 2;
+/// Fewer steps of a thread block, in all rounds, have too few messages for a crew.
+const CREW_STEPS: u32 = 4;
 
 impl Job<'_> {
     /// Whether on GPUs some threads of a block move data while others prepare that (`kernels/device/crew.cuh`): in calls
     /// of many messages, which wait for one another all the time. Links that deliver directly gain nothing by it.
     pub fn has_crew(&self) -> bool {
-        let Job { protocol, links, threads, cut, .. } = self;
+        let Job { prepared, protocol, links, threads, cut, .. } = self;
         let moves = *threads > launch::CREW_THREADS;
-        *protocol == Protocol::Simple && !links.lend() && cut.rounds >= CREW_ROUNDS && moves
+        let steps = cut.rounds.saturating_mul(prepared.steps);
+        *protocol == Protocol::Simple && !links.lend() && steps >= CREW_STEPS && moves
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! Beside the driver's functions it has its own: [`nullCalls`] says how often the calling thread has called
 //! one of the others, [`nullSpecialLaunches`] how often it has launched special kernels, [`nullPackedLaunches`] ones that
-//! pack thread blocks. With the variable
+//! pack thread blocks, [`nullCrewLaunches`] ones whose thread blocks work as crews. With the variable
 //! `NULL_SPECIALS_ARE_WIDE` fewer of their blocks run at once than of other kernels', with `NULL_SPECIALS_SPILL` they
 //! have memory beside their registers.
 
@@ -57,6 +57,7 @@ thread_local! {
     static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static PACKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static COUNTS: [Cell<u64>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
 }
 
@@ -88,6 +89,9 @@ fn answer<T>(place: &mut T, value: T) -> u32 {
 /// The lowest bit of the handle of a special kernel.
 const SPECIAL: usize = 1;
 
+/// The next bit, of a kernel whose thread blocks work as crews.
+const CREW: usize = 2;
+
 /// How often the calling thread has launched special kernels.
 #[unsafe(no_mangle)]
 pub extern "C" fn nullSpecialLaunches() -> u64 {
@@ -98,6 +102,12 @@ pub extern "C" fn nullSpecialLaunches() -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn nullPackedLaunches() -> u64 {
     PACKED_LAUNCHES.get()
+}
+
+/// How often the calling thread has launched kernels whose thread blocks work as crews.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullCrewLaunches() -> u64 {
+    CREW_LAUNCHES.get()
 }
 
 /// A number of something that is only ever named.
@@ -414,7 +424,8 @@ driver! {
         // SAFETY: callers of a driver name functions by zero-terminated texts.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
         let special = if name.starts_with(b"msccl_special") { SPECIAL } else { 0 };
-        answer(function, new_handle() + special)
+        let crew = if name.starts_with(b"msccl_crew") { CREW } else { 0 };
+        answer(function, new_handle() + special + crew)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
     fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
@@ -434,6 +445,7 @@ driver! {
         _extra: *mut *mut c_void,
     ) {
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
+        CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
         let [_grid_x, _grid_y, _grid_z, _threads, packed, ..] = config.shape;
         PACKED_LAUNCHES.set(PACKED_LAUNCHES.get() + u64::from(packed > 1));
         work(config.stream, || ())

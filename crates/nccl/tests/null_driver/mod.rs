@@ -66,6 +66,7 @@ struct NullDriver {
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     special_launches: unsafe extern "C" fn() -> u64,
     packed_launches: unsafe extern "C" fn() -> u64,
+    crew_launches: unsafe extern "C" fn() -> u64,
 }
 
 fn null_driver() -> &'static NullDriver {
@@ -78,10 +79,11 @@ fn null_driver() -> &'static NullDriver {
             let calls = *library.get(b"nullCalls\0").unwrap();
             let special_launches = *library.get(b"nullSpecialLaunches\0").unwrap();
             let packed_launches = *library.get(b"nullPackedLaunches\0").unwrap();
+            let crew_launches = *library.get(b"nullCrewLaunches\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver { calls, special_launches, packed_launches }
+            NullDriver { calls, special_launches, packed_launches, crew_launches }
         }
     })
 }
@@ -131,6 +133,12 @@ pub fn special_launches() -> u64 {
 pub fn packed_launches() -> u64 {
     // SAFETY: the function takes nothing.
     unsafe { (null_driver().packed_launches)() }
+}
+
+/// How often this thread has launched kernels whose thread blocks work as crews.
+pub fn crew_launches() -> u64 {
+    // SAFETY: the function takes nothing.
+    unsafe { (null_driver().crew_launches)() }
 }
 
 /// The context of device `ordinal`.

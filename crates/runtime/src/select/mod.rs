@@ -23,7 +23,7 @@ mod tuning;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use msccl_collective::Rank;
-use msccl_plan::Plan;
+use msccl_plan::{Plan, Step};
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
 use rustc_hash::FxHashMap;
 
@@ -257,11 +257,14 @@ fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
     let plan = Plan::of(&entry.verified, rank).map_err(|error| Unserved(error.to_string()))?;
     msccl_plan::launch::holds(plan.program()).map_err(|error| Unserved(error.to_string()))?;
     let wiring = Wiring::of(plan.program());
-    let steps = plan.program().thread_blocks.iter().flat_map(|block| &block.steps);
-    let computes = steps.clone().any(|step| step.sources.len() > 1 || step.completes);
+    let blocks = &plan.program().thread_blocks;
+    let computing = |step: &Step| step.sources.len() > 1 || step.completes;
+    let computes = blocks.iter().flat_map(|block| &block.steps).any(computing);
+    let steps = blocks.iter().map(|block| block.steps.len()).max().unwrap_or(0);
+    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
     let packs = msccl_plan::launch::packs(plan.program());
     let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
-    Ok(Prepared { name, fingerprint, plan, wiring, computes, packs })
+    Ok(Prepared { name, fingerprint, plan, wiring, computes, packs, steps })
 }
 
 #[cfg(test)]

@@ -1,0 +1,50 @@
+//! Thread blocks of many steps work as crews.
+
+use std::process::Command;
+
+use super::null_driver::{self, World};
+use super::{EAGER, check, stream};
+
+/// What tells a process that it is one of those that this test runs, and how many of two calls have crews.
+const EXPECTED: &str = "NULL_CREWS_EXPECTED";
+
+#[test]
+fn calls_of_many_steps_have_crews() {
+    if let Some(expected) = std::env::var_os(EXPECTED) {
+        return call(expected.to_str().unwrap().parse().unwrap());
+    }
+    // A ring of two ranks has three steps, or twice as many, and in small calls one round.
+    let ways = [
+        ("allreduce/ring_interleaved", "Simple", "0", "128", 2),
+        ("allreduce/ring_interleaved", "Simple", "0", "64", 0),
+        ("allreduce/ring_interleaved", "LL", "0", "128", 0),
+        ("allreduce/ring", "Simple", "0", "128", 1),
+        ("allreduce/two_shot", "Simple", "0", "128", 0),
+    ];
+    for way @ (algorithm, protocol, direct, threads, expected) in ways {
+        let ran = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "crew::calls_of_many_steps_have_crews", "--nocapture"])
+            .env(EXPECTED, expected.to_string())
+            .env("MSCCL_ALGO", algorithm)
+            .env("MSCCL_PROTO", protocol)
+            .env("MSCCL_DIRECT", direct)
+            .env("MSCCL_THREADS", threads)
+            .env("MSCCL_INSTANCES", "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && text.contains("1 passed"), "{way:?}: {text}");
+    }
+}
+
+/// A communicator of two ranks makes a small call and one of two rounds and more; `expected` of the two have crews, as
+/// cheap as any.
+fn call(expected: u64) {
+    let world = World::new(2);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    let before = null_driver::crew_launches();
+    rank.all_reduce(64, &stream);
+    rank.all_reduce(null_driver::ELEMENTS, &stream);
+    assert_eq!(null_driver::crew_launches() - before, expected);
+    check(|| rank.all_reduce(null_driver::ELEMENTS, &stream), &EAGER);
+}
