@@ -25,6 +25,7 @@ fn a_call_has_one_answer_and_every_alternative() {
               algorithm                     decided by  how, or why not
       serves  <stdin> (loaded)              loaded      Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
       could   allreduce/ring                fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/ring_interleaved    fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
       could   allreduce/double_binary_tree  fallback    Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
       could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
@@ -37,6 +38,7 @@ fn a_call_has_one_answer_and_every_alternative() {
               algorithm                     decided by  how, or why not
       cannot  <stdin> (loaded)              loaded      it is for 4096..=1048576 bytes, the call has 1024 bytes
       serves  allreduce/ring                fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
+      could   allreduce/ring_interleaved    fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
       could   allreduce/double_binary_tree  fallback    Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
       could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
@@ -113,7 +115,9 @@ fn what_a_call_takes_of_a_gpu_is_told() {
 #[test]
 fn packs_are_reckoned_with() {
     let ask = |pack: &str, more: &[&str]| {
-        let variables = [("MSCCL_PACK", pack), ("MSCCL_ALGO", "ring")];
+        // Thread blocks of the largest size are packed with no others.
+        let small = [("MSCCL_THREADS", "256"), ("MSCCL_INSTANCES", "64")];
+        let variables = [("MSCCL_PACK", pack), ("MSCCL_ALGO", "ring"), small[0], small[1]];
         let args = ["explain", "allreduce", "256M", "--ranks", "8"];
         msccl_with(&variables, &[&args[..], more].concat(), b"")
     };
@@ -236,7 +240,7 @@ fn variables_are_read_as_the_library_reads_them() {
     assert_eq!(both["served_by"], arg(&listed));
     let over_loaded = ask(&[("MSCCL_XML_FILES", arg(&listed)), ("MSCCL_ALGO", "tree")]).json();
     assert_eq!(over_loaded["served_by"], "allreduce/double_binary_tree");
-    assert_eq!(over_loaded["alternatives"][0]["name"], arg(&listed));
+    assert_eq!(over_loaded["alternatives"][1]["algorithm"], arg(&listed));
     let wished = ask(&[("MSCCL_ALGO", "tree"), ("MSCCL_INSTANCES", "2")]).json();
     assert_eq!(wished["served_by"], "allreduce/double_binary_tree");
     assert_eq!(wished["alternatives"][0]["instances"], 2);
