@@ -110,8 +110,12 @@ fn links_of_depth_one_suffice_for_almost_all() {
     for example in examples() {
         for launch in &example.launches {
             let verified = prove(&example, launch, &Target::native()).unwrap();
-            *depths.entry(verified.facts().least_link_depth).or_insert(0) += 1;
+            let depth = verified.facts().least_link_depth;
+            // Those of two halves by turns have twice as many messages under way.
+            let most = if example.name.ends_with("_interleaved") { 3 } else { 2 };
+            assert!(depth <= most, "{}: {depth}", example.name);
+            *depths.entry(depth).or_insert(0) += 1;
         }
     }
-    assert!(depths.keys().all(|&depth| depth <= 2), "{depths:?}");
+    assert!(depths[&1] > 400, "{depths:?}");
 }
