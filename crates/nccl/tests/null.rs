@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -201,12 +201,9 @@ fn a_stream_may_be_destroyed_after_its_calls() {
 fn a_lent_buffer_is_asked_for_its_allocation() {
     const DIRECT: &str = "MSCCL_DIRECT";
     if std::env::var_os(DIRECT).is_none() {
-        let itself = ["--exact", "a_lent_buffer_is_asked_for_its_allocation", "--nocapture"];
-        let program = std::env::current_exe().unwrap();
         let wish = [(DIRECT, "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
-        let ran = Command::new(program).args(itself).envs(wish).output().unwrap();
-        let text = String::from_utf8_lossy(&ran.stdout);
-        assert!(ran.status.success() && text.contains("1 passed"), "{text}");
+        let mut itself = null_driver::again("a_lent_buffer_is_asked_for_its_allocation");
+        null_driver::passed(&itself.envs(wish).output().unwrap(), wish);
         return;
     }
     let world = World::new(2);
@@ -235,8 +232,7 @@ fn ranks_on_two_hosts_launch_as_on_one() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let start = |rank: u32| {
         let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("null-{port}-{rank}.log"));
-        Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
+        null_driver::again(NAME)
             .env(RANK, rank.to_string())
             .env("NCCL_HOSTID", format!("host{rank}"))
             .env("NCCL_COMM_ID", format!("127.0.0.1:{port}"))
@@ -249,10 +245,8 @@ fn ranks_on_two_hosts_launch_as_on_one() {
             .spawn()
             .unwrap()
     };
-    for process in [0, 1].map(start) {
-        let ran = process.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&ran.stdout);
-        assert!(ran.status.success() && text.contains("1 passed"), "{text}");
+    for (rank, process) in [0, 1].map(start).into_iter().enumerate() {
+        null_driver::passed(&process.wait_with_output().unwrap(), rank);
     }
     [cards, topology].into_iter().for_each(|path| fs::remove_file(path).unwrap());
 }

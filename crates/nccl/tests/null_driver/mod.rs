@@ -8,8 +8,9 @@
 #![allow(dead_code, reason = "the tests and the benchmark each use a part of it")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -106,6 +107,20 @@ pub fn compile(name: &str, options: &[&str]) -> PathBuf {
         .expect("the compiler that compiled this test can be run");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     library
+}
+
+/// The test of this program whose name is `test`, as a process of its own, for variables that a process reads once.
+pub fn again(test: &str) -> Command {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", test, "--nocapture"]);
+    program
+}
+
+/// What such a process printed, which must have passed; `case` says which it was.
+pub fn passed(ran: &Output, case: impl Debug) -> String {
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success() && text.contains("1 passed"), "{case:?}: {text}");
+    text
 }
 
 /// How often this thread has called the driver's function `name`.

@@ -1,7 +1,5 @@
 //! Thread blocks share multiprocessors in large calls, where that is asked for.
 
-use std::process::Command;
-
 use super::null_driver::{self, ELEMENTS, World};
 use super::{EAGER, check, stream};
 
@@ -20,20 +18,14 @@ fn large_calls_are_packed_where_that_is_asked_for() {
         ("MSCCL_INSTANCES", "2"),
     ];
     for (pack, threads, expected) in [("0", "128", 0), ("1", "128", 1), ("1", "512", 0)] {
-        let ran = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "packed::large_calls_are_packed_where_that_is_asked_for",
-                "--nocapture",
-            ])
+        let ran = null_driver::again("packed::large_calls_are_packed_where_that_is_asked_for")
             .env(EXPECTED, expected.to_string())
             .env("MSCCL_PACK", pack)
             .env("MSCCL_THREADS", threads)
             .envs(ways)
             .output()
             .unwrap();
-        let text = String::from_utf8_lossy(&ran.stdout);
-        assert!(ran.status.success() && text.contains("1 passed"), "{pack}, {threads}: {text}");
+        null_driver::passed(&ran, (pack, threads));
     }
 }
 
