@@ -1,5 +1,5 @@
 //! A door for `unsafe`: bare verbs, as one would write them with nothing but speed in mind: nothing is counted,
-//! checked, explained or given back. What the rail is measured against.
+//! checked or explained. What the rail is measured against.
 
 use std::ptr::null_mut;
 
@@ -7,6 +7,8 @@ use ibverbs_sys as ffi;
 
 /// One end of a connection.
 pub struct Bare {
+    context: *mut ffi::ibv_context,
+    domain: *mut ffi::ibv_pd,
     pair: *mut ffi::ibv_qp,
     sent: *mut ffi::ibv_cq,
     received: *mut ffi::ibv_cq,
@@ -59,7 +61,7 @@ impl Bare {
             assert!(!pair.is_null() && !region.is_null());
             let mut gid = ffi::ibv_gid::default();
             assert_eq!(ffi::ibv_query_gid(context, 1, i32::from(GID_INDEX), &raw mut gid), 0);
-            Self { pair, sent, received, region, memory, gid, peer: None }
+            Self { context, domain, pair, sent, received, region, memory, gid, peer: None }
         }
     }
 
@@ -205,16 +207,17 @@ unsafe fn open(name: &str) -> *mut ffi::ibv_context {
 
 impl Drop for Bare {
     fn drop(&mut self) {
-        // SAFETY: they were made, and end once, in the order that verbs want; domain and context end with the
-        // process.
+        // SAFETY: they were made, and end once, in the order that verbs want.
         unsafe {
             let answers = [
                 ffi::ibv_destroy_qp(self.pair),
                 ffi::ibv_destroy_cq(self.sent),
                 ffi::ibv_destroy_cq(self.received),
                 ffi::ibv_dereg_mr(self.region),
+                ffi::ibv_dealloc_pd(self.domain),
+                ffi::ibv_close_device(self.context),
             ];
-            assert_eq!(answers, [0; 4]);
+            assert_eq!(answers, [0; 6]);
         }
     }
 }

@@ -1,0 +1,66 @@
+//! Ends the measurement when it stands still or a thread of it panics, and says where: threads that poll for one another
+//! would do so for ever.
+
+use std::process::exit;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+/// No round takes longer: on idle processors it is a fraction of a second, with the connections that it makes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The exit status of a measurement that stood still.
+const STOOD_STILL: i32 = 3;
+
+/// The round that is under way, and since when.
+static ROUND: Mutex<Option<(String, Instant)>> = Mutex::new(None);
+
+/// What each side has seen of the round: near of what it has written or asked, far of what has come.
+pub static NEAR: AtomicU32 = AtomicU32::new(0);
+pub static FAR: AtomicU32 = AtomicU32::new(0);
+
+/// From now on nothing stands still without a word.
+pub fn watch() {
+    let tell_panic = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell_panic(panic);
+        eprintln!("bench: {}", story());
+        exit(101);
+    }));
+    thread::spawn(|| {
+        while round().as_ref().is_none_or(|(_, since)| since.elapsed() < PATIENCE) {
+            sleep(Duration::from_secs(1));
+        }
+        eprintln!("bench: stands still: {}", story());
+        exit(STOOD_STILL);
+    });
+}
+
+/// A round begins; `what` says which.
+pub fn begin(what: String) {
+    NEAR.store(0, Ordering::Relaxed);
+    FAR.store(0, Ordering::Relaxed);
+    *round() = Some((what, Instant::now()));
+}
+
+/// No round is under way.
+pub fn end() {
+    *round() = None;
+}
+
+fn story() -> String {
+    match round().as_ref() {
+        None => "no round is under way".to_owned(),
+        Some((what, since)) => format!(
+            "{what}, for {:.1?}: the near side has seen {} and the far side {}",
+            since.elapsed(),
+            NEAR.load(Ordering::Relaxed),
+            FAR.load(Ordering::Relaxed)
+        ),
+    }
+}
+
+fn round() -> std::sync::MutexGuard<'static, Option<(String, Instant)>> {
+    ROUND.lock().unwrap_or_else(PoisonError::into_inner)
+}
