@@ -5,7 +5,8 @@
 //! * *Nothing blocks.* Receives are posted ahead, hundreds of them. A peer that sends more before this side
 //!   polls is told by the device to wait.
 //! * *What has arrived before a failure is reported before it.* The peer may have been told that it has
-//!   arrived. So once a failure is noticed, the receive queue is read up to its first flushed request.
+//!   arrived. So once a failure is noticed, the receive queue is read up to its first flushed request, and meanwhile posts
+//!   find no room.
 //! * *The first error is the one that is told.* Requests behind a failed one are only flushed; their status
 //!   says nothing.
 //! * *After [`Rail::close`] nothing lands.* The queue pair has ended then.
@@ -82,15 +83,30 @@ impl From<String> for Unconnected {
 
 /// Why a rail fails.
 enum Cause {
-    Completion { queue: Queue, completion: Completion },
-    Event { code: u32 },
-    Call { why: String },
+    Completion {
+        queue: Queue,
+        completion: Completion,
+    },
+    Event {
+        code: u32,
+    },
+    /// A call of verbs was refused.
+    Refused(Refused),
+    /// A write that must not be.
+    Wrong {
+        why: String,
+    },
 }
 
 impl Cause {
-    /// Whether it tells no more than that something else has happened before.
+    /// Whether it tells no more than that something else has happened before, or may do so: of a queue pair that has
+    /// failed, drivers refuse what is asked.
     fn is_consequence(&self) -> bool {
-        matches!(self, Self::Completion { completion, .. } if completion.status == FLUSHED)
+        match self {
+            Self::Completion { queue: _, completion } => completion.status == FLUSHED,
+            Self::Refused(_) => true,
+            Self::Event { .. } | Self::Wrong { .. } => false,
+        }
     }
 }
 
@@ -197,40 +213,35 @@ impl Rail {
         port.watch.down_for(port.number)
     }
 
-    /// Posts a write; false if there is no room.
+    /// Posts a write; false if there is no room, or the rail has begun to fail, of which [`Rail::poll`] will tell.
     ///
-    /// # Errors If the rail is not connected, the write leaves the memory of either side, or the rail has
-    /// failed; in words.
+    /// # Errors
+    /// If the rail is not connected, the write leaves the memory of either side, or the rail was said to have failed; in
+    /// words.
     pub fn post(&mut self, write: &abi::Write) -> Result<bool, String> {
         let (peer, pair) = match (&self.stage, &mut self.pair) {
             (Stage::Carries { peer }, Some(pair)) => (peer, pair),
             (Stage::Broken { why, .. }, _) => return Err(why.clone()),
-            (Stage::Failing { cause, .. }, _) => return Err(self.words(cause)),
+            (Stage::Failing { .. }, _) => return Ok(false),
             _ => return Err("a post before it is connected".to_owned()),
         };
         let abi::Write { from, to, bytes, tag } = *write;
         let Some(next) = self.sends.next(bytes) else { return Ok(false) };
         let limit = self.registration.port.facts.max_message_bytes;
-        let posted = check(write, &self.own, peer, limit).and_then(|()| {
-            let target = match bytes {
-                0 => Target { address: 0, key: 0, tag },
-                _ => Target { address: peer.memory + to, key: peer.key, tag },
-            };
-            pair.write((&self.registration.region, from, bytes), target, next.0, next.1)
-                .map_err(|refused| refused.to_string())
-        });
-        match posted {
-            Ok(()) => {
-                self.sends.posted(next);
-                Ok(true)
-            }
-            Err(why) => {
-                let cause = Cause::Call { why };
-                let words = self.words(&cause);
-                self.begin_to_fail(cause);
-                Err(words)
-            }
+        if let Err(why) = check(write, &self.own, peer, limit) {
+            self.begin_to_fail(Cause::Wrong { why: why.clone() });
+            return Err(why);
         }
+        let target = match bytes {
+            0 => Target { address: 0, key: 0, tag },
+            _ => Target { address: peer.memory + to, key: peer.key, tag },
+        };
+        let piece = (&self.registration.region, from, bytes);
+        match pair.write(piece, target, next.0, next.1) {
+            Ok(()) => self.sends.posted(next),
+            Err(refused) => self.begin_to_fail(Cause::Refused(refused)),
+        }
+        Ok(matches!(self.stage, Stage::Carries { .. }))
     }
 
     /// Moves things on, and fills `happened` from its beginning; answers how many.
@@ -300,7 +311,7 @@ impl Rail {
             each(completion);
         });
         if let Err(refused) = taken {
-            self.begin_to_fail(Cause::Call { why: refused.to_string() });
+            self.begin_to_fail(Cause::Refused(refused));
         }
         if let Some(completion) = failed {
             self.begin_to_fail(Cause::Completion { queue, completion });
@@ -325,11 +336,11 @@ impl Rail {
             self.sends.marked();
         }
         if let Err(refused) = done {
-            self.begin_to_fail(Cause::Call { why: refused.to_string() });
+            self.begin_to_fail(Cause::Refused(refused));
         }
     }
 
-    /// Notes a cause. The first counts, unless it is the consequence of one that is noticed later.
+    /// Notes a cause. The first counts, unless it may be the consequence of one that is noticed later.
     fn begin_to_fail(&mut self, cause: Cause) {
         match &mut self.stage {
             Stage::Carries { peer } => {
@@ -340,7 +351,11 @@ impl Rail {
                     let _ = pair.break_off();
                 }
             }
-            Stage::Failing { cause: first, .. } if first.is_consequence() => *first = cause,
+            Stage::Failing { cause: first, .. }
+                if first.is_consequence() && !cause.is_consequence() =>
+            {
+                *first = cause;
+            }
             Stage::Made | Stage::Failing { .. } | Stage::Broken { .. } => {}
         }
     }
@@ -371,7 +386,8 @@ impl Rail {
     /// What happened and what it means. Where, [`Rail::story`] says.
     fn words(&self, cause: &Cause) -> String {
         let what = match cause {
-            Cause::Call { why } => why.clone(),
+            Cause::Wrong { why } => why.clone(),
+            Cause::Refused(refused) => refused.to_string(),
             Cause::Event { code } => {
                 let (name, meaning) = cause::fatal_event(*code).unwrap_or(("an event", "unknown"));
                 format!("{name}: {meaning}")

@@ -308,9 +308,8 @@ fn nothing_lands_after_a_rail_was_given_up() {
     }
 }
 
-#[test]
-fn what_has_arrived_is_reported_before_the_failure() {
-    let Some(_rig) = rig(2) else { return };
+/// Both ends; the far one has not looked at 100 writes that have arrived, and its only write has failed.
+fn unread() -> (Rail, Rail) {
     let (mut near, mut far) = pair(&Setting::hasty(), 0, 1, 4096);
     (0..100).for_each(|tag| assert!(near.post(0, 0, 1000, tag).unwrap()));
     near.until(|all| all.len() == 100).unwrap();
@@ -318,13 +317,34 @@ fn what_has_arrived_is_reported_before_the_failure() {
     assert!(far.post(0, 0, 8, 1).unwrap());
     // The device gives up before anybody looks.
     sleep(Duration::from_millis(1500));
+    (near, far)
+}
+
+/// All 100, and then why the rail failed; `meanwhile` is done after every look.
+fn read(far: &mut Rail, mut meanwhile: impl FnMut(&mut Rail)) {
     let mut arrived = Vec::new();
     let why = loop {
         match far.poll(7) {
             Ok(happened) => arrived.extend(happened),
             Err(failed) => break failed.why,
         }
+        meanwhile(far);
     };
     assert!(arrived.into_iter().eq((0..100).map(|tag| Event::Arrived { tag, bytes: 1000 })));
     expect(&why, &["RETRY_EXC_ERR (12", "write 1 (1 under way)"]);
+}
+
+#[test]
+fn what_has_arrived_is_reported_before_the_failure() {
+    let Some(_rig) = rig(2) else { return };
+    let (_near, mut far) = unread();
+    read(&mut far, |_| {});
+}
+
+/// Whoever posts is not told earlier than whoever polls: it would close the rail and read nothing more.
+#[test]
+fn what_has_arrived_is_reported_although_more_is_posted() {
+    let Some(_rig) = rig(2) else { return };
+    let (_near, mut far) = unread();
+    read(&mut far, |far| assert!(!far.post(0, 0, 8, 2).unwrap(), "there is no room"));
 }

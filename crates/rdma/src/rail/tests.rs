@@ -117,3 +117,20 @@ fn a_reason_replaces_its_consequence() {
     let why = failure(&mut near);
     assert!(why.starts_with("write 3 (0 under way) ended with REM_ACCESS_ERR (10"), "{why}");
 }
+
+/// Drivers refuse posts to a queue pair that has failed; but what this side flushes itself says nothing.
+#[test]
+fn a_refused_call_gives_way_to_a_reason_and_to_nothing_else() {
+    let completion = |status| {
+        let completion = Completion { request: 3, status, vendor: 0, bytes: 0, tag: 0 };
+        Cause::Completion { queue: Queue::Sent, completion }
+    };
+    for (status, told) in [(FLUSHED, "ibv_post_send: "), (12, "write 3 (0 under way) ended with")] {
+        let Some((mut near, _far)) = rails() else { return };
+        let error = std::io::Error::from_raw_os_error(22);
+        near.begin_to_fail(Cause::Refused(Refused { call: "ibv_post_send", error }));
+        near.begin_to_fail(completion(status));
+        let why = failure(&mut near);
+        assert!(why.starts_with(told), "{why}");
+    }
+}
