@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Doorbell, Group, random_u128};
+use msccl_fabric::{Abort, Doorbell, ErrorKind, Group, random_u128};
 use msccl_topology::PathType;
 
 use crate::config::Config;
@@ -22,7 +22,7 @@ use crate::error::{Error, Failure};
 use crate::log::Event;
 use crate::port::{Memory, Ports};
 use crate::processors;
-use crate::pump::Pump;
+use crate::pump::{Pump, host};
 use crate::rdma::{Devices, Registered, Usable};
 use crate::tcp::Listener;
 
@@ -222,12 +222,31 @@ impl Proxy {
 
     /// The first failure, if there is one. Never waits.
     pub fn failure(&self) -> Option<Failure> {
-        lock(&self.shared.failures).first().cloned()
+        self.failures().into_iter().next()
     }
 
     /// All failures so far, at most one for each peer. Never waits.
     pub fn failures(&self) -> Vec<Failure> {
-        lock(&self.shared.failures).clone()
+        let mut failures = lock(&self.shared.failures).clone();
+        let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+        if ended && !self.shared.abort.is_raised() {
+            let known: BTreeSet<_> = failures.iter().map(|failure| failure.peer).collect();
+            let peers = lock(&self.peers);
+            failures.extend(peers.difference(&known).map(|peer| self.by_panic(*peer)));
+        }
+        failures
+    }
+
+    /// The thread has ended, which nobody wanted.
+    fn by_panic(&self, peer: Rank) -> Failure {
+        Failure {
+            peer,
+            host: host(&self.group, peer),
+            kind: ErrorKind::System,
+            rail: format!("the proxy of r{}", self.group.rank().0),
+            why: "its thread has panicked, which is a defect; standard error tells where"
+                .to_owned(),
+        }
     }
 
     /// What is under way to and from every peer, and what is waited for. Nothing after an abort.
@@ -275,7 +294,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.command(Command::End);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by the panic hook; there is nothing to add.
+            // A panic of the thread was told by the panic hook and by `failures`.
             let _ = thread.join();
         }
     }

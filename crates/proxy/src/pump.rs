@@ -123,6 +123,10 @@ impl Pump {
                 }
             }
         }
+        if !self.shared.abort.is_raised() {
+            // No time is left for these.
+            self.makings.iter_mut().for_each(|making| making.leave(&self.group));
+        }
         self.shared.end();
     }
 
@@ -155,9 +159,9 @@ impl Pump {
                 }
                 Command::End => {
                     self.makings.retain_mut(|making| {
-                        let wanted = making.is_wanted();
-                        (!wanted).then(|| making.leave(&self.group));
-                        wanted
+                        let goes_on = making.is_wanted() || making.may_stand_there();
+                        (!goes_on).then(|| making.leave(&self.group));
+                        goes_on
                     });
                     self.deadline = Some(Instant::now() + self.config.drain_timeout);
                 }
@@ -333,7 +337,7 @@ impl Pump {
 }
 
 /// The name of a peer's host.
-fn host(group: &Group, peer: Rank) -> String {
+pub(crate) fn host(group: &Group, peer: Rank) -> String {
     group.peer(peer).map(|peer| peer.host_name.to_string()).unwrap_or_default()
 }
 

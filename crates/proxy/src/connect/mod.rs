@@ -147,6 +147,16 @@ impl Making {
         self.ports.outlets.iter_mut().any(|outlet| outlet.posted() > 0)
     }
 
+    /// Whether the peer may count the links as made already. It hears no refusal then, but a farewell over them.
+    pub(crate) fn may_stand_there(&self) -> bool {
+        match &self.stage {
+            Stage::Judging { theirs: _, rails } => rails.is_ok(),
+            // Whoever is dialled is done when it has answered, and whoever dials when it has heard that.
+            Stage::Sockets { .. } => self.dials(),
+            Stage::Unheard | Stage::Offering { .. } | Stage::Connecting { .. } => false,
+        }
+    }
+
     /// Goes on as far as that is possible at once; of no use any more when it is done or has failed.
     pub(crate) fn go_on(&mut self, means: Means<'_>) -> Result<Made, Unmade> {
         // The peer's hello comes before that, and may tell why in this rank's own words.
@@ -179,10 +189,16 @@ impl Making {
         let _ = tell(group, self.peer, REFUSAL_TAG, &refusal);
     }
 
-    /// Lets the peer know that this rank leaves before the links stand.
-    pub(crate) fn leave(&self, group: &Group) {
+    /// Lets the peer know that this rank leaves before the links stand; with messages for it, that is a failure.
+    pub(crate) fn leave(&mut self, group: &Group) {
+        let refusal = match self.is_wanted() {
+            true => Refusal::Failed(
+                "it has left, and the links did not stand in time to send what it had".to_owned(),
+            ),
+            false => Refusal::Left,
+        };
         // As above.
-        let _ = tell(group, self.peer, REFUSAL_TAG, &Refusal::Left);
+        let _ = tell(group, self.peer, REFUSAL_TAG, &refusal);
     }
 
     fn too_late(&self, timeout: Duration) -> Unmade {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, ErrorKind, RingShape};
-use msccl_proxy::{Config, Proxy};
+use msccl_proxy::{Config, Log, Outlet, Piece, Proxy, rings};
 
 use crate::world::{Diary, SHAPES, config, connect, connect_all, run, sample, talk, wait_for};
 
@@ -85,6 +85,128 @@ fn whoever_leaves_before_links_stand_is_no_failure() {
         proxy.failure()
     });
     assert_eq!(failures, [None, None]);
+}
+
+/// A link that never carries anything.
+struct Idle {
+    /// While this is so, looking at it takes long.
+    slow: Arc<AtomicBool>,
+    /// When this is so, looking at it panics.
+    panics: Arc<AtomicBool>,
+}
+
+impl Outlet for Idle {
+    fn posted(&mut self) -> u64 {
+        if self.slow.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_millis(300));
+        }
+        assert!(!self.panics.load(Ordering::Acquire), "as the test wants it");
+        0
+    }
+
+    fn message(&self, _: u64) -> Piece {
+        Piece { offset: 0, bytes: 0 }
+    }
+
+    fn release(&mut self, _: u64) {}
+}
+
+/// Links as [`connect`] makes them, of which outlets are idle.
+fn connect_idly(proxy: &Proxy, peer: Rank, slow: &Arc<AtomicBool>, panics: &Arc<AtomicBool>) {
+    let mut pair = rings::pair(&SHAPES, &proxy.doorbell()).unwrap();
+    for outlet in &mut pair.ports.outlets {
+        *outlet = Box::new(Idle { slow: slow.clone(), panics: panics.clone() });
+    }
+    proxy.connect(peer, pair.ports).unwrap();
+}
+
+/// The peer has its links while whoever leaves has not heard so yet, being slow.
+#[test]
+fn whoever_leaves_while_links_stand_at_the_peer_alone_is_no_failure() {
+    let diary = Arc::new(Diary::default());
+    let stands = |peer| {
+        let line = format!("links to r{peer} go over");
+        let diary = diary.clone();
+        move || diary.lines().iter().any(|told| told.starts_with(&line)).then_some(())
+    };
+    let failures = run(3, |group| {
+        let Rank(me) = group.rank();
+        let log: Arc<dyn Log> = if me == 0 { diary.clone() } else { Arc::new(()) };
+        let proxy = Proxy::start(group.clone(), Config { log, ..config() }, Abort::new()).unwrap();
+        let [slow, never] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        match me {
+            1 => connect_idly(&proxy, Rank(2), &slow, &never),
+            2 => {
+                connect_idly(&proxy, Rank(1), &slow, &never);
+                wait_for(|| (!proxy.waits()[0].rails.is_empty()).then_some(()));
+                slow.store(true, Ordering::Release);
+                connect_idly(&proxy, Rank(0), &never, &never);
+            }
+            _ => {}
+        }
+        group.barrier().unwrap();
+        if me == 0 {
+            connect_idly(&proxy, Rank(2), &never, &never);
+            wait_for(|| {
+                proxy.waits()[0].links.contains(&"has left in order".to_owned()).then_some(())
+            });
+        } else if me == 2 {
+            wait_for(stands(2));
+            drop(proxy);
+            group.barrier().unwrap();
+            return None;
+        }
+        group.barrier().unwrap();
+        proxy.failure()
+    });
+    assert_eq!(failures, [None, None, None]);
+}
+
+#[test]
+fn whoever_leaves_with_messages_and_without_links_is_a_failure() {
+    let failures = run(2, |group| {
+        let config = Config { drain_timeout: Duration::from_millis(50), ..config() };
+        let proxy = Proxy::start(group.clone(), config, Abort::new()).unwrap();
+        if group.rank() == Rank(1) {
+            let mut ends = connect_all(&proxy, &group, &SHAPES);
+            ends[0].senders[0].try_reserve().unwrap().commit(1);
+            drop(proxy);
+            group.barrier().unwrap();
+            group.barrier().unwrap();
+            return None;
+        }
+        group.barrier().unwrap();
+        let _ends = connect_all(&proxy, &group, &SHAPES);
+        let failure = wait_for(|| proxy.failure());
+        group.barrier().unwrap();
+        Some(failure)
+    });
+    let text = failures[0].as_ref().unwrap().to_string();
+    let expected = "the peer has given up: it has left, and the links did not stand in time";
+    assert!(text.contains("r1 on host") && text.contains(expected), "{text}");
+}
+
+#[test]
+fn a_panic_of_the_thread_is_a_failure_of_all_its_links() {
+    let outcomes = run(3, |group| {
+        let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
+        let (slow, panics) = (Arc::default(), Arc::default());
+        let peers = (0..3).map(Rank).filter(|peer| *peer != group.rank());
+        peers.for_each(|peer| connect_idly(&proxy, peer, &slow, &panics));
+        wait_for(|| proxy.waits().iter().all(|wait| !wait.rails.is_empty()).then_some(()));
+        group.barrier().unwrap();
+        assert_eq!(proxy.failures(), []);
+        panics.store(group.rank() == Rank(0), Ordering::Release);
+        let enough = if group.rank() == Rank(0) { 2 } else { 1 };
+        let failures = wait_for(|| Some(proxy.failures()).filter(|all| all.len() == enough));
+        group.barrier().unwrap();
+        failures
+    });
+    let own: Vec<_> = outcomes[0].iter().map(|failure| (failure.peer, failure.kind)).collect();
+    assert_eq!(own, [1, 2].map(|peer| (Rank(peer), ErrorKind::System)));
+    let text = outcomes[0][0].to_string();
+    assert!(text.contains("the proxy of r0: its thread has panicked"), "{text}");
+    assert!(outcomes[1..].iter().all(|failures| failures[0].peer == Rank(0)), "{outcomes:?}");
 }
 
 #[test]
