@@ -11,7 +11,7 @@
 //!
 //! Rounds of the two alternate, and each is compared with the one beside it, since a rig's speed varies with
 //! its host's load; the median counts. With `--bars` a rail must have 0.9 of the bandwidth at least and take 1.15 of the
-//! time at most; what misses its bar is measured once more, with twice the rounds, and the second figure counts.
+//! time at most; what misses its bar is measured once more, with four times the rounds, and the second figure counts.
 //!
 //! The exit status is 0; 1 if a bar was missed twice; 3 if a round stood still for a minute ([`still`]); 101 if something
 //! failed. Standard error says which and where.
@@ -99,7 +99,7 @@ impl Measure {
     /// Measures and prints; once more if a bar is to be held and is not.
     fn holds(&self, rounds: usize, bars: bool) -> bool {
         let held = self.bar.holds(self.tell(rounds)) || !bars;
-        held || self.bar.holds(self.tell(2 * rounds))
+        held || self.bar.holds(self.tell(4 * rounds))
     }
 
     /// Prints the medians of `rounds` rounds of each, which take turns, and of how the second compares with the first
