@@ -199,6 +199,8 @@ const DOORS: &[&str] = &[
     "crates/nccl/src/signal.rs",
     "crates/nccl/tests/null.rs",
     "crates/nccl/tests/null_driver/libcuda.rs",
+    "crates/nccl/tests/null_driver/libcuda/calls.rs",
+    "crates/nccl/tests/null_driver/libcuda/kernels.rs",
     "crates/nccl/tests/null_driver/libcuda/memory.rs",
     "crates/nccl/tests/null_driver/libnvrtc.rs",
     "crates/nccl/tests/null_driver/librdma.rs",

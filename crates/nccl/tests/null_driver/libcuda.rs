@@ -7,23 +7,26 @@
 //! how many nodes their graphs have, ids of allocations, and memory that processes share by descriptors.
 //! What is copied or filled is so at once; every event is over when it is asked for.
 //!
-//! `libcuda/objects.rs` has the streams and events, `libcuda/memory.rs` the memory; the driver's functions stand here.
+//! `libcuda/objects.rs` has the streams and events, `libcuda/memory.rs` the memory, `libcuda/kernels.rs` the kernels with
+//! the functions about them; the driver's other functions stand here. `libcuda/calls.rs` declares them all, and counts.
 //!
-//! Beside the driver's functions it has its own: [`nullCalls`] says how often the calling thread has called
-//! one of the others, [`nullSpecialLaunches`] how often it has launched special kernels, [`nullPackedLaunches`] ones that
-//! pack thread blocks, [`nullCrewLaunches`] ones whose thread blocks work as crews. With the variable
-//! `NULL_SPECIALS_ARE_WIDE` fewer of their blocks run at once than of other kernels', with `NULL_SPECIALS_SPILL` they
-//! have memory beside their registers.
+//! Beside the driver's functions it has its own: `nullCalls` says how often the calling thread has called
+//! one of the others, and those of `libcuda/kernels.rs` what kernels it has launched.
 
 #![allow(non_snake_case, non_camel_case_types)]
 
+#[macro_use]
+#[path = "libcuda/calls.rs"]
+mod calls;
+#[path = "libcuda/kernels.rs"]
+mod kernels;
 #[path = "libcuda/memory.rs"]
 mod memory;
 #[path = "libcuda/objects.rs"]
 mod objects;
 
-use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -55,23 +58,10 @@ const PAGE_BYTES: usize = 4096;
 
 thread_local! {
     static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-    static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
-    static PACKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
-    static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
-    static COUNTS: [Cell<u64>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
 }
 
 fn current() -> Option<usize> {
     CONTEXTS.with_borrow(|stack| stack.last().copied())
-}
-
-/// What a launch reads of its configuration: the stream, after the shape.
-#[repr(C)]
-pub struct LaunchConfig {
-    shape: [u32; 7],
-    stream: usize,
-    attributes: *const c_void,
-    attribute_count: u32,
 }
 
 fn text(to: &mut [u8; 128], text: &str) -> u32 {
@@ -86,72 +76,10 @@ fn answer<T>(place: &mut T, value: T) -> u32 {
     SUCCESS
 }
 
-/// The lowest bit of the handle of a special kernel.
-const SPECIAL: usize = 1;
-
-/// The next bit, of a kernel whose thread blocks work as crews.
-const CREW: usize = 2;
-
-/// How often the calling thread has launched special kernels.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullSpecialLaunches() -> u64 {
-    SPECIAL_LAUNCHES.get()
-}
-
-/// How often the calling thread has launched kernels whose blocks pack several thread blocks.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullPackedLaunches() -> u64 {
-    PACKED_LAUNCHES.get()
-}
-
-/// How often the calling thread has launched kernels whose thread blocks work as crews.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullCrewLaunches() -> u64 {
-    CREW_LAUNCHES.get()
-}
-
 /// A number of something that is only ever named.
 fn new_handle() -> usize {
     static HANDLES: AtomicUsize = AtomicUsize::new(0x30_0000);
     HANDLES.fetch_add(16, SeqCst)
-}
-
-/// Declares the driver's functions and counts their calls.
-macro_rules! driver {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
-        enum Call { $($name),* }
-
-        /// All of them, in the order of `Call`.
-        const NAMES: &[&str] = &[$(stringify!($name)),*];
-
-        $(
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $name($($argument: $type),*) -> u32 {
-                COUNTS.with(|counts| {
-                    let count = &counts[Call::$name as usize];
-                    count.set(count.get() + 1);
-                });
-                $body
-            }
-        )*
-    };
-}
-
-/// How often the calling thread has called the function `name`; all of them together if it is null.
-///
-/// # Safety
-///
-/// `name` is null or a zero-terminated text.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nullCalls(name: *const c_char) -> u64 {
-    let counts = COUNTS.with(|counts| counts.clone());
-    if name.is_null() {
-        return counts.iter().map(Cell::get).sum();
-    }
-    // SAFETY: promised by the caller.
-    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or_default();
-    let place = NAMES.iter().position(|known| *known == name);
-    place.map_or(u64::MAX, |place| counts[place].get())
 }
 
 driver! {
@@ -412,42 +340,4 @@ driver! {
         SUCCESS
     }
     fn cuGraphExecDestroy(_exec: usize) { SUCCESS }
-
-    fn cuModuleLoadDataEx(
-        module: &mut usize, _image: *const c_void, _count: u32, _options: *mut u32,
-        _values: *mut *mut c_void,
-    ) {
-        answer(module, new_handle())
-    }
-    fn cuModuleUnload(_module: usize) { SUCCESS }
-    fn cuModuleGetFunction(function: &mut usize, _module: usize, name: *const c_char) {
-        // SAFETY: callers of a driver name functions by zero-terminated texts.
-        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-        let special = if name.starts_with(b"msccl_special") { SPECIAL } else { 0 };
-        let crew = if name.starts_with(b"msccl_crew") { CREW } else { 0 };
-        answer(function, new_handle() + special + crew)
-    }
-    fn cuFuncLoad(_function: usize) { SUCCESS }
-    fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
-        const LOCAL_SIZE_BYTES: u32 = 3;
-        let spills = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_SPILL").is_some();
-        answer(value, if attribute == LOCAL_SIZE_BYTES && !spills { 0 } else { 1024 })
-    }
-    fn cuFuncSetAttribute(_function: usize, _attribute: u32, _value: i32) { SUCCESS }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks: &mut i32, function: usize, _threads: i32, _dynamic_shared_bytes: usize,
-    ) {
-        let wide = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_ARE_WIDE").is_some();
-        answer(blocks, if wide { 1 } else { 2 })
-    }
-    fn cuLaunchKernelEx(
-        config: &LaunchConfig, function: usize, _parameters: *mut *mut c_void,
-        _extra: *mut *mut c_void,
-    ) {
-        SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
-        CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
-        let [_grid_x, _grid_y, _grid_z, _threads, packed, ..] = config.shape;
-        PACKED_LAUNCHES.set(PACKED_LAUNCHES.get() + u64::from(packed > 1));
-        work(config.stream, || ())
-    }
 }

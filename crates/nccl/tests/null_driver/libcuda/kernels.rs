@@ -1,0 +1,92 @@
+//! Modules, functions and launches. Kernels do nothing; of what kind they are, their names tell. A door for `unsafe`: names
+//! come from C.
+//!
+//! Beside the driver's functions it has its own: [`nullSpecialLaunches`] says how often the calling thread has launched
+//! special kernels, [`nullPackedLaunches`] ones that pack thread blocks, [`nullCrewLaunches`] ones whose thread blocks work
+//! as crews. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
+//! `NULL_SPECIALS_SPILL` they have memory beside their registers.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_void};
+
+use crate::objects::work;
+use crate::{SUCCESS, answer, new_handle};
+
+thread_local! {
+    static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static PACKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What a launch reads of its configuration: the stream, after the shape.
+#[repr(C)]
+pub struct LaunchConfig {
+    shape: [u32; 7],
+    stream: usize,
+    attributes: *const c_void,
+    attribute_count: u32,
+}
+
+/// The lowest bit of the handle of a special kernel.
+const SPECIAL: usize = 1;
+
+/// The next bit, of a kernel whose thread blocks work as crews.
+const CREW: usize = 2;
+
+/// How often the calling thread has launched special kernels.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullSpecialLaunches() -> u64 {
+    SPECIAL_LAUNCHES.get()
+}
+
+/// How often the calling thread has launched kernels whose blocks pack several thread blocks.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullPackedLaunches() -> u64 {
+    PACKED_LAUNCHES.get()
+}
+
+/// How often the calling thread has launched kernels whose thread blocks work as crews.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullCrewLaunches() -> u64 {
+    CREW_LAUNCHES.get()
+}
+
+driver! {
+    fn cuModuleLoadDataEx(
+        module: &mut usize, _image: *const c_void, _count: u32, _options: *mut u32,
+        _values: *mut *mut c_void,
+    ) {
+        answer(module, new_handle())
+    }
+    fn cuModuleUnload(_module: usize) { SUCCESS }
+    fn cuModuleGetFunction(function: &mut usize, _module: usize, name: *const c_char) {
+        // SAFETY: callers of a driver name functions by zero-terminated texts.
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let special = if name.starts_with(b"msccl_special") { SPECIAL } else { 0 };
+        let crew = if name.starts_with(b"msccl_crew") { CREW } else { 0 };
+        answer(function, new_handle() + special + crew)
+    }
+    fn cuFuncLoad(_function: usize) { SUCCESS }
+    fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
+        const LOCAL_SIZE_BYTES: u32 = 3;
+        let spills = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_SPILL").is_some();
+        answer(value, if attribute == LOCAL_SIZE_BYTES && !spills { 0 } else { 1024 })
+    }
+    fn cuFuncSetAttribute(_function: usize, _attribute: u32, _value: i32) { SUCCESS }
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: &mut i32, function: usize, _threads: i32, _dynamic_shared_bytes: usize,
+    ) {
+        let wide = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_ARE_WIDE").is_some();
+        answer(blocks, if wide { 1 } else { 2 })
+    }
+    fn cuLaunchKernelEx(
+        config: &LaunchConfig, function: usize, _parameters: *mut *mut c_void,
+        _extra: *mut *mut c_void,
+    ) {
+        SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
+        CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
+        let [_grid_x, _grid_y, _grid_z, _threads, packed, ..] = config.shape;
+        PACKED_LAUNCHES.set(PACKED_LAUNCHES.get() + u64::from(packed > 1));
+        work(config.stream, || ())
+    }
+}
