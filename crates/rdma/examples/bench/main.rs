@@ -13,7 +13,7 @@
 //! its host's load; the median counts. With `--bars` a rail must have 0.9 of the bandwidth at least and take 1.15 of the
 //! time at most; what misses its bar is measured once more, with four times the rounds, and the second figure counts.
 //!
-//! The exit status is 0; 1 if a bar was missed twice; 3 if a round stood still for a minute ([`still`]); 101 if something
+//! The exit status is 0; 1 if a bar was missed twice; 3 if all stood still for a minute ([`still`]); 101 if something
 //! failed. Standard error says which and where.
 
 #![allow(

@@ -3,17 +3,18 @@
 
 use std::process::exit;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-/// No round takes longer: on idle processors it is a fraction of a second, with the connections that it makes.
+/// Neither side waits longer for the other, on whatever host: on idle processors it is less than a millisecond, and a
+/// second for a connection.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The exit status of a measurement that stood still.
 const STOOD_STILL: i32 = 3;
 
-/// The round that is under way, and since when.
+/// The round that is under way, and when it began.
 static ROUND: Mutex<Option<(String, Instant)>> = Mutex::new(None);
 
 /// What each side has seen of the round: near of what it has written or asked, far of what has come.
@@ -29,12 +30,23 @@ pub fn watch() {
         exit(101);
     }));
     thread::spawn(|| {
-        while round().as_ref().is_none_or(|(_, since)| since.elapsed() < PATIENCE) {
+        let (mut seen, mut since) = (state(), Instant::now());
+        while seen.0.is_none() || since.elapsed() < PATIENCE {
             sleep(Duration::from_secs(1));
+            let now = state();
+            if now != seen {
+                (seen, since) = (now, Instant::now());
+            }
         }
-        eprintln!("bench: stands still: {}", story());
+        eprintln!("bench: stands still for {:.0?}: {}", since.elapsed(), story());
         exit(STOOD_STILL);
     });
+}
+
+/// The round, and how far it is; this changes, or all stands still.
+fn state() -> (Option<Instant>, u32, u32) {
+    let begun = round().as_ref().map(|(_, begun)| *begun);
+    (begun, NEAR.load(Ordering::Relaxed), FAR.load(Ordering::Relaxed))
 }
 
 /// A round begins; `what` says which.
@@ -52,15 +64,15 @@ pub fn end() {
 fn story() -> String {
     match round().as_ref() {
         None => "no round is under way".to_owned(),
-        Some((what, since)) => format!(
-            "{what}, for {:.1?}: the near side has seen {} and the far side {}",
-            since.elapsed(),
+        Some((what, begun)) => format!(
+            "{what}, begun {:.1?} ago: the near side has seen {} and the far side {}",
+            begun.elapsed(),
             NEAR.load(Ordering::Relaxed),
             FAR.load(Ordering::Relaxed)
         ),
     }
 }
 
-fn round() -> std::sync::MutexGuard<'static, Option<(String, Instant)>> {
+fn round() -> MutexGuard<'static, Option<(String, Instant)>> {
     ROUND.lock().unwrap_or_else(PoisonError::into_inner)
 }
