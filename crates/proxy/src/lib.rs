@@ -43,6 +43,7 @@ mod config;
 mod connect;
 mod error;
 mod log;
+mod pace;
 mod port;
 mod processors;
 mod proxy;

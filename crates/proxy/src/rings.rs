@@ -112,12 +112,42 @@ impl Inlet for RingInlet {
 
     fn commit(&mut self, number: u64, bytes: u32) -> Result<(), String> {
         let next = self.0.sent() + 1;
-        let committed = number == next && self.0.commit_next(bytes as usize);
-        debug_assert!(committed, "the session commits in order and within what was granted");
-        Ok(())
+        let fits = number == next && bytes <= self.slot_bytes();
+        match fits && self.0.commit_next(bytes as usize) {
+            true => Ok(()),
+            false => Err(format!(
+                "message {number} of {bytes} bytes cannot be shown: message {next} is the next of a ring of {} slots of {} bytes, {} of \
+                 which were taken",
+                self.depth(),
+                self.slot_bytes(),
+                self.0.released()
+            )),
+        }
     }
 
     fn rings(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_executor_would_not_see_is_a_failure() {
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        let mut pair = pair(&[RingShape { depth: 2, slot_bytes: 64 }], &doorbell).unwrap();
+        let inlet = &mut pair.ports.inlets[0];
+        assert_eq!(inlet.commit(1, 64), Ok(()));
+        // Out of order, too long, and without a free slot.
+        let expected =
+            "message 2 is the next of a ring of 2 slots of 64 bytes, 0 of which were taken";
+        for (number, bytes) in [(3, 8), (2, 65)] {
+            let why = inlet.commit(number, bytes).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+        }
+        assert_eq!(inlet.commit(2, 8), Ok(()));
+        assert!(inlet.commit(3, 8).is_err());
     }
 }

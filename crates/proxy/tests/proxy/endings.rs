@@ -199,6 +199,14 @@ fn a_panic_of_the_thread_is_a_failure_of_all_its_links() {
         panics.store(group.rank() == Rank(0), Ordering::Release);
         let enough = if group.rank() == Rank(0) { 2 } else { 1 };
         let failures = wait_for(|| Some(proxy.failures()).filter(|all| all.len() == enough));
+        if group.rank() == Rank(0) {
+            let since = Instant::now();
+            (0..100).for_each(|_| assert!(proxy.waits().is_empty()));
+            assert!(
+                since.elapsed() < Duration::from_secs(20),
+                "nobody answers, and all wait for it"
+            );
+        }
         group.barrier().unwrap();
         failures
     });
