@@ -186,8 +186,8 @@ pub struct Api {
     pub connect: unsafe extern "C" fn(*mut Rail, *const Address, *mut Text) -> Status,
     /// As [`crate::Rail::story`]; it says to the end where the rail led.
     pub story: unsafe extern "C" fn(*mut Rail, *mut Text),
-    /// As [`crate::Rail::post`]; [`FULL`] if there is no room. Why it fails is told without where, which
-    /// `story` says; so is it by `poll`.
+    /// As [`crate::Rail::post`]; [`FULL`] if there is no room, or if the rail has begun to fail: `poll` tells that, after what
+    /// has arrived before. Why it fails is told without where, which `story` says; so is it by `poll`.
     pub post: unsafe extern "C" fn(*mut Rail, *const Write, *mut Text) -> Status,
     /// As [`crate::Rail::poll`]: fills at most `room`, answers how many, or [`FAILED`].
     pub poll: unsafe extern "C" fn(*mut Rail, *mut Happened, room: u32, *mut Text) -> i32,

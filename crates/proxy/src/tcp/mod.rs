@@ -3,6 +3,8 @@
 mod listener;
 mod rail;
 mod region;
+#[cfg(test)]
+mod sigpipe;
 mod socket;
 #[cfg(test)]
 mod tests;

@@ -8,10 +8,13 @@
 //! `Happened::Sent` means that the kernel has the bytes. They may never arrive, if the connection breaks.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write as _};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::region::Region;
 use crate::port::Memory;
@@ -91,13 +94,13 @@ impl TcpRail {
         let mut slices = &mut slices[..2 * count];
         IoSlice::advance_slices(&mut slices, self.written);
         loop {
-            return match (&self.stream).write_vectored(slices) {
+            // Without the flag the end of the peer would also be the end of programs in C, by SIGPIPE.
+            let flags = SendFlags::NOSIGNAL;
+            return match sendmsg(&self.stream, slices, &mut SendAncillaryBuffer::default(), flags) {
                 Ok(written) => Ok(Some(written)),
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => Ok(None),
-                    ErrorKind::Interrupted => continue,
-                    _ => Err(error.to_string()),
-                },
+                Err(Errno::AGAIN) => Ok(None),
+                Err(Errno::INTR) => continue,
+                Err(error) => Err(std::io::Error::from(error).to_string()),
             };
         }
     }
