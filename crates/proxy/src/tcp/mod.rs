@@ -3,8 +3,6 @@
 mod listener;
 mod rail;
 mod region;
-#[cfg(test)]
-mod sigpipe;
 mod socket;
 #[cfg(test)]
 mod tests;
