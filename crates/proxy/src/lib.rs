@@ -25,7 +25,8 @@
 //! * Messages of a link arrive once, in order and whole, or its peer's links fail as a whole: then
 //!   [`Proxy::failure`] names the peer, its host, the rail and the reason. A rail that breaks while others
 //!   stand loses nothing.
-//! * Nothing waits for ever without a word: [`Proxy::waits`] tells what is under way and what is missing.
+//! * Nothing waits for ever without a word: [`Proxy::waits`] tells what is under way and what is missing. If the thread
+//!   ends by a defect, all links have failed.
 //! * Strangers who connect change nothing. Dropping a proxy ends its thread and closes its descriptors.
 //!
 //! Not guaranteed: secrecy, nor safety from a peer that breaks the protocol on purpose; the network between
