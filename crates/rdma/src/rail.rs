@@ -11,7 +11,8 @@
 //!   says nothing.
 //! * *After [`Rail::close`] nothing lands.* The queue pair has ended then.
 
-use std::hash::{BuildHasher, RandomState};
+mod way;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,9 +23,8 @@ use crate::cause::{self, FLUSHED};
 use crate::gid;
 use crate::machine::{Registration, Settings};
 use crate::sends::Sends;
-use crate::verbs::{
-    Callsign, Completion, Depth, Pair, Queue, RECEIVES_AT_ONCE, Refused, Route, Target,
-};
+use crate::verbs::{Callsign, Completion, Depth, Pair, Queue, RECEIVES_AT_ONCE, Refused, Target};
+use way::{check, first_packet, no_way, route};
 
 /// Writes that may be under way, and one more.
 const SENDS: u32 = 256;
@@ -438,67 +438,6 @@ impl Drop for Rail {
     fn drop(&mut self) {
         self.end_pair();
     }
-}
-
-/// The number of a first packet: not guessed by what is left in the network of an earlier connection.
-fn first_packet() -> u32 {
-    (RandomState::new().hash_one(0_u8) & 0xff_ffff) as u32
-}
-
-fn route(settings: &Settings, own: &End, own_gid_index: u8, peer: &End) -> Result<Route, String> {
-    if own.ethernet != peer.ethernet {
-        let layer = |end: &End| if end.ethernet { "Ethernet" } else { "InfiniBand" };
-        return Err(format!(
-            "{} is {}, but {} is {}; let NCCL_IB_HCA name ports of one network on all hosts",
-            own.story(),
-            layer(own),
-            peer.story(),
-            layer(peer),
-        ));
-    }
-    // On InfiniBand, packets need global addresses only between subnets, the first half of a GID.
-    let global = own.ethernet || own.gid[..8] != peer.gid[..8];
-    Ok(Route {
-        port: own.port,
-        pair: peer.pair,
-        packet: peer.packet,
-        mtu_code: own.mtu_code.min(peer.mtu_code),
-        lid: peer.lid,
-        global: global.then_some((peer.gid, own_gid_index)),
-        service_level: settings.service_level,
-        traffic_class: settings.traffic_class,
-    })
-}
-
-fn no_way(own: &End, peer: &End, refused: &Refused) -> String {
-    format!(
-        "{} cannot be connected with {}: {refused}; both ports must be in one network, with addresses of the same \
-         kind (see `ip route get` and NCCL_IB_GID_INDEX)",
-        own.story(),
-        peer.story(),
-    )
-}
-
-/// Whether a write stays within the memory of both sides and a message's limit.
-fn check(write: &abi::Write, own: &End, peer: &End, most: u32) -> Result<(), String> {
-    let abi::Write { from, to, bytes, tag } = *write;
-    let within = |start: u64, end: &End| {
-        start.checked_add(u64::from(bytes)).is_some_and(|last| last <= end.memory_bytes)
-    };
-    if bytes > most {
-        return Err(format!(
-            "a write of {bytes} bytes (tag {tag:#x}); the port sends at most {most}"
-        ));
-    }
-    for (start, end, side) in [(from, own, "this side"), (to, peer, "the peer")] {
-        if bytes > 0 && !within(start, end) {
-            let has = end.memory_bytes;
-            return Err(format!(
-                "a write of {bytes} bytes (tag {tag:#x}) at {start} of {side}'s memory, which has {has} bytes"
-            ));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
