@@ -40,6 +40,12 @@ struct alignas(16) Span {
 
     __device__ bool is_link() const { return traits & LINK; }
 
+    // Where words of eight bytes are aligned: the one at `offset`, a multiple of eight, with what lies behind the last
+    // byte, in the same eight and so in the same page; 0 if nothing of it exists.
+    __device__ u64 aligned_word(u32 offset) const {
+        return offset < limit ? ptx::ld_relaxed_gpu_u64(address + offset) : 0;
+    }
+
     // Whether `bytes` bytes from `offset` on can be accessed at once.
     __device__ bool whole(u32 offset, u32 bytes) const {
         return (traits & ALIGNED) && offset + bytes <= limit;
@@ -153,7 +159,17 @@ __device__ inline u64 existing(const Span& of, u32 offset, u64 bytes) {
     return missing < 8 ? bytes & (~0ull >> (8 * missing)) : 0;
 }
 
-// Not inlined: this is the path of odd ends and odd addresses.
+// The first `count` of eight bytes, fewer than all, where all eight are aligned. Not inlined: this is the path of odd
+// ends.
+__device__ __noinline__ void store_first(u64 address, u64 bytes, u32 count) {
+    if (count & 4) ptx::st_weak_u32(address, u32(bytes));
+    u32 word = u32(count & 4 ? bytes >> 32 : bytes);
+    address += count & 4;
+    if (count & 2) ptx::st_weak_u16(address, u16(word));
+    if (count & 1) ptx::st_weak_u8(address + (count & 2), count & 2 ? word >> 16 : word);
+}
+
+// Not inlined, either: this is the path of odd addresses.
 template <int BYTES>
 __device__ __noinline__ void store_elements(u64 address, u64 bytes, u32 count) {
 #pragma unroll
@@ -162,13 +178,17 @@ __device__ __noinline__ void store_elements(u64 address, u64 bytes, u32 count) {
     }
 }
 
-// The eight bytes at `offset`, elements of `BYTES` bytes, as far as they exist, as few words as are aligned.
+// The eight bytes at `offset`, elements of `BYTES` bytes, as far as they exist, as few words as are aligned. If `BYTES`
+// is 8 all eight are aligned, whatever the elements are.
 template <int BYTES>
 __device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 bytes) {
     u64 address = to.address + offset;
     u32 count = offset < to.limit ? min(to.limit - offset, 8u) : 0;
-    if (count == 8 && address % 8 == 0) return ptx::st_weak_u64(address, bytes);
-    if constexpr (BYTES == 8) return;
+    if (BYTES == 8 || address % 8 == 0) {
+        if (count == 8) return ptx::st_weak_u64(address, bytes);
+        if (count != 0) store_first(address, bytes, count);
+        return;
+    }
     if (BYTES == 4 || (count == 8 && address % 4 == 0)) {
         if (count >= 4) ptx::st_weak_u32(address, u32(bytes));
         if (count == 8) ptx::st_weak_u32(address + 4, u32(bytes >> 32));

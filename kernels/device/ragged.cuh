@@ -1,9 +1,9 @@
-// Moves of protocol Simple whose operands are misaligned, or end early.
+// Moves of protocol Simple whose operands are misaligned, and what is left at the end where some end early.
 //
 // As far as every operand has whole packs of sixteen bytes they are moved pack by pack, several on their way in
 // every thread, whatever their addresses: a misaligned source is read as the aligned packs in which it lies. Those
 // hold bytes that are not the operand's, of the same sixteen and so of the same page; they are not used. What is left
-// at the end is moved element by element.
+// at the end is moved as far as it exists.
 #pragma once
 
 #include "block.cuh"
@@ -46,9 +46,10 @@ private:
 // By the threads of `Team`.
 template <class Team>
 struct Ragged {
+    // The packs that all operands have.
     template <class Number>
-    __device__ __forceinline__ static void move(const Move& move) {
-        u32 packs = whole_packs(move);
+    __device__ __forceinline__ static void packs(const Move& move) {
+        u32 packs = move.whole / 16;
         if constexpr (Number::COMPUTES) {
             if (move.is_copy()) {
                 whole<Number, 4>(move, packs);
@@ -58,22 +59,29 @@ struct Ragged {
         } else {
             whole<Number, 4>(move, packs);
         }
-        rest<Number>(move, packs * 16);
+    }
+
+    // What comes after them.
+    template <class Number>
+    __device__ __forceinline__ static void rest(const Move& move) {
+        constexpr int BYTES = Number::BYTES;
+        u32 packs = move.whole / 16;
+        u32 pack = packs - packs % Team::count() + Team::index();
+        if (pack < packs) pack += Team::count();
+#pragma unroll 1
+        for (u32 offset = pack * 16; offset < move.length; offset += Team::count() * 16) {
+            Pack<4> result = msccl::load<4, Coherence::WEAK>(move.sources[0], offset);
+            if constexpr (Number::COMPUTES) {
+                if (!move.is_copy()) result = sum_of<Number>(move, offset, result);
+            }
+#pragma unroll 1
+            for (u32 to = 0; to < move.destination_count; ++to) {
+                msccl::store<BYTES, 4>(move.destinations[to], offset, result);
+            }
+        }
     }
 
 private:
-    // How many all operands have.
-    __device__ static u32 whole_packs(const Move& move) {
-        u32 bytes = move.length;
-#pragma unroll 1
-        for (u32 at = 0; at < move.source_count; ++at) bytes = min(bytes, move.sources[at].limit);
-#pragma unroll 1
-        for (u32 at = 0; at < move.destination_count; ++at) {
-            bytes = min(bytes, move.destinations[at].limit);
-        }
-        return bytes / 16;
-    }
-
     // `UNROLL` packs on their way in every thread, of one source after another.
     template <class Number, int UNROLL>
     __device__ __forceinline__ static void whole(const Move& move, u32 packs) {
@@ -137,23 +145,6 @@ private:
         for (int at = 0; at < UNROLL; ++at) {
             u32 pack = first + at * Team::count();
             if (pack < packs) msccl::store<BYTES, 4>(to, pack * 16, values[at]);
-        }
-    }
-
-    // Element by element, from byte `start` on.
-    template <class Number>
-    __device__ __forceinline__ static void rest(const Move& move, u32 start) {
-        constexpr int BYTES = Number::BYTES;
-#pragma unroll 1
-        for (u32 offset = start + Team::index() * 16; offset < move.length; offset += Team::count() * 16) {
-            Pack<4> result = msccl::load<4, Coherence::WEAK>(move.sources[0], offset);
-            if constexpr (Number::COMPUTES) {
-                if (!move.is_copy()) result = sum_of<Number>(move, offset, result);
-            }
-#pragma unroll 1
-            for (u32 to = 0; to < move.destination_count; ++to) {
-                msccl::store<BYTES, 4>(move.destinations[to], offset, result);
-            }
         }
     }
 

@@ -158,6 +158,8 @@ struct Scenario<'a> {
     count: usize,
     instances: u32,
     in_place: bool,
+    /// How far behind a multiple of 16 bytes buffers begin; each anywhere that suits the elements if nothing is said.
+    offset: Option<usize>,
     offers: &'a [Offers],
 }
 
@@ -179,6 +181,7 @@ impl Scenario<'_> {
         count: 205,
         instances: 1,
         in_place: false,
+        offset: None,
         offers: &[],
     };
 
@@ -243,7 +246,7 @@ impl Scenario<'_> {
         self.data_type.size_bytes()
     }
 
-    /// A rank's buffers at some address that suits the elements.
+    /// A rank's buffers.
     fn lie(&self, program: &Program, numbers: &mut Numbers) -> Lie {
         let geometry = &program.geometry;
         let block_bytes = self.element() * self.count;
@@ -251,14 +254,15 @@ impl Scenario<'_> {
         let (input_bytes, output_bytes) =
             (bytes(geometry.input_chunks), bytes(geometry.output_chunks));
         let own = program.rank.0 as usize * block_bytes;
-        let mut shift = || self.element() * numbers.below(16 / self.element() as u64) as usize;
+        let mut anywhere = || self.element() * numbers.below(16 / self.element() as u64) as usize;
+        let mut shift = || self.offset.unwrap_or_else(&mut anywhere);
         let first = MARGIN + shift();
         let (input, output) = match (self.in_place, program.alias) {
             (true, Alias::Same) => (first, first),
             (true, Alias::InputInOutput) => (first + own, first),
             (true, Alias::OutputInInput) => (first, first + own),
             (true, Alias::None) | (false, _) => {
-                let second = first + input_bytes + MARGIN + shift();
+                let second = (first + input_bytes).next_multiple_of(MARGIN) + MARGIN + shift();
                 (first, second)
             }
         };
@@ -546,7 +550,8 @@ const MOVES: [(&str, Placement); 7] = [
     ("allreduce/ring", Placement::InPlace),
 ];
 
-/// Under `protocol`: buffers anywhere, of blocks that neither words, packets nor chunks divide.
+/// Under `protocol`: buffers anywhere, aligned, or all off by as much, of blocks that neither words, packets nor
+/// chunks divide, and of others.
 fn check_odd(protocol: Protocol, kernels: &Kernels) {
     let name = format!("odd {}", type_name(protocol));
     let Some(emulator) = compile(&name, kernels) else { return };
@@ -555,8 +560,18 @@ fn check_odd(protocol: Protocol, kernels: &Kernels) {
         for ranks in [2, 5] {
             let verified = named(name, ranks, placement);
             for data_type in SIZES {
-                for (count, instances) in [(29, 1), (997, 2), (4099, 1)] {
-                    let usual = Scenario { protocol, data_type, count, ..Scenario::USUAL };
+                let four = data_type.size_bytes().max(4);
+                for (count, instances, offset) in [
+                    (29, 1, None),
+                    (997, 2, None),
+                    (4099, 1, None),
+                    (3, 1, Some(0)),
+                    (1022, 2, Some(0)),
+                    (4099, 3, Some(0)),
+                    (1024, 2, Some(four)),
+                    (4099, 1, Some(four)),
+                ] {
+                    let usual = Scenario { protocol, data_type, count, offset, ..Scenario::USUAL };
                     let scenario = Scenario {
                         algorithms: std::slice::from_ref(&verified),
                         slot_bytes: LARGE_SLOT_BYTES,
@@ -566,7 +581,7 @@ fn check_odd(protocol: Protocol, kernels: &Kernels) {
                         ..usual
                     };
                     let used = scenario.check(&emulator, numbers);
-                    let what = format!("{name}, {ranks} ranks, {count} × {data_type}");
+                    let what = format!("{name}, {ranks} ranks, {count} × {data_type}, {offset:?}");
                     assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
                 }
             }
