@@ -565,11 +565,8 @@ fn check_odd(protocol: Protocol, kernels: &Kernels) {
                     (29, 1, None),
                     (997, 2, None),
                     (4099, 1, None),
-                    (3, 1, Some(0)),
                     (1022, 2, Some(0)),
-                    (4099, 3, Some(0)),
-                    (1024, 2, Some(four)),
-                    (4099, 1, Some(four)),
+                    (1027, 3, Some(four)),
                 ] {
                     let usual = Scenario { protocol, data_type, count, offset, ..Scenario::USUAL };
                     let scenario = Scenario {
@@ -616,13 +613,14 @@ fn check_special(
     (name, placement): (&str, Placement),
     protocol: Protocol,
     known: Known,
-    (ranks, count, instances): (u32, usize, u32),
+    (ranks, count, instances, offset): (u32, usize, u32, Option<usize>),
 ) {
     let verified = named(name, ranks, placement);
     let algorithms = std::slice::from_ref(&verified);
     let (in_place, offers) = (placement == Placement::InPlace, &[Offers::Off; 5]);
     let usual = Scenario::USUAL;
-    let scenario = Scenario { algorithms, protocol, count, instances, in_place, offers, ..usual };
+    let scenario =
+        Scenario { algorithms, protocol, count, instances, in_place, offset, offers, ..usual };
     let plans = Plan::all(&verified).unwrap();
     let launched = |plan| {
         let launch = launch::Launch { ranks, ..launch::Launch::default().with_plan(plan) };
@@ -646,10 +644,13 @@ fn special_kernels_do_what_interpreters_do() {
     use Placement::{InPlace, OutOfPlace};
     use Protocol::{Ll, Ll128, Simple};
     let call = Known::Call { threads: THREADS as u32 };
-    check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2));
-    check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1));
-    check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2));
-    check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2));
-    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1));
-    check_special(("allreduce/two_shot", InPlace), Ll128, call, (2, 401, 1));
+    check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2, None));
+    check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1, None));
+    check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2, None));
+    check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2, None));
+    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1, None));
+    check_special(("allreduce/two_shot", InPlace), Ll128, call, (2, 401, 1, None));
+    // Aligned, with ends that are not.
+    check_special(("allreduce/one_shot", OutOfPlace), Ll, Known::Plan, (2, 403, 3, Some(0)));
+    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 1003, 1, Some(0)));
 }
