@@ -60,12 +60,7 @@ __device__ inline Operand local_operand(u64 address, u32 length) {
 template <class Protocol>
 __device__ inline bool copy_operand(const Operand* set, u32 length, Watch& watch) {
     Move move{set, 1, 1, length, false, {}};
-    if (move.misfit == 0) return Protocol::template copy<16>(move, watch);
-    // What both addresses and the length are multiples of.
-    u32 bits = move.misfit | length;
-    if (bits % 4 == 0) return Protocol::template copy<4>(move, watch);
-    if (bits % 2 == 0) return Protocol::template copy<2>(move, watch);
-    return Protocol::template copy<1>(move, watch);
+    return Protocol::copy(move, watch);
 }
 
 // One thread: gives back the slot last taken and begins the next message, of `length` bytes.

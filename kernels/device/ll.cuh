@@ -31,6 +31,9 @@ struct LlLine {
     __device__ static void store(const Span& to, u32 unit, const Pack<2>& data) {
         if (end(unit) <= to.limit) store_whole(to.address + unit * DATA, data);
     }
+    __device__ static void store_end(const Span& to, u32 unit, const Pack<2>& data) {
+        msccl::store_end(to, unit * DATA, both(data));
+    }
 
     __device__ static ptx::Words4 load_around(const Row& row, u32 unit) {
         u64 low = row.word(unit * DATA), high = row.next(unit * DATA);
@@ -40,9 +43,8 @@ struct LlLine {
         u64 low = u64(around.y) << 32 | around.x, high = u64(around.w) << 32 | around.z;
         return halves(msccl::existing(from, unit * DATA, Row(from).pick(low, high)));
     }
-    template <int BYTES>
     __device__ static void store_existing(const Span& to, u32 unit, const Pack<2>& data) {
-        store_eight<BYTES>(to, unit * DATA, both(data));
+        store_eight(to, unit * DATA, both(data));
     }
 
     __device__ static ptx::Words4 line(const Pack<2>& data, u64 message) {

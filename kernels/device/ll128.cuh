@@ -41,6 +41,11 @@ struct Ll128Line {
             store_whole(to.address + high, Pack<2>{{data.word[2], data.word[3]}});
         }
     }
+    __device__ static void store_end(const Span& to, u32 unit, const Pack<4>& data) {
+        u32 low = offset(unit), high = low + 8;
+        msccl::store_end(to, low, u64(data.word[1]) << 32 | data.word[0]);
+        if (!has_flag()) msccl::store_end(to, high, u64(data.word[3]) << 32 | data.word[2]);
+    }
 
     __device__ static ptx::Words4 load_around(const Row& row, u32 unit) {
         u64 first = row.word(offset(unit)), second = row.word(offset(unit) + 8);
@@ -60,11 +65,10 @@ struct Ll128Line {
         u64 second = msccl::existing(from, high, row.pick(words[1], words[2]));
         return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
     }
-    template <int BYTES>
     __device__ static void store_existing(const Span& to, u32 unit, const Pack<4>& data) {
         u32 low = offset(unit), high = low + 8;
-        store_eight<BYTES>(to, low, u64(data.word[1]) << 32 | data.word[0]);
-        if (!has_flag()) store_eight<BYTES>(to, high, u64(data.word[3]) << 32 | data.word[2]);
+        store_eight(to, low, u64(data.word[1]) << 32 | data.word[0]);
+        if (!has_flag()) store_eight(to, high, u64(data.word[3]) << 32 | data.word[2]);
     }
 
     __device__ static ptx::Words4 line(const Pack<4>& data, u64 message) {

@@ -83,24 +83,7 @@ __device__ inline void store_whole(u64 address, const Pack<2>& pack) {
     ptx::st_weak_u64(address, u64(pack.word[1]) << 32 | pack.word[0]);
 }
 
-// ---- Elements ------------------------------------------------------------------------------------
-
-// One element of `BYTES` bytes at an address that is a multiple of them.
-template <int BYTES>
-__device__ inline u64 load_element(u64 address) {
-    if constexpr (BYTES == 1) return ptx::ld_relaxed_gpu_u8(address);
-    if constexpr (BYTES == 2) return ptx::ld_relaxed_gpu_u16(address);
-    if constexpr (BYTES == 4) return ptx::ld_relaxed_gpu_u32(address);
-    if constexpr (BYTES == 8) return ptx::ld_relaxed_gpu_u64(address);
-}
-
-template <int BYTES>
-__device__ inline void store_element(u64 address, u64 bits) {
-    if constexpr (BYTES == 1) ptx::st_weak_u8(address, u32(bits));
-    if constexpr (BYTES == 2) ptx::st_weak_u16(address, u16(bits));
-    if constexpr (BYTES == 4) ptx::st_weak_u32(address, u32(bits));
-    if constexpr (BYTES == 8) ptx::st_weak_u64(address, bits);
-}
+// ---- Elements of `BYTES` bytes ------------------------------------------------------------------------------------
 
 template <int BYTES, int WORDS>
 __device__ inline u64 element(const Pack<WORDS>& pack, int at) {
@@ -159,42 +142,49 @@ __device__ inline u64 existing(const Span& of, u32 offset, u64 bytes) {
     return missing < 8 ? bytes & (~0ull >> (8 * missing)) : 0;
 }
 
-// The first `count` of eight bytes, fewer than all, where all eight are aligned. Not inlined: this is the path of odd
-// ends.
-__device__ __noinline__ void store_first(u64 address, u64 bytes, u32 count) {
-    if (count & 4) ptx::st_weak_u32(address, u32(bytes));
+// The first `count` of eight bytes, fewer than all, at an address that is a multiple of four.
+__device__ __forceinline__ void store_few(u64 address, u64 bytes, u32 count) {
     u32 word = u32(count & 4 ? bytes >> 32 : bytes);
+    if (count & 4) ptx::st_weak_u32(address, u32(bytes));
     address += count & 4;
     if (count & 2) ptx::st_weak_u16(address, u16(word));
     if (count & 1) ptx::st_weak_u8(address + (count & 2), count & 2 ? word >> 16 : word);
 }
 
-// Not inlined, either: this is the path of odd addresses.
-template <int BYTES>
-__device__ __noinline__ void store_elements(u64 address, u64 bytes, u32 count) {
+// The first `count` of eight bytes, by as few stores as their address allows. Not inlined: this is the path of odd ends and
+// odd addresses.
+__device__ __noinline__ void store_first(u64 address, u64 bytes, u32 count) {
+    if (address % 4 == 0) {
+        if (count < 8) return store_few(address, bytes, count);
+        ptx::st_weak_u32(address, u32(bytes));
+        ptx::st_weak_u32(address + 4, u32(bytes >> 32));
+    } else if (address % 2 == 0) {
 #pragma unroll
-    for (u32 at = 0; at < 8; at += BYTES) {
-        if (at + BYTES <= count) store_element<BYTES>(address + at, bytes >> (8 * at));
+        for (u32 at = 0; at < 8; at += 2) {
+            if (at + 2 <= count) ptx::st_weak_u16(address + at, u16(bytes >> (8 * at)));
+        }
+        u32 last = count - 1;
+        if (count & 1) ptx::st_weak_u8(address + last, u32(bytes >> (8 * last)));
+    } else {
+#pragma unroll
+        for (u32 at = 0; at < 8; ++at) {
+            if (at < count) ptx::st_weak_u8(address + at, u32(bytes >> (8 * at)));
+        }
     }
 }
 
-// The eight bytes at `offset`, elements of `BYTES` bytes, as far as they exist, as few words as are aligned. If `BYTES`
-// is 8 all eight are aligned, whatever the elements are.
-template <int BYTES>
+// The eight bytes at `offset`, as far as they exist.
 __device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 bytes) {
     u64 address = to.address + offset;
     u32 count = offset < to.limit ? min(to.limit - offset, 8u) : 0;
-    if (BYTES == 8 || address % 8 == 0) {
-        if (count == 8) return ptx::st_weak_u64(address, bytes);
-        if (count != 0) store_first(address, bytes, count);
-        return;
-    }
-    if (BYTES == 4 || (count == 8 && address % 4 == 0)) {
-        if (count >= 4) ptx::st_weak_u32(address, u32(bytes));
-        if (count == 8) ptx::st_weak_u32(address + 4, u32(bytes >> 32));
-    } else if (count != 0) {
-        store_elements<BYTES>(address, bytes, count);
-    }
+    if (count == 8 && address % 8 == 0) return ptx::st_weak_u64(address, bytes);
+    if (count != 0) store_first(address, bytes, count);
+}
+
+// Where words of eight bytes are aligned: the one at `offset` if only its beginning exists.
+__device__ __forceinline__ void store_end(const Span& to, u32 offset, u64 bytes) {
+    u32 count = offset < to.limit ? to.limit - offset : 0;
+    if (count < 8) store_few(to.address + offset, bytes, count);
 }
 
 // ---- Any pack ------------------------------------------------------------------------------------
@@ -221,13 +211,13 @@ __device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
     return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
 }
 
-// Stores such bytes, elements of `BYTES` bytes.
-template <int BYTES, int WORDS>
+// Stores such bytes.
+template <int WORDS>
 __device__ inline void store(const Span& to, u32 offset, const Pack<WORDS>& pack) {
     if (to.whole(offset, 4 * WORDS)) return store_whole(to.address + offset, pack);
 #pragma unroll
     for (int at = 0; at < WORDS; at += 2) {
-        store_eight<BYTES>(to, offset + 4 * at, u64(pack.word[at + 1]) << 32 | pack.word[at]);
+        store_eight(to, offset + 4 * at, u64(pack.word[at + 1]) << 32 | pack.word[at]);
     }
 }
 

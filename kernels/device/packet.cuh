@@ -9,7 +9,8 @@
 //     end(unit)             where it ends
 //     load                  a unit's data in an aligned local buffer, and what else is in words that exist in part
 //     existing              of such data what exists; the others 0
-//     store                 a unit's data in an aligned local buffer, as far as words exist that it fills
+//     store                 a unit's data in an aligned local buffer, as far as words exist that it fills, and
+//     store_end             as far as others exist
 //     load_around           the aligned words around a unit's data in any local buffer, and
 //     pick                  the data, as far as it exists; the others 0
 //     store_existing        a unit's data in any local buffer, as far as it exists
@@ -49,22 +50,15 @@ struct Packets {
     // Moves a chunk. False when the kernel is to end.
     template <class Number>
     __device__ static bool move(const Move& move, Watch& watch) {
-        if (is_aligned(move)) {
-            if (move.is_copy()) return copy<16>(move, watch);
-            return combine<Number, true>(move, watch);
-        }
-        if (move.is_copy()) return copy<Number::BYTES>(move, watch);
+        if (move.is_copy()) return copy(move, watch);
+        if (is_aligned(move)) return combine<Number, true>(move, watch);
         return combine<Number, false>(move, watch);
     }
 
-    // Copies a chunk of elements of `BYTES` bytes; 16 if all operands are aligned, whatever the elements are. False when
-    // the kernel is to end.
-    template <int BYTES>
+    // Copies a chunk, whatever its elements are. False when the kernel is to end.
     __device__ static bool copy(const Move& move, Watch& watch) {
-        constexpr bool ALIGNED = BYTES == 16;
-        using Number = Bits<ALIGNED ? 8 : BYTES>;
-        if (is_short<ALIGNED>(move)) return run<Number, ALIGNED, 1, 1>(move, watch);
-        return run<Number, ALIGNED, 1, 4>(move, watch);
+        if (is_aligned(move)) return copy_units<true>(move, watch);
+        return copy_units<false>(move, watch);
     }
 
 private:
@@ -89,6 +83,12 @@ private:
     __device__ static constexpr int unroll() {
         constexpr int MOST = 32 / (4 * WORDS), FITTING = 16 * Number::BYTES / (4 * WORDS);
         return FITTING < 1 ? 1 : FITTING < MOST ? FITTING : MOST;
+    }
+
+    template <bool ALIGNED>
+    __device__ __forceinline__ static bool copy_units(const Move& move, Watch& watch) {
+        if (is_short<ALIGNED>(move)) return run<Bits, ALIGNED, 1, 1>(move, watch);
+        return run<Bits, ALIGNED, 1, 4>(move, watch);
     }
 
     // Moves a chunk that is no copy. False when the kernel is to end.
@@ -127,7 +127,7 @@ private:
             for (int at = 0; at < UNROLL; ++at) places[at] = {first + at * blockDim.x, units};
             Data results[UNROLL] = {};
             if (!gather<Number, ALIGNED, MOST>(move, places, watch, results)) return false;
-            scatter<Number, ALIGNED>(move, places, results);
+            scatter<ALIGNED>(move, places, results);
         }
         return true;
     }
@@ -317,7 +317,7 @@ private:
     }
 
     // Writes the destinations.
-    template <class Number, bool ALIGNED, int UNROLL>
+    template <bool ALIGNED, int UNROLL>
     __device__ __forceinline__ static void scatter(const Move& move, const Place (&places)[UNROLL],
                                                    const Data (&results)[UNROLL]) {
         u32 count = move.destination_count;
@@ -329,7 +329,7 @@ private:
                 scatter_some<ALIGNED, NEXT>(move, to, places, results);
             }
         }
-        store_existing<Number, ALIGNED>(move, places, results);
+        store_existing<ALIGNED>(move, places, results);
     }
 
     // Writes `MOST` destinations from `to` on, as far as there are so many: those that are links first, and then, if
@@ -374,7 +374,7 @@ private:
     }
 
     // Writes what is left of the destinations that are no links: their ends if they are aligned, all of them otherwise.
-    template <class Number, bool ALIGNED, int UNROLL>
+    template <bool ALIGNED, int UNROLL>
     __device__ __forceinline__ static void store_existing(const Move& move,
                                                           const Place (&places)[UNROLL],
                                                           const Data (&results)[UNROLL]) {
@@ -392,8 +392,12 @@ private:
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 if (!wanted[at]) continue;
-                constexpr int BYTES = ALIGNED ? 8 : Number::BYTES;
-                Line::template store_existing<BYTES>(span, places[at].unit(), results[at]);
+                u32 unit = places[at].unit();
+                if constexpr (ALIGNED) {
+                    Line::store_end(span, unit, results[at]);
+                } else {
+                    Line::store_existing(span, unit, results[at]);
+                }
             }
         }
     }

@@ -49,16 +49,22 @@ __device__ __forceinline__ Pack<4> pick(const Pack<4>& low, const Pack<4>& high,
     }
 }
 
-// Bytes `first` to `last` of a pack to their places in the one at `address`, elements of `BYTES` bytes. Not inlined: few
-// threads have to.
-template <int BYTES>
+// Bytes `first` to `last` of a pack to their places in the one at `address`, of which both are multiples as far as the
+// address is one of 16. Not inlined: few threads have to.
 __device__ __noinline__ void store_part(u64 address, Pack<4> pack, u32 first, u32 last) {
+    auto each = [&](auto bytes, auto store) {
 #pragma unroll
-    for (int at = 0; at < 16 / BYTES; ++at) {
-        u32 byte = at * BYTES;
-        if (byte >= first && byte < last) {
-            store_element<BYTES>(address + byte, element<BYTES>(pack, at));
+        for (u32 at = 0; at < 16; at += sizeof bytes) {
+            u32 bits = pack.word[at / 4] >> (at % 4 * 8);
+            if (at >= first && at < last) store(address + at, bits);
         }
+    };
+    if (address % 4 == 0) {
+        each(u32(), [](u64 to, u32 bits) { ptx::st_weak_u32(to, bits); });
+    } else if (address % 2 == 0) {
+        each(u16(), [](u64 to, u32 bits) { ptx::st_weak_u16(to, u16(bits)); });
+    } else {
+        each(char(), [](u64 to, u32 bits) { ptx::st_weak_u8(to, bits); });
     }
 }
 
@@ -80,7 +86,6 @@ struct Ragged {
     // What comes after them.
     template <class Number>
     __device__ __forceinline__ static void rest(const Move& move) {
-        constexpr int BYTES = Number::BYTES;
         u32 packs = move.whole / 16;
         u32 pack = packs - packs % Team::count() + Team::index();
         if (pack < packs) pack += Team::count();
@@ -89,7 +94,7 @@ struct Ragged {
             Pack<4> result = result_at<Number>(move, offset);
 #pragma unroll 1
             for (u32 to = 0; to < move.destination_count; ++to) {
-                msccl::store<BYTES, 4>(move.destinations[to], offset, result);
+                msccl::store<4>(move.destinations[to], offset, result);
             }
         }
     }
@@ -115,7 +120,7 @@ private:
             }
 #pragma unroll 1
             for (u32 to = 0; to < move.destination_count; ++to) {
-                store<Number::BYTES>(move.destinations[to], first, packs, results);
+                store(move.destinations[to], first, packs, results);
             }
         }
     }
@@ -201,7 +206,7 @@ private:
         for (int at = 0; at < UNROLL; ++at) results[at] = sums[at].finish(move.arithmetic.divisor);
     }
 
-    template <int BYTES, int UNROLL>
+    template <int UNROLL>
     __device__ __forceinline__ static void store(const Span& to, u32 first, u32 packs,
                                                  const Pack<4> (&values)[UNROLL]) {
         Shifted target(to);
@@ -211,7 +216,7 @@ private:
             if (first + at * Team::count() >= packs) continue;
             u32 pack = first + lane() + at * Team::count();
             if (target.shift != 0) {
-                store_shifted<BYTES>(target, pack, packs, values[at]);
+                store_shifted(target, pack, packs, values[at]);
             } else if (pack < packs) {
                 store_whole(target.pack(pack), values[at]);
             }
@@ -220,7 +225,6 @@ private:
 
     // The pack in which pack `pack` begins: what is in it of the one before is of the thread before. The first thread of
     // the warp stores its part alone, and the last one also that of the pack in which its own ends.
-    template <int BYTES>
     __device__ __forceinline__ static void store_shifted(const Shifted& target, u32 pack, u32 packs,
                                                          const Pack<4>& value) {
         u32 head = 16 - target.shift;
@@ -234,7 +238,7 @@ private:
         if (!begins) store_whole(target.pack(pack), pick(before, value, head));
         if (begins || ends) {
             u64 address = target.pack(pack) + target.shift;
-            store_part<BYTES>(address, value, begins ? 0 : head, ends ? 16 : head);
+            store_part(address, value, begins ? 0 : head, ends ? 16 : head);
         }
     }
 

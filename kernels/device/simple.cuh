@@ -30,16 +30,14 @@ struct Plain {
         if (!move.is_whole()) Ragged<Team>::template rest<Number>(move);
     }
 
-    // Copies a chunk of elements of `BYTES` bytes; 16 if all operands are aligned, whatever the elements are.
-    template <int BYTES>
+    // Copies a chunk, whatever its elements are.
     __device__ static void copy(const Move& move) {
-        if constexpr (BYTES == 16) {
-            copy_packs<8>(move);
-            if (!move.is_whole()) Ragged<Team>::template rest<Bits<8>>(move);
+        if (move.misfit != 0) {
+            Ragged<Team>::template packs<Bits>(move);
         } else {
-            Ragged<Team>::template packs<Bits<BYTES>>(move);
-            Ragged<Team>::template rest<Bits<BYTES>>(move);
+            copy_packs<8>(move);
         }
+        if (!move.is_whole()) Ragged<Team>::template rest<Bits>(move);
     }
 
 private:
@@ -187,11 +185,9 @@ struct Simple {
         return true;
     }
 
-    // Copies a chunk of elements of `BYTES` bytes; 16 if all operands are aligned, whatever the elements are. False when
-    // the kernel is to end, which is never.
-    template <int BYTES>
+    // Copies a chunk, whatever its elements are. False when the kernel is to end, which is never.
     __device__ static bool copy(const Move& move, Watch&) {
-        Plain<Everyone>::copy<BYTES>(move);
+        Plain<Everyone>::copy(move);
         return true;
     }
 };

@@ -206,7 +206,9 @@ impl Scenario<'_> {
         let depth = prepared[0].verified.target().link(self.protocol).depth;
         words.put([u64::from(depth), self.slot_bytes, THREADS]);
         words.put([self.offers.len() as u64, blocks * instances]);
-        words.put([memory_bytes, prepared.len(), self.element()].map(|word| word as u64));
+        let combined = programs().any(combines);
+        let element = if combined { self.element() } else { CARRIED.size_bytes() };
+        words.put([memory_bytes, prepared.len(), element].map(|word| word as u64));
         for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
             for prepared in &prepared {
                 let plan = prepared.plans[rank].words();
@@ -534,6 +536,15 @@ fn packed_thread_blocks_do_what_others_do() {
             }
         }
     }
+}
+
+/// The type of kernels for algorithms that combine nothing, whatever they move.
+const CARRIED: DataType = DataType::U64;
+
+/// Whether some step of a rank combines what it reads.
+fn combines(program: &Program) -> bool {
+    let steps = program.thread_blocks.iter().flat_map(|block| &block.steps);
+    steps.into_iter().any(|step| step.sources.len() > 1)
 }
 
 /// Elements of every size, of types whose arithmetic the emulator has.
