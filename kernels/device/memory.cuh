@@ -2,9 +2,9 @@
 // may end early.
 //
 // Two ways to read a local buffer. Under protocol Simple, links and signals acquire before they let a
-// step begin, so weak loads see all that they must. Packets acquire nothing: where they carry the
+// step begin, so weak loads of sixteen bytes see all that they must. Packets acquire nothing: where they carry the
 // order, a load must reach the memory that the GPU shares, past this processor's own cache; those are
-// the coherent loads. Stores are weak in both; `link.cuh` says what orders them.
+// the relaxed loads of eight bytes. Stores are weak in both; `link.cuh` says what orders them.
 #pragma once
 
 #include "ptx.cuh"
@@ -58,21 +58,11 @@ struct Operand : Span {
     u32 link;     // of a link: its number in the thread block
 };
 
-enum class Coherence { WEAK, GPU };
-
 // ---- Whole packs ---------------------------------------------------------------------------------
 
-template <Coherence COHERENCE>
-__device__ inline Pack<4> load_whole(u64 address, Pack<4>*) {
-    ptx::Words4 w = COHERENCE == Coherence::WEAK ? ptx::ld_weak_4u32(address)
-                                                 : ptx::ld_relaxed_gpu_4u32(address);
+__device__ inline Pack<4> load_whole(u64 address) {
+    ptx::Words4 w = ptx::ld_weak_4u32(address);
     return {{w.x, w.y, w.z, w.w}};
-}
-
-template <Coherence COHERENCE>
-__device__ inline Pack<2> load_whole(u64 address, Pack<2>*) {
-    u64 both = ptx::ld_relaxed_gpu_u64(address);
-    return {{u32(both), u32(both >> 32)}};
 }
 
 __device__ inline void store_whole(u64 address, const Pack<4>& pack) {
@@ -83,7 +73,24 @@ __device__ inline void store_whole(u64 address, const Pack<2>& pack) {
     ptx::st_weak_u64(address, u64(pack.word[1]) << 32 | pack.word[0]);
 }
 
-// ---- Elements of `BYTES` bytes ------------------------------------------------------------------------------------
+// ---- Elements ------------------------------------------------------------------------------------
+
+// One element of `BYTES` bytes at an address that is a multiple of them.
+template <int BYTES>
+__device__ inline u64 load_element(u64 address) {
+    if constexpr (BYTES == 1) return ptx::ld_relaxed_gpu_u8(address);
+    if constexpr (BYTES == 2) return ptx::ld_relaxed_gpu_u16(address);
+    if constexpr (BYTES == 4) return ptx::ld_relaxed_gpu_u32(address);
+    if constexpr (BYTES == 8) return ptx::ld_relaxed_gpu_u64(address);
+}
+
+template <int BYTES>
+__device__ inline void store_element(u64 address, u64 bits) {
+    if constexpr (BYTES == 1) ptx::st_weak_u8(address, u32(bits));
+    if constexpr (BYTES == 2) ptx::st_weak_u16(address, u16(bits));
+    if constexpr (BYTES == 4) ptx::st_weak_u32(address, u32(bits));
+    if constexpr (BYTES == 8) ptx::st_weak_u64(address, bits);
+}
 
 template <int BYTES, int WORDS>
 __device__ inline u64 element(const Pack<WORDS>& pack, int at) {
@@ -189,36 +196,11 @@ __device__ __forceinline__ void store_end(const Span& to, u32 offset, u64 bytes)
 
 // ---- Any pack ------------------------------------------------------------------------------------
 
-// Not inlined, either.
-template <int WORDS>
-__device__ __noinline__ Pack<WORDS> load_existing(Span from, u32 offset) {
-    Row row(from);
-    Pack<WORDS> pack;
-#pragma unroll
-    for (int at = 0; at < WORDS; at += 2) {
-        u32 start = offset + 4 * at;
-        u64 both = existing(from, start, row.pick(row.word(start), row.next(start)));
-        pack.word[at] = u32(both);
-        pack.word[at + 1] = u32(both >> 32);
-    }
-    return pack;
-}
-
-// The bytes of `from` from `offset` on, a multiple of eight.
-template <int WORDS, Coherence COHERENCE>
-__device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
-    if (!from.whole(offset, 4 * WORDS)) return load_existing<WORDS>(from, offset);
-    return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
-}
-
-// Stores such bytes.
-template <int WORDS>
-__device__ inline void store(const Span& to, u32 offset, const Pack<WORDS>& pack) {
-    if (to.whole(offset, 4 * WORDS)) return store_whole(to.address + offset, pack);
-#pragma unroll
-    for (int at = 0; at < WORDS; at += 2) {
-        store_eight(to, offset + 4 * at, u64(pack.word[at + 1]) << 32 | pack.word[at]);
-    }
+// The sixteen bytes at `offset`, as far as they exist.
+__device__ inline void store(const Span& to, u32 offset, const Pack<4>& pack) {
+    if (to.whole(offset, 16)) return store_whole(to.address + offset, pack);
+    store_eight(to, offset, u64(pack.word[1]) << 32 | pack.word[0]);
+    store_eight(to, offset + 8, u64(pack.word[3]) << 32 | pack.word[2]);
 }
 
 }  // namespace msccl

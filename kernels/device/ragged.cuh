@@ -94,7 +94,7 @@ struct Ragged {
             Pack<4> result = result_at<Number>(move, offset);
 #pragma unroll 1
             for (u32 to = 0; to < move.destination_count; ++to) {
-                msccl::store<4>(move.destinations[to], offset, result);
+                msccl::store(move.destinations[to], offset, result);
             }
         }
     }
@@ -131,20 +131,17 @@ private:
     __device__ __forceinline__ static void load(const Span& from, u32 first, u32 packs,
                                                 Pack<4> (&values)[UNROLL]) {
         Shifted source(from);
-        Pack<4>* kind = nullptr;
         // Aligned packs in which they lie.
         u32 end = packs + (source.shift != 0);
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
             u32 pack = first + lane() + at * Team::count();
-            if (pack < end) values[at] = load_whole<Coherence::WEAK>(source.pack(pack), kind);
+            if (pack < end) values[at] = load_whole(source.pack(pack));
         }
         if (source.shift == 0) return;
         Pack<4> beyond{};
         u32 pack = first + 32 + lane() * Team::count();
-        if (lane() < UNROLL && pack < end) {
-            beyond = load_whole<Coherence::WEAK>(source.pack(pack), kind);
-        }
+        if (lane() < UNROLL && pack < end) beyond = load_whole(source.pack(pack));
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
             // The same for all of the warp.
@@ -250,12 +247,9 @@ private:
         __device__ __forceinline__ Around(const Span& from, u32 offset) : low{}, high{} {
             Shifted source(from);
             u32 end = from.limit == 0 ? 0 : from.limit + source.shift;
-            Pack<4>* kind = nullptr;
-            u64 address = source.pack(offset / 16);
-            if (offset < end) low = load_whole<Coherence::WEAK>(address, kind);
-            if (source.shift != 0 && offset + 16 < end) {
-                high = load_whole<Coherence::WEAK>(address + 16, kind);
-            }
+                u64 address = source.pack(offset / 16);
+            if (offset < end) low = load_whole(address);
+            if (source.shift != 0 && offset + 16 < end) high = load_whole(address + 16);
         }
 
         // What exists of the sixteen bytes; the others 0.

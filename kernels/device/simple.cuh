@@ -42,8 +42,7 @@ struct Plain {
 
 private:
     __device__ static Pack<4> load_regular(u64 address, u32 pack) {
-        return load_whole<Coherence::WEAK>(address + u64(pack) * 16,
-                                           static_cast<Pack<4>*>(nullptr));
+        return load_whole(address + u64(pack) * 16);
     }
 
     // `UNROLL` loads in flight.
