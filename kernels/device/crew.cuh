@@ -156,9 +156,12 @@ __device__ inline void move_tasks(const Context& context) {
         const Task& task = context.shared.tasks[turn];
         bool none = task.traits & Task::NONE;
         if (task.stores != 0) {
-            const Operand* set = context.shared.operands[turn];
-            Move move{set,         set + task.sources, task.sources,
-                      task.stores, task.length,        (task.traits & Task::REGULAR) != 0,
+            bool regular = task.traits & Task::REGULAR;
+            Move move{context.shared.operands[turn],
+                      task.sources,
+                      task.stores,
+                      task.length,
+                      regular,
                       {context.launch.reduction, task.divisor}};
             Plain<Movers>::move<Number>(move);
         }

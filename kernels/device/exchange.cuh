@@ -59,14 +59,8 @@ __device__ inline Operand local_operand(u64 address, u32 length) {
 // Copies the source of `set` to its destination. False when the kernel is to end.
 template <class Protocol>
 __device__ inline bool copy_operand(const Operand* set, u32 length, Watch& watch) {
-    bool regular = length % 16 == 0 && set[0].whole(0, length) && set[1].whole(0, length);
-    Move move{set, set + 1, 1, 1, length, regular, {}};
-    // What both addresses and the length are multiples of.
-    u64 bits = set[0].address | set[1].address | length;
-    if (regular) return Protocol::template copy<16>(move, watch);
-    if (bits % 4 == 0) return Protocol::template copy<4>(move, watch);
-    if (bits % 2 == 0) return Protocol::template copy<2>(move, watch);
-    return Protocol::template copy<1>(move, watch);
+    Move move{set, 1, 1, length, false, {}};
+    return Protocol::copy(move, watch);
 }
 
 // One thread: gives back the slot last taken and begins the next message, of `length` bytes.

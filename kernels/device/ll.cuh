@@ -20,12 +20,19 @@ struct LlLine {
 
     __device__ static u64 units(u64 data) { return (data + DATA - 1) / DATA; }
 
-    __device__ static Pack<2> load(const Span& from, u32 unit, u32 length) {
-        u64 both = ptx::ld_relaxed_gpu_u64(from.address + min(unit * DATA, length - DATA));
-        return {{u32(both), u32(both >> 32)}};
+    __device__ static u32 end(u32 unit) { return unit * DATA + DATA; }
+
+    __device__ static Pack<2> load(const Span& from, u32 unit) {
+        return halves(from.aligned_word(unit * DATA));
     }
-    __device__ static void store(const Span& to, u32 unit, u32, const Pack<2>& data) {
-        store_whole(to.address + unit * DATA, data);
+    __device__ static Pack<2> existing(const Span& from, u32 unit, const Pack<2>& data) {
+        return halves(msccl::existing(from, unit * DATA, both(data)));
+    }
+    __device__ static void store(const Span& to, u32 unit, const Pack<2>& data) {
+        if (end(unit) <= to.limit) store_whole(to.address + unit * DATA, data);
+    }
+    __device__ static void store_end(const Span& to, u32 unit, const Pack<2>& data) {
+        msccl::store_end(to, unit * DATA, both(data));
     }
 
     __device__ static ptx::Words4 load_around(const Row& row, u32 unit) {
@@ -34,12 +41,10 @@ struct LlLine {
     }
     __device__ static Pack<2> pick(const Span& from, u32 unit, const ptx::Words4& around) {
         u64 low = u64(around.y) << 32 | around.x, high = u64(around.w) << 32 | around.z;
-        u64 both = existing(from, unit * DATA, Row(from).pick(low, high));
-        return {{u32(both), u32(both >> 32)}};
+        return halves(msccl::existing(from, unit * DATA, Row(from).pick(low, high)));
     }
-    template <int BYTES>
     __device__ static void store_existing(const Span& to, u32 unit, const Pack<2>& data) {
-        store_eight<BYTES>(to, unit * DATA, u64(data.word[1]) << 32 | data.word[0]);
+        store_eight(to, unit * DATA, both(data));
     }
 
     __device__ static ptx::Words4 line(const Pack<2>& data, u64 message) {
@@ -54,6 +59,10 @@ struct LlLine {
     // Every thread has flags of its own.
     __device__ static bool all(bool here) { return here; }
     __device__ static void together() {}
+
+private:
+    __device__ static u64 both(const Pack<2>& data) { return u64(data.word[1]) << 32 | data.word[0]; }
+    __device__ static Pack<2> halves(u64 both) { return {{u32(both), u32(both >> 32)}}; }
 };
 
 struct Ll : Packets<LlLine> {

@@ -22,19 +22,29 @@ struct Ll128Line {
 
     __device__ static u64 units(u64 data) { return (data + DATA - 1) / DATA * LANES; }
 
-    __device__ static Pack<4> load(const Span& from, u32 unit, u32 length) {
+    __device__ static u32 end(u32 unit) { return offset(unit) + 16; }
+
+    __device__ static Pack<4> load(const Span& from, u32 unit) {
         // What the thread of the flag loads second belongs to the next line, and is not used.
-        u32 low = offset(unit), high = low + 8;
-        u64 first = ptx::ld_relaxed_gpu_u64(from.address + min(low, length - 8));
-        u64 second = ptx::ld_relaxed_gpu_u64(from.address + min(high, length - 8));
+        u64 first = from.aligned_word(offset(unit)), second = from.aligned_word(offset(unit) + 8);
         return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
     }
-    __device__ static void store(const Span& to, u32 unit, u32 length, const Pack<4>& data) {
+    __device__ static Pack<4> existing(const Span& from, u32 unit, const Pack<4>& data) {
+        u64 first = msccl::existing(from, offset(unit), u64(data.word[1]) << 32 | data.word[0]);
+        u64 second = msccl::existing(from, offset(unit) + 8, u64(data.word[3]) << 32 | data.word[2]);
+        return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
+    }
+    __device__ static void store(const Span& to, u32 unit, const Pack<4>& data) {
         u32 low = offset(unit), high = low + 8;
-        if (low < length) store_whole(to.address + low, Pack<2>{{data.word[0], data.word[1]}});
-        if (high < length && !has_flag()) {
+        if (low + 8 <= to.limit) store_whole(to.address + low, Pack<2>{{data.word[0], data.word[1]}});
+        if (high + 8 <= to.limit && !has_flag()) {
             store_whole(to.address + high, Pack<2>{{data.word[2], data.word[3]}});
         }
+    }
+    __device__ static void store_end(const Span& to, u32 unit, const Pack<4>& data) {
+        u32 low = offset(unit), high = low + 8;
+        msccl::store_end(to, low, u64(data.word[1]) << 32 | data.word[0]);
+        if (!has_flag()) msccl::store_end(to, high, u64(data.word[3]) << 32 | data.word[2]);
     }
 
     __device__ static ptx::Words4 load_around(const Row& row, u32 unit) {
@@ -51,15 +61,14 @@ struct Ll128Line {
             u64 upper = __shfl_down_sync(~0u, around.y, 1);
             words[2] = upper << 32 | __shfl_down_sync(~0u, around.x, 1);
         }
-        u64 first = existing(from, low, row.pick(words[0], words[1]));
-        u64 second = existing(from, high, row.pick(words[1], words[2]));
+        u64 first = msccl::existing(from, low, row.pick(words[0], words[1]));
+        u64 second = msccl::existing(from, high, row.pick(words[1], words[2]));
         return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
     }
-    template <int BYTES>
     __device__ static void store_existing(const Span& to, u32 unit, const Pack<4>& data) {
         u32 low = offset(unit), high = low + 8;
-        store_eight<BYTES>(to, low, u64(data.word[1]) << 32 | data.word[0]);
-        if (!has_flag()) store_eight<BYTES>(to, high, u64(data.word[3]) << 32 | data.word[2]);
+        store_eight(to, low, u64(data.word[1]) << 32 | data.word[0]);
+        if (!has_flag()) store_eight(to, high, u64(data.word[3]) << 32 | data.word[2]);
     }
 
     __device__ static ptx::Words4 line(const Pack<4>& data, u64 message) {

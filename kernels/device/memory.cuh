@@ -2,9 +2,9 @@
 // may end early.
 //
 // Two ways to read a local buffer. Under protocol Simple, links and signals acquire before they let a
-// step begin, so weak loads see all that they must. Packets acquire nothing: where they carry the
+// step begin, so weak loads of sixteen bytes see all that they must. Packets acquire nothing: where they carry the
 // order, a load must reach the memory that the GPU shares, past this processor's own cache; those are
-// the coherent loads. Stores are weak in both; `link.cuh` says what orders them.
+// the relaxed loads of eight bytes. Stores are weak in both; `link.cuh` says what orders them.
 #pragma once
 
 #include "ptx.cuh"
@@ -40,6 +40,12 @@ struct alignas(16) Span {
 
     __device__ bool is_link() const { return traits & LINK; }
 
+    // Where words of eight bytes are aligned: the one at `offset`, a multiple of eight, with what lies behind the last
+    // byte, in the same eight and so in the same page; 0 if nothing of it exists.
+    __device__ u64 aligned_word(u32 offset) const {
+        return offset < limit ? ptx::ld_relaxed_gpu_u64(address + offset) : 0;
+    }
+
     // Whether `bytes` bytes from `offset` on can be accessed at once.
     __device__ bool whole(u32 offset, u32 bytes) const {
         return (traits & ALIGNED) && offset + bytes <= limit;
@@ -52,21 +58,11 @@ struct Operand : Span {
     u32 link;     // of a link: its number in the thread block
 };
 
-enum class Coherence { WEAK, GPU };
-
 // ---- Whole packs ---------------------------------------------------------------------------------
 
-template <Coherence COHERENCE>
-__device__ inline Pack<4> load_whole(u64 address, Pack<4>*) {
-    ptx::Words4 w = COHERENCE == Coherence::WEAK ? ptx::ld_weak_4u32(address)
-                                                 : ptx::ld_relaxed_gpu_4u32(address);
+__device__ inline Pack<4> load_whole(u64 address) {
+    ptx::Words4 w = ptx::ld_weak_4u32(address);
     return {{w.x, w.y, w.z, w.w}};
-}
-
-template <Coherence COHERENCE>
-__device__ inline Pack<2> load_whole(u64 address, Pack<2>*) {
-    u64 both = ptx::ld_relaxed_gpu_u64(address);
-    return {{u32(both), u32(both >> 32)}};
 }
 
 __device__ inline void store_whole(u64 address, const Pack<4>& pack) {
@@ -153,62 +149,58 @@ __device__ inline u64 existing(const Span& of, u32 offset, u64 bytes) {
     return missing < 8 ? bytes & (~0ull >> (8 * missing)) : 0;
 }
 
-// Not inlined: this is the path of odd ends and odd addresses.
-template <int BYTES>
-__device__ __noinline__ void store_elements(u64 address, u64 bytes, u32 count) {
+// The first `count` of eight bytes, fewer than all, at an address that is a multiple of four.
+__device__ __forceinline__ void store_few(u64 address, u64 bytes, u32 count) {
+    u32 word = u32(count & 4 ? bytes >> 32 : bytes);
+    if (count & 4) ptx::st_weak_u32(address, u32(bytes));
+    address += count & 4;
+    if (count & 2) ptx::st_weak_u16(address, u16(word));
+    if (count & 1) ptx::st_weak_u8(address + (count & 2), count & 2 ? word >> 16 : word);
+}
+
+// The first `count` of eight bytes, by as few stores as their address allows. Not inlined: this is the path of odd ends and
+// odd addresses.
+__device__ __noinline__ void store_first(u64 address, u64 bytes, u32 count) {
+    if (address % 4 == 0) {
+        if (count < 8) return store_few(address, bytes, count);
+        ptx::st_weak_u32(address, u32(bytes));
+        ptx::st_weak_u32(address + 4, u32(bytes >> 32));
+    } else if (address % 2 == 0) {
 #pragma unroll
-    for (u32 at = 0; at < 8; at += BYTES) {
-        if (at + BYTES <= count) store_element<BYTES>(address + at, bytes >> (8 * at));
+        for (u32 at = 0; at < 8; at += 2) {
+            if (at + 2 <= count) ptx::st_weak_u16(address + at, u16(bytes >> (8 * at)));
+        }
+        u32 last = count - 1;
+        if (count & 1) ptx::st_weak_u8(address + last, u32(bytes >> (8 * last)));
+    } else {
+#pragma unroll
+        for (u32 at = 0; at < 8; ++at) {
+            if (at < count) ptx::st_weak_u8(address + at, u32(bytes >> (8 * at)));
+        }
     }
 }
 
-// The eight bytes at `offset`, elements of `BYTES` bytes, as far as they exist, as few words as are aligned.
-template <int BYTES>
+// The eight bytes at `offset`, as far as they exist.
 __device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 bytes) {
     u64 address = to.address + offset;
     u32 count = offset < to.limit ? min(to.limit - offset, 8u) : 0;
     if (count == 8 && address % 8 == 0) return ptx::st_weak_u64(address, bytes);
-    if constexpr (BYTES == 8) return;
-    if (BYTES == 4 || (count == 8 && address % 4 == 0)) {
-        if (count >= 4) ptx::st_weak_u32(address, u32(bytes));
-        if (count == 8) ptx::st_weak_u32(address + 4, u32(bytes >> 32));
-    } else if (count != 0) {
-        store_elements<BYTES>(address, bytes, count);
-    }
+    if (count != 0) store_first(address, bytes, count);
+}
+
+// Where words of eight bytes are aligned: the one at `offset` if only its beginning exists.
+__device__ __forceinline__ void store_end(const Span& to, u32 offset, u64 bytes) {
+    u32 count = offset < to.limit ? to.limit - offset : 0;
+    if (count < 8) store_few(to.address + offset, bytes, count);
 }
 
 // ---- Any pack ------------------------------------------------------------------------------------
 
-// Not inlined, either.
-template <int WORDS>
-__device__ __noinline__ Pack<WORDS> load_existing(Span from, u32 offset) {
-    Row row(from);
-    Pack<WORDS> pack;
-#pragma unroll
-    for (int at = 0; at < WORDS; at += 2) {
-        u32 start = offset + 4 * at;
-        u64 both = existing(from, start, row.pick(row.word(start), row.next(start)));
-        pack.word[at] = u32(both);
-        pack.word[at + 1] = u32(both >> 32);
-    }
-    return pack;
-}
-
-// The bytes of `from` from `offset` on, a multiple of eight.
-template <int WORDS, Coherence COHERENCE>
-__device__ inline Pack<WORDS> load(const Span& from, u32 offset) {
-    if (!from.whole(offset, 4 * WORDS)) return load_existing<WORDS>(from, offset);
-    return load_whole<COHERENCE>(from.address + offset, static_cast<Pack<WORDS>*>(nullptr));
-}
-
-// Stores such bytes, elements of `BYTES` bytes.
-template <int BYTES, int WORDS>
-__device__ inline void store(const Span& to, u32 offset, const Pack<WORDS>& pack) {
-    if (to.whole(offset, 4 * WORDS)) return store_whole(to.address + offset, pack);
-#pragma unroll
-    for (int at = 0; at < WORDS; at += 2) {
-        store_eight<BYTES>(to, offset + 4 * at, u64(pack.word[at + 1]) << 32 | pack.word[at]);
-    }
+// The sixteen bytes at `offset`, as far as they exist.
+__device__ inline void store(const Span& to, u32 offset, const Pack<4>& pack) {
+    if (to.whole(offset, 16)) return store_whole(to.address + offset, pack);
+    store_eight(to, offset, u64(pack.word[1]) << 32 | pack.word[0]);
+    store_eight(to, offset + 8, u64(pack.word[3]) << 32 | pack.word[2]);
 }
 
 }  // namespace msccl

@@ -11,10 +11,8 @@ namespace msccl {
 
 // ---- No numbers ----------------------------------------------------------------------------------
 
-// Elements of `SIZE` bytes that are moved and never combined.
-template <int SIZE>
+// Elements, whatever they are, that are moved and never combined.
 struct Bits {
-    static constexpr int BYTES = SIZE;
     static constexpr bool COMPUTES = false;
 };
 

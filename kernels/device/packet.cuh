@@ -6,7 +6,11 @@
 //     units(length)         units that carry `length` bytes of data
 //     WORDS                 words of data in a unit, as far as it has all of them
 //     offset(unit)          where a unit's data lies in the chunk
-//     load, store           a unit's data in a local buffer that is aligned and has all of them
+//     end(unit)             where it ends
+//     load                  a unit's data in an aligned local buffer, and what else is in words that exist in part
+//     existing              of such data what exists; the others 0
+//     store                 a unit's data in an aligned local buffer, as far as words exist that it fills, and
+//     store_end             as far as others exist
 //     load_around           the aligned words around a unit's data in any local buffer, and
 //     pick                  the data, as far as it exists; the others 0
 //     store_existing        a unit's data in any local buffer, as far as it exists
@@ -16,6 +20,9 @@
 //     all(bool)             whether all threads that share a number say so
 //     together()            before such threads read or write a unit each, at once
 //     CONFIRMS              whether data must be read again once its number has been seen
+//
+// Local buffers are *aligned* here if words of eight bytes are. They may end anywhere: every thread handles whole words
+// as if all were whole, and only those that have what is missing look again.
 //
 // All threads of a warp go through this file together: whatever decides which link is read or written
 // is the same for all of them. Threads beyond the last unit read that one again, and write nothing.
@@ -43,24 +50,15 @@ struct Packets {
     // Moves a chunk. False when the kernel is to end.
     template <class Number>
     __device__ static bool move(const Move& move, Watch& watch) {
-        if (!move.regular) {
-            if (move.is_copy()) return copy<Number::BYTES>(move, watch);
-            return combine<Number, false>(move, watch);
-        }
-        if (move.is_copy()) return copy<16>(move, watch);
-        return combine<Number, true>(move, watch);
+        if (move.is_copy()) return copy(move, watch);
+        if (is_aligned(move)) return combine<Number, true>(move, watch);
+        return combine<Number, false>(move, watch);
     }
 
-    // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular. False when the kernel is to
-    // end.
-    template <int BYTES>
+    // Copies a chunk, whatever its elements are. False when the kernel is to end.
     __device__ static bool copy(const Move& move, Watch& watch) {
-        if constexpr (BYTES == 16) {
-            if (is_short(move)) return run<Bits<8>, true, 1, 1>(move, watch);
-            return run<Bits<8>, true, 1, 4>(move, watch);
-        } else {
-            return run<Bits<BYTES>, false, 1, 4>(move, watch);
-        }
+        if (is_aligned(move)) return copy_units<true>(move, watch);
+        return copy_units<false>(move, watch);
     }
 
 private:
@@ -71,9 +69,13 @@ private:
 
     using Data = Pack<WORDS>;
 
-    // Whether no thread has more than one unit: then looking for more only takes time.
+    __device__ static bool is_aligned(const Move& move) { return move.misfit % 8 == 0; }
+
+    // Whether no thread has more than one unit: then looking for more only takes time. Where operands are misaligned there
+    // is one loop for both, unless units are small and many of them in the hands of a thread.
+    template <bool ALIGNED>
     __device__ static bool is_short(const Move& move) {
-        return Line::units(move.length) <= blockDim.x;
+        return (ALIGNED || WORDS == 2) && Line::units(move.length) <= blockDim.x;
     }
 
     // Units in the hands of a thread that has few sources: as many as have 16 elements, or 32 bytes.
@@ -83,13 +85,18 @@ private:
         return FITTING < 1 ? 1 : FITTING < MOST ? FITTING : MOST;
     }
 
-    // Moves a chunk that is no copy. False when the kernel is to end. What is not regular is rare enough for one loop,
-    // long or short.
-    template <class Number, bool REGULAR>
+    template <bool ALIGNED>
+    __device__ __forceinline__ static bool copy_units(const Move& move, Watch& watch) {
+        if (is_short<ALIGNED>(move)) return run<Bits, ALIGNED, 1, 1>(move, watch);
+        return run<Bits, ALIGNED, 1, 4>(move, watch);
+    }
+
+    // Moves a chunk that is no copy. False when the kernel is to end.
+    template <class Number, bool ALIGNED>
     __device__ __forceinline__ static bool combine(const Move& move, Watch& watch) {
-        if (move.source_count > 2) return run<Number, REGULAR, group<Number>(), 1>(move, watch);
-        if (REGULAR && is_short(move)) return run<Number, REGULAR, 2, 1>(move, watch);
-        return run<Number, REGULAR, 2, unroll<Number>()>(move, watch);
+        if (move.source_count > 2) return run<Number, ALIGNED, group<Number>(), 1>(move, watch);
+        if (is_short<ALIGNED>(move)) return run<Number, ALIGNED, 2, 1>(move, watch);
+        return run<Number, ALIGNED, 2, unroll<Number>()>(move, watch);
     }
 
     // A unit of a chunk, in the hands of one thread.
@@ -104,8 +111,13 @@ private:
         __device__ u64 on_wire() const { return u64(min(unit(), units - 1)) * UNIT; }
     };
 
+    // Whether the unit at hand has data that some operand lacks.
+    __device__ static bool ends_early(const Move& move, const Place& place) {
+        return !move.is_whole() && place.own() && Line::end(place.unit()) > move.whole;
+    }
+
     // `MOST` sources at a time, `UNROLL` units of each.
-    template <class Number, bool REGULAR, int MOST, int UNROLL>
+    template <class Number, bool ALIGNED, int MOST, int UNROLL>
     __device__ __forceinline__ static bool run(const Move& move, Watch& watch) {
         u32 units = u32(Line::units(move.length));
 #pragma unroll 1
@@ -114,19 +126,19 @@ private:
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) places[at] = {first + at * blockDim.x, units};
             Data results[UNROLL] = {};
-            if (!gather<Number, REGULAR, MOST>(move, places, watch, results)) return false;
-            scatter<Number, REGULAR>(move, places, results);
+            if (!gather<Number, ALIGNED, MOST>(move, places, watch, results)) return false;
+            scatter<ALIGNED>(move, places, results);
         }
         return true;
     }
 
     // What the destinations are to hold. False when the kernel is to end.
-    template <class Number, bool REGULAR, int MOST, int UNROLL>
+    template <class Number, bool ALIGNED, int MOST, int UNROLL>
     __device__ __forceinline__ static bool gather(const Move& move, const Place (&places)[UNROLL],
                                                   Watch& watch, Data (&results)[UNROLL]) {
         Data values[UNROLL][MOST] = {};
         if constexpr (!Number::COMPUTES) {
-            if (!fetch<REGULAR>(move, 0, 1, places, watch, values)) return false;
+            if (!fetch<ALIGNED>(move, 0, 1, places, watch, values)) return false;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
         } else {
@@ -135,7 +147,7 @@ private:
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
                 int count = min(int(move.source_count - from), MOST);
-                if (!fetch<REGULAR>(move, from, count, places, watch, values)) return false;
+                if (!fetch<ALIGNED>(move, from, count, places, watch, values)) return false;
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     results[at] = values[at][0];
@@ -158,7 +170,7 @@ private:
 
     // Reads `count` sources from `from` on. All loads are on their way before the first is looked at.
     // Relaxed: a number vouches for the data of its unit or line, and for nothing else.
-    template <bool REGULAR, int MOST, int UNROLL>
+    template <bool ALIGNED, int MOST, int UNROLL>
     __device__ __forceinline__ static bool fetch(const Move& move, u32 from, int count,
                                                  const Place (&places)[UNROLL], Watch& watch,
                                                  Data (&values)[UNROLL][MOST]) {
@@ -179,7 +191,7 @@ private:
         ptx::Words4 lines[UNROLL][MOST] = {};
         read(spans, links, places, lines);
         u32 locals = ~links & ~(~0u << count);
-        load<REGULAR>(spans, locals, places, move.length, lines);
+        load<ALIGNED>(spans, locals, places, lines);
         if (!arrive(sources, spans, messages, links, places, watch, lines)) return false;
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
@@ -188,14 +200,18 @@ private:
                 values[at][source] = Line::data(lines[at][source]);
             }
         }
-        if constexpr (!REGULAR) pick(sources, locals, places, lines, values);
+        if constexpr (ALIGNED) {
+            drop_missing(move, sources, locals, places, values);
+        } else {
+            pick(sources, locals, places, lines, values);
+        }
         return true;
     }
 
     // Loads the units at hand of every buffer in `wanted`, or the words around them.
-    template <bool REGULAR, int MOST, int UNROLL>
+    template <bool ALIGNED, int MOST, int UNROLL>
     __device__ __forceinline__ static void load(const Span (&spans)[MOST], u32 wanted,
-                                                const Place (&places)[UNROLL], u32 length,
+                                                const Place (&places)[UNROLL],
                                                 ptx::Words4 (&lines)[UNROLL][MOST]) {
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
@@ -204,11 +220,29 @@ private:
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].any()) continue;
                 u32 unit = places[at].unit();
-                if constexpr (REGULAR) {
-                    lines[at][source] = Line::line(Line::load(spans[source], unit, length), 0);
+                if constexpr (ALIGNED) {
+                    lines[at][source] = Line::line(Line::load(spans[source], unit), 0);
                 } else {
                     lines[at][source] = Line::load_around(Row(spans[source]), unit);
                 }
+            }
+        }
+    }
+
+    // Of the units at hand of every buffer in `wanted` what does not exist becomes 0. Asks the operands again, and only
+    // where something may be missing.
+    template <int MOST, int UNROLL>
+    __device__ __forceinline__ static void drop_missing(const Move& move, const Operand* sources,
+                                                        u32 wanted, const Place (&places)[UNROLL],
+                                                        Data (&values)[UNROLL][MOST]) {
+#pragma unroll
+        for (int at = 0; at < UNROLL; ++at) {
+            if (!ends_early(move, places[at])) continue;
+#pragma unroll
+            for (int source = 0; source < MOST; ++source) {
+                if (!(wanted >> source & 1)) continue;
+                Data& data = values[at][source];
+                data = Line::existing(sources[source], places[at].unit(), data);
             }
         }
     }
@@ -283,24 +317,24 @@ private:
     }
 
     // Writes the destinations.
-    template <class Number, bool REGULAR, int UNROLL>
+    template <bool ALIGNED, int UNROLL>
     __device__ __forceinline__ static void scatter(const Move& move, const Place (&places)[UNROLL],
                                                    const Data (&results)[UNROLL]) {
         u32 count = move.destination_count;
         if (count == 1) {
-            scatter_some<REGULAR, 1>(move, 0, places, results);
+            scatter_some<ALIGNED, 1>(move, 0, places, results);
         } else {
 #pragma unroll 1
             for (u32 to = 0; to < count; to += NEXT) {
-                scatter_some<REGULAR, NEXT>(move, to, places, results);
+                scatter_some<ALIGNED, NEXT>(move, to, places, results);
             }
         }
-        if constexpr (!REGULAR) store_existing<Number::BYTES>(move, places, results);
+        store_existing<ALIGNED>(move, places, results);
     }
 
-    // Writes `MOST` destinations from `to` on, as far as they exist: those that are links first, and then, if
-    // they are regular, those that are not.
-    template <bool REGULAR, int MOST, int UNROLL>
+    // Writes `MOST` destinations from `to` on, as far as there are so many: those that are links first, and then, if
+    // they are aligned, those that are not, in whole words.
+    template <bool ALIGNED, int MOST, int UNROLL>
     __device__ __forceinline__ static void scatter_some(const Move& move, u32 to,
                                                         const Place (&places)[UNROLL],
                                                         const Data (&results)[UNROLL]) {
@@ -326,32 +360,44 @@ private:
                 ptx::st_relaxed_sys_2u64(address, {low, high});
             }
         }
-        if constexpr (REGULAR) {
+        if constexpr (ALIGNED) {
 #pragma unroll
             for (int next = 0; next < MOST; ++next) {
                 if (to + next >= count || spans[next].is_link()) continue;
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     if (!places[at].own()) continue;
-                    Line::store(spans[next], places[at].unit(), move.length, results[at]);
+                    Line::store(spans[next], places[at].unit(), results[at]);
                 }
             }
         }
     }
 
-    // Writes the destinations that are no links, whatever their addresses and ends.
-    template <int BYTES, int UNROLL>
+    // Writes what is left of the destinations that are no links: their ends if they are aligned, all of them otherwise.
+    template <bool ALIGNED, int UNROLL>
     __device__ __forceinline__ static void store_existing(const Move& move,
                                                           const Place (&places)[UNROLL],
                                                           const Data (&results)[UNROLL]) {
+        bool wanted[UNROLL], any = false;
+#pragma unroll
+        for (int at = 0; at < UNROLL; ++at) {
+            wanted[at] = ALIGNED ? ends_early(move, places[at]) : places[at].own();
+            any = any || wanted[at];
+        }
+        if (ALIGNED && !any) return;
 #pragma unroll 1
         for (u32 to = 0; to < move.destination_count; ++to) {
             Span span = move.destinations[to];
             if (span.is_link()) continue;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
-                if (!places[at].own()) continue;
-                Line::template store_existing<BYTES>(span, places[at].unit(), results[at]);
+                if (!wanted[at]) continue;
+                u32 unit = places[at].unit();
+                if constexpr (ALIGNED) {
+                    Line::store_end(span, unit, results[at]);
+                } else {
+                    Line::store_existing(span, unit, results[at]);
+                }
             }
         }
     }

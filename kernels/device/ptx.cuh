@@ -67,15 +67,6 @@ __device__ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
     return value;
 }
 
-__device__ inline Words4 ld_relaxed_gpu_4u32(u64 address) {
-    Words4 value;
-    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                 : "l"(address)
-                 : "memory");
-    return value;
-}
-
 __device__ inline u64 ld_relaxed_gpu_u64(u64 address) {
     u64 value;
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");

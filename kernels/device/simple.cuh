@@ -1,7 +1,11 @@
 // Protocol Simple: plain data in slots, announced by counts.
 //
 // Sources of a step are whole before it begins, so nothing here waits. Several loads are in flight in every
-// thread. Where all operands are aligned and whole that is all there is to it; `ragged.cuh` has the others.
+// thread, of sixteen bytes each, as far as all operands have them. Operands that are not aligned, and what is left at the
+// end, are for `ragged.cuh`.
+//
+// Pack `p` of a chunk belongs to thread `p % Team::count()`, whatever the operands are: what a thread has stored in one
+// step is what it loads in the next.
 //
 // Arrays begin as zeros: a register that some path leaves as it was would be taken up to the end of the
 // kernel.
@@ -16,35 +20,35 @@ template <class Team>
 struct Plain {
     template <class Number>
     __device__ static void move(const Move& move) {
-        if (!move.regular) {
-            Ragged<Team>::template move<Number>(move);
+        if (move.misfit != 0) {
+            Ragged<Team>::template packs<Number>(move);
         } else if (move.is_copy()) {
             copy_packs<8>(move);
         } else if (!add_words<Number>(move)) {
             reduce<Number>(move);
         }
+        if (!move.is_whole()) Ragged<Team>::template rest<Number>(move);
     }
 
-    // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular.
-    template <int BYTES>
+    // Copies a chunk, whatever its elements are.
     __device__ static void copy(const Move& move) {
-        if constexpr (BYTES == 16) {
-            copy_packs<8>(move);
+        if (move.misfit != 0) {
+            Ragged<Team>::template packs<Bits>(move);
         } else {
-            Ragged<Team>::template move<Bits<BYTES>>(move);
+            copy_packs<8>(move);
         }
+        if (!move.is_whole()) Ragged<Team>::template rest<Bits>(move);
     }
 
 private:
     __device__ static Pack<4> load_regular(u64 address, u32 pack) {
-        return load_whole<Coherence::WEAK>(address + u64(pack) * 16,
-                                           static_cast<Pack<4>*>(nullptr));
+        return load_whole(address + u64(pack) * 16);
     }
 
     // `UNROLL` loads in flight.
     template <int UNROLL>
     __device__ __forceinline__ static void copy_packs(const Move& move) {
-        u32 packs = move.length / 16;
+        u32 packs = move.whole / 16;
         u64 from = move.sources[0].address;
 #pragma unroll 1
         for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
@@ -66,7 +70,7 @@ private:
         } else {
             if (!move.is_sum_of_two()) return false;
             constexpr int UNROLL = 4;
-            u32 packs = move.length / 16;
+            u32 packs = move.whole / 16;
             u64 one = move.sources[0].address, two = move.sources[1].address;
 #pragma unroll 1
             for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
@@ -116,7 +120,7 @@ private:
     // `MOST` sources at a time, `UNROLL` packs of each: as many loads in flight as their product.
     template <class Number, int MOST, int UNROLL>
     __device__ __forceinline__ static void reduce(const Move& move) {
-        u32 packs = move.length / 16;
+        u32 packs = move.whole / 16;
 #pragma unroll 1
         for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
             Sum<Number, 4> sums[UNROLL] = {};
@@ -180,11 +184,9 @@ struct Simple {
         return true;
     }
 
-    // Copies a chunk `BYTES` bytes at a time at least; 16 if it is regular. False when the kernel is to
-    // end, which is never.
-    template <int BYTES>
+    // Copies a chunk, whatever its elements are. False when the kernel is to end, which is never.
     __device__ static bool copy(const Move& move, Watch&) {
-        Plain<Everyone>::copy<BYTES>(move);
+        Plain<Everyone>::copy(move);
         return true;
     }
 };

@@ -409,11 +409,9 @@ __device__ inline void order_stores(Context& context, const Step& step) {
 // What the set of operands at hand means.
 __device__ inline Move move_of(const Context& context, const Slice& slice, const Step& step,
                                u32 stores, bool regular) {
-    const Operand* set = context.last_set();
     u32 divisor = step.completes() ? context.launch.divisor : 0;
-    return {set,    set + step.sources(), step.sources(),
-            stores, slice.length,         regular,
-            {context.launch.reduction, divisor}};
+    return {context.last_set(), step.sources(), stores,
+            slice.length,       regular,        {context.launch.reduction, divisor}};
 }
 
 // Whether nothing comes after the step.

@@ -77,6 +77,7 @@ public:
             for (at_ = 0; at_ < fibres_.size(); ++at_) {
                 Fibre& fibre = *fibres_[at_];
                 if (fibre.ended || fibre.generation > group().generation) continue;
+                if (fibre.exchange != 0 && !may_leave(fibre.exchange)) continue;
                 threadIdx = {unsigned(at_) % shape_.x, unsigned(at_) / shape_.x};
                 swapcontext(&scheduler_, &fibre.context);
             }
@@ -116,14 +117,16 @@ public:
     std::array<unsigned, 32> exchange(unsigned own) {
         Warp& warp = warps_[at_ / WARP];
         unsigned lane = at_ % WARP;
-        unsigned long generation = warp.generation;
+        unsigned long exchange = warp.generation + 1;
         warp.values[lane] = own;
         if (++warp.arrived == WARP) {
             warp.all = warp.values;
             warp.arrived = warp.gone = 0;
             ++warp.generation;
         }
-        while (warp.generation == generation || warp.gone != lane) yield();
+        fibres_[at_]->exchange = exchange;
+        while (!may_leave(exchange)) yield();
+        fibres_[at_]->exchange = 0;
         ++warp.gone;
         return warp.all;
     }
@@ -137,6 +140,7 @@ private:
     struct Fibre {
         ucontext_t context;
         unsigned long generation = 0;
+        unsigned long exchange = 0;  // that of its warp in which it is; 0 if in none
         bool ended = false;
         alignas(16) char stack[STACK];
     };
@@ -167,6 +171,12 @@ private:
     };
 
     Group& group() { return groups_[at_ / shape_.x]; }
+
+    // Whether it is this thread's turn to leave exchange number `exchange` of its warp.
+    bool may_leave(unsigned long exchange) const {
+        const Warp& warp = warps_[at_ / WARP];
+        return warp.generation >= exchange && warp.gone == at_ % WARP;
+    }
 
     static void enter() {
         Block& block = *current;
@@ -228,6 +238,14 @@ inline void __syncwarp() { emulator::Block::current->exchange(0); }
 inline bool __all_sync(unsigned, bool own) {
     auto all = emulator::Block::current->exchange(own);
     return std::count(all.begin(), all.end(), 0u) == 0;
+}
+inline unsigned __shfl_sync(unsigned, unsigned own, unsigned from) {
+    return emulator::Block::current->exchange(own)[from % 32];
+}
+inline unsigned __shfl_up_sync(unsigned, unsigned own, unsigned distance) {
+    auto all = emulator::Block::current->exchange(own);
+    unsigned lane = threadIdx.x % 32;
+    return lane >= distance ? all[lane - distance] : own;
 }
 inline unsigned __shfl_down_sync(unsigned, unsigned own, unsigned distance) {
     auto all = emulator::Block::current->exchange(own);

@@ -49,7 +49,6 @@ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
     emulator::yield();
     return {load<u64>(address), load<u64>(address + 8)};
 }
-inline Words4 ld_relaxed_gpu_4u32(u64 address) { return load4(address); }
 inline u64 ld_relaxed_gpu_u64(u64 address) { return load<u64>(address); }
 inline u32 ld_relaxed_gpu_u32(u64 address) { return load<u32>(address); }
 inline u16 ld_relaxed_gpu_u16(u64 address) { return load<u16>(address); }

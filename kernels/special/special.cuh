@@ -339,9 +339,7 @@ private:
             regular = regular && set[at].whole(0, slice.length);
         }
         u32 divisor = HEAD & MSCCL_PLAN_STEP_COMPLETES ? call_.divisor : 0;
-        Move move{set,     set + READ,   READ,
-                  WRITTEN, slice.length, regular,
-                  {call_.reduction, divisor}};
+        Move move{set, READ, WRITTEN, slice.length, regular, {call_.reduction, divisor}};
         return Protocol::template move<Number>(move, watch_);
     }
 

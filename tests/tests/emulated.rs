@@ -158,6 +158,8 @@ struct Scenario<'a> {
     count: usize,
     instances: u32,
     in_place: bool,
+    /// How far behind a multiple of 16 bytes buffers begin; each anywhere that suits the elements if nothing is said.
+    offset: Option<usize>,
     offers: &'a [Offers],
 }
 
@@ -179,6 +181,7 @@ impl Scenario<'_> {
         count: 205,
         instances: 1,
         in_place: false,
+        offset: None,
         offers: &[],
     };
 
@@ -203,7 +206,9 @@ impl Scenario<'_> {
         let depth = prepared[0].verified.target().link(self.protocol).depth;
         words.put([u64::from(depth), self.slot_bytes, THREADS]);
         words.put([self.offers.len() as u64, blocks * instances]);
-        words.put([memory_bytes, prepared.len(), self.element()].map(|word| word as u64));
+        let combined = programs().any(combines);
+        let element = if combined { self.element() } else { CARRIED.size_bytes() };
+        words.put([memory_bytes, prepared.len(), element].map(|word| word as u64));
         for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
             for prepared in &prepared {
                 let plan = prepared.plans[rank].words();
@@ -243,7 +248,7 @@ impl Scenario<'_> {
         self.data_type.size_bytes()
     }
 
-    /// A rank's buffers at some address that suits the elements.
+    /// A rank's buffers.
     fn lie(&self, program: &Program, numbers: &mut Numbers) -> Lie {
         let geometry = &program.geometry;
         let block_bytes = self.element() * self.count;
@@ -251,14 +256,15 @@ impl Scenario<'_> {
         let (input_bytes, output_bytes) =
             (bytes(geometry.input_chunks), bytes(geometry.output_chunks));
         let own = program.rank.0 as usize * block_bytes;
-        let mut shift = || self.element() * numbers.below(16 / self.element() as u64) as usize;
+        let mut anywhere = || self.element() * numbers.below(16 / self.element() as u64) as usize;
+        let mut shift = || self.offset.unwrap_or_else(&mut anywhere);
         let first = MARGIN + shift();
         let (input, output) = match (self.in_place, program.alias) {
             (true, Alias::Same) => (first, first),
             (true, Alias::InputInOutput) => (first + own, first),
             (true, Alias::OutputInInput) => (first, first + own),
             (true, Alias::None) | (false, _) => {
-                let second = first + input_bytes + MARGIN + shift();
+                let second = (first + input_bytes).next_multiple_of(MARGIN) + MARGIN + shift();
                 (first, second)
             }
         };
@@ -532,6 +538,15 @@ fn packed_thread_blocks_do_what_others_do() {
     }
 }
 
+/// The type of kernels for algorithms that combine nothing, whatever they move.
+const CARRIED: DataType = DataType::U64;
+
+/// Whether some step of a rank combines what it reads.
+fn combines(program: &Program) -> bool {
+    let steps = program.thread_blocks.iter().flat_map(|block| &block.steps);
+    steps.into_iter().any(|step| step.sources.len() > 1)
+}
+
 /// Elements of every size, of types whose arithmetic the emulator has.
 const SIZES: [DataType; 4] = [DataType::U8, DataType::Bf16, DataType::I32, DataType::U64];
 
@@ -546,7 +561,8 @@ const MOVES: [(&str, Placement); 7] = [
     ("allreduce/ring", Placement::InPlace),
 ];
 
-/// Under `protocol`: buffers anywhere, of blocks that neither words, packets nor chunks divide.
+/// Under `protocol`: buffers anywhere, aligned, or all off by as much, of blocks that neither words, packets nor
+/// chunks divide, and of others.
 fn check_odd(protocol: Protocol, kernels: &Kernels) {
     let name = format!("odd {}", type_name(protocol));
     let Some(emulator) = compile(&name, kernels) else { return };
@@ -555,8 +571,15 @@ fn check_odd(protocol: Protocol, kernels: &Kernels) {
         for ranks in [2, 5] {
             let verified = named(name, ranks, placement);
             for data_type in SIZES {
-                for (count, instances) in [(29, 1), (997, 2), (4099, 1)] {
-                    let usual = Scenario { protocol, data_type, count, ..Scenario::USUAL };
+                let four = data_type.size_bytes().max(4);
+                for (count, instances, offset) in [
+                    (29, 1, None),
+                    (997, 2, None),
+                    (4099, 1, None),
+                    (1022, 2, Some(0)),
+                    (1027, 3, Some(four)),
+                ] {
+                    let usual = Scenario { protocol, data_type, count, offset, ..Scenario::USUAL };
                     let scenario = Scenario {
                         algorithms: std::slice::from_ref(&verified),
                         slot_bytes: LARGE_SLOT_BYTES,
@@ -566,7 +589,7 @@ fn check_odd(protocol: Protocol, kernels: &Kernels) {
                         ..usual
                     };
                     let used = scenario.check(&emulator, numbers);
-                    let what = format!("{name}, {ranks} ranks, {count} × {data_type}");
+                    let what = format!("{name}, {ranks} ranks, {count} × {data_type}, {offset:?}");
                     assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
                 }
             }
@@ -601,13 +624,14 @@ fn check_special(
     (name, placement): (&str, Placement),
     protocol: Protocol,
     known: Known,
-    (ranks, count, instances): (u32, usize, u32),
+    (ranks, count, instances, offset): (u32, usize, u32, Option<usize>),
 ) {
     let verified = named(name, ranks, placement);
     let algorithms = std::slice::from_ref(&verified);
     let (in_place, offers) = (placement == Placement::InPlace, &[Offers::Off; 5]);
     let usual = Scenario::USUAL;
-    let scenario = Scenario { algorithms, protocol, count, instances, in_place, offers, ..usual };
+    let scenario =
+        Scenario { algorithms, protocol, count, instances, in_place, offset, offers, ..usual };
     let plans = Plan::all(&verified).unwrap();
     let launched = |plan| {
         let launch = launch::Launch { ranks, ..launch::Launch::default().with_plan(plan) };
@@ -631,10 +655,13 @@ fn special_kernels_do_what_interpreters_do() {
     use Placement::{InPlace, OutOfPlace};
     use Protocol::{Ll, Ll128, Simple};
     let call = Known::Call { threads: THREADS as u32 };
-    check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2));
-    check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1));
-    check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2));
-    check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2));
-    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1));
-    check_special(("allreduce/two_shot", InPlace), Ll128, call, (2, 401, 1));
+    check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2, None));
+    check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1, None));
+    check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2, None));
+    check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2, None));
+    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1, None));
+    check_special(("allreduce/two_shot", InPlace), Ll128, call, (2, 401, 1, None));
+    // Aligned, with ends that are not.
+    check_special(("allreduce/one_shot", OutOfPlace), Ll, Known::Plan, (2, 403, 3, Some(0)));
+    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 1003, 1, Some(0)));
 }

@@ -7,11 +7,9 @@
 //! chunk, and each round one slice of that part; both start at multiples of the grain. What is proved
 //! of rounds holds of instances: they touch different memory and different links.
 //!
-//! Where `E` is no multiple of what chunks and grains make, the last chunk of a block *ends early*. Packets do not mind.
-//! Under protocol Simple the slice in which it does is moved with fewer loads in flight, in every chunk, from its first
-//! byte to its last. So there it is a short one of its own, where slices are long: kernels move no more than
-//! [`RAGGED_MOST_BYTES`] of a chunk that way because of where a block ends. Blocks that do not *begin* at multiples of
-//! the grain are moved so wherever they are cut.
+//! Where `E` is no multiple of what chunks and grains make, the last chunk of a block *ends early*. Its slice there is cut
+//! as all others are: kernels move what all operands have as they move whole chunks, and only what is missing to a grain, or
+//! to the end of the chunk, aside.
 
 use msccl_collective::Protocol;
 use msccl_ir::Packing;
@@ -20,10 +18,6 @@ use crate::program::{Counts, LinkLimits, Program};
 
 /// What a thread loads at once.
 pub const GRAIN_BYTES: u64 = 16;
-
-/// As much of a chunk as may be moved with few loads in flight, since another slice would take as long: what the threads
-/// of the largest block load in two goes.
-pub const RAGGED_MOST_BYTES: u64 = 16 << 10;
 
 /// The measures of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,14 +50,7 @@ impl Cut {
         instances: u32,
     ) -> Option<Self> {
         let slice_limit = u64::from(program.links.slice_bytes);
-        Self::with_slices(
-            program,
-            elements,
-            element_bytes,
-            instances,
-            program.protocol,
-            slice_limit,
-        )
+        Self::with_slices(program, elements, element_bytes, instances, slice_limit)
     }
 
     /// The same call where a message under `protocol` has `slot_bytes` bytes on its link. A proof for
@@ -84,8 +71,7 @@ impl Cut {
             Packing::Fitting => (count_limit, u64::from(slice_bytes)),
         };
         let slice_limit = data_bytes(protocol, slot_bytes / u64::from(chunks.max(1))).min(proved);
-        let cut =
-            Self::with_slices(program, elements, element_bytes, instances, protocol, slice_limit)?;
+        let cut = Self::with_slices(program, elements, element_bytes, instances, slice_limit)?;
         (slice_limit >= GRAIN_BYTES).then_some(cut)
     }
 
@@ -94,23 +80,17 @@ impl Cut {
         elements: u64,
         element_bytes: u64,
         instances: u32,
-        protocol: Protocol,
         slice_limit: u64,
     ) -> Option<Self> {
         let instances = instances.max(1);
         let chunk_bytes = chunk_bytes(program, elements, element_bytes)?;
         let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
         let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
-        let block_bytes = elements.checked_mul(element_bytes)?;
-        let short_bytes = part_bytes.checked_mul(u64::from(instances))?.saturating_sub(chunk_bytes);
-        let ragged_bytes = match (protocol, early_bytes(program, block_bytes, chunk_bytes)?) {
-            (Protocol::Ll | Protocol::Ll128, _) | (Protocol::Simple, 0) => 0,
-            // Of the last part, which ends with the chunk.
-            (Protocol::Simple, early_bytes) => early_bytes + short_bytes,
-        };
-        let (slice_bytes, rounds) = slices(part_bytes, most, ragged_bytes);
+        let slice_bytes = part_bytes.min(most);
+        // Nothing has no slices.
+        let rounds = part_bytes.div_ceil(slice_bytes.max(1));
         Some(Self {
-            block_bytes,
+            block_bytes: elements.checked_mul(element_bytes)?,
             chunk_bytes,
             part_bytes,
             slice_bytes,
@@ -132,35 +112,6 @@ impl Cut {
         let bytes = wire_bytes(protocol, self.slice_bytes).checked_mul(chunks)?;
         bytes.checked_next_multiple_of(128)
     }
-}
-
-/// Bytes at the end of the last chunk of a block that do not exist; `None` if they exceed 64 bits. Of blocks alone, which
-/// are the same on all ranks: how many blocks a buffer has is not, and all must cut alike.
-fn early_bytes(program: &Program, block_bytes: u64, chunk_bytes: u64) -> Option<u64> {
-    let chunks = u64::from(program.geometry.block_chunks.max(1));
-    Some(chunk_bytes.checked_mul(chunks)?.saturating_sub(block_bytes))
-}
-
-/// Bytes of a slice, of at most `most` bytes, and how many a part has at whose end `ragged_bytes` bytes are ragged: these
-/// have a last slice of their own, unless that is short anyway.
-fn slices(part_bytes: u64, most: u64, ragged_bytes: u64) -> (u64, u64) {
-    let even = part_bytes.min(most);
-    if even == 0 {
-        return (0, 0);
-    }
-    let rounds = part_bytes.div_ceil(even);
-    let last_bytes = part_bytes - (rounds - 1) * even;
-    let is_short = (ragged_bytes..=RAGGED_MOST_BYTES).contains(&last_bytes);
-    let whole_bytes = part_bytes.saturating_sub(ragged_bytes);
-    if ragged_bytes == 0
-        || is_short
-        || part_bytes <= RAGGED_MOST_BYTES
-        || whole_bytes < part_bytes / 2
-    {
-        return (even, rounds);
-    }
-    let slice_bytes = whole_bytes / whole_bytes.div_ceil(even) / GRAIN_BYTES * GRAIN_BYTES;
-    (slice_bytes, part_bytes.div_ceil(slice_bytes))
 }
 
 /// Bytes of a chunk at full length in a call of `program` on blocks of `elements` elements; `None` if
@@ -258,10 +209,9 @@ mod tests {
         }
     }
 
-    /// Of one chunk, or all of them: bytes that kernels move slowly in a call on aligned buffers, and at most at once. A
-    /// chunk is moved fast in a slice of whole grains all of which exist.
-    fn slow_bytes(program: &Program, cut: &Cut) -> (u64, u64) {
-        let (mut all, mut at_once) = (0, 0);
+    /// Bytes of all chunks that are not moved as whole chunks are, in a call on aligned buffers.
+    fn bytes_aside(program: &Program, cut: &Cut) -> u64 {
+        let mut all = 0;
         for instance in 0..u64::from(cut.instances) {
             for round in 0..u64::from(cut.rounds) {
                 let part_end = ((instance + 1) * cut.part_bytes).min(cut.chunk_bytes);
@@ -269,60 +219,51 @@ mod tests {
                 let length = cut.slice_bytes.min(part_end - start);
                 for chunk in 0..u64::from(program.geometry.block_chunks) {
                     let exists = cut.block_bytes.saturating_sub(chunk * cut.chunk_bytes + start);
-                    if !length.is_multiple_of(GRAIN_BYTES) || exists < length {
-                        all += length;
-                        at_once = length.max(at_once);
-                    }
+                    all += length - exists.min(length) / GRAIN_BYTES * GRAIN_BYTES;
                 }
             }
         }
-        (all, at_once)
+        all
     }
 
     #[test]
-    fn blocks_that_end_early_are_slow_only_there() {
+    fn what_ends_early_costs_no_rounds_and_is_short() {
         let sevenths = std::iter::successors(Some(1000_u64), |bytes| Some(bytes * 7 / 5));
         let sizes: Vec<u64> = sevenths.take_while(|bytes| *bytes < 1 << 30).collect();
         for (block_chunks, instances) in
             [(1, 16), (4, 1), (4, 32), (8, 4), (8, 16), (16, 8), (64, 2)]
         {
             let program = program(block_chunks, 1 << 20, Counts::Any);
+            let cut = |elements| {
+                Cut::within(&program, elements, 4, instances, Protocol::Simple, 128 << 10).unwrap()
+            };
             for bytes in &sizes {
                 for elements in [bytes / 4, (bytes / 4) | 1] {
-                    let cut =
-                        Cut::within(&program, elements, 4, instances, Protocol::Simple, 128 << 10);
-                    let cut = cut.unwrap();
-                    let (all, at_once) = slow_bytes(&program, &cut);
-                    assert!(at_once <= RAGGED_MOST_BYTES, "{cut:?}: {at_once}");
-                    // Of all chunks one or two end early, where they are long.
-                    assert!(all <= 3 * RAGGED_MOST_BYTES, "{cut:?}: {all}");
-                    assert!(cut.slice_bytes <= 128 << 10);
+                    let (odd, even) = (cut(elements), cut(elements.next_power_of_two()));
+                    assert!(odd.rounds <= even.rounds, "{odd:?}, {even:?}");
+                    assert!(odd.slice_bytes <= even.slice_bytes, "{odd:?}, {even:?}");
+                    // To an element and a grain for each chunk, and what is left of a grain.
+                    let most = u64::from(block_chunks) * (4 + GRAIN_BYTES) + GRAIN_BYTES;
+                    assert!(bytes_aside(&program, &odd) < most, "{odd:?}");
                 }
             }
         }
     }
 
     #[test]
-    fn whole_blocks_are_cut_evenly_and_never_slow() {
+    fn whole_blocks_are_whole_everywhere() {
         let mut program = program(8, 1 << 20, Counts::Any);
         for power in 10..30 {
             let cut = Cut::within(&program, 1 << (power - 2), 4, 8, Protocol::Simple, 128 << 10);
             let cut = cut.unwrap();
-            assert_eq!(slow_bytes(&program, &cut), (0, 0), "{cut:?}");
+            assert_eq!(bytes_aside(&program, &cut), 0, "{cut:?}");
             assert_eq!(cut.slice_bytes, cut.part_bytes.min(128 << 10), "{cut:?}");
         }
-        // One more slice, and a short one, if there is one element more.
-        let more = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10).unwrap();
-        let even = Cut::within(&program, 3 << 20, 4, 8, Protocol::Simple, 128 << 10).unwrap();
-        assert_eq!(more.rounds, even.rounds + 1);
-        // Packets need none.
-        let packets = |elements| Cut::within(&program, elements, 4, 8, Protocol::Ll, 128 << 10);
-        let (odd, even) = (packets((3 << 20) - 1).unwrap(), packets(3 << 20).unwrap());
-        assert_eq!((odd.rounds, odd.slice_bytes), (even.rounds, even.slice_bytes));
         // Ranks with more blocks than others cut as the others do.
+        let odd = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10);
         program.geometry.output_chunks *= 2;
         let several = Cut::within(&program, (3 << 20) + 1, 4, 8, Protocol::Simple, 128 << 10);
-        assert_eq!(several, Some(more));
+        assert_eq!(several, odd);
     }
 
     #[test]

@@ -165,21 +165,6 @@ fn reduction(job: &Job<'_>) -> (u32, u32) {
     }
 }
 
-/// The types of collectives that move bits and compute nothing, the narrowest first.
-pub(super) const CARRIERS: [DataType; 4] =
-    [DataType::U8, DataType::F16, DataType::U32, DataType::U64];
-
-/// For a collective that moves bits and computes nothing: the type that moves most at once. Direct links lead to
-/// buffers of peers, of which is known that elements are aligned and nothing more.
-pub(super) fn carrier(job: &Job<'_>) -> DataType {
-    let bits = match job.links {
-        Links::Direct => job.data_type.size_bytes() as u64,
-        Links::Staged => job.send | job.receive | job.cut.block_bytes | job.cut.chunk_bytes,
-    };
-    let [.., widest] = CARRIERS;
-    CARRIERS.get(bits.trailing_zeros() as usize).copied().unwrap_or(widest)
-}
-
 #[cfg(test)]
 mod tests {
     use msccl_collective::Rank as MemberRank;
@@ -234,25 +219,5 @@ mod tests {
         assert!(!shape.is_that_of(&Job { cut: decision(1001).cut, ..job(&one) }));
         assert!(!shape.is_that_of(&Job { data_type: DataType::U32, ..job(&one) }));
         assert!(!shape.is_that_of(&Job { reduction: Reduction::Max, ..job(&one) }));
-    }
-
-    #[test]
-    fn bits_move_in_the_widest_type_that_all_is_aligned_to() {
-        let decision = decision(1000);
-        let cut = Cut { block_bytes: 4000, chunk_bytes: 1000, ..decision.cut };
-        let (data_type, aligned) = (DataType::F16, Job { cut, ..job(&decision) });
-        let check = |job: Job<'_>, expected| {
-            assert_eq!(carrier(&Job { data_type, ..job }), expected);
-        };
-        check(aligned, DataType::U64);
-        check(Job { send: 68, ..job(&decision) }, DataType::U32);
-        check(Job { receive: 66, ..job(&decision) }, DataType::F16);
-        check(Job { send: 65, ..job(&decision) }, DataType::U8);
-        let odd_block = Cut { block_bytes: 4004, ..cut };
-        check(Job { cut: odd_block, ..job(&decision) }, DataType::U32);
-        let odd_chunk = Cut { chunk_bytes: 1002, ..cut };
-        check(Job { cut: odd_chunk, ..job(&decision) }, DataType::F16);
-        // Buffers of peers may lie otherwise.
-        check(Job { cut, links: Links::Direct, ..job(&decision) }, DataType::F16);
     }
 }

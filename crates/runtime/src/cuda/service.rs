@@ -15,11 +15,11 @@ use super::lending::Lending;
 use super::links::Place;
 use super::special::Loader;
 use super::{CALL_BITS, IDLE_POLL, REPORT_AFTER_US, Rank, State, TRANSFERS};
-use super::{order, recent, tagged, transfers};
+use super::{order, tagged, transfers};
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
-use crate::select::Selector;
+use crate::select::{CARRIED, Selector};
 use crate::settings::{Event, Settings};
 use crate::special::SpecialMode;
 
@@ -36,7 +36,7 @@ impl Rank {
     /// special kernel if there is one, or an interpreter. Only an interpreter packs thread blocks.
     fn kernel<'a>(&'a self, job: &Job<'_>, bound: &'a Bound) -> Result<Kernel<'a>, Error> {
         let computes = job.prepared.computes;
-        let data_type = if computes { job.data_type } else { recent::carrier(job) };
+        let data_type = if computes { job.data_type } else { CARRIED };
         let pack = match self.capacity.packs {
             true => job.prepared.pack(job.protocol, job.threads, &job.cut),
             false => 1,

@@ -31,8 +31,8 @@ const WEIGHT_MAX: usize = 256;
 /// The most kernels of a rank.
 const FORESEEN_MAX: usize = 128;
 
-/// The type in which bits move where nothing is computed: the widest, which serves all calls whose buffers are aligned.
-const CARRIED: DataType = DataType::U64;
+/// The type of kernels for algorithms that compute nothing: those move all types alike, wherever buffers begin and end.
+pub(crate) const CARRIED: DataType = DataType::U64;
 
 /// This rank's part of an algorithm under a protocol, for a type.
 #[derive(Clone)]

@@ -37,7 +37,7 @@ pub(crate) use decision::Decision;
 pub use decision::{Alternative, Service, multiprocessors};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
-pub(crate) use foreseen::Foreseen;
+pub(crate) use foreseen::{CARRIED, Foreseen};
 pub use links::Links;
 use preference::Preference;
 pub(crate) use request::Request;
