@@ -110,7 +110,8 @@ private:
             Warp::index() == 0) {
             ptx::griddepcontrol_launch_dependents();
         }
-        u32 traits = (regular ? Task::REGULAR : 0) | (chunk.ends ? Task::ENDS_MESSAGE : 0);
+        u32 traits = (regular ? Task::REGULAR : 0) | (chunk.ends ? Task::ENDS_MESSAGE : 0) |
+                     (step.bundle() ? Task::BUNDLE : 0);
         u32 divisor = step.completes() ? context_.launch.divisor : 0;
         describe({step.sources(), step.destinations(), chunk.stores, slice.length, divisor, traits,
                   chunk.signal});
@@ -162,7 +163,8 @@ __device__ inline void move_tasks(const Context& context) {
                       task.stores,
                       task.length,
                       regular,
-                      {context.launch.reduction, task.divisor}};
+                      {context.launch.reduction, task.divisor},
+                      (task.traits & Task::BUNDLE) != 0};
             Plain<Movers>::move<Number>(move);
         }
         gates.finish();

@@ -50,7 +50,7 @@ public:
 
     __device__ void rewind() {
         at_ = 0;
-        index_ = 0;
+        steps_ = 0;
     }
 
     // The step at hand. All threads ask together, and no thread still holds the one before.
@@ -63,19 +63,19 @@ public:
             Team::meet();
             window_ = at_;
         }
-        return Step(&shared.window[at_ - window_], index_);
+        return Step(&shared.window[at_ - window_], steps_);
     }
 
     __device__ void next(const Step& step) {
         at_ += step.length();
-        index_ += 1;
+        steps_ = step.index + 1;
     }
 
 private:
     const Context& context_;
     u32 window_ = 0;  // the first word in the window
     u32 at_ = 0;
-    u32 index_ = 0;
+    u32 steps_ = 0;   // steps before it
 };
 
 // ---- Beginning -----------------------------------------------------------------------------------

@@ -20,19 +20,13 @@ struct LlLine {
 
     __device__ static u64 units(u64 data) { return (data + DATA - 1) / DATA; }
 
-    __device__ static u32 end(u32 unit) { return unit * DATA + DATA; }
+    __device__ static u64 whole_units(u64 data) { return data / DATA; }
 
-    __device__ static Pack<2> load(const Span& from, u32 unit) {
-        return halves(from.aligned_word(unit * DATA));
-    }
-    __device__ static Pack<2> existing(const Span& from, u32 unit, const Pack<2>& data) {
-        return halves(msccl::existing(from, unit * DATA, both(data)));
+    __device__ static Pack<2> load(const Span& from, u32 unit, u32 units) {
+        return halves(ptx::ld_relaxed_gpu_u64(from.address + min(unit, units - 1) * DATA));
     }
     __device__ static void store(const Span& to, u32 unit, const Pack<2>& data) {
-        if (end(unit) <= to.limit) store_whole(to.address + unit * DATA, data);
-    }
-    __device__ static void store_end(const Span& to, u32 unit, const Pack<2>& data) {
-        msccl::store_end(to, unit * DATA, both(data));
+        store_whole(to.address + unit * DATA, data);
     }
 
     __device__ static ptx::Words4 load_around(const Row& row, u32 unit) {

@@ -22,16 +22,12 @@ struct Ll128Line {
 
     __device__ static u64 units(u64 data) { return (data + DATA - 1) / DATA * LANES; }
 
-    __device__ static u32 end(u32 unit) { return offset(unit) + 16; }
+    __device__ static u64 whole_units(u64 data) { return data / DATA * LANES; }
 
-    __device__ static Pack<4> load(const Span& from, u32 unit) {
+    // The last line of a chunk may have less than all.
+    __device__ static Pack<4> load(const Span& from, u32 unit, u32) {
         // What the thread of the flag loads second belongs to the next line, and is not used.
         u64 first = from.aligned_word(offset(unit)), second = from.aligned_word(offset(unit) + 8);
-        return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
-    }
-    __device__ static Pack<4> existing(const Span& from, u32 unit, const Pack<4>& data) {
-        u64 first = msccl::existing(from, offset(unit), u64(data.word[1]) << 32 | data.word[0]);
-        u64 second = msccl::existing(from, offset(unit) + 8, u64(data.word[3]) << 32 | data.word[2]);
         return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
     }
     __device__ static void store(const Span& to, u32 unit, const Pack<4>& data) {
@@ -40,11 +36,6 @@ struct Ll128Line {
         if (high + 8 <= to.limit && !has_flag()) {
             store_whole(to.address + high, Pack<2>{{data.word[2], data.word[3]}});
         }
-    }
-    __device__ static void store_end(const Span& to, u32 unit, const Pack<4>& data) {
-        u32 low = offset(unit), high = low + 8;
-        msccl::store_end(to, low, u64(data.word[1]) << 32 | data.word[0]);
-        if (!has_flag()) msccl::store_end(to, high, u64(data.word[3]) << 32 | data.word[2]);
     }
 
     __device__ static ptx::Words4 load_around(const Row& row, u32 unit) {

@@ -37,13 +37,15 @@ struct alignas(16) Span {
     static constexpr u32 LINK = 1;
     // Its address is a multiple of 16.
     static constexpr u32 ALIGNED = 2;
+    // Of a bundle: nothing is to be moved to or from it, a peer has done so or will.
+    static constexpr u32 SERVED = 4;
 
     __device__ bool is_link() const { return traits & LINK; }
 
     // Where words of eight bytes are aligned: the one at `offset`, a multiple of eight, with what lies behind the last
     // byte, in the same eight and so in the same page; 0 if nothing of it exists.
     __device__ u64 aligned_word(u32 offset) const {
-        return offset < limit ? ptx::ld_relaxed_gpu_u64(address + offset) : 0;
+        return ptx::ld_relaxed_gpu_u64_if(address + offset, offset < limit);
     }
 
     // Whether `bytes` bytes from `offset` on can be accessed at once.
@@ -125,7 +127,7 @@ struct Row {
 
     // The word `offset` bytes from the first one, a multiple of eight; 0 where nothing of the buffer is.
     __device__ u64 word(u32 offset) const {
-        return offset < end ? ptx::ld_relaxed_gpu_u64(base + offset) : 0;
+        return ptx::ld_relaxed_gpu_u64_if(base + offset, offset < end);
     }
 
     // The word after that one, if something of the eight bytes that begin there is in it.
@@ -186,12 +188,6 @@ __device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 byte
     u32 count = offset < to.limit ? min(to.limit - offset, 8u) : 0;
     if (count == 8 && address % 8 == 0) return ptx::st_weak_u64(address, bytes);
     if (count != 0) store_first(address, bytes, count);
-}
-
-// Where words of eight bytes are aligned: the one at `offset` if only its beginning exists.
-__device__ __forceinline__ void store_end(const Span& to, u32 offset, u64 bytes) {
-    u32 count = offset < to.limit ? to.limit - offset : 0;
-    if (count < 8) store_few(to.address + offset, bytes, count);
 }
 
 // ---- Any pack ------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@
 
 namespace msccl {
 
-// One chunk of one step, ready to be moved: Σ sources → destinations.
+// One chunk of one step, ready to be moved: Σ sources → destinations; or of a bundle of steps, each source to the
+// destination of its number.
 struct Move {
     const Operand* sources;
     const Operand* destinations;
@@ -15,15 +16,26 @@ struct Move {
     u32 whole;              // those from the first on that every operand has
     u32 misfit;             // the low bits of all addresses together: 0 if every operand is aligned
     Arithmetic arithmetic;
+    bool bundle;            // each source goes to the destination of its number
 
     // `regular` if all operands are known to be aligned and to have the chunk, in multiples of 16. Otherwise every
     // thread looks for itself: at the few operands that a move has, in memory that it is about to read anyway.
     __device__ Move(const Operand* set, u32 sources, u32 stores, u32 length, bool regular,
-                    const Arithmetic& arithmetic)
+                    const Arithmetic& arithmetic, bool bundle = false)
         : sources(set), destinations(set + sources), source_count(sources),
           destination_count(stores), length(length), whole(length), misfit(0),
-          arithmetic(arithmetic) {
+          arithmetic(arithmetic), bundle(bundle) {
         if (!regular) look();
+    }
+
+    // Of a bundle: what is to be moved to destination `at`, as if that had no more than all have.
+    __device__ Move pair(u32 at) const {
+        Move one = *this;
+        one.sources += at;
+        one.destinations += at;
+        one.source_count = one.destination_count = 1;
+        one.bundle = false;
+        return one;
     }
 
     // Whether every operand has all of the chunk, in whole packs.

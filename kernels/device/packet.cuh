@@ -6,11 +6,8 @@
 //     units(length)         units that carry `length` bytes of data
 //     WORDS                 words of data in a unit, as far as it has all of them
 //     offset(unit)          where a unit's data lies in the chunk
-//     end(unit)             where it ends
-//     load                  a unit's data in an aligned local buffer, and what else is in words that exist in part
-//     existing              of such data what exists; the others 0
-//     store                 a unit's data in an aligned local buffer, as far as words exist that it fills, and
-//     store_end             as far as others exist
+//     whole_units(bytes)    units that have all their data, of as many bytes
+//     load, store           a unit's data in a local buffer that is aligned and has all of the chunk, or all units at hand
 //     load_around           the aligned words around a unit's data in any local buffer, and
 //     pick                  the data, as far as it exists; the others 0
 //     store_existing        a unit's data in any local buffer, as far as it exists
@@ -21,8 +18,8 @@
 //     together()            before such threads read or write a unit each, at once
 //     CONFIRMS              whether data must be read again once its number has been seen
 //
-// Local buffers are *aligned* here if words of eight bytes are. They may end anywhere: every thread handles whole words
-// as if all were whole, and only those that have what is missing look again.
+// Local buffers are *aligned* here if words of eight bytes are. They may end anywhere: a warp whose units all exist in all
+// of them goes the short way, whatever others do.
 //
 // All threads of a warp go through this file together: whatever decides which link is read or written
 // is the same for all of them. Threads beyond the last unit read that one again, and write nothing.
@@ -50,15 +47,15 @@ struct Packets {
     // Moves a chunk. False when the kernel is to end.
     template <class Number>
     __device__ static bool move(const Move& move, Watch& watch) {
+        if (move.bundle) return deal(move, watch);
         if (move.is_copy()) return copy(move, watch);
-        if (is_aligned(move)) return combine<Number, true>(move, watch);
-        return combine<Number, false>(move, watch);
+        return combine<Number>(move, watch);
     }
 
     // Copies a chunk, whatever its elements are. False when the kernel is to end.
     __device__ static bool copy(const Move& move, Watch& watch) {
-        if (is_aligned(move)) return copy_units<true>(move, watch);
-        return copy_units<false>(move, watch);
+        if (is_short(move)) return run<Bits, 1, 1>(move, watch);
+        return run<Bits, 1, 4>(move, watch);
     }
 
 private:
@@ -69,13 +66,15 @@ private:
 
     using Data = Pack<WORDS>;
 
-    __device__ static bool is_aligned(const Move& move) { return move.misfit % 8 == 0; }
-
-    // Whether no thread has more than one unit: then looking for more only takes time. Where operands are misaligned there
-    // is one loop for both, unless units are small and many of them in the hands of a thread.
-    template <bool ALIGNED>
+    // Whether no thread has more than one unit: then looking for more only takes time.
     __device__ static bool is_short(const Move& move) {
-        return (ALIGNED || WORDS == 2) && Line::units(move.length) <= blockDim.x;
+        return Line::units(move.length) <= blockDim.x;
+    }
+
+    // Units from the first one on of which every operand has all.
+    __device__ static u32 whole_units(const Move& move) {
+        if (move.misfit % 8 != 0) return 0;
+        return u32(move.is_whole() ? Line::units(move.length) : Line::whole_units(move.whole));
     }
 
     // Units in the hands of a thread that has few sources: as many as have 16 elements, or 32 bytes.
@@ -85,18 +84,12 @@ private:
         return FITTING < 1 ? 1 : FITTING < MOST ? FITTING : MOST;
     }
 
-    template <bool ALIGNED>
-    __device__ __forceinline__ static bool copy_units(const Move& move, Watch& watch) {
-        if (is_short<ALIGNED>(move)) return run<Bits, ALIGNED, 1, 1>(move, watch);
-        return run<Bits, ALIGNED, 1, 4>(move, watch);
-    }
-
     // Moves a chunk that is no copy. False when the kernel is to end.
-    template <class Number, bool ALIGNED>
+    template <class Number>
     __device__ __forceinline__ static bool combine(const Move& move, Watch& watch) {
-        if (move.source_count > 2) return run<Number, ALIGNED, group<Number>(), 1>(move, watch);
-        if (is_short<ALIGNED>(move)) return run<Number, ALIGNED, 2, 1>(move, watch);
-        return run<Number, ALIGNED, 2, unroll<Number>()>(move, watch);
+        if (move.source_count > 2) return run<Number, group<Number>(), 1>(move, watch);
+        if (is_short(move)) return run<Number, 2, 1>(move, watch);
+        return run<Number, 2, unroll<Number>()>(move, watch);
     }
 
     // A unit of a chunk, in the hands of one thread.
@@ -108,37 +101,99 @@ private:
         // Whether any thread of the warp has a unit, and whether this one does.
         __device__ bool any() const { return first < units; }
         __device__ bool own() const { return unit() < units; }
+        // The unit after the last one of the warp.
+        __device__ u32 end() const { return min(first + 32, units); }
         __device__ u64 on_wire() const { return u64(min(unit(), units - 1)) * UNIT; }
     };
 
-    // Whether the unit at hand has data that some operand lacks.
-    __device__ static bool ends_early(const Move& move, const Place& place) {
-        return !move.is_whole() && place.own() && Line::end(place.unit()) > move.whole;
-    }
-
     // `MOST` sources at a time, `UNROLL` units of each.
-    template <class Number, bool ALIGNED, int MOST, int UNROLL>
+    template <class Number, int MOST, int UNROLL>
     __device__ __forceinline__ static bool run(const Move& move, Watch& watch) {
-        u32 units = u32(Line::units(move.length));
+        u32 units = u32(Line::units(move.length)), whole = whole_units(move);
 #pragma unroll 1
         for (u32 first = threadIdx.x & ~31u; first < units; first += UNROLL * blockDim.x) {
             Place places[UNROLL];
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) places[at] = {first + at * blockDim.x, units};
-            Data results[UNROLL] = {};
-            if (!gather<Number, ALIGNED, MOST>(move, places, watch, results)) return false;
-            scatter<ALIGNED>(move, places, results);
+            bool goes_on = places[UNROLL - 1].end() <= whole
+                               ? run_some<Number, true, MOST>(move, places, watch)
+                               : run_some<Number, false, MOST>(move, places, watch);
+            if (!goes_on) return false;
         }
         return true;
     }
 
+    // The units at hand; `WHOLE` if every operand has all of them.
+    template <class Number, bool WHOLE, int MOST, int UNROLL>
+    __device__ __forceinline__ static bool run_some(const Move& move, const Place (&places)[UNROLL],
+                                                    Watch& watch) {
+        Data results[UNROLL] = {};
+        if (!gather<Number, WHOLE, MOST>(move, places, watch, results)) return false;
+        scatter<WHOLE>(move, places, results);
+        return true;
+    }
+
+    // Moves a chunk of a bundle: each source to the destination of its number. False when the kernel is to end.
+    __device__ __forceinline__ static bool deal(const Move& move, Watch& watch) {
+        u32 units = u32(Line::units(move.length)), whole = whole_units(move);
+#pragma unroll 1
+        for (u32 first = threadIdx.x & ~31u; first < units; first += blockDim.x) {
+            Place places[1] = {{first, units}};
+            bool goes_on = places[0].end() <= whole ? deal_all<true>(move, places, watch)
+                                                    : deal_uneven(move, places[0], watch);
+            if (!goes_on) return false;
+        }
+        return true;
+    }
+
+    // Not inlined, so that it takes no registers from what is common.
+    __device__ __noinline__ static bool deal_uneven(Move move, Place place, Watch& watch) {
+        Place places[1] = {place};
+        return deal_all<false>(move, places, watch);
+    }
+
+    // The unit at hand of every source.
+    template <bool WHOLE>
+    __device__ __forceinline__ static bool deal_all(const Move& move, const Place (&places)[1],
+                                                    Watch& watch) {
+#pragma unroll 1
+        for (u32 from = 0; from < move.source_count; from += NEXT) {
+            int count = min(int(move.source_count - from), NEXT);
+            Data values[1][NEXT] = {};
+            if (!fetch<WHOLE>(move, from, count, places, watch, values)) return false;
+            deal_some<WHOLE>(move, from, count, places[0], values[0]);
+        }
+        return true;
+    }
+
+    // Writes a unit to each of `count` destinations from `to` on.
+    template <bool WHOLE>
+    __device__ __forceinline__ static void deal_some(const Move& move, u32 to, int count,
+                                                     const Place& place, const Data (&values)[NEXT]) {
+        Line::together();
+#pragma unroll
+        for (int next = 0; next < NEXT; ++next) {
+            if (next >= count || !place.own()) continue;
+            const Operand& operand = move.destinations[to + next];
+            if (operand.is_link()) {
+                ptx::Words4 line = Line::line(values[next], operand.message);
+                u64 low = u64(line.y) << 32 | line.x, high = u64(line.w) << 32 | line.z;
+                ptx::st_relaxed_sys_2u64(operand.address + place.on_wire(), {low, high});
+            } else if constexpr (WHOLE) {
+                Line::store(operand, place.unit(), values[next]);
+            } else {
+                Line::store_existing(operand, place.unit(), values[next]);
+            }
+        }
+    }
+
     // What the destinations are to hold. False when the kernel is to end.
-    template <class Number, bool ALIGNED, int MOST, int UNROLL>
+    template <class Number, bool WHOLE, int MOST, int UNROLL>
     __device__ __forceinline__ static bool gather(const Move& move, const Place (&places)[UNROLL],
                                                   Watch& watch, Data (&results)[UNROLL]) {
         Data values[UNROLL][MOST] = {};
         if constexpr (!Number::COMPUTES) {
-            if (!fetch<ALIGNED>(move, 0, 1, places, watch, values)) return false;
+            if (!fetch<WHOLE>(move, 0, 1, places, watch, values)) return false;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
         } else {
@@ -147,7 +202,7 @@ private:
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
                 int count = min(int(move.source_count - from), MOST);
-                if (!fetch<ALIGNED>(move, from, count, places, watch, values)) return false;
+                if (!fetch<WHOLE>(move, from, count, places, watch, values)) return false;
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     results[at] = values[at][0];
@@ -170,7 +225,7 @@ private:
 
     // Reads `count` sources from `from` on. All loads are on their way before the first is looked at.
     // Relaxed: a number vouches for the data of its unit or line, and for nothing else.
-    template <bool ALIGNED, int MOST, int UNROLL>
+    template <bool WHOLE, int MOST, int UNROLL>
     __device__ __forceinline__ static bool fetch(const Move& move, u32 from, int count,
                                                  const Place (&places)[UNROLL], Watch& watch,
                                                  Data (&values)[UNROLL][MOST]) {
@@ -191,7 +246,7 @@ private:
         ptx::Words4 lines[UNROLL][MOST] = {};
         read(spans, links, places, lines);
         u32 locals = ~links & ~(~0u << count);
-        load<ALIGNED>(spans, locals, places, lines);
+        load<WHOLE>(spans, locals, places, lines);
         if (!arrive(sources, spans, messages, links, places, watch, lines)) return false;
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
@@ -200,16 +255,12 @@ private:
                 values[at][source] = Line::data(lines[at][source]);
             }
         }
-        if constexpr (ALIGNED) {
-            drop_missing(move, sources, locals, places, values);
-        } else {
-            pick(sources, locals, places, lines, values);
-        }
+        if constexpr (!WHOLE) pick(sources, locals, places, lines, values);
         return true;
     }
 
     // Loads the units at hand of every buffer in `wanted`, or the words around them.
-    template <bool ALIGNED, int MOST, int UNROLL>
+    template <bool WHOLE, int MOST, int UNROLL>
     __device__ __forceinline__ static void load(const Span (&spans)[MOST], u32 wanted,
                                                 const Place (&places)[UNROLL],
                                                 ptx::Words4 (&lines)[UNROLL][MOST]) {
@@ -220,29 +271,11 @@ private:
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].any()) continue;
                 u32 unit = places[at].unit();
-                if constexpr (ALIGNED) {
-                    lines[at][source] = Line::line(Line::load(spans[source], unit), 0);
+                if constexpr (WHOLE) {
+                    lines[at][source] = Line::line(Line::load(spans[source], unit, places[at].units), 0);
                 } else {
                     lines[at][source] = Line::load_around(Row(spans[source]), unit);
                 }
-            }
-        }
-    }
-
-    // Of the units at hand of every buffer in `wanted` what does not exist becomes 0. Asks the operands again, and only
-    // where something may be missing.
-    template <int MOST, int UNROLL>
-    __device__ __forceinline__ static void drop_missing(const Move& move, const Operand* sources,
-                                                        u32 wanted, const Place (&places)[UNROLL],
-                                                        Data (&values)[UNROLL][MOST]) {
-#pragma unroll
-        for (int at = 0; at < UNROLL; ++at) {
-            if (!ends_early(move, places[at])) continue;
-#pragma unroll
-            for (int source = 0; source < MOST; ++source) {
-                if (!(wanted >> source & 1)) continue;
-                Data& data = values[at][source];
-                data = Line::existing(sources[source], places[at].unit(), data);
             }
         }
     }
@@ -317,24 +350,24 @@ private:
     }
 
     // Writes the destinations.
-    template <bool ALIGNED, int UNROLL>
+    template <bool WHOLE, int UNROLL>
     __device__ __forceinline__ static void scatter(const Move& move, const Place (&places)[UNROLL],
                                                    const Data (&results)[UNROLL]) {
         u32 count = move.destination_count;
         if (count == 1) {
-            scatter_some<ALIGNED, 1>(move, 0, places, results);
+            scatter_some<WHOLE, 1>(move, 0, places, results);
         } else {
 #pragma unroll 1
             for (u32 to = 0; to < count; to += NEXT) {
-                scatter_some<ALIGNED, NEXT>(move, to, places, results);
+                scatter_some<WHOLE, NEXT>(move, to, places, results);
             }
         }
-        store_existing<ALIGNED>(move, places, results);
+        if constexpr (!WHOLE) store_existing(move, places, results);
     }
 
     // Writes `MOST` destinations from `to` on, as far as there are so many: those that are links first, and then, if
-    // they are aligned, those that are not, in whole words.
-    template <bool ALIGNED, int MOST, int UNROLL>
+    // they have all units at hand, those that are not.
+    template <bool WHOLE, int MOST, int UNROLL>
     __device__ __forceinline__ static void scatter_some(const Move& move, u32 to,
                                                         const Place (&places)[UNROLL],
                                                         const Data (&results)[UNROLL]) {
@@ -360,7 +393,7 @@ private:
                 ptx::st_relaxed_sys_2u64(address, {low, high});
             }
         }
-        if constexpr (ALIGNED) {
+        if constexpr (WHOLE) {
 #pragma unroll
             for (int next = 0; next < MOST; ++next) {
                 if (to + next >= count || spans[next].is_link()) continue;
@@ -373,31 +406,18 @@ private:
         }
     }
 
-    // Writes what is left of the destinations that are no links: their ends if they are aligned, all of them otherwise.
-    template <bool ALIGNED, int UNROLL>
+    // Writes the destinations that are no links, whatever their addresses and ends.
+    template <int UNROLL>
     __device__ __forceinline__ static void store_existing(const Move& move,
                                                           const Place (&places)[UNROLL],
                                                           const Data (&results)[UNROLL]) {
-        bool wanted[UNROLL], any = false;
-#pragma unroll
-        for (int at = 0; at < UNROLL; ++at) {
-            wanted[at] = ALIGNED ? ends_early(move, places[at]) : places[at].own();
-            any = any || wanted[at];
-        }
-        if (ALIGNED && !any) return;
 #pragma unroll 1
         for (u32 to = 0; to < move.destination_count; ++to) {
             Span span = move.destinations[to];
             if (span.is_link()) continue;
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
-                if (!wanted[at]) continue;
-                u32 unit = places[at].unit();
-                if constexpr (ALIGNED) {
-                    Line::store_end(span, unit, results[at]);
-                } else {
-                    Line::store_existing(span, unit, results[at]);
-                }
+                if (places[at].own()) Line::store_existing(span, places[at].unit(), results[at]);
             }
         }
     }

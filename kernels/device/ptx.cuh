@@ -73,6 +73,14 @@ __device__ inline u64 ld_relaxed_gpu_u64(u64 address) {
     return value;
 }
 
+// Zero where it is not `wanted`. Without a branch: loads that come one after another stay together.
+__device__ inline u64 ld_relaxed_gpu_u64_if(u64 address, bool wanted) {
+    u64 value = 0;
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.relaxed.gpu.global.u64 %0, [%1]; }"
+                 : "+l"(value) : "l"(address), "r"(u32(wanted)) : "memory");
+    return value;
+}
+
 __device__ inline u32 ld_relaxed_gpu_u32(u64 address) {
     u32 value;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");

@@ -20,6 +20,7 @@ template <class Team>
 struct Plain {
     template <class Number>
     __device__ static void move(const Move& move) {
+        if (move.bundle) return move_bundle<Number>(move);
         if (move.misfit != 0) {
             Ragged<Team>::template packs<Number>(move);
         } else if (move.is_copy()) {
@@ -59,6 +60,52 @@ private:
                 if (pack < packs) values[at] = load_regular(from, pack);
             }
             store_all(move, first, packs, values);
+        }
+    }
+
+    // Each source to the destination of its number.
+    template <class Number>
+    __device__ __forceinline__ static void move_bundle(const Move& move) {
+        if (move.misfit == 0) copy_bundle(move);
+        if (move.misfit != 0 || !move.is_whole()) move_pairs<Number>(move);
+    }
+
+    // What is left of it, one after another. Not inlined, so that it takes no registers from what is common.
+    template <class Number>
+    __device__ __noinline__ static void move_pairs(Move move) {
+#pragma unroll 1
+        for (u32 from = 0; from < move.source_count; ++from) {
+            if (is_served(move, from)) continue;
+            Move one = move.pair(from);
+            if (move.misfit != 0) Ragged<Team>::template packs<Number>(one);
+            if (!move.is_whole()) Ragged<Team>::template rest<Number>(one);
+        }
+    }
+
+    __device__ static bool is_served(const Move& move, u32 at) {
+        return (move.sources[at].traits | move.destinations[at].traits) & Span::SERVED;
+    }
+
+    // A pack of several of them in flight.
+    __device__ __forceinline__ static void copy_bundle(const Move& move) {
+        constexpr int MOST = 4;
+        u32 packs = move.whole / 16, count = move.source_count;
+#pragma unroll 1
+        for (u32 first = Team::index(); first < packs; first += Team::count()) {
+#pragma unroll 1
+            for (u32 from = 0; from < count; from += MOST) {
+                Pack<4> values[MOST] = {};
+#pragma unroll
+                for (int next = 0; next < MOST; ++next) {
+                    if (from + next >= count || is_served(move, from + next)) continue;
+                    values[next] = load_regular(move.sources[from + next].address, first);
+                }
+#pragma unroll
+                for (int next = 0; next < MOST; ++next) {
+                    if (from + next >= count || is_served(move, from + next)) continue;
+                    store_whole(move.destinations[from + next].address + u64(first) * 16, values[next]);
+                }
+            }
         }
     }
 

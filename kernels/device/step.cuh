@@ -49,6 +49,8 @@ struct alignas(16) Task {
     static constexpr u32 ENDS_MESSAGE = 2;
     // There are no more.
     static constexpr u32 NONE = 4;
+    // It is of a bundle of steps.
+    static constexpr u32 BUNDLE = 8;
 };
 
 // What the threads of a thread block share. Much of it could be in registers, which the loops that move
@@ -82,20 +84,22 @@ struct Context {
     __device__ LinkShape wires() const { return {launch.link_depth, launch.slot_bytes}; }
 };
 
-// A step, by its words in the window, of which the fixed ones are at hand.
+// A step, or a bundle of steps that run as one, by its words in the window, of which the fixed ones are at hand.
 struct Step {
     const u32* words;
-    u32 index;
+    u32 index;  // the last one's, of a bundle
     u32 head;
     u32 operand_counts;
     u32 count;  // chunks in every operand
 
     // One load fetches all that it needs.
-    __device__ Step(const u32* words, u32 index) : words(words), index(index) {
+    // `first` steps come before it.
+    __device__ Step(const u32* words, u32 first) : words(words), index(first) {
         const ptx::Words4& fixed = *reinterpret_cast<const ptx::Words4*>(words);
         head = fixed.x;
         operand_counts = fixed.y;
         count = fixed.z;
+        if (bundle()) index += sources() - 1;
     }
 
     __device__ bool completes() const { return head & MSCCL_PLAN_STEP_COMPLETES; }
@@ -103,6 +107,8 @@ struct Step {
     __device__ bool receives() const { return head & MSCCL_PLAN_STEP_RECEIVES; }
     __device__ bool sends() const { return head & MSCCL_PLAN_STEP_SENDS; }
     __device__ bool stores() const { return head & MSCCL_PLAN_STEP_STORES; }
+    // Whether each source goes to the destination of its number.
+    __device__ bool bundle() const { return head & MSCCL_PLAN_STEP_BUNDLE; }
     // Whether peers may store or load in this rank's buffers.
     __device__ bool lends() const { return head & MSCCL_PLAN_STEP_LENDS; }
     __device__ u32 waits() const { return head >> MSCCL_PLAN_STEP_WAITS_SHIFT; }
@@ -249,8 +255,19 @@ struct Stores {
     u32 place;    // where the destination that was asked about comes among those of a set
 };
 
+// Whether a peer serves itself by way of pair `at` of a bundle.
+__device__ inline bool is_served(const Context& context, const Step& step, u32 at) {
+    return is_lent(context, step.operand(at)) || is_lent(context, step.operand(step.sources() + at));
+}
+
 // Of a step that lends. Not inlined: it stands in many places and must not crowd those that do not.
 __device__ __noinline__ Stores stores_of_lender(const Context& context, const Step& step, u32 at) {
+    if (step.bundle()) {
+        u32 served = 0, pairs = step.sources();
+#pragma unroll 1
+        for (u32 to = 0; to < pairs; ++to) served += is_served(context, step, to);
+        return {served == pairs ? 0 : pairs, ~0u, at};
+    }
     bool landed = step.sources() == 1 && is_lent(context, step.operand(0));
     Stores stores{0, ~0u, 0};
     u32 others = 0, other = ~0u;
@@ -294,6 +311,10 @@ __device__ inline Operand resolve_end(const Context& context, const Slice& slice
     }
     Buffers buffers{launch.input, launch.output};
     bool incoming = at < step.sources();
+    if (step.bundle() && (link.traits & Link::LENT)) {
+        u32 traits = Span::SERVED | Span::ALIGNED | (incoming ? 0 : Span::LINK);
+        return {{0, ~0u, traits}, message.number, number};
+    }
     if (link.traits & Link::BORROWED) {
         buffers = context.shared.theirs[number];
         word = step.far(at);
@@ -411,7 +432,7 @@ __device__ inline Move move_of(const Context& context, const Slice& slice, const
                                u32 stores, bool regular) {
     u32 divisor = step.completes() ? context.launch.divisor : 0;
     return {context.last_set(), step.sources(), stores,
-            slice.length,       regular,        {context.launch.reduction, divisor}};
+            slice.length,       regular,        {context.launch.reduction, divisor}, step.bundle()};
 }
 
 // Whether nothing comes after the step.

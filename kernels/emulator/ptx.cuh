@@ -50,6 +50,9 @@ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
     return {load<u64>(address), load<u64>(address + 8)};
 }
 inline u64 ld_relaxed_gpu_u64(u64 address) { return load<u64>(address); }
+inline u64 ld_relaxed_gpu_u64_if(u64 address, bool wanted) {
+    return wanted ? load<u64>(address) : 0;
+}
 inline u32 ld_relaxed_gpu_u32(u64 address) { return load<u32>(address); }
 inline u16 ld_relaxed_gpu_u16(u64 address) { return load<u16>(address); }
 inline u32 ld_relaxed_gpu_u8(u64 address) { return load<unsigned char>(address); }

@@ -37,7 +37,7 @@ enum : unsigned {
 
     // Values in the header.
     MSCCL_PLAN_MAGIC                     = 0x4e4c504d,  // `MPLN` in little-endian bytes
-    MSCCL_PLAN_VERSION                   = 4,  // raised whenever a word changes its meaning
+    MSCCL_PLAN_VERSION                   = 5,  // raised whenever a word changes its meaning
     MSCCL_PLAN_PROTOCOL_SIMPLE           = 0,  // plain data, a flag apart
     MSCCL_PLAN_PROTOCOL_LL               = 1,  // eight-byte packets, half flag
     MSCCL_PLAN_PROTOCOL_LL128            = 2,  // 128-byte packets, eight bytes flag
@@ -91,6 +91,7 @@ enum : unsigned {
     MSCCL_PLAN_STEP_STORES               = 0x1000,  // bit of `HEAD`: some destination is a slot
     MSCCL_PLAN_STEP_FAR                  = 0x2000,  // bit of `HEAD`: some operand is a link that this rank may serve directly, and a word for each operand says where
     MSCCL_PLAN_STEP_LENDS                = 0x4000,  // bit of `HEAD`: some operand is a link by which the peer may serve itself, or this rank
+    MSCCL_PLAN_STEP_BUNDLE               = 0x8000,  // bit of `HEAD`: several steps that run as one, as many as sources: each source goes to the destination of its number; waits are those of the first step, and `SIGNALS` is of the last
     MSCCL_PLAN_STEP_WAITS_SHIFT          = 16,  // number of waits: the bits of `HEAD` from here on
     MSCCL_PLAN_STEP_DESTINATIONS_SHIFT   = 16,  // number of destinations: the bits of `OPERANDS` from here on
 

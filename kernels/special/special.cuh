@@ -36,9 +36,10 @@ struct Words {
     static constexpr u32 COUNT = sizeof...(WORDS);
 };
 
-// Step number `INDEX`, with its words `HEAD` and `COUNT`; `LAST` if no later step of its thread block takes
+// Entry number `AT` of the program of its thread block: step number `INDEX`, or steps that run as one, of which that is the last; with its words `HEAD` and `COUNT`; `LAST` if no later step of its thread block takes
 // messages from one of its links.
-template <u32 INDEX, bool LAST, u32 HEAD, u32 COUNT, class Waits, class Sources, class Destinations>
+template <u32 AT, u32 INDEX, bool LAST, u32 HEAD, u32 COUNT, class Waits, class Sources,
+          class Destinations>
 struct Step {};
 
 template <class... STEPS>
@@ -230,10 +231,10 @@ private:
     }
 
     // One step, of `STEPS` in all, on one slice. False when the kernel is to end.
-    template <u32 STEPS, u32 INDEX, bool LAST, u32 HEAD, u32 COUNT, u32... WAITS, u32... SOURCES,
+    template <u32 STEPS, u32 AT, u32 INDEX, bool LAST, u32 HEAD, u32 COUNT, u32... WAITS, u32... SOURCES,
               u32... DESTINATIONS>
     __device__ __forceinline__ bool step(const Slice& slice,
-                                         Step<INDEX, LAST, HEAD, COUNT, Words<WAITS...>,
+                                         Step<AT, INDEX, LAST, HEAD, COUNT, Words<WAITS...>,
                                               Words<SOURCES...>, Words<DESTINATIONS...>>) {
         if (threadIdx.x == 0) {
             watch_.step = INDEX;
@@ -252,7 +253,7 @@ private:
         for (u32 first = 0; first < COUNT; first += most) {
             u32 chunks = min(COUNT - first, most);
             bool goes_on = first + most < COUNT || slice.round + 1 < call_.rounds;
-            Turn turn{first, chunks, acquired, !LAST || goes_on, INDEX + 1 == STEPS && !goes_on};
+            Turn turn{first, chunks, acquired, !LAST || goes_on, AT + 1 == STEPS && !goes_on};
             if (!message<HEAD>(slice, turn, Words<SOURCES...>{}, Words<DESTINATIONS...>{})) {
                 return false;
             }
@@ -339,7 +340,10 @@ private:
             regular = regular && set[at].whole(0, slice.length);
         }
         u32 divisor = HEAD & MSCCL_PLAN_STEP_COMPLETES ? call_.divisor : 0;
-        Move move{set, READ, WRITTEN, slice.length, regular, {call_.reduction, divisor}};
+        Move move{set,     READ,
+                  WRITTEN, slice.length,
+                  regular, {call_.reduction, divisor},
+                  (HEAD & MSCCL_PLAN_STEP_BUNDLE) != 0};
         return Protocol::template move<Number>(move, watch_);
     }
 

@@ -420,6 +420,7 @@ fn what_users_pass_never_goes_through_slots() {
     for (name, placement) in [
         ("allreduce/two_shot", Placement::InPlace),
         ("allreduce/two_shot", Placement::OutOfPlace),
+        ("allreduce/two_shot_block", Placement::InPlace),
         ("allgather/allpairs", Placement::InPlace),
         ("allgather/allpairs", Placement::OutOfPlace),
         ("alltoall/allpairs", Placement::OutOfPlace),
@@ -551,13 +552,14 @@ fn combines(program: &Program) -> bool {
 const SIZES: [DataType; 4] = [DataType::U8, DataType::Bf16, DataType::I32, DataType::U64];
 
 /// Copies; sums of two, of some and of many; to one destination, and to many.
-const MOVES: [(&str, Placement); 7] = [
+const MOVES: [(&str, Placement); 8] = [
     ("alltoall/allpairs", Placement::OutOfPlace),
     ("allgather/bruck", Placement::OutOfPlace),
     ("allgather/allpairs", Placement::InPlace),
     ("reducescatter/direct", Placement::OutOfPlace),
     ("allreduce/one_step", Placement::InPlace),
     ("allreduce/two_shot", Placement::OutOfPlace),
+    ("allreduce/two_shot_block", Placement::InPlace),
     ("allreduce/ring", Placement::InPlace),
 ];
 
@@ -658,6 +660,9 @@ fn special_kernels_do_what_interpreters_do() {
     check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2, None));
     check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1, None));
     check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2, None));
+    // Their steps run as one.
+    check_special(("allreduce/two_shot_block", InPlace), Ll, Known::Plan, (4, 611, 2, None));
+    check_special(("allreduce/two_shot_block", InPlace), Simple, call, (4, 1204, 2, Some(4)));
     check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2, None));
     check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1, None));
     check_special(("allreduce/two_shot", InPlace), Ll128, call, (2, 401, 1, None));

@@ -12,7 +12,9 @@ use msccl_verify::Delivery;
 
 use crate::encode;
 use crate::layout::{self, header, link, operand, step, tb};
-use crate::program::{Alias, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
+use crate::program::{
+    Alias, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock, words_of,
+};
 use crate::shape;
 
 /// Words that no program encodes to.
@@ -250,12 +252,61 @@ fn decode_steps(
     cursor: &mut usize,
 ) -> Result<Vec<Step>, Corrupt> {
     let mut steps = Vec::new();
-    for _ in 0..tables.steps[tb] {
-        let step = decode_step(words, program, tables, tb, *cursor)?;
-        *cursor += step.words();
-        steps.push(step);
+    while steps.len() < tables.steps[tb] {
+        let decoded = decode_step(words, program, tables, tb, *cursor)?;
+        let bundle = unbundled(words.get(*cursor + step::HEAD as usize)?, decoded)
+            .map_err(|fault| corrupt(*cursor, fault))?;
+        *cursor += words_of(&bundle);
+        steps.extend(bundle);
+    }
+    if steps.len() > tables.steps[tb] {
+        let message = format!("expected {} steps, found more in a bundle", tables.steps[tb]);
+        return Err(corrupt(*cursor, message));
     }
     Ok(steps)
+}
+
+/// The steps that `step` stands for, which has the first word `head`: several that run as one, or itself.
+fn unbundled(head: u32, whole: Step) -> Result<Vec<Step>, String> {
+    if head & step::BUNDLE == 0 {
+        return match shape::fault(&whole) {
+            Some(fault) => Err(fault),
+            None => Ok(vec![whole]),
+        };
+    }
+    let Step { kind: _, completes, signals, waits, sources, destinations, count, bundled: _, far } =
+        whole;
+    let fits = sources.len() == destinations.len() && sources.len() > 1 && count == 1;
+    if !fits || completes {
+        return Err(format!(
+            "expected a bundle of at least two copies of one chunk, each from one place to one other; found {} \
+             sources and {} destinations of {count} chunks",
+            sources.len(),
+            destinations.len()
+        ));
+    }
+    let (count_of_all, mut waits) = (sources.len(), Some(waits));
+    let far_of = |at: usize| {
+        let far = [at, count_of_all + at].map(|at| far.get(at).copied().flatten());
+        if far.iter().any(Option::is_some) { far.to_vec() } else { Vec::new() }
+    };
+    let pairs = sources.into_iter().zip(destinations).enumerate();
+    Ok(pairs
+        .map(|(at, (source, destination))| {
+            let (sources, destinations) = (vec![source], vec![destination]);
+            Step {
+                kind: shape::kind(&sources, &destinations),
+                completes,
+                signals: signals && at + 1 == count_of_all,
+                waits: waits.take().unwrap_or_default(),
+                sources,
+                destinations,
+                count,
+                bundled: at > 0,
+                far: far_of(at),
+            }
+        })
+        .collect())
 }
 
 fn decode_step(
@@ -292,13 +343,11 @@ fn decode_step(
             .map(|at| operand(at, true))
             .collect::<Result<_, _>>()?,
         count,
+        bundled: false,
         far: far.collect::<Result<_, _>>()?,
     };
     let kind = shape::kind(&step.sources, &step.destinations);
-    match shape::fault(&step) {
-        Some(fault) => Err(corrupt(at, fault)),
-        None => Ok(Step { kind, ..step }),
-    }
+    Ok(Step { kind, ..step })
 }
 
 /// A slot of a peer: how many it has is not known here.
@@ -365,14 +414,16 @@ fn decode_link(block: &ThreadBlock, at: usize, link: u32, sends: bool) -> Result
 /// A step is flagged as signalling exactly if some step waits for it.
 fn check_signals(program: &Program, tables: &Tables) -> Result<(), Corrupt> {
     let awaited = shape::awaited(&program.thread_blocks);
-    let steps = program.thread_blocks.iter().flat_map(|block| &block.steps);
+    let mut awaited = awaited.into_iter().flatten();
     let mut at = tables.first_step;
-    for (step, awaited) in steps.zip(awaited.into_iter().flatten()) {
-        if step.signals != awaited {
-            let message = format!("expected signal flag {awaited}, found {}", step.signals);
-            return Err(corrupt(at, message));
+    for bundle in program.thread_blocks.iter().flat_map(ThreadBlock::bundles) {
+        for (step, awaited) in bundle.iter().zip(&mut awaited) {
+            if step.signals != awaited {
+                let message = format!("expected signal flag {awaited}, found {}", step.signals);
+                return Err(corrupt(at, message));
+            }
         }
-        at += step.words();
+        at += words_of(bundle);
     }
     Ok(())
 }

@@ -1,14 +1,16 @@
 //! From a [`Program`] to words. Total on programs that fit the ABI's fields; decides nothing.
 
 use std::fmt;
+use std::ops::Range;
 
 use msccl_collective::{Buffer, Placement, Protocol, Slot};
-use msccl_ir::{Packing, Wait};
+use msccl_ir::{Packing, StepKind, Wait};
 use msccl_verify::Delivery;
 
 use crate::layout::{self, header, link, operand, step, tb};
 use crate::program::{
     Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
+    words_of,
 };
 
 /// A number that its field in the words cannot hold.
@@ -43,7 +45,7 @@ impl std::error::Error for TooLarge {}
 /// The first number that its field cannot hold. Targets as this project ships them stay below.
 pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
     let ends: Vec<_> = program.link_ends().collect();
-    let block_words = |block: &ThreadBlock| block.steps.iter().map(Step::words).sum();
+    let block_words = |block: &ThreadBlock| block.bundles().map(words_of).sum();
     let steps: Vec<usize> = program.thread_blocks.iter().map(block_words).collect();
     let first_step =
         header::LENGTH + program.thread_blocks.len() * tb::LENGTH + ends.len() * link::LENGTH;
@@ -63,7 +65,7 @@ pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
     let links = ends.iter().zip(program.link_numbers()).zip(deliveries);
     words.extend(links.flat_map(|((end, number), delivery)| encode_link(end, number, delivery)));
     for block in &program.thread_blocks {
-        block.steps.iter().try_for_each(|step| encode_step(step, block, &mut words))?;
+        block.bundles().try_for_each(|bundle| encode_steps(bundle, block, &mut words))?;
     }
     Ok(words)
 }
@@ -160,39 +162,60 @@ fn delivery_bits(delivery: Delivery) -> u32 {
     }
 }
 
-fn encode_step(at: &Step, block: &ThreadBlock, words: &mut Vec<u32>) -> Result<(), TooLarge> {
-    let Step { kind, completes, signals, waits, sources, destinations, count, far } = at;
+/// One step, or several that run as one.
+fn encode_steps(steps: &[Step], block: &ThreadBlock, words: &mut Vec<u32>) -> Result<(), TooLarge> {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(()) };
+    let any = |of: fn(&Step) -> bool| steps.iter().any(of);
     let half = |what, length: usize| within(what, length as u64, u64::from(u16::MAX));
     let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+    let bundle = steps.len() > 1;
 
+    let waits: Vec<_> = steps.iter().flat_map(|step| &step.waits).collect();
+    let sources: Vec<_> = steps.iter().flat_map(|step| &step.sources).collect();
+    let destinations: Vec<_> = steps.iter().flat_map(|step| &step.destinations).collect();
     let wait_count = half("waits of a step", waits.len())?;
     words.push(
-        layout::opcode(*kind)
-            | flag(*completes, step::COMPLETES)
-            | flag(*signals, step::SIGNALS)
-            | flag(at.receives(), step::RECEIVES)
-            | flag(at.sends(), step::SENDS)
-            | flag(at.stores(), step::STORES)
-            | flag(!far.is_empty(), step::FAR)
-            | flag(at.lends(block), step::LENDS)
+        layout::opcode(if bundle { StepKind::Many } else { first.kind })
+            | flag(first.completes, step::COMPLETES)
+            | flag(last.signals, step::SIGNALS)
+            | flag(any(Step::receives), step::RECEIVES)
+            | flag(any(Step::sends), step::SENDS)
+            | flag(any(Step::stores), step::STORES)
+            | flag(any(|step| !step.far.is_empty()), step::FAR)
+            | flag(steps.iter().any(|step| step.lends(block)), step::LENDS)
+            | flag(bundle, step::BUNDLE)
             | wait_count << step::WAITS_SHIFT,
     );
     let source_count = half("sources of a step", sources.len())?;
     let destination_count = half("destinations of a step", destinations.len())?;
     words.push(source_count | destination_count << step::DESTINATIONS_SHIFT);
-    words.push(*count);
+    words.push(first.count);
     for wait in waits {
         words.push(encode_wait(wait)?);
     }
-    for operand in sources.iter().chain(destinations) {
+    for operand in sources.into_iter().chain(destinations) {
         words.push(encode_operand(*operand)?);
     }
-    for slot in far {
+    for slot in far_of(steps) {
         let word = slot.map_or(Ok(operand::NOT_FAR), |slot| encode_operand(Operand::Local(slot)));
         words.push(word?);
     }
     words.resize(words.len().next_multiple_of(step::ALIGNMENT), 0);
     Ok(())
+}
+
+/// The far words of steps that run as one, sources first; none if none of them has any.
+fn far_of(steps: &[Step]) -> Vec<Option<Slot>> {
+    if steps.iter().all(|step| step.far.is_empty()) {
+        return Vec::new();
+    }
+    let of = |step: &Step, operands: Range<usize>| -> Vec<Option<Slot>> {
+        operands.map(|at| step.far.get(at).copied().flatten()).collect()
+    };
+    let ends = |step: &Step| (step.sources.len(), step.sources.len() + step.destinations.len());
+    let sources = steps.iter().flat_map(|step| of(step, 0..ends(step).0));
+    let destinations = steps.iter().flat_map(|step| of(step, ends(step).0..ends(step).1));
+    sources.chain(destinations).collect()
 }
 
 fn encode_wait(wait: &Wait) -> Result<u32, TooLarge> {

@@ -144,6 +144,7 @@ pub mod step {
             STORES = 1 << 12, "bit of `HEAD`: some destination is a slot";
             FAR = 1 << 13, "bit of `HEAD`: some operand is a link that this rank may serve directly, and a word for each operand says where";
             LENDS = 1 << 14, "bit of `HEAD`: some operand is a link by which the peer may serve itself, or this rank";
+            BUNDLE = 1 << 15, "bit of `HEAD`: several steps that run as one, as many as sources: each source goes to the destination of its number; waits are those of the first step, and `SIGNALS` is of the last";
             WAITS_SHIFT = 16, "number of waits: the bits of `HEAD` from here on";
             DESTINATIONS_SHIFT = 16, "number of destinations: the bits of `OPERANDS` from here on";
         }
@@ -186,7 +187,7 @@ entries! {
     /// Values of the header.
     VALUES {
         MAGIC = 0x4e4c_504d, "`MPLN` in little-endian bytes";
-        VERSION = 4, "raised whenever a word changes its meaning";
+        VERSION = 5, "raised whenever a word changes its meaning";
         PROTOCOL_SIMPLE = 0, "plain data, a flag apart";
         PROTOCOL_LL = 1, "eight-byte packets, half flag";
         PROTOCOL_LL128 = 2, "128-byte packets, eight bytes flag";

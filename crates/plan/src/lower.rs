@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msccl_collective::{Buffer, Channel, Collective, Kind, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Algorithm, LinkShape, Place, StepRef, Target};
-use msccl_verify::{Completion, Delivery, Verified};
+use msccl_verify::{Bundle, Completion, Delivery, Verified};
 
 use crate::encode::TooLarge;
 use crate::launch::DIRECT_RANKS_MAX;
@@ -19,6 +19,8 @@ pub(crate) struct Lowering<'a> {
     average_of: Option<u32>,
     counts: Counts,
     direct: Direct,
+    /// Steps that may run as one with the step before them.
+    bundled: BTreeSet<StepRef>,
 }
 
 /// What links deliver directly.
@@ -79,20 +81,24 @@ impl<'a> Lowering<'a> {
             average_of: completion.and_then(|_| sum_size(&algorithm.collective)),
             counts: if facts.serves_any_count { Counts::Any } else { Counts::Divisible },
             direct: Direct::of(verified),
+            bundled: bundled(verified),
         })
     }
 
     /// The program of `rank`, which must be a rank of the algorithm.
     pub(crate) fn program(&self, rank: Rank) -> Program {
-        let Self { algorithm, links, completion, average_of, counts, ref direct } = *self;
+        let Self { algorithm, links, completion, average_of, counts, ref direct, ref bundled } =
+            *self;
         let collective = &algorithm.collective;
         let source = &algorithm.ranks[rank.index()];
         let completes = |at| completion.is_some_and(|steps| steps.contains(at));
         let blocks = source.thread_blocks.iter().enumerate().map(|(tb, block)| {
             let tb = TbIndex::from(tb);
             let at = |step| StepRef { rank, tb, step };
-            lower_block(rank, block, direct, |step, code| {
-                (completes(at(step)), direct.far(at(step), code))
+            lower_block(rank, block, direct, |step, code| Known {
+                completes: completes(at(step)),
+                bundled: bundled.contains(&at(step)),
+                far: direct.far(at(step), code),
             })
         });
         let mut program = Program {
@@ -132,12 +138,29 @@ fn sum_size(collective: &Collective) -> Option<u32> {
     }
 }
 
-/// `known` tells of a step whether it completes sums, and its far words.
+fn bundled(verified: &Verified) -> BTreeSet<StepRef> {
+    let bundles = verified.bundles().into_iter();
+    let steps = bundles.flat_map(|Bundle { rank, tb, steps }| {
+        steps.skip(1).map(move |step| StepRef { rank, tb, step: StepIndex(step) })
+    });
+    steps.collect()
+}
+
+/// What is known of a step beside what it says itself.
+struct Known {
+    /// Whether it completes sums.
+    completes: bool,
+    /// Whether it runs as one with the step before it.
+    bundled: bool,
+    /// Its far words.
+    far: Vec<Option<Slot>>,
+}
+
 fn lower_block(
     rank: Rank,
     block: &msccl_ir::ThreadBlock,
     direct: &Direct,
-    known: impl Fn(StepIndex, &msccl_ir::Step) -> (bool, Vec<Option<Slot>>),
+    known: impl Fn(StepIndex, &msccl_ir::Step) -> Known,
 ) -> ThreadBlock {
     let msccl_ir::ThreadBlock { channel, sends, receives, steps } = block;
     let incoming = receives.iter().map(|&peer| direct.of_link(peer, rank, *channel));
@@ -158,7 +181,7 @@ fn lower_block(
 fn lower_step(
     step: &msccl_ir::Step,
     block: &msccl_ir::ThreadBlock,
-    (completes, far): (bool, Vec<Option<Slot>>),
+    Known { completes, bundled, far }: Known,
 ) -> Step {
     let msccl_ir::Step { waits, sources, destinations, count } = step;
     let first_out = block.receives.len();
@@ -174,6 +197,7 @@ fn lower_step(
         sources,
         destinations,
         count: *count,
+        bundled,
         far,
     }
 }

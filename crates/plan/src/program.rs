@@ -123,6 +123,8 @@ pub struct Step {
     pub destinations: Vec<Operand>,
     /// Chunks in every operand.
     pub count: u32,
+    /// Whether it runs as one with the step before it: a *bundle*, of copies of one chunk.
+    pub bundled: bool,
     /// For each operand, sources first: where the peer's region begins, if it is a link that this rank may
     /// serve directly. Empty if there is none.
     pub far: Vec<Option<Slot>>,
@@ -248,6 +250,11 @@ impl LinkLimits {
 }
 
 impl ThreadBlock {
+    /// The steps, with those together that run as one: each entry is one in the words.
+    pub fn bundles(&self) -> impl Iterator<Item = &[Step]> {
+        self.steps.chunk_by(|_, next| next.bundled)
+    }
+
     /// How link number `link` may deliver.
     pub fn delivery(&self, link: u32) -> Delivery {
         self.deliveries.get(link as usize).copied().unwrap_or_default()
@@ -262,13 +269,16 @@ impl ThreadBlock {
     }
 }
 
-impl Step {
-    /// Words from its start to the start of the next step.
-    pub fn words(&self) -> usize {
-        let Self { waits, sources, destinations, far, .. } = self;
-        layout::step_words(waits.len(), sources.len(), destinations.len(), far.len())
-    }
+/// Words from the start of steps that run as one, or of one step alone, to the start of the next.
+pub(crate) fn words_of(bundle: &[Step]) -> usize {
+    let sum = |of: fn(&Step) -> usize| -> usize { bundle.iter().map(of).sum() };
+    let (sources, destinations) =
+        (sum(|step| step.sources.len()), sum(|step| step.destinations.len()));
+    let far = if sum(|step| step.far.len()) == 0 { 0 } else { sources + destinations };
+    layout::step_words(sum(|step| step.waits.len()), sources, destinations, far)
+}
 
+impl Step {
     /// Whether it takes messages.
     pub fn receives(&self) -> bool {
         self.sources.iter().any(|source| matches!(source, Operand::Link(_)))

@@ -24,8 +24,18 @@ fn step(kind: StepKind, sources: &[Operand], destinations: &[Operand]) -> Step {
         sources: sources.to_vec(),
         destinations: destinations.to_vec(),
         count: if sources.is_empty() { 0 } else { 2 },
+        bundled: false,
         far: Vec::new(),
     }
+}
+
+/// Copies of one chunk that run as one step.
+fn bundle(pairs: &[(StepKind, Operand, Operand)]) -> impl Iterator<Item = Step> {
+    pairs.iter().enumerate().map(|(at, &(kind, source, destination))| Step {
+        count: 1,
+        bundled: at > 0,
+        ..step(kind, &[source], &[destination])
+    })
 }
 
 /// A rank with two thread blocks that between them have every shape of step.
@@ -48,6 +58,17 @@ fn program() -> Program {
     let many = step(StepKind::Many, &[own, from, Operand::Link(1)], &[other, Operand::Link(2)]);
     let mut nop = step(StepKind::Nop, &[], &[]);
     nop.signals = true;
+    let mut star_steps = vec![many, nop];
+    // The first of a bundle waits, the last is waited for.
+    let taken = [(StepKind::Recv, from, own), (StepKind::Recv, Operand::Link(1), other)];
+    star_steps.extend(bundle(&taken));
+    star_steps[2].waits = vec![Wait { tb: TbIndex(0), step: StepIndex(2) }];
+    star_steps[3].signals = true;
+    steps[2].signals = true;
+    steps[5].waits = vec![Wait { tb: TbIndex(1), step: StepIndex(3) }];
+    let posted = (StepKind::Send, own, Operand::Link(2));
+    star_steps.extend(bundle(&[posted, (StepKind::Copy, other, local(Buffer::Scratch, 1))]));
+    star_steps[4].far = vec![None, Some(Slot::new(Buffer::Output, 2))];
     // What comes in is added up and lies at the peer; what goes out is stored at the other.
     steps[6].far =
         vec![Some(Slot::new(Buffer::Input, 9)), None, Some(Slot::new(Buffer::Output, 5))];
@@ -63,7 +84,7 @@ fn program() -> Program {
         receives: vec![Rank(1), Rank(2)],
         sends: vec![Rank(1)],
         deliveries: vec![Delivery::Staged; 3],
-        steps: vec![many, nop],
+        steps: star_steps,
     };
     Program {
         rank: Rank(0),
@@ -101,9 +122,12 @@ fn decoding_gives_back_what_was_encoded() {
 #[test]
 fn common_steps_take_eight_words() {
     let program = program();
-    for step in program.thread_blocks[0].steps.iter().filter(|step| step.far.is_empty()) {
-        assert_eq!(step.words(), 8, "{:?}", step.kind);
-    }
+    let words = encode(&program).unwrap();
+    let block = &program.thread_blocks[0];
+    let steps = block.steps.iter().filter(|step| step.far.is_empty()).count();
+    let far = 12 * (block.steps.len() - steps);
+    let entry = header::LENGTH + layout::tb::STEP_WORDS as usize;
+    assert_eq!(words[entry] as usize, 8 * steps + far);
 }
 
 #[test]
@@ -171,6 +195,14 @@ fn corrupt_steps_are_located() {
     let elsewhere = first + 8 * 8 + 4;
     let flag = "expected signal flag true, found false";
     check(|words| words[wait] = 1 << 20, elsewhere, flag);
+    // After the step of many operands and the one of none.
+    let bundle = elsewhere + 8 + 4;
+    let pairs = "expected a bundle of at least two copies of one chunk, each from one place to one other; \
+                 found 2 sources and 2 destinations of 2 chunks";
+    check(|words| words[bundle + 2] = 2, bundle, pairs);
+    let table = header::LENGTH + layout::tb::LENGTH + layout::tb::STEPS as usize;
+    let more = "expected 5 steps, found more in a bundle";
+    check(|words| words[table] = 5, words.len(), more);
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub(crate) struct Prepared {
     pub computes: bool,
     /// Whether kernels can pack its thread blocks.
     pub packs: bool,
-    /// Most steps of one of its thread blocks.
+    /// Most steps of one of its thread blocks; those that run as one count as one.
     pub steps: u32,
 }
 

@@ -27,6 +27,7 @@
 //!
 //! Absent from this crate: the compiler, files, printing.
 
+mod bundles;
 mod deadlock;
 mod facts;
 mod links;
@@ -39,6 +40,7 @@ mod values;
 
 use msccl_ir::{Algorithm, Target};
 
+pub use bundles::Bundle;
 pub use facts::Facts;
 pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
@@ -84,6 +86,13 @@ impl Verified {
     /// Computed anew by each call, at about twice the cost of [`Verified::link_facts`].
     pub fn direct_links(&self) -> Vec<DirectLink> {
         links::direct::of(self)
+    }
+
+    /// Steps that may run as one, none of them in two bundles; a realisation may take any of them, or parts of them.
+    ///
+    /// Computed anew by each call, in a fraction of the time of the proof.
+    pub fn bundles(&self) -> Vec<Bundle> {
+        bundles::of(self)
     }
 
     /// The algorithm, without its proof.

@@ -99,7 +99,7 @@ impl<'a> Program<'a> {
     }
 
     /// All steps with their ats, in ascending order.
-    fn ats(&self) -> impl Iterator<Item = At> + use<'a> {
+    pub(crate) fn ats(&self) -> impl Iterator<Item = At> + use<'a> {
         let lengths: Vec<_> = (0..self.wiring.tb_count() as u32)
             .map(|tb| (TbId(tb), self.wiring.block(TbId(tb)).steps.len() as u32))
             .collect();

@@ -227,7 +227,7 @@ fn thread_block(protocol: Protocol, data_type: DataType, words: &[u32], at: u32)
     let ends: Vec<_> = ends.collect();
     let first = of(tb::FIRST_STEP) as usize;
     let steps = Step::all(words.get(first..).unwrap_or_default(), of(tb::STEPS));
-    let texts: Vec<_> = (0..steps.len()).map(|index| Step::text(&steps, index)).collect();
+    let texts: Vec<_> = (0..steps.len()).map(|at| Step::text(&steps, at)).collect();
     format!(
         "        case {at}:\n            return run<msccl::{}, msccl::{}, {at}, {receives}>(\n                \
          call, watch, Ends<{}>{{}},\n                Steps<{}>{{}});\n",
@@ -238,8 +238,10 @@ fn thread_block(protocol: Protocol, data_type: DataType, words: &[u32], at: u32)
     )
 }
 
-/// The words of a step.
+/// The words of a step, or of several that run as one.
 struct Step<'a> {
+    /// The number of the last of them.
+    index: u32,
     head: u32,
     count: u32,
     waits: &'a [u32],
@@ -250,8 +252,8 @@ struct Step<'a> {
 impl<'a> Step<'a> {
     /// The first `count` steps of `words`.
     fn all(mut words: &'a [u32], count: u32) -> Vec<Self> {
-        let mut steps = Vec::new();
-        for _ in 0..count {
+        let (mut steps, mut next) = (Vec::new(), 0);
+        while next < count {
             let word = |at: u32| words.get(at as usize).copied().unwrap_or(0);
             let (head, operands) = (word(step::HEAD), word(step::OPERANDS));
             let waits = (head >> step::WAITS_SHIFT) as usize;
@@ -263,7 +265,15 @@ impl<'a> Step<'a> {
             let (read, rest) = rest.split_at(sources.min(rest.len()));
             let written = rest.get(..destinations).unwrap_or(rest);
             let count = word(step::COUNT);
-            steps.push(Self { head, count, waits: waited, sources: read, destinations: written });
+            next += if head & step::BUNDLE == 0 { 1 } else { sources as u32 };
+            steps.push(Self {
+                index: next - 1,
+                head,
+                count,
+                waits: waited,
+                sources: read,
+                destinations: written,
+            });
             let used = step::LENGTH + waits + sources + destinations + far;
             let length = used.next_multiple_of(step::ALIGNMENT);
             words = words.get(length..).unwrap_or_default();
@@ -271,20 +281,20 @@ impl<'a> Step<'a> {
         steps
     }
 
-    /// Step `index` of `steps`, as a type.
-    fn text(steps: &[Self], index: usize) -> String {
-        let Self { head, count, waits, sources, destinations } = &steps[index];
+    /// Entry `at` of `steps`, as a type.
+    fn text(steps: &[Self], at: usize) -> String {
+        let Self { index, head, count, waits, sources, destinations } = &steps[at];
         let is_link = |word: &&u32| **word >> operand::PLACE_SHIFT == operand::PLACE_LINK;
         let mut links = sources.iter().filter(is_link);
         let last =
-            !links.any(|link| steps[index + 1..].iter().any(|step| step.sources.contains(link)));
+            !links.any(|link| steps[at + 1..].iter().any(|step| step.sources.contains(link)));
         let words = |words: &[u32]| {
             let words: Vec<_> = words.iter().map(|word| format!("{word:#x}")).collect();
             format!("Words<{}>", words.join(", "))
         };
         let (waits, sources, destinations) = (words(waits), words(sources), words(destinations));
         format!(
-            "msccl::special::Step<{index}, {last}, {head:#x}, {count}, {waits}, {sources}, \
+            "msccl::special::Step<{at}, {index}, {last}, {head:#x}, {count}, {waits}, {sources}, \
              {destinations}>"
         )
     }

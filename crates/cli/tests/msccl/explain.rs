@@ -28,6 +28,7 @@ fn a_call_has_one_answer_and_every_alternative() {
       could   allreduce/ring_interleaved    fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
       could   allreduce/double_binary_tree  fallback    Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
       could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot_block      fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
       could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 2
       could   allreduce/one_block           fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 2
@@ -41,6 +42,7 @@ fn a_call_has_one_answer_and_every_alternative() {
       could   allreduce/ring_interleaved    fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
       could   allreduce/double_binary_tree  fallback    Simple, 1 × 3 thread blocks of 512 threads, rounds: 1
       could   allreduce/two_shot            fallback    Simple, 1 × 7 thread blocks of 512 threads, rounds: 1
+      could   allreduce/two_shot_block      fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_shot            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_step            fallback    Simple, 1 × 2 thread blocks of 512 threads, rounds: 1
       could   allreduce/one_block           fallback    Simple, 1 × 1 thread blocks of 512 threads, rounds: 1

@@ -164,7 +164,7 @@ fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
 }
 
 /// What is told of a special kernel that keeps too much beside registers.
-const LEFT_OUT: &str = "its registers do not suffice";
+const LEFT_OUT: &str = "are unfit";
 
 /// How settings begin in which only every other rank has special kernels.
 const HALVES: &str = "special and not";

@@ -71,6 +71,7 @@ const ALL_REDUCE: &[Program] = &[
     program!("allreduce/ring_interleaved"),
     program!("allreduce/double_binary_tree"),
     program!("allreduce/two_shot", Pairs),
+    program!("allreduce/two_shot_block", Pairs),
     program!("allreduce/one_shot", Pairs),
     program!("allreduce/one_step", Pairs),
     program!("allreduce/one_block", Pairs),

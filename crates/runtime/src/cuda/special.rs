@@ -74,6 +74,8 @@ struct Count {
     kernels: usize,
     compiled: usize,
     bytes: usize,
+    /// Wanted ones that cannot serve, whoever loaded them.
+    unfit: usize,
 }
 
 impl<'a> Loader<'a> {
@@ -95,11 +97,12 @@ impl<'a> Loader<'a> {
             (kernel.key(self.architecture), kernel)
         };
         let wanted: Vec<_> = foreseen.iter().map(of).collect();
-        let new = if may_load { self.load_new(&wanted) } else { Count::default() };
+        let mut new = if may_load { self.load_new(&wanted) } else { Count::default() };
         let mut found: FxHashMap<Fingerprint, Vec<Arc<Ready>>> = FxHashMap::default();
         for (of, (key, _)) in foreseen.iter().zip(&wanted) {
-            let special = loaded(|all| all.get(&self.name(key)).cloned().flatten());
-            found.entry(of.prepared.fingerprint).or_default().extend(special);
+            let special = loaded(|all| all.get(&self.name(key)).cloned());
+            new.unfit += usize::from(matches!(special, Some(None)));
+            found.entry(of.prepared.fingerprint).or_default().extend(special.flatten());
         }
         let serving = found.values().map(Vec::len).sum();
         self.tell(serving, wanted.len(), new, may_load);
@@ -177,7 +180,7 @@ impl<'a> Loader<'a> {
 
     /// Says how many of those that are `wanted` serve, and what to do about the others.
     fn tell(&self, serving: usize, wanted: usize, new: Count, may_load: bool) {
-        let Count { kernels, compiled, bytes } = new;
+        let Count { kernels, compiled, bytes, unfit } = new;
         let special = &self.settings.special;
         let place = special.cache.as_ref().map_or("no cache".to_owned(), |cache| cache.place());
         let remark = match special.mode {
@@ -186,8 +189,12 @@ impl<'a> Loader<'a> {
             SpecialMode::Cached => "; `msccl specialise` or MSCCL_SPECIAL=2 makes the others",
             SpecialMode::Never | SpecialMode::Compiled => "",
         };
+        let unfit = match unfit {
+            0 => String::new(),
+            some => format!(", {some} are unfit, as was told when they were loaded"),
+        };
         self.settings.log.event(&Event::Specialised(format!(
-            "{serving} of {wanted} special kernels serve; {kernels} were loaded ({} KiB) and {compiled} of them \
+            "{serving} of {wanted} special kernels serve{unfit}; {kernels} were loaded ({} KiB) and {compiled} of them \
              compiled, in {} ms ({place}){remark}",
             bytes >> 10,
             self.started.elapsed().as_millis()

@@ -295,7 +295,8 @@ mod tests {
         };
         let (sources, destinations) = (vec![source], vec![destination]);
         let (completes, signals, waits, count, far) = (false, false, Vec::new(), 2, Vec::new());
-        Step { kind, completes, signals, waits, sources, destinations, count, far }
+        let bundled = false;
+        Step { kind, completes, signals, waits, sources, destinations, count, bundled, far }
     }
 
     fn run(executor: &Executor, timeout: Option<Duration>) -> Result<Report, Failure> {

@@ -260,7 +260,7 @@ fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
     let blocks = &plan.program().thread_blocks;
     let computing = |step: &Step| step.sources.len() > 1 || step.completes;
     let computes = blocks.iter().flat_map(|block| &block.steps).any(computing);
-    let steps = blocks.iter().map(|block| block.steps.len()).max().unwrap_or(0);
+    let steps = blocks.iter().map(|block| block.bundles().count()).max().unwrap_or(0);
     let steps = u32::try_from(steps).unwrap_or(u32::MAX);
     let packs = msccl_plan::launch::packs(plan.program());
     let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);

@@ -30,6 +30,8 @@ fn bind_step(step: &msccl_plan::Step, block: &ThreadBlock) -> BoundStep {
         sources,
         destinations,
         count,
+        // Here steps run one by one, which gives the same.
+        bundled: _,
         far: _,
     } = step;
     let place = |operand: &Operand| match *operand {
