@@ -253,9 +253,7 @@ fn decode_steps(
 ) -> Result<Vec<Step>, Corrupt> {
     let mut steps = Vec::new();
     while steps.len() < tables.steps[tb] {
-        let decoded = decode_step(words, program, tables, tb, *cursor)?;
-        let bundle = unbundled(words.get(*cursor + step::HEAD as usize)?, decoded)
-            .map_err(|fault| corrupt(*cursor, fault))?;
+        let bundle = decode_bundle(words, program, tables, tb, *cursor)?;
         *cursor += words_of(&bundle);
         steps.extend(bundle);
     }
@@ -309,13 +307,14 @@ fn unbundled(head: u32, whole: Step) -> Result<Vec<Step>, String> {
         .collect())
 }
 
-fn decode_step(
+/// Several steps that run as one, or one alone.
+fn decode_bundle(
     words: Words<'_>,
     program: &Program,
     tables: &Tables,
     tb: usize,
     at: usize,
-) -> Result<Step, Corrupt> {
+) -> Result<Vec<Step>, Corrupt> {
     const LOW: u32 = u16::MAX as u32;
     let head = words.get(at + step::HEAD as usize)?;
     let operands = words.get(at + step::OPERANDS as usize)?;
@@ -347,7 +346,7 @@ fn decode_step(
         far: far.collect::<Result<_, _>>()?,
     };
     let kind = shape::kind(&step.sources, &step.destinations);
-    Ok(Step { kind, ..step })
+    unbundled(head, Step { kind, ..step }).map_err(|fault| corrupt(at, fault))
 }
 
 /// A slot of a peer: how many it has is not known here.

@@ -25,6 +25,7 @@ use msccl_machine::TbId;
 use crate::Verified;
 use crate::memory::{Call, Memory};
 use crate::program::{At, Program, StepId};
+use crate::regime::largest_count;
 use crate::values::Completion;
 
 /// Most steps of a bundle. One thread of a warp looks at each of its operands.
@@ -44,8 +45,11 @@ pub struct Bundle {
 /// The bundles of a proved algorithm, in the order of ranks, thread blocks and steps.
 pub(crate) fn of(verified: &Verified) -> Vec<Bundle> {
     let algorithm = verified.algorithm();
-    let mut steps = algorithm.thread_blocks().flat_map(|(_, _, block)| &block.steps);
-    if steps.any(|step| uses_links(step) && step.count != 1) {
+    // Most algorithms have no two copies in a row: then there is nothing to look for.
+    let mut blocks = algorithm.thread_blocks();
+    let has_copies =
+        blocks.any(|(_, _, block)| block.steps.windows(2).any(|pair| pair.iter().all(is_copy)));
+    if !has_copies || largest_count(algorithm) != 1 {
         return Vec::new();
     }
     // A proved algorithm is well formed.
@@ -65,10 +69,6 @@ pub(crate) fn of(verified: &Verified) -> Vec<Bundle> {
             steps,
         })
         .collect()
-}
-
-fn uses_links(step: &Step) -> bool {
-    step.receives().chain(step.sends()).next().is_some()
 }
 
 /// Steps of a thread block that are to run as one, or a step alone.

@@ -58,7 +58,7 @@ impl Regimes {
 }
 
 /// The largest count of a step that touches a link; at least one.
-fn largest_count(algorithm: &Algorithm) -> u32 {
+pub(crate) fn largest_count(algorithm: &Algorithm) -> u32 {
     let steps = algorithm.thread_blocks().flat_map(|(_, _, block)| &block.steps);
     let linked = steps.filter(|step| step.receives().chain(step.sends()).next().is_some());
     linked.map(|step| step.count).max().unwrap_or(1).max(1)

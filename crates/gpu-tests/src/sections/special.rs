@@ -163,7 +163,7 @@ fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
     served(&world, &setting, tally);
 }
 
-/// What is told of a special kernel that keeps too much beside registers.
+/// What is told where special kernels cannot serve, as those that keep too much beside registers.
 const LEFT_OUT: &str = "are unfit";
 
 /// How settings begin in which only every other rank has special kernels.

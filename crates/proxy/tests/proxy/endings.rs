@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, ErrorKind, RingShape};
+use msccl_fabric::{Abort, ErrorKind, Group, RingShape};
 use msccl_proxy::{Config, Log, Outlet, Piece, Proxy, rings};
 
 use crate::world::{Diary, SHAPES, config, connect, connect_all, run, sample, talk, wait_for};
@@ -67,15 +67,20 @@ fn whoever_leaves_in_order_is_no_failure() {
     }
 }
 
+/// Leaves before the others make their links, and waits until they have seen it.
+fn leave(proxy: Proxy, group: &Group) {
+    drop(proxy);
+    group.barrier().unwrap();
+    group.barrier().unwrap();
+}
+
 #[test]
 fn whoever_leaves_before_links_stand_is_no_failure() {
     let failures = run(2, |group| {
         let proxy = Proxy::start(group.clone(), config(), Abort::new()).unwrap();
         if group.rank() == Rank(0) {
             let _ends = connect_all(&proxy, &group, &SHAPES);
-            drop(proxy);
-            group.barrier().unwrap();
-            group.barrier().unwrap();
+            leave(proxy, &group);
             return None;
         }
         group.barrier().unwrap();
@@ -170,9 +175,7 @@ fn whoever_leaves_with_messages_and_without_links_is_a_failure() {
         if group.rank() == Rank(1) {
             let mut ends = connect_all(&proxy, &group, &SHAPES);
             ends[0].senders[0].try_reserve().unwrap().commit(1);
-            drop(proxy);
-            group.barrier().unwrap();
-            group.barrier().unwrap();
+            leave(proxy, &group);
             return None;
         }
         group.barrier().unwrap();
