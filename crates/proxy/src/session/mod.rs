@@ -49,10 +49,13 @@
 //! receive reads depends on the order in its link alone. So every run of the shorter queues is one of the
 //! longer ones, and all runs have the same result.
 
+mod closing;
+mod hearing;
 mod incoming;
 mod outgoing;
+mod posting;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use incoming::Incoming;
 pub(crate) use outgoing::FarInlet;
@@ -60,11 +63,8 @@ use outgoing::Outgoing;
 
 use crate::attention::{Attention, Look};
 use crate::port::{Inlet, Outlet};
-use crate::rail::{Broken, Happened, Posted, Rail, Wake, Write};
+use crate::rail::{Happened, Rail, Wake};
 use crate::tag::Tag;
-
-/// Messages that one round posts at most, so that no peer keeps others waiting.
-const ROUND: usize = 256;
 
 /// All links between this rank and a peer.
 pub(crate) struct Session {
@@ -166,291 +166,6 @@ impl Session {
         Ok(self.tell_news(look, !busy)? || busy)
     }
 
-    fn poll(&mut self) -> Result<bool, Ended> {
-        let mut busy = false;
-        for index in 0..self.ways.len() {
-            if !self.ways[index].open {
-                continue;
-            }
-            let mut happened = std::mem::take(&mut self.happened);
-            let polled = self.ways[index].rail.poll(&mut happened);
-            busy |= !happened.is_empty();
-            let mut outcome = Ok(());
-            for what in happened.drain(..) {
-                if outcome.is_ok() {
-                    outcome = self.take_note(index, what);
-                }
-            }
-            self.happened = happened;
-            outcome?;
-            if let Err(Broken { why }) = polled {
-                self.close(index, &why)?;
-                busy = true;
-            }
-        }
-        Ok(busy)
-    }
-
-    fn take_note(&mut self, index: usize, what: Happened) -> Result<(), Ended> {
-        match what {
-            Happened::Sent => {
-                if let Some(Some((link, number))) = self.ways[index].posts.pop_front() {
-                    self.outgoing[link].sent(number);
-                }
-                Ok(())
-            }
-            Happened::Arrived { tag, bytes } => {
-                let heard = self.hear(index, Tag::decode(tag), bytes);
-                let story = || self.ways[index].story.clone();
-                match heard.map_err(|why| Ended { rail: story(), why })? {
-                    Some(closed) => self.close_as_told(closed),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-
-    /// The peer's word on rail `index`. Answers the rails that it has closed; the text says what is wrong
-    /// with it.
-    fn hear(&mut self, index: usize, tag: Tag, bytes: u32) -> Result<Option<u16>, String> {
-        match tag {
-            Tag::Message { link, number } => {
-                let incoming = self.incoming.get_mut(usize::from(link));
-                incoming.ok_or_else(|| no_link(link))?.arrive(number, bytes)?;
-                self.inlets.wake(usize::from(link));
-            }
-            Tag::Taken { link, number } => {
-                self.outgoing(link)?.peer_took(number)?;
-                self.outlets.wake(usize::from(link));
-            }
-            Tag::Arrived { link, number } => match &mut self.ways[index].report {
-                Some(report) => report.arrived.push((link, number)),
-                None => self.outgoing(link)?.peer_has(number)?,
-            },
-            Tag::Ahead { link, number } => self.reported(index)?.ahead.push((link, number)),
-            Tag::Closed { rails } => {
-                let report = Report { closed: rails, ..Report::default() };
-                self.ways[index].report = Some(report);
-                return Ok(Some(rails));
-            }
-            Tag::Reported => {
-                let report = std::mem::take(self.reported(index)?);
-                self.ways[index].report = None;
-                self.settle(&report)?;
-            }
-            Tag::Farewell => {
-                self.parting.heard = true;
-                self.signal_on_lead(Tag::Understood);
-            }
-            Tag::Understood => self.parting.understood = true,
-        }
-        Ok(None)
-    }
-
-    fn outgoing(&mut self, link: u16) -> Result<&mut Outgoing, String> {
-        self.outgoing.get_mut(usize::from(link)).ok_or_else(|| no_link(link))
-    }
-
-    fn reported(&mut self, index: usize) -> Result<&mut Report, String> {
-        self.ways[index].report.as_mut().ok_or_else(|| "a report has no beginning".to_owned())
-    }
-
-    fn close_as_told(&mut self, closed: u16) -> Result<(), Ended> {
-        for index in (0..self.ways.len()).filter(|index| closed & (1 << index) != 0) {
-            if self.ways[index].open {
-                self.close(index, "the peer has given it up")?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Posts again what a report says was lost, unless it is a copy of one that was heard.
-    fn settle(&mut self, report: &Report) -> Result<(), String> {
-        let Report { closed, arrived, ahead } = report;
-        if closed & !self.settled == 0 {
-            return Ok(());
-        }
-        self.settled |= closed;
-        for &(link, number) in arrived {
-            self.outgoing(link)?.peer_has(number)?;
-        }
-        let mut listed = HashSet::new();
-        for &(link, number) in ahead {
-            listed.insert((usize::from(link), self.outgoing(link)?.ahead(number)));
-        }
-        for (link, outgoing) in self.outgoing.iter_mut().enumerate() {
-            let closed = |rail: usize| closed & (1 << rail) != 0;
-            let lost = outgoing.settle(closed, |number| listed.contains(&(link, number)));
-            self.lost.extend(lost.into_iter().map(|number| (link, number)));
-        }
-        Ok(())
-    }
-
-    /// Gives a rail up, and reports if another is left.
-    fn close(&mut self, index: usize, why: &str) -> Result<(), Ended> {
-        let was_lead = self.lead() == Some(index);
-        let way = &mut self.ways[index];
-        way.open = false;
-        way.rail.close();
-        way.posts.clear();
-        way.signals.clear();
-        let rail = way.story.clone();
-        self.broken.push((rail.clone(), why.to_owned()));
-        if self.lead().is_none() {
-            return Err(Ended { rail, why: why.to_owned() });
-        }
-        self.report_closed();
-        if was_lead {
-            self.incoming.iter_mut().for_each(Incoming::forget_told);
-            let Parting { said, heard, understood: _ } = self.parting;
-            heard.then(|| self.signal_on_lead(Tag::Understood));
-            said.then(|| self.signal_on_lead(Tag::Farewell));
-        }
-        Ok(())
-    }
-
-    fn report_closed(&mut self) {
-        let closed = self.ways.iter().enumerate().filter(|(_, way)| !way.open);
-        let rails = closed.fold(0, |rails, (index, _)| rails | (1 << index));
-        let mut report = vec![Tag::Closed { rails }];
-        self.incoming.iter().for_each(|incoming| incoming.report(&mut report));
-        report.push(Tag::Reported);
-        for way in self.ways.iter_mut().filter(|way| way.open) {
-            way.signals.extend(&report);
-        }
-    }
-
-    fn signal_on_lead(&mut self, tag: Tag) {
-        if let Some(lead) = self.lead() {
-            self.ways[lead].signals.push_back(tag);
-        }
-    }
-
-    /// The rail for everything but messages.
-    fn lead(&self) -> Option<usize> {
-        self.ways.iter().position(|way| way.open)
-    }
-
-    /// Posts a write that is no message. False if there is no room.
-    fn signal(&mut self, index: usize, tag: Tag) -> Result<bool, Ended> {
-        let write = Write { from: 0, to: 0, bytes: 0, tag: tag.encode() };
-        Ok(self.post(index, &write, None)? == Posted::Yes)
-    }
-
-    fn post(
-        &mut self,
-        index: usize,
-        write: &Write,
-        message: Option<(usize, u64)>,
-    ) -> Result<Posted, Ended> {
-        let way = &mut self.ways[index];
-        match way.rail.post(write) {
-            Ok(Posted::Yes) => {
-                way.posts.push_back(message);
-                Ok(Posted::Yes)
-            }
-            Ok(Posted::Full) => Ok(Posted::Full),
-            Err(Broken { why }) => self.close(index, &why).map(|()| Posted::Full),
-        }
-    }
-
-    /// Sends what must go out before all else.
-    fn flush(&mut self) -> Result<bool, Ended> {
-        let mut busy = false;
-        for index in 0..self.ways.len() {
-            while let Some(tag) = self.ways[index].signals.front().copied() {
-                if !self.signal(index, tag)? {
-                    break;
-                }
-                self.ways[index].signals.pop_front();
-                busy = true;
-            }
-        }
-        Ok(busy)
-    }
-
-    fn tell_news(&mut self, look: Look, idle: bool) -> Result<bool, Ended> {
-        let links = self.inlets.begin(look);
-        let told = self.tell_news_of(&links, idle);
-        self.inlets.end(links);
-        told
-    }
-
-    fn tell_news_of(&mut self, links: &[usize], idle: bool) -> Result<bool, Ended> {
-        let mut busy = false;
-        let several = self.ways.len() > 1;
-        for &link in links {
-            while let Some(news) = self.incoming[link].news(several, idle) {
-                let lead = self.lead().filter(|lead| self.ways[*lead].signals.is_empty());
-                let Some(lead) = lead else { return Ok(busy) };
-                if !self.signal(lead, news)? {
-                    return Ok(busy);
-                }
-                self.incoming[link].told(news);
-                self.inlets.wake(link);
-                busy = true;
-            }
-        }
-        Ok(busy)
-    }
-
-    fn post_messages(&mut self, look: Look) -> Result<bool, Ended> {
-        let mut left = ROUND;
-        while left > 0
-            && let Some(&(link, number)) = self.lost.front()
-        {
-            if !self.post_message(link, number)? {
-                return Ok(left < ROUND);
-            }
-            self.lost.pop_front();
-            left -= 1;
-        }
-        let links = self.outlets.begin(look);
-        let posted = self.post_messages_of(&links, left);
-        self.outlets.end(links);
-        Ok(posted? || left < ROUND)
-    }
-
-    /// Posts at most `most` messages of these links, one of each by turns.
-    fn post_messages_of(&mut self, links: &[usize], most: usize) -> Result<bool, Ended> {
-        let (mut left, mut quiet) = (most, 0);
-        for &link in links.iter().cycle() {
-            if left == 0 || quiet == links.len() {
-                break;
-            }
-            match self.outgoing[link].next() {
-                Some(number) => {
-                    if !self.post_message(link, number)? {
-                        break;
-                    }
-                    self.outlets.wake(link);
-                    (quiet, left) = (0, left - 1);
-                }
-                None => quiet += 1,
-            }
-        }
-        Ok(left < most)
-    }
-
-    /// Posts a message on the next rail that has room. False if none has.
-    fn post_message(&mut self, link: usize, number: u64) -> Result<bool, Ended> {
-        let write = self.outgoing[link].write(number);
-        let write = write.map_err(|why| Ended { rail: "before any rail".to_owned(), why })?;
-        let (first, rails) = (self.turn, self.ways.len());
-        for index in (0..rails).map(|step| (first + step) % rails) {
-            let way = &self.ways[index];
-            if way.open
-                && way.signals.is_empty()
-                && self.post(index, &write, Some((link, number)))? == Posted::Yes
-            {
-                self.outgoing[link].on_its_way(number, index);
-                self.turn = (index + 1) % rails;
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Says that this rank leaves, unless the peer does so already. Whoever calls it posts nothing any more.
     pub(crate) fn say_farewell(&mut self) {
         if !self.parting.said && !self.parting.heard {
@@ -524,10 +239,6 @@ impl Way {
         let (story, posts, signals) = (rail.story(), VecDeque::new(), VecDeque::new());
         Self { story, rail, open: true, posts, signals, report: None }
     }
-}
-
-fn no_link(link: u16) -> String {
-    format!("the peer speaks of link {link}, which there is not")
 }
 
 #[cfg(test)]
