@@ -129,5 +129,55 @@ fn a_wrong_chunk_counts_its_companions() {
     let dag = dag_for(text, &Launch::default());
     let errors = check_promise(&dag).unwrap_err();
     assert_eq!(errors.len(), 1);
-    assert_eq!(errors[0].hints, ["2 more chunks that it wrote last are wrong, too"]);
+    assert_eq!(errors[0].hints, ["2 more chunks are wrong, too: output@2[0], output@3[0]"]);
+}
+
+/// Two rings side by side exchange their sums in place, one after the other, and then hand on what they have.
+#[test]
+fn what_came_in_twice_is_the_fault_of_who_added_it_and_not_of_copies() {
+    let text = "algorithm a(ranks N = 4) implements allreduce() in place {
+        input@0 += input@1
+        input@2 += input@3
+        input@2 += input@0
+        input@0 += input@2
+        input@1 = input@0
+        input@3 = input@2
+    }";
+    let (sources, dag) = evaluate_text(text, &Launch::default());
+    let errors = check_promise(&dag.unwrap()).unwrap_err();
+    assert_eq!(
+        show(&sources, &errors),
+        ["5:9 output@0[0] counts input@0[0], input@1[0] more than once"]
+    );
+    let labels: Vec<_> = errors[0].labels.iter().map(|label| label.text.as_str()).collect();
+    assert_eq!(labels, ["this adds them again"]);
+    assert_eq!(errors[0].hints[1], "1 more chunk is wrong, too: output@1[0]");
+}
+
+#[test]
+fn a_copy_of_what_came_in_twice_points_at_both() {
+    let text = "algorithm a(ranks N = 2) implements allreduce() {
+        scratch t[1]
+        t@0 = input@0 + input@1 + input@1
+        output@0 = t@0
+        output@1 = input@0 + input@1
+    }";
+    let (sources, dag) = evaluate_text(text, &Launch::default());
+    let errors = check_promise(&dag.unwrap()).unwrap_err();
+    assert_eq!(show(&sources, &errors), ["3:9 output@0[0] counts input@1[0] more than once"]);
+    let labels = errors[0].labels.iter();
+    let labels: Vec<_> =
+        labels.map(|label| (sources.line_column(label.span).line, label.text.as_str())).collect();
+    assert_eq!(labels, [(3, "this adds it again"), (4, "this wrote it last")]);
+}
+
+#[test]
+fn chunks_that_nothing_writes_are_named() {
+    let text = "algorithm a(ranks N = 6) implements broadcast() {}";
+    let errors = check_promise(&dag_for(text, &Launch::default())).unwrap_err();
+    assert_eq!(errors[0].message, "output@0[0] is never given a value");
+    assert_eq!(
+        errors[0].hints,
+        ["5 more chunks are wrong, too: output@1[0], output@2[0], output@3[0] and 2 others"]
+    );
 }
