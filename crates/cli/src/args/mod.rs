@@ -228,9 +228,9 @@ pub struct ShowArgs {
     /// After which stage
     #[arg(long, default_value = "schedule")]
     pub stage: Stage,
-    /// As what; not every stage has every form
-    #[arg(long, default_value = "text")]
-    pub format: Picture,
+    /// As what; told by the extension of OUT if not given, otherwise text. Not every stage has every form
+    #[arg(long)]
+    pub format: Option<Picture>,
     /// Where to write; standard output if not given, or `-`
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<String>,
@@ -272,12 +272,12 @@ pub struct FmtArgs {
 /// `msccl check`
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// Programs; `-` is standard input
+    /// Programs, or algorithms in XML, JSON or text; `-` is standard input
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<String>,
-    /// What will run them
-    #[arg(long, default_value = "native")]
-    pub target: TargetName,
+    /// What will run them; for XML msccl if not given, otherwise native
+    #[arg(long)]
+    pub target: Option<TargetName>,
     /// Which instance of the program is meant.
     #[command(flatten)]
     pub launch: LaunchArgs,

@@ -3,9 +3,10 @@
 use msccl_collective::Placement;
 use msccl_interchange::xml;
 use msccl_ir::Algorithm;
+use msccl_syntax::SourceMap;
 use msccl_verify::FaultKind;
 
-use super::{Doubt, Evidence, Loaded, Provenance, Subject};
+use super::{Doubt, Evidence, Loaded, Provenance, Subject, XmlSource};
 use crate::args::{LaunchArgs, TargetName};
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -19,13 +20,16 @@ pub fn from_xml(
 ) -> Result<Loaded> {
     let read = xml::read(&input.text)
         .map_err(|error| Failure::at(&input.name, Some((error.line(), error.column())), &error))?;
-    let xml::Read { algorithm, dialect: _, contradictions, warnings } = read;
+    let xml::Read { algorithm, dialect: _, contradictions, warnings, places } = read;
     for warning in warnings {
         warn(format!("{}: {warning}", input.name));
     }
     let target = target.unwrap_or(TargetName::Msccl);
     if contradictions.is_empty() {
-        return from_steps(input.name, algorithm, launch, target);
+        let mut sources = SourceMap::new();
+        let file = sources.add(input.name.clone(), input.text);
+        let provenance = Provenance::Xml(XmlSource { sources, file, places });
+        return from_steps(input.name, algorithm, provenance, launch, target);
     }
     Ok(Err(Box::new(Doubt {
         file: input.name,
@@ -39,12 +43,13 @@ pub fn from_xml(
 pub fn from_steps(
     file: String,
     mut algorithm: Algorithm,
+    provenance: Provenance,
     launch: &LaunchArgs,
     target: TargetName,
 ) -> Result<Loaded> {
     adapt(&mut algorithm, launch).map_err(|reason| Failure::new(format!("{file}: {reason}")))?;
     let target = target.target();
-    Ok(Ok(Subject { file, algorithm, provenance: Provenance::Steps, target }))
+    Ok(Ok(Subject { file, algorithm, provenance, target }))
 }
 
 /// Applies the options that make sense for an algorithm that is already scheduled.

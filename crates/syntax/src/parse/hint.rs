@@ -67,7 +67,9 @@ impl Slip<'_> {
             return Some("parentheses follow the collective, even if empty: `allreduce()`");
         }
         if self.is_word_before_parameter() {
-            return Some("`ranks N` counts the ranks, `per_node G` those of a node; other parameters are names");
+            return Some(
+                "`ranks N` counts the ranks, `per_node G` those of a node; other parameters are names",
+            );
         }
         if so_far.starts_with("fn") && *found == "{" {
             return Some("a function with a block has no `=`: `fn name(…) { … }`");
