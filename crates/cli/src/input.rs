@@ -38,15 +38,18 @@ pub enum Content {
 }
 
 impl Input {
-    /// Reads `path`; [`STDIN`] is standard input.
+    /// Reads `path`; [`STDIN`] is standard input, and where there is no such file, the name of a built-in program stands
+    /// for it.
     pub fn read(path: &str) -> Result<Self> {
         if path == STDIN {
             let bytes = read_bytes("standard input", io::stdin().lock())?;
             return Self::decode(STDIN_NAME, bytes);
         }
-        let file =
-            open(path).map_err(|reason| Failure::new(format!("cannot read {path}: {reason}")))?;
-        Self::decode(path, read_bytes(path, file)?)
+        match (open(path), msccl_registry::built_in_programs().get(path)) {
+            (Ok(file), _) => Self::decode(path, read_bytes(path, file)?),
+            (Err(_), Some(&text)) => Ok(Self { name: path.to_owned(), text: text.to_owned() }),
+            (Err(reason), None) => Err(Failure::new(format!("cannot read {path}: {reason}"))),
+        }
     }
 
     fn decode(name: &str, bytes: Vec<u8>) -> Result<Self> {

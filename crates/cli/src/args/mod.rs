@@ -42,6 +42,14 @@ Examples:
 
 Exit codes: 0 proved or in order, 1 refused or wrong, 2 bad usage or unreadable input.";
 
+const LIST_EXAMPLES: &str = "\
+Examples:
+  msccl list --collective alltoall
+  msccl list allreduce/ring > mine.msccl
+  msccl run allreduce/ring --ranks 4
+
+Built-in programs are known by their names to every command that reads a program.";
+
 /// Collective algorithms: write, prove, run.
 #[derive(Parser, Debug)]
 #[command(name = "msccl", version, about, after_help = EXAMPLES, disable_help_subcommand = true)]
@@ -101,7 +109,7 @@ impl Command {
             Command::Run(args) => (args.report, args.file.as_str()),
             Command::Fmt(args) => (args.report, ""),
             Command::Check(args) => (args.report, ""),
-            Command::List(args) => (args.report, args.dir.as_str()),
+            Command::List(args) => (args.report, args.dir.as_deref().unwrap_or("list")),
             Command::Explain(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Show(_)
@@ -288,10 +296,14 @@ pub struct CheckArgs {
 
 /// `msccl list`
 #[derive(Args, Debug)]
+#[command(after_help = LIST_EXAMPLES)]
 pub struct ListArgs {
-    /// Where to look for programs
-    #[arg(long, value_name = "FOLDER", default_value = "dsl-examples", value_hint = ValueHint::DirPath)]
-    pub dir: String,
+    /// A built-in program or a module of the standard library, to print its text
+    #[arg(conflicts_with_all = ["dir", "collective"])]
+    pub name: Option<String>,
+    /// Where to look for programs [default: dsl-examples; where there is none, those built in]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub dir: Option<String>,
     /// Only algorithms for this collective
     #[arg(long, value_name = "NAME")]
     pub collective: Option<String>,

@@ -81,13 +81,12 @@ pub struct XmlSource {
 }
 
 impl XmlSource {
-    /// The `<step>` element.
+    /// The beginning of the `<step>` element.
     pub fn span(&self, step: StepRef) -> Option<Span> {
         let start = self.places.of(step)?;
-        let rest = self.sources.text(self.file).get(start..)?;
-        let length = rest.find('>').map_or(rest.len(), |last| last + 1);
+        let end = start + "<step".len();
         let byte = |offset: usize| u32::try_from(offset).ok();
-        Some(Span { file: self.file, start: byte(start)?, end: byte(start + length)? })
+        Some(Span { file: self.file, start: byte(start)?, end: byte(end)? })
     }
 }
 

@@ -78,3 +78,23 @@ fn what_cannot_be_shown_is_told() {
     );
     assert_eq!(msccl(&["show", xml, "--format", "svg"]).code, 0);
 }
+
+#[test]
+fn the_extension_tells_the_form() {
+    let source = crate::file("show/ring.msccl", crate::RING);
+    for (name, sign) in
+        [("a.svg", "<svg"), ("a.json", "{"), ("a.dot", "digraph"), ("a.txt", "algorithm \"ring\"")]
+    {
+        let out = source.with_file_name(name);
+        let ran = msccl(&["show", crate::arg(&source), "-o", crate::arg(&out)]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert!(std::fs::read_to_string(&out).unwrap().starts_with(sign), "{name}");
+    }
+    let other = source.with_file_name("b.msccl");
+    check_refusal(
+        &["show", crate::arg(&source), "-o", crate::arg(&other)],
+        2,
+        "or say --format svg",
+    );
+    check_refusal(&["show", crate::arg(&source), "-o", crate::arg(&source)], 2, "is what is read");
+}
