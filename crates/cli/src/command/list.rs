@@ -247,12 +247,12 @@ fn print(offer: &Offer, output: &mut Output) {
         ("collective", Align::Left),
         ("algorithm", Align::Left),
         ("parameters", Align::Left),
-        ("", Align::Left),
         ("file", Align::Left),
+        ("", Align::Left),
     ]);
     for entry in algorithms {
         let Entry { file, name, collective, parameters: _, summary } = entry;
-        let cells = [collective, name, &entry.signature(), summary, file];
+        let cells = [collective, name, &entry.signature(), file, summary];
         table.row(cells.map(String::clone));
     }
     match algorithms.is_empty() {

@@ -43,7 +43,8 @@ fn right_programs_are_left_alone() {
 #[test]
 fn what_is_missing_is_named_where_it_was_written_last() {
     let short = RING.replace("0..N-1,", "0..N-2,");
-    let (sources, dag) = evaluate_text(&short, &Launch { ranks: Some(3), ..Launch::default() });
+    let launch = Launch { ranks: Some(3), ..Launch::default() };
+    let (sources, dag) = evaluate_text(&short, &launch);
     let faults = faults(&sources, &dag.unwrap());
     assert_eq!(
         faults,
@@ -52,6 +53,9 @@ fn what_is_missing_is_named_where_it_was_written_last() {
             "1:11 output@0[1] lacks input@1[1], input@2[1]"
         ]
     );
+    let errors = check_promise(&dag_for(&short, &launch)).unwrap_err();
+    let labels: Vec<_> = errors.iter().map(|error| error.labels[0].text.as_str()).collect();
+    assert_eq!(labels, ["this wrote it last", "no statement writes it"]);
 }
 
 /// Bodies over three ranks, all-reduce out of place, and what is wrong with each.
@@ -93,6 +97,19 @@ fn values_that_do_not_belong() {
         text,
         &Launch::default(),
         "2:36 output@0[1] lacks input@1[0] and holds input@1[1], which does not belong there",
+    );
+}
+
+#[test]
+fn several_values_that_do_not_belong() {
+    let text = "algorithm a(ranks N = 3) implements alltoall() {
+        for r in 0..N, q in 0..N { output@r[q] = input@q[r] }
+        output@0[0] = input@1[1] + input@2[2]
+    }";
+    check(
+        text,
+        &Launch::default(),
+        "3:9 output@0[0] lacks input@0[0] and holds input@1[1], input@2[2], which do not belong there",
     );
 }
 

@@ -23,13 +23,24 @@ const HEAD: StatementId = StatementId(0);
 struct Report {
     /// Where the fault came in.
     blamed: StatementId,
-    /// What that did, if it is known.
-    did: Option<&'static str>,
+    /// What that did.
+    did: Did,
     /// The statement that wrote the first slot last.
     last: StatementId,
     fault: Fault,
     /// Further wrong slots.
     others: Vec<At>,
+}
+
+/// What a statement did to a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Did {
+    /// It added what was there already: one contribution, or several.
+    Add { several: bool },
+    /// It wrote it, after all others.
+    Write,
+    /// No statement wrote it: the head is blamed.
+    Nothing,
 }
 
 /// One diagnostic for each statement to blame, by the example of its first slot.
@@ -39,7 +50,8 @@ pub(super) fn reports(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<Diagnos
         let Some((&first, rest)) = wrong.split_first() else { continue };
         let report = Report::of(dag, slots, last, first);
         let known = reports.iter_mut().find(|known| {
-            known.did.is_some() && (known.blamed, known.did) == (report.blamed, report.did)
+            matches!(known.did, Did::Add { .. })
+                && (known.blamed, known.did) == (report.blamed, report.did)
         });
         match known {
             Some(known) => known.others.extend(wrong),
@@ -81,11 +93,12 @@ impl Report {
         let fault = Fault::of(dag, slots, at);
         let doubling = fault.doubled().and_then(|(contribution, most, several)| {
             let blamed = first_excess(dag, slots, at, contribution, most)?;
-            Some((blamed, if several { "this adds them again" } else { "this adds it again" }))
+            Some((blamed, Did::Add { several }))
         });
         let (blamed, did) = match doubling {
-            Some((blamed, did)) if blamed != HEAD => (blamed, Some(did)),
-            _ => (last, None),
+            Some((blamed, did)) if blamed != HEAD => (blamed, did),
+            _ if last == HEAD => (HEAD, Did::Nothing),
+            _ => (last, Did::Write),
         };
         Report { blamed, did, last, fault, others: Vec::new() }
     }
@@ -94,11 +107,12 @@ impl Report {
         let Report { blamed, did, last, fault, others } = self;
         let origin = &dag.statements[blamed.0 as usize];
         let mut diagnostic = Diagnostic::error(origin.span, fault.describe(dag));
-        diagnostic = match did {
-            Some(did) => diagnostic.saying(*did),
-            None if *blamed != HEAD => diagnostic.saying("this wrote it last"),
-            None => diagnostic,
-        };
+        diagnostic = diagnostic.saying(match did {
+            Did::Add { several: false } => "this adds it again",
+            Did::Add { several: true } => "this adds them again",
+            Did::Write => "this wrote it last",
+            Did::Nothing => "no statement writes it",
+        });
         for caller in origin.called_from.iter().take(3) {
             diagnostic = diagnostic.label(*caller, "called from here");
         }

@@ -58,10 +58,11 @@ impl Fault {
         if *is_empty {
             return format!("{place} is never given a value");
         }
+        let alien = if foreign.len() == 1 { "does" } else { "do" };
         let faults = [
-            ("lacks", missing, ""),
-            ("counts", extra, " more than once"),
-            ("holds", foreign, ", which does not belong there"),
+            ("lacks", missing, String::new()),
+            ("counts", extra, " more than once".to_owned()),
+            ("holds", foreign, format!(", which {alien} not belong there")),
         ];
         let told = faults.into_iter().filter(|(_, list, _)| !list.is_empty());
         let told = told.map(|(verb, list, rest)| format!("{verb} {}{rest}", inputs(dag, list)));
