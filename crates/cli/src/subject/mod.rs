@@ -28,6 +28,8 @@ pub struct Subject {
     pub file: String,
     /// The algorithm.
     pub algorithm: Algorithm,
+    /// Ranks on one node, for estimates of time.
+    pub per_node: u32,
     /// Where it came from.
     pub provenance: Provenance,
     /// What will run it.

@@ -49,7 +49,8 @@ pub fn from_steps(
 ) -> Result<Loaded> {
     adapt(&mut algorithm, launch).map_err(|reason| Failure::new(format!("{file}: {reason}")))?;
     let target = target.target();
-    Ok(Ok(Subject { file, algorithm, provenance, target }))
+    let per_node = launch.per_node.unwrap_or(algorithm.collective.ranks);
+    Ok(Ok(Subject { file, algorithm, per_node, provenance, target }))
 }
 
 /// Applies the options that make sense for an algorithm that is already scheduled.
@@ -67,7 +68,6 @@ fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<
     let for_programs = [
         ("--define", !define.is_empty()),
         ("--ranks", ranks.is_some_and(|ranks| ranks != algorithm.collective.ranks)),
-        ("--per-node", per_node.is_some()),
         ("--algorithm", name.as_ref().is_some_and(|name| *name != algorithm.name)),
         ("--instances", instances.is_some()),
         ("--protocol", protocol.is_some_and(|protocol| protocol != algorithm.protocol)),
@@ -76,6 +76,12 @@ fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<
         return Err(format!(
             "this file holds a finished algorithm, which {option} cannot change; give it the \
              program instead"
+        ));
+    }
+    let ranks = algorithm.collective.ranks;
+    if let Some(per_node) = per_node.filter(|per_node| !ranks.is_multiple_of(*per_node)) {
+        return Err(format!(
+            "{ranks} ranks do not fill nodes of {per_node}; choose a divisor of {ranks}"
         ));
     }
     if let Some(name) = collective {

@@ -27,6 +27,8 @@ pub struct Proved {
     pub file: String,
     /// The proof.
     pub verified: Verified,
+    /// Ranks on one node, for estimates of time.
+    pub per_node: u32,
 }
 
 /// A refusal, for people and for programs.
@@ -66,9 +68,9 @@ pub struct Site {
 pub fn judge(loaded: Loaded) -> Verdict {
     match loaded {
         Err(doubt) => Verdict::Refused(Box::new(of_doubt(*doubt))),
-        Ok(Subject { file, algorithm, provenance, target }) => {
+        Ok(Subject { file, algorithm, per_node, provenance, target }) => {
             match msccl_verify::verify(algorithm, &target) {
-                Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified })),
+                Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified, per_node })),
                 Err(refusal) => {
                     Verdict::Refused(Box::new(of_refusal(file, *refusal, &provenance, target)))
                 }

@@ -98,3 +98,16 @@ fn the_extension_tells_the_form() {
     );
     check_refusal(&["show", crate::arg(&source), "-o", crate::arg(&source)], 2, "is what is read");
 }
+
+#[test]
+fn timelines_know_of_nodes() {
+    let timeline =
+        |options: &[&str]| shown(&[&["--stage", "timeline"], options].concat(), crate::RING);
+    assert!(timeline(&["--per-node", "3"]).starts_with("ring, 1048576 bytes: "));
+    assert!(timeline(&["--per-node", "1"]).starts_with("ring, 1048576 bytes on 3 nodes: "));
+    let xml = crate::file("show/nodes.xml", exchange_xml(2));
+    let xml = crate::arg(&xml);
+    let ran = msccl(&["show", xml, "--stage", "timeline", "--per-node", "1"]);
+    assert!(ran.stdout.starts_with("exchange, 1048576 bytes on 2 nodes: "), "{ran}");
+    check_refusal(&["show", xml, "--per-node", "3"], 2, "2 ranks do not fill nodes of 3");
+}
