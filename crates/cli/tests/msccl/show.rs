@@ -111,3 +111,10 @@ fn timelines_know_of_nodes() {
     assert!(ran.stdout.starts_with("exchange, 1048576 bytes on 2 nodes: "), "{ran}");
     check_refusal(&["show", xml, "--per-node", "3"], 2, "2 ranks do not fill nodes of 3");
 }
+
+#[test]
+fn pictures_spell_their_abbreviations_out() {
+    let picture = shown(&["--format", "svg"], crate::RING);
+    assert!(picture.contains(">rcs: receive, copy, send</text>"), "{picture}");
+    assert!(!picture.contains("receive, reduce"), "{picture}");
+}
