@@ -107,7 +107,8 @@ fn a_program_is_not_written_over() {
     let told = "expected .xml, .json or .txt; rename it, or say --emit xml";
     crate::check_refusal(&["compile", arg(&source), "-o", arg(&other)], 2, told);
     assert!(!other.exists());
-    let ran = msccl(&["compile", arg(&source), "--emit", "xml", "-o", arg(&other)]);
+    let named = source.with_file_name("named.schedule");
+    let ran = msccl(&["compile", arg(&source), "--emit", "xml", "-o", arg(&named)]);
     assert_eq!(ran.code, 0, "{ran}");
     assert_eq!(fs::read_to_string(&source).unwrap(), RING);
 }

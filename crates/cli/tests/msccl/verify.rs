@@ -103,6 +103,9 @@ fn a_collective_that_nobody_knows_is_told() {
         "{ran}"
     );
     assert!(msccl_reading(&["verify", "-"], exchange_xml(1).as_bytes()).stderr.is_empty());
+    // The file names no output, since it runs in place.
+    let ran = msccl_reading(&["verify", "--collective", "allreduce", "-"], xml.as_bytes());
+    assert!(ran.code == 0 && ran.stdout.contains("right result for"), "{ran}");
 }
 
 #[test]
