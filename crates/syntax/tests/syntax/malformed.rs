@@ -558,7 +558,7 @@ algorithm ring(ranks N) implements allreduce(chunks N) { } }
 
 algoritm ring(ranks N) implements allreduce(chunks N) { }
     1:1 expected a definition, found `algoritm`
-    hint: a file is made of `import`, `fn`, `collective` and `algorithm`
+    hint: did you mean `algorithm`?
 
 fn f(ranks N) = 3
     1:6 a function's parameters are plain values
@@ -611,14 +611,6 @@ algorithm ring(ranks N) implements allreduce(chunks N)
 algorithm ring(rank N = 8) implements allreduce(chunks N) { }
     1:21 expected `,` or `)`, found `N`
     hint: `ranks N` counts the ranks, `per_node G` those of a node; other parameters are names
-
-algorithm ring(ranks N) implements allreduce { }
-    1:46 expected `(`, found `{`
-    hint: parentheses follow the collective, even if empty: `allreduce()`
-
-algoritm ring(ranks N) implements allreduce() { }
-    1:1 expected a definition, found `algoritm`
-    hint: did you mean `algorithm`?
 
 algorithm
     1:10 expected a name, found the end of the file

@@ -36,6 +36,8 @@ pub(super) struct Head {
     channels: Option<u32>,
     /// `coll`, or the name that a custom collective has.
     collective: String,
+    /// Whether the file calls it `custom`, on purpose.
+    says_custom: bool,
     /// Chunks in a block of a custom collective.
     custom_chunks: u32,
     root: Rank,
@@ -74,6 +76,7 @@ impl Head {
             loop_chunks: values.index(cursor, algo::NCHUNKSPERLOOP)?,
             loop_chunks_offset: values.offset_of(cursor, algo::NCHUNKSPERLOOP),
             channels: read_channels(cursor, &values)?,
+            says_custom: coll == "custom",
             collective: match values.has(algo::CUSTOM) && coll == "custom" {
                 true => values.text(cursor, algo::CUSTOM)?.into_owned(),
                 false => coll,
@@ -230,7 +233,7 @@ impl Head {
             let most = |buffer: usize| gpus.iter().map(|gpu| gpu.chunks[buffer]).max().unwrap_or(0);
             let Clauses { contract } = clauses;
             let name = self.collective.clone();
-            if contract.is_none() {
+            if contract.is_none() && !self.says_custom {
                 notes.warning(self.unknown_purpose());
             }
             let custom = Custom { name, input_chunks: most(0), output_chunks: most(1), contract };
