@@ -150,6 +150,7 @@ impl Grower {
                 ranks: self.ranks,
                 chunks: 1,
             },
+            per_node: self.ranks,
             placement: Placement::OutOfPlace,
             protocol,
             sizes: SizeRange::ALL,

@@ -47,6 +47,38 @@ pub fn write_text(path: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
     written.map(drop).map_err(Failure::new)
 }
 
+/// What the name of a file ends with, after the last point, in lower case; nothing if there is no point.
+pub fn extension(path: &str) -> Option<String> {
+    Path::new(path).extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase())
+}
+
+/// That nobody can tell from the name of the file at `path` what to write; `expected` says how it should end, and
+/// `option` which option says it otherwise.
+pub fn unknown_extension(path: &str, expected: &str, option: &str) -> Failure {
+    let text = format!(
+        "cannot tell from the name {path} what to write: expected {expected}; rename it, or say {option}"
+    );
+    Failure::new(text)
+}
+
+/// Makes sure that the file at `path` is not `source`, which is read to make it.
+///
+/// # Errors
+///
+/// It is: writing it would destroy what it is made from.
+pub fn expect_other_than(source: &str, path: &str) -> Result<(), Failure> {
+    let is_same = match (fs::canonicalize(source), fs::canonicalize(path)) {
+        (Ok(source), Ok(path)) => source == path,
+        _ => false,
+    };
+    match is_same {
+        false => Ok(()),
+        true => {
+            Err(Failure::new(format!("{path} is what is read; write to another file than that")))
+        }
+    }
+}
+
 /// Makes sure, before a long measurement, that the file at `path` can be made, as far as that can be told without
 /// making it.
 ///

@@ -55,7 +55,8 @@ pub fn with_root(kind: Kind, root: Rank) -> Kind {
 }
 
 /// Holds `collective` to what `name` promises: a custom collective without a contract becomes the
-/// standard one of that name. One that is already of that name stays as it is.
+/// standard one of that name. One that is already of that name stays as it is. A buffer of no chunks is one that an
+/// in-place file does not name, and may have any size.
 ///
 /// # Errors
 ///
@@ -81,12 +82,17 @@ pub fn claim(collective: &mut Collective, name: &str) -> Result<(), String> {
         let sizes = claimed.all_ranks();
         let sizes = sizes.map(|rank| (claimed.input_chunks(rank), claimed.output_chunks(rank)));
         let largest = sizes.fold((0, 0), |(i, o), (input, output)| (i.max(input), o.max(output)));
-        claimed.chunks > 0 && largest == (inputs, outputs)
+        claimed.chunks > 0 && is_as_stated(inputs, largest.0) && is_as_stated(outputs, largest.1)
     };
     *collective = claimed.into_iter().find(fits).ok_or_else(|| {
         format!("its buffers of {inputs} and {outputs} chunks are not those of {name}")
     })?;
     Ok(())
+}
+
+/// Whether a buffer that is stated to have `stated` chunks may have `claimed`.
+fn is_as_stated(stated: u32, claimed: u32) -> bool {
+    stated == 0 || stated == claimed
 }
 
 fn unknown(name: &str) -> String {
@@ -120,6 +126,9 @@ mod tests {
         check(8, 2, "reducescatter", Ok(2));
         check(8, 8, "alltoall", Ok(2));
         check(3, 3, "broadcast", Ok(3));
+        check(8, 0, "allreduce", Ok(8));
+        check(0, 8, "allgather", Ok(2));
+        check(0, 0, "allreduce", Err("not those of"));
         check(3, 8, "allreduce", Err("not those of"));
         check(1, 1, "allpeace", Err("expected one of"));
     }

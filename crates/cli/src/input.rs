@@ -38,15 +38,18 @@ pub enum Content {
 }
 
 impl Input {
-    /// Reads `path`; [`STDIN`] is standard input.
+    /// Reads `path`; [`STDIN`] is standard input, and where there is no such file, the name of a built-in program stands
+    /// for it.
     pub fn read(path: &str) -> Result<Self> {
         if path == STDIN {
             let bytes = read_bytes("standard input", io::stdin().lock())?;
             return Self::decode(STDIN_NAME, bytes);
         }
-        let file =
-            open(path).map_err(|reason| Failure::new(format!("cannot read {path}: {reason}")))?;
-        Self::decode(path, read_bytes(path, file)?)
+        match (open(path), msccl_registry::built_in_programs().get(path)) {
+            (Ok(file), _) => Self::decode(path, read_bytes(path, file)?),
+            (Err(_), Some(&text)) => Ok(Self { name: path.to_owned(), text: text.to_owned() }),
+            (Err(reason), None) => Err(Failure::new(format!("cannot read {path}: {reason}"))),
+        }
     }
 
     fn decode(name: &str, bytes: Vec<u8>) -> Result<Self> {
@@ -67,13 +70,14 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// It would be a program, and the file's name says that it is none.
+    /// It would be a program, and the file's name says that it is none, or that it is one in Python.
     pub fn content(&self) -> Result<Content> {
         let content = self.content_by_looks();
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
         let named = match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("xml") => "XML",
             Some("json") => "JSON",
+            Some("py") => return Err(self.is_python()),
             _ => return Ok(content),
         };
         if content != Content::Program {
@@ -88,6 +92,12 @@ impl Input {
         let text =
             format!("{}:1:1: expected {named}, as the file's name says, found {found}", self.name);
         Err(Failure::new(text))
+    }
+
+    fn is_python(&self) -> Failure {
+        let advice = "a program of the Python toolkit prints XML when it is run: give that; or write the algorithm in the \
+                      language, for which docs/LANGUAGE.md has a table \"From MSCCLang\"";
+        Failure::new(format!("{}: expected an algorithm, found Python; {advice}", self.name))
     }
 
     fn content_by_looks(&self) -> Content {

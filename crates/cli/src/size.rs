@@ -82,6 +82,25 @@ impl FromStr for SizeSpan {
     }
 }
 
+/// `sizes from 4 KiB below 1 MiB`.
+pub fn range_in_words(range: SizeRange) -> String {
+    match (range.min_bytes, range.max_bytes) {
+        (0, None) => "all sizes".to_owned(),
+        (0, Some(max)) => format!("sizes {}", up_to(max)),
+        (min, None) => format!("sizes from {}", ByteSize(min)),
+        (min, Some(max)) if min == max => format!("calls of {}", ByteSize(max)),
+        (min, Some(max)) => format!("sizes from {} {}", ByteSize(min), up_to(max)),
+    }
+}
+
+/// The upper end of a range: files mostly name the first size that is too large.
+fn up_to(max: u64) -> String {
+    match max.checked_add(1) {
+        Some(end) if end % 1024 == 0 => format!("below {}", ByteSize(end)),
+        _ => format!("up to {}", ByteSize(max)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

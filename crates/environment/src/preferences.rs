@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use msccl_registry::File;
+use msccl_registry::{File, built_in_programs};
 use msccl_runtime::{KernelCache, Links, Special, SpecialMode, Tuning, Wish};
 
 use super::kernels::Folder;
@@ -94,12 +94,28 @@ impl DeviceWish {
 
 fn wish(reader: &mut Reader<'_>) -> Wish {
     Wish {
-        algorithm: reader.text(&variable::ALGO),
+        algorithm: algorithm(reader),
         protocol: reader.parse(&variable::PROTO, |text| text.parse().ok()),
         links: reader.parse(&variable::DIRECT, links).flatten(),
         instances: reader.count(&variable::INSTANCES),
         threads: reader.count(&variable::THREADS),
     }
+}
+
+/// The part of a name that is wished for. One that nothing at hand has is told, but kept: it does no harm, and a door may
+/// load files that are not named here.
+fn algorithm(reader: &mut Reader<'_>) -> Option<String> {
+    let wished = reader.text(&variable::ALGO)?;
+    let is_built_in = built_in_programs().keys().any(|name| name.contains(&wished));
+    let files = reader.text(&variable::XML_FILES).unwrap_or_default();
+    let folder = reader.text(&variable::ALGO_DIR);
+    if !is_built_in && !files.contains(&wished) && folder.is_none() {
+        let (name, files) = (variable::ALGO.name, variable::XML_FILES.name);
+        reader.complain(format!(
+            "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of {files}"
+        ));
+    }
+    Some(wished)
 }
 
 fn special(text: &str) -> Option<SpecialMode> {
@@ -188,6 +204,18 @@ mod tests {
         let named = (xml_files.as_deref(), algo_dir.as_deref());
         assert_eq!(named, (Some("a.xml"), Some("algorithms")));
         assert_eq!(tuning.as_deref(), Some("site.tuning"));
+    }
+
+    #[test]
+    fn an_algorithm_that_nobody_knows_is_told() {
+        let wished = |variables: &[(&str, &str)], complaints| {
+            let all: Vec<_> = [("MSCCL_ALGO", "mine")].iter().chain(variables).copied().collect();
+            assert_eq!(check(&all, complaints).wish.algorithm.as_deref(), Some("mine"));
+        };
+        wished(&[], 1);
+        wished(&[("MSCCL_XML_FILES", "yours.xml")], 1);
+        wished(&[("MSCCL_XML_FILES", "yours.xml:/site/mine.xml")], 0);
+        wished(&[("MSCCL_ALGO_DIR", "/site")], 0);
     }
 
     #[test]

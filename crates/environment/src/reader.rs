@@ -21,6 +21,11 @@ impl<'a> Reader<'a> {
         self.complaints
     }
 
+    /// Adds what is wrong with a value that can be read.
+    pub(crate) fn complain(&mut self, complaint: Complaint) {
+        self.complaints.push(complaint);
+    }
+
     /// The value as it stands.
     pub fn text(&self, variable: &Variable) -> Option<String> {
         (self.lookup)(variable.name).filter(|text| !text.is_empty())

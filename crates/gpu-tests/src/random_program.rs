@@ -232,6 +232,7 @@ impl<'a> Grower<'a> {
             (0..CHANNELS).map(|channel| Hints { channel: Some(channel), ..Hints::default() });
         Dag {
             name: name.to_owned(),
+            per_node: self.collective.ranks,
             collective: self.collective,
             placement: match self.placement {
                 Placement::InPlace => Placement::InPlace,

@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // Also in the tests' own functions.
 
-use msccl_collective::{Kind, Placement, Rank, SizeRange};
+use msccl_collective::{Kind, Placement, Rank, SizeRange, StepIndex, TbIndex};
 use msccl_interchange::xml::{self, Dialect, Read};
+use msccl_ir::StepRef;
 
 const PLAIN: &str = include_str!("malformed/good.xml");
 
@@ -68,7 +69,18 @@ fn gpus_and_thread_blocks_stand_in_any_order() {
     let (first, second) = rest.split_once("  <gpu id=\"1\"").unwrap();
     let second = second.strip_suffix("</algo>\n").unwrap();
     let swapped = format!("{head}<gpu id=\"1\"{second}<gpu id=\"0\"{first}</algo>");
-    assert_eq!(xml::read(&swapped).unwrap(), xml::read(PLAIN).unwrap());
+    let (read, plain) = (xml::read(&swapped).unwrap(), xml::read(PLAIN).unwrap());
+    assert_eq!((read.algorithm, read.warnings), (plain.algorithm, plain.warnings));
+    // The places are those of the text, wherever a step stands in it.
+    let first = StepRef { rank: Rank(0), tb: TbIndex(0), step: StepIndex(0) };
+    let place =
+        |text: &str, at: usize| text[..at].rfind("<gpu id=").map(|gpu| text[gpu..].chars().nth(9));
+    for (text, places) in [(PLAIN, plain.places), (&swapped, read.places)] {
+        let at = places.of(first).unwrap();
+        assert!(text[at..].starts_with("<step s=\"0\""), "{}", &text[at..]);
+        assert_eq!(place(text, at), Some(Some('0')), "{text}");
+        assert_eq!(places.of(StepRef { rank: Rank(7), ..first }), None);
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use msccl_collective::{Kind, Placement, Rank};
 use msccl_verify::Verified;
 
-pub use built_in::{LeftOut, built_ins, left_out};
+pub use built_in::{LeftOut, built_in_programs, built_ins, left_out};
 pub use fingerprint::Fingerprint;
 pub use load::{File, Refused};
 

@@ -49,6 +49,26 @@ fn nothing_takes_no_time_but_the_launch() {
 }
 
 #[test]
+fn what_crosses_the_network_takes_longer() {
+    let ring = algorithms::ring(8, 1);
+    let one_node = CostModel::nvswitch(Protocol::Simple);
+    let us =
+        |cost: CostModel, bytes| timeline(&ring, &Target::native(), &cost, bytes).unwrap().total_us;
+    assert_eq!(us(one_node.on_nodes(8), 8), us(one_node, 8));
+    let two_nodes = one_node.on_nodes(4);
+    let network = two_nodes.network.unwrap();
+    // A chunk makes 14 hops, of which three or four are between nodes, and thread blocks take chunks in turn.
+    let slower_us = us(two_nodes, 8) - us(one_node, 8);
+    let hop_us = network.latency_us - one_node.latency_us;
+    assert!((2.9 * hop_us..5.1 * hop_us).contains(&slower_us), "{slower_us} µs");
+    // 2 · 7/8 of the bytes leave a node by one port.
+    let bytes = 256 << 20;
+    let port_us = 1.75 * bytes as f64 / network.port_bytes_per_us;
+    assert!(us(two_nodes, bytes) > port_us.max(us(one_node, bytes)));
+    assert_eq!(timeline(&ring, &Target::native(), &two_nodes, 8).unwrap().nodes, 2);
+}
+
+#[test]
 fn ports_are_shared() {
     let mut cost = CostModel::nvswitch(Protocol::Simple);
     cost.port_bytes_per_us = 1000.0;

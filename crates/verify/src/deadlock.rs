@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 
-use msccl_machine::{Messages, Outcome, Stall, latest_ready, run};
+use msccl_machine::{Blocked, Messages, Outcome, Reason, Stall, latest_ready, run};
 
 use crate::program::{At, Program};
 use crate::refusal::{Event, Fault, FaultKind, MOST_FAULTS};
@@ -150,6 +150,13 @@ fn left_behind(program: &Program<'_>, link: msccl_machine::LinkId, held: u32) ->
     Fault::new(FaultKind::Leftover, message).at(at).told(sends)
 }
 
+/// What to do about thread blocks of which some wait for room.
+fn advice(chain: &[(&Blocked, Reason)]) -> Option<Event> {
+    let is_full = chain.iter().any(|(_, reason)| matches!(reason, Reason::Room { .. }));
+    let text = "a link is full: let its receiver take messages sooner, or send some of them on another channel";
+    (is_full && chain.len() > 1).then(|| Event { at: None, text: text.to_owned() })
+}
+
 /// The cycle of who waits for whom.
 fn story(program: &Program<'_>, stall: &Stall) -> Fault {
     let chain = stall.chain(&program.wiring);
@@ -165,5 +172,6 @@ fn story(program: &Program<'_>, stall: &Stall) -> Fault {
     let told = lines.map(|(blocked, reason)| Event::new(blocked.at, reason.to_string()));
     let rest = chain.len().saturating_sub(MOST_LINES);
     let more = (rest > 0).then(|| Event { at: None, text: format!("… and {rest} more") });
-    Fault::new(FaultKind::Deadlock, message).at(at).told(told).told(more)
+    let fault = Fault::new(FaultKind::Deadlock, message).at(at).told(told).told(more);
+    fault.told(advice(&chain))
 }

@@ -112,7 +112,8 @@ fn both_sides_sending_first_deadlocks_beyond_the_depth() {
         "
 deadlock: 2 thread blocks wait for one another in a circle
   r0 tb0 s2 waits for room on its link to r1 on ch0 (2 of 2 messages in flight)
-  r1 tb0 s2 waits for room on its link to r0 on ch0 (2 of 2 messages in flight)",
+  r1 tb0 s2 waits for room on its link to r0 on ch0 (2 of 2 messages in flight)
+  a link is full: let its receiver take messages sooner, or send some of them on another channel",
     );
     assert_eq!(fault.sound_up_to_bytes, None);
 }
@@ -128,7 +129,8 @@ fn a_counted_step_deadlocks_where_chunks_are_large() {
 deadlock: in calls of more than 3774816 bytes, where a message holds fewer than 5 chunks, \
          2 thread blocks wait for one another in a circle (sound up to 3774816 bytes)
   r0 tb0 s0 waits for room on its link to r1 on ch0 (2 of 2 messages in flight)
-  r1 tb0 s0 waits for room on its link to r0 on ch0 (2 of 2 messages in flight)",
+  r1 tb0 s0 waits for room on its link to r0 on ch0 (2 of 2 messages in flight)
+  a link is full: let its receiver take messages sooner, or send some of them on another channel",
     );
     assert_eq!(fault.sound_up_to_bytes, Some(9 * (((2 << 20) / 5) & !15)));
     let small = SizeRange { min_bytes: 0, max_bytes: fault.sound_up_to_bytes };

@@ -42,6 +42,14 @@ Examples:
 
 Exit codes: 0 proved or in order, 1 refused or wrong, 2 bad usage or unreadable input.";
 
+const LIST_EXAMPLES: &str = "\
+Examples:
+  msccl list --collective alltoall
+  msccl list allreduce/ring > mine.msccl
+  msccl run allreduce/ring --ranks 4
+
+Built-in programs are known by their names to every command that reads a program.";
+
 /// Collective algorithms: write, prove, run.
 #[derive(Parser, Debug)]
 #[command(name = "msccl", version, about, after_help = EXAMPLES, disable_help_subcommand = true)]
@@ -101,7 +109,7 @@ impl Command {
             Command::Run(args) => (args.report, args.file.as_str()),
             Command::Fmt(args) => (args.report, ""),
             Command::Check(args) => (args.report, ""),
-            Command::List(args) => (args.report, args.dir.as_str()),
+            Command::List(args) => (args.report, args.dir.as_deref().unwrap_or("list")),
             Command::Explain(args) => (args.report, ""),
             Command::Topo(args) => (args.report, args.file.as_deref().unwrap_or_default()),
             Command::Show(_)
@@ -228,9 +236,9 @@ pub struct ShowArgs {
     /// After which stage
     #[arg(long, default_value = "schedule")]
     pub stage: Stage,
-    /// As what; not every stage has every form
-    #[arg(long, default_value = "text")]
-    pub format: Picture,
+    /// As what; told by the extension of OUT if not given, otherwise text. Not every stage has every form
+    #[arg(long)]
+    pub format: Option<Picture>,
     /// Where to write; standard output if not given, or `-`
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<String>,
@@ -272,12 +280,12 @@ pub struct FmtArgs {
 /// `msccl check`
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// Programs; `-` is standard input
+    /// Programs, or algorithms in XML, JSON or text; `-` is standard input
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<String>,
-    /// What will run them
-    #[arg(long, default_value = "native")]
-    pub target: TargetName,
+    /// What will run them; for XML msccl if not given, otherwise native
+    #[arg(long)]
+    pub target: Option<TargetName>,
     /// Which instance of the program is meant.
     #[command(flatten)]
     pub launch: LaunchArgs,
@@ -288,10 +296,14 @@ pub struct CheckArgs {
 
 /// `msccl list`
 #[derive(Args, Debug)]
+#[command(after_help = LIST_EXAMPLES)]
 pub struct ListArgs {
-    /// Where to look for programs
-    #[arg(long, value_name = "FOLDER", default_value = "dsl-examples", value_hint = ValueHint::DirPath)]
-    pub dir: String,
+    /// A built-in program or a module of the standard library, to print its text
+    #[arg(conflicts_with_all = ["dir", "collective"])]
+    pub name: Option<String>,
+    /// Where to look for programs [default: dsl-examples; where there is none, those built in]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub dir: Option<String>,
     /// Only algorithms for this collective
     #[arg(long, value_name = "NAME")]
     pub collective: Option<String>,

@@ -36,7 +36,7 @@ pub fn check(args: &CheckArgs, output: &mut Output) -> Result<Exit> {
 
 fn look(file: &str, args: &CheckArgs, output: &mut Output) -> Result<Verdict> {
     let mut warn = |warning| output.warn(warning);
-    let loaded = subject::load(Input::read(file)?, &args.launch, Some(args.target), &mut warn)?;
+    let loaded = subject::load(Input::read(file)?, &args.launch, args.target, &mut warn)?;
     Ok(verdict::judge(loaded))
 }
 

@@ -1,7 +1,6 @@
 //! `msccl compile`: prove, then write.
 
 use std::io::Write;
-use std::path::Path;
 
 use msccl_interchange::{json, xml};
 use msccl_ir::{Algorithm, text};
@@ -20,7 +19,7 @@ use crate::verdict::{self, Verdict, VerdictJson};
 
 /// Writes the algorithm of the file, unless it is refused.
 pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
-    let emit = args.emit.unwrap_or_else(|| by_extension(args.file_written()));
+    let emit = what_to_emit(args)?;
     if args.file_written().is_none() {
         output.divert_reports();
     }
@@ -49,13 +48,18 @@ pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
     Ok(verdict.exit())
 }
 
-/// What the name of a file asks for.
-fn by_extension(path: Option<&str>) -> Emit {
-    let extension = path.and_then(|path| Path::new(path).extension()?.to_str());
-    match extension {
-        Some("json") => Emit::Json,
-        Some("txt" | "text" | "ir") => Emit::Text,
-        _ => Emit::Xml,
+/// What is asked for, by an option or by the name of the file to write.
+fn what_to_emit(args: &CompileArgs) -> Result<Emit> {
+    let Some(path) = args.file_written() else { return Ok(args.emit.unwrap_or(Emit::Xml)) };
+    artifact::expect_other_than(&args.file, path)?;
+    match (args.emit, artifact::extension(path).as_deref()) {
+        (Some(emit), _) => Ok(emit),
+        (None, Some("xml") | None) => Ok(Emit::Xml),
+        (None, Some("json")) => Ok(Emit::Json),
+        (None, Some("txt" | "text" | "ir")) => Ok(Emit::Text),
+        (None, Some(_)) => {
+            Err(artifact::unknown_extension(path, ".xml, .json or .txt", "--emit xml"))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::args::{FmtArgs, Format};
 use crate::artifact;
 use crate::exit::Exit;
 use crate::failure::{Failure, FailureJson, Result};
-use crate::input::{Input, STDIN};
+use crate::input::{Content, Input, STDIN};
 use crate::output::{Output, Paint};
 
 /// What became of one file.
@@ -45,7 +45,9 @@ pub fn fmt(args: &FmtArgs, output: &mut Output) -> Result<Exit> {
 
 /// Lays out one file, in place unless it is standard input or only `check` is asked for.
 fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
-    let Input { name, text } = Input::read(file)?;
+    let input = Input::read(file)?;
+    expect_program(&input)?;
+    let Input { name, text } = input;
     let mut sources = SourceMap::new();
     let id = sources.add(name, text);
     let formatted = msccl_syntax::format(sources.text(id))
@@ -61,6 +63,18 @@ fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
         artifact::write_text(file, &formatted)?;
     }
     Ok(layout)
+}
+
+/// Makes sure that it is a program, or at least claims to be none of the other forms.
+fn expect_program(input: &Input) -> Result<()> {
+    let found = match input.content()? {
+        Content::Program => return Ok(()),
+        Content::Xml => "MSCCL XML",
+        Content::Json => "JSON",
+        Content::Text => "a finished algorithm as text",
+    };
+    let name = &input.name;
+    Err(Failure::new(format!("{name} is {found}; only programs (.msccl) are laid out")))
 }
 
 fn exit(outcome: &Result<Layout>, check: bool) -> Exit {

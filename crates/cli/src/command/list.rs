@@ -1,7 +1,7 @@
 //! `msccl list`: what is there to run, and to build upon.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use msccl_compiler::evaluate::{
@@ -55,21 +55,18 @@ struct Module {
     summary: String,
 }
 
-/// Lists the algorithms below the folder and the modules of the standard library; a file with
-/// mistakes is told and left out.
+/// Where programs are looked for if nothing is said.
+const EXAMPLES: &str = "dsl-examples";
+
+/// Lists the algorithms below the folder and the modules of the standard library, or prints the text of one; a file
+/// with mistakes is told and left out.
 pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
-    let files = programs_below(Path::new(&args.dir))?;
-    let mut entries = Vec::new();
-    let mut exit = Exit::Success;
-    for file in files {
-        match entries_of(&file) {
-            Ok(found) => entries.extend(found),
-            Err(failure) => {
-                failure.print(output);
-                exit = Exit::Unusable;
-            }
-        }
+    if let Some(name) = &args.name {
+        // A failure is told at the end, by the output itself.
+        output.made().write_all(text_of(name)?.as_bytes()).unwrap_or(());
+        return Ok(Exit::Success);
     }
+    let (mut entries, exit) = entries(args.dir.as_deref(), output)?;
     if let Some(wanted) = &args.collective {
         let is_known = collective::named(wanted).is_some();
         if !is_known && !entries.iter().any(|entry| entry.collective == *wanted) {
@@ -86,6 +83,48 @@ pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
         Format::Human => print(&offer, output),
     }
     Ok(exit)
+}
+
+/// The text of a built-in program or of a module.
+fn text_of(name: &str) -> Result<String> {
+    if let Some(text) = msccl_registry::built_in_programs().get(name) {
+        return Ok((*text).to_owned());
+    }
+    let unknown = || {
+        format!(
+            "there is no built-in program or module {name}; `msccl list` names those that there are"
+        )
+    };
+    module_text(name).ok_or_else(|| Failure::new(unknown()))
+}
+
+/// The algorithms of the folder asked for, or of the examples; where there are none, the built-in ones.
+fn entries(folder: Option<&str>, output: &mut Output) -> Result<(Vec<Entry>, Exit)> {
+    let folder = match folder {
+        Some(folder) => folder,
+        None if Path::new(EXAMPLES).is_dir() => EXAMPLES,
+        None => return Ok((built_in_entries()?, Exit::Success)),
+    };
+    let mut entries = Vec::new();
+    let mut exit = Exit::Success;
+    for file in programs_below(Path::new(folder))? {
+        match Input::read(&file.to_string_lossy()).and_then(entries_of) {
+            Ok(found) => entries.extend(found),
+            Err(failure) => {
+                failure.print(output);
+                exit = Exit::Unusable;
+            }
+        }
+    }
+    Ok((entries, exit))
+}
+
+fn built_in_entries() -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for (name, text) in msccl_registry::built_in_programs() {
+        entries.extend(entries_of(Input { name: name.to_owned(), text: text.to_owned() })?);
+    }
+    Ok(entries)
 }
 
 /// Every `.msccl` file below `folder`, in the order of their names.
@@ -116,8 +155,8 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> std::io::Res
     Ok(())
 }
 
-fn entries_of(file: &Path) -> Result<Vec<Entry>> {
-    let Input { name, text } = Input::read(&file.to_string_lossy())?;
+fn entries_of(input: Input) -> Result<Vec<Entry>> {
+    let Input { name, text } = input;
     let mut sources = SourceMap::new();
     let id = sources.add(name.clone(), text);
     let found = algorithms(&sources, id)
@@ -182,14 +221,20 @@ fn modules() -> Vec<Module> {
     MODULES.iter().filter_map(|name| Module::of(name)).collect()
 }
 
+/// The text of a module, as the compiler has it.
+fn module_text(name: &str) -> Option<String> {
+    let mut sources = SourceMap::new();
+    let file = sources.add("list", format!("import {name}"));
+    // Without an algorithm nothing can be evaluated; the imports are read all the same.
+    let _ = evaluate(&mut sources, file, &NoFiles, &Launch::default());
+    let found = sources.find(&format!("std/{name}.msccl"))?;
+    Some(sources.text(found).to_owned())
+}
+
 impl Module {
     /// The module of that name, as the compiler has it.
     fn of(name: &'static str) -> Option<Self> {
-        let mut sources = SourceMap::new();
-        let file = sources.add("list", format!("import {name}"));
-        // Without an algorithm nothing can be evaluated; the imports are read all the same.
-        let _ = evaluate(&mut sources, file, &NoFiles, &Launch::default());
-        let text = sources.text(sources.find(&format!("std/{name}.msccl"))?);
+        let text = &module_text(name)?;
         let heads = text.lines().filter_map(|line| line.strip_prefix("fn "));
         let functions = heads.filter_map(|line| Some(format!("{})", line.split_once(')')?.0)));
         Some(Self { name, functions: functions.collect(), summary: first_comment(text) })
@@ -202,15 +247,18 @@ fn print(offer: &Offer, output: &mut Output) {
         ("collective", Align::Left),
         ("algorithm", Align::Left),
         ("parameters", Align::Left),
-        ("", Align::Left),
         ("file", Align::Left),
+        ("", Align::Left),
     ]);
     for entry in algorithms {
         let Entry { file, name, collective, parameters: _, summary } = entry;
-        let cells = [collective, name, &entry.signature(), summary, file];
+        let cells = [collective, name, &entry.signature(), file, summary];
         table.row(cells.map(String::clone));
     }
-    print_table(&table, output);
+    match algorithms.is_empty() {
+        true => output.line("no algorithms"),
+        false => print_table(&table, output),
+    }
     output.line("");
     let mut table = Table::new(&[("module", Align::Left), ("", Align::Left)]);
     for Module { name, functions: _, summary } in modules {

@@ -52,7 +52,9 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
             output.warn(remark);
         }
     }
-    print(&kernels, &made, output);
+    if made.iter().any(|made| made.code.is_ok()) {
+        print(&kernels, &made, output);
+    }
     let all = made.iter().all(|made| made.code.is_ok());
     let summary = Row::of(made.iter());
     output.line(format_args!("{summary} in {}, {:.1} s", cache.place(), took.as_secs_f64()));

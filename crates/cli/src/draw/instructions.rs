@@ -29,7 +29,8 @@ pub fn layers(title: String, ranks: u32, dag: &Dag, filter: &RankFilter) -> Laye
         Some(Arrow { from, to, carries_data: true })
     });
     let arrows = arrows.collect();
-    Layers { title, rows: ranks.iter().map(ToString::to_string).collect(), boxes, arrows }
+    let rows = ranks.iter().map(ToString::to_string).collect();
+    Layers { title, rows, boxes, arrows, captions: Vec::new() }
 }
 
 /// The column of every instruction: after the senders of its messages, and after what its rank does

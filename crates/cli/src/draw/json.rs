@@ -6,7 +6,7 @@ use super::layers::{Arrow, Layers, Node};
 
 /// Rows, boxes and arrows as they are; arrows name boxes by position.
 pub fn layers(layers: &Layers) -> String {
-    let Layers { title, rows, boxes, arrows } = layers;
+    let Layers { title, rows, boxes, arrows, captions: _ } = layers;
     let boxes: Vec<_> = boxes
         .iter()
         .map(|Node { column, row, label, detail, tone: _ }| {

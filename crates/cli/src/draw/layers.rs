@@ -12,6 +12,8 @@ pub struct Layers {
     pub boxes: Vec<Node>,
     /// The arrows between boxes.
     pub arrows: Vec<Arrow>,
+    /// What stands below, line by line: what is abbreviated above.
+    pub captions: Vec<String>,
 }
 
 /// A box.

@@ -1,6 +1,6 @@
 //! A scheduled algorithm as layers: one row for each thread block, one column for each level.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use msccl_ir::{Algorithm, Place, Step, StepKind, StepRef};
 
@@ -18,13 +18,16 @@ pub fn layers(algorithm: &Algorithm, levels: &Levels, filter: &RankFilter) -> La
         rows.push(format!("{rank} {tb} {}", block.channel));
     }
     let mut boxes = Vec::new();
+    let mut kinds = BTreeMap::new();
     let mut positions = vec![None; levels.steps.len()];
     let mut by_step = HashMap::new();
     for (Level { at, level, senders: _ }, position) in levels.steps.iter().zip(&mut positions) {
         let Some(&row) = row_of.get(&(at.rank, at.tb)) else { continue };
         *position = Some(boxes.len());
         by_step.insert(*at, boxes.len());
-        boxes.push(node(*at, algorithm.step(*at), *level, row));
+        let step = algorithm.step(*at);
+        kinds.insert(step.kind().abbreviation(), meaning(step.kind()));
+        boxes.push(node(*at, step, *level, row));
     }
     let mut arrows = Vec::new();
     for (level, to) in levels.steps.iter().zip(&positions) {
@@ -38,7 +41,28 @@ pub fn layers(algorithm: &Algorithm, levels: &Levels, filter: &RankFilter) -> La
         arrows.extend(waits.map(|from| Arrow { from, to, carries_data: false }));
     }
     let title = format!("{}: {}", algorithm.name, algorithm.collective);
-    Layers { title, rows, boxes, arrows }
+    Layers { title, rows, boxes, arrows, captions: captions(&kinds) }
+}
+
+/// What the abbreviations mean that are used.
+fn captions(kinds: &BTreeMap<&str, &str>) -> Vec<String> {
+    kinds.iter().map(|(kind, meaning)| format!("{kind}: {meaning}")).collect()
+}
+
+/// The field's word for a step, spelled out.
+fn meaning(kind: StepKind) -> &'static str {
+    match kind {
+        StepKind::Nop => "only waits",
+        StepKind::Send => "send",
+        StepKind::Recv => "receive",
+        StepKind::Copy => "copy",
+        StepKind::Reduce => "reduce",
+        StepKind::RecvCopySend => "receive, copy, send",
+        StepKind::RecvReduceCopy => "receive, reduce, copy",
+        StepKind::RecvReduceSend => "receive, reduce, send",
+        StepKind::RecvReduceCopySend => "receive, reduce, copy, send",
+        StepKind::Many => "any other step: point at it",
+    }
 }
 
 fn node(at: StepRef, step: &Step, column: u32, row: u32) -> Node {

@@ -29,6 +29,7 @@ const STYLE: &str = "\
 text{font:11px ui-monospace,monospace;fill:#222}
 .title{font-weight:bold;font-size:13px}
 .row{fill:#555}
+.caption{fill:#555}
 rect{stroke:#8a8a8a;stroke-width:.6}
 .lane{fill:#fafafa;stroke:none}
 .data{stroke:#4a6fa5;stroke-width:1;fill:none;marker-end:url(#head)}
@@ -103,6 +104,8 @@ pub const MARGIN: f64 = 16.0;
 /// Height of the title.
 pub const TITLE: f64 = 28.0;
 
+/// Height of a line of text.
+const LINE: f64 = 15.0;
 const BOX_HEIGHT: f64 = 18.0;
 const BOX_GAP: f64 = 4.0;
 const COLUMN_GAP: f64 = 34.0;
@@ -134,9 +137,12 @@ impl Layout {
             top += f64::from(height) * (BOX_HEIGHT + BOX_GAP) + ROW_GAP;
             tops.push(top);
         }
+        let length = |text: &String| text.chars().count() as f64 * CHARACTER + 2.0 * MARGIN;
+        let captions = layers.captions.iter().map(length).fold(0.0, f64::max);
         let title = layers.title.chars().count() as f64 * CHARACTER * 1.2 + 2.0 * MARGIN;
-        let width = (left - COLUMN_GAP + MARGIN).max(title);
-        Self { columns, tops, width, height: top + MARGIN }
+        let width = (left - COLUMN_GAP + MARGIN).max(title).max(captions);
+        let height = top + layers.captions.len() as f64 * LINE + MARGIN;
+        Self { columns, tops, width, height }
     }
 
     fn area(&self, column: u32, row: u32, place: u32) -> Area {
@@ -177,6 +183,10 @@ pub fn layers(layers: &Layers) -> String {
         svg.area(area, node.tone.color(), &node.detail);
         svg.text(area.x + 5.0, area.y + 13.0, "", &node.label);
     }
+    let below = layout.tops.last().copied().unwrap_or(MARGIN + TITLE) + LINE;
+    for (index, caption) in layers.captions.iter().enumerate() {
+        svg.text(MARGIN, below + index as f64 * LINE, "caption", caption);
+    }
     svg.document(layout.width, layout.height)
 }
 
@@ -208,9 +218,11 @@ mod tests {
             rows: vec!["r0".to_owned()],
             boxes: vec![node(0, "one"), node(1, "two"), node(1, "three")],
             arrows: vec![Arrow { from: 0, to: 2, carries_data: true }],
+            captions: vec!["s: send".to_owned()],
         });
         assert_eq!(picture.matches("<title>a &lt; b &amp; &quot;c&quot;</title>").count(), 3);
         assert_eq!(picture.matches("class=\"data\"").count(), 1);
+        assert!(picture.contains("class=\"caption\">s: send</text>"), "{picture}");
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
     }
 }

@@ -10,14 +10,15 @@ mod steps;
 use msccl_collective::SizeRange;
 use msccl_compiler::schedule::Origins;
 use msccl_interchange::json;
-use msccl_interchange::xml::Contradiction;
-use msccl_ir::{Algorithm, Target, text};
-use msccl_syntax::{Diagnostic, SourceMap};
+use msccl_interchange::xml::{Contradiction, Places};
+use msccl_ir::{Algorithm, StepRef, Target, text};
+use msccl_syntax::{Diagnostic, FileId, SourceMap, Span};
 use msccl_verify::FaultKind;
 
 use crate::args::{LaunchArgs, TargetName};
 use crate::failure::{Failure, Result};
 use crate::input::{Content, Input};
+use crate::size::range_in_words;
 
 pub use program::{Program, Stages, evaluated, stages};
 
@@ -27,6 +28,8 @@ pub struct Subject {
     pub file: String,
     /// The algorithm.
     pub algorithm: Algorithm,
+    /// Ranks on one node, for estimates of time.
+    pub per_node: u32,
     /// Where it came from.
     pub provenance: Provenance,
     /// What will run it.
@@ -45,6 +48,7 @@ impl Subject {
         let narrowed =
             SizeRange { min_bytes: served.min_bytes.max(asked.min_bytes), max_bytes: ends.min() };
         if narrowed.max_bytes.is_some_and(|max| max < narrowed.min_bytes) {
+            let (asked, served) = (range_in_words(asked), range_in_words(served));
             let message = format!("{}: asked about {asked}, but it serves {served}", self.file);
             return Err(Failure::new(message));
         }
@@ -62,8 +66,30 @@ pub enum Provenance {
         /// The statement behind every step.
         origins: Origins,
     },
-    /// A file of steps.
+    /// A file of XML: its text, and where its steps stand.
+    Xml(XmlSource),
+    /// Another file of steps.
     Steps,
+}
+
+/// A file of XML, as it was read.
+pub struct XmlSource {
+    /// The text.
+    pub sources: SourceMap,
+    /// The text among the sources.
+    pub file: FileId,
+    /// Where its steps stand.
+    pub places: Places,
+}
+
+impl XmlSource {
+    /// The beginning of the `<step>` element.
+    pub fn span(&self, step: StepRef) -> Option<Span> {
+        let start = self.places.of(step)?;
+        let end = start + "<step".len();
+        let byte = |offset: usize| u32::try_from(offset).ok();
+        Some(Span { file: self.file, start: byte(start)?, end: byte(end)? })
+    }
 }
 
 /// An algorithm known to be wrong before the verifier was asked.
@@ -111,13 +137,15 @@ pub fn load(
             let algorithm = json::read(&input.text).map_err(|error| {
                 Failure::at(&input.name, error.line().zip(error.column()), &error)
             })?;
-            steps::from_steps(input.name, algorithm, launch, target.unwrap_or(TargetName::Native))
+            let target = target.unwrap_or(TargetName::Native);
+            steps::from_steps(input.name, algorithm, Provenance::Steps, launch, target)
         }
         Content::Text => {
             let algorithm = text::parse(&input.text).map_err(|error| {
                 Failure::at(&input.name, Some((error.line, error.column)), &error)
             })?;
-            steps::from_steps(input.name, algorithm, launch, target.unwrap_or(TargetName::Native))
+            let target = target.unwrap_or(TargetName::Native);
+            steps::from_steps(input.name, algorithm, Provenance::Steps, launch, target)
         }
     }
 }

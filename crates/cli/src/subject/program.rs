@@ -127,7 +127,9 @@ pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, B
     match compile_chunks(chunks, &target) {
         Ok(Compiled { chunks, instructions, schedule }) => {
             let provenance = Provenance::Program { sources, origins: schedule.origins };
-            let subject = Subject { file, algorithm: schedule.algorithm, provenance, target };
+            let algorithm = schedule.algorithm;
+            let per_node = chunks.per_node;
+            let subject = Subject { file, algorithm, per_node, provenance, target };
             Ok(Stages { chunks, instructions, subject })
         }
         Err(diagnostics) => Err(doubt(file, FaultKind::Limits, sources, diagnostics, target)),

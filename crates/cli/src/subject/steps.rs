@@ -3,9 +3,10 @@
 use msccl_collective::Placement;
 use msccl_interchange::xml;
 use msccl_ir::Algorithm;
+use msccl_syntax::SourceMap;
 use msccl_verify::FaultKind;
 
-use super::{Doubt, Evidence, Loaded, Provenance, Subject};
+use super::{Doubt, Evidence, Loaded, Provenance, Subject, XmlSource};
 use crate::args::{LaunchArgs, TargetName};
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -19,13 +20,16 @@ pub fn from_xml(
 ) -> Result<Loaded> {
     let read = xml::read(&input.text)
         .map_err(|error| Failure::at(&input.name, Some((error.line(), error.column())), &error))?;
-    let xml::Read { algorithm, dialect: _, contradictions, warnings } = read;
+    let xml::Read { algorithm, dialect: _, contradictions, warnings, places } = read;
     for warning in warnings {
         warn(format!("{}: {warning}", input.name));
     }
     let target = target.unwrap_or(TargetName::Msccl);
     if contradictions.is_empty() {
-        return from_steps(input.name, algorithm, launch, target);
+        let mut sources = SourceMap::new();
+        let file = sources.add(input.name.clone(), input.text);
+        let provenance = Provenance::Xml(XmlSource { sources, file, places });
+        return from_steps(input.name, algorithm, provenance, launch, target);
     }
     Ok(Err(Box::new(Doubt {
         file: input.name,
@@ -39,12 +43,14 @@ pub fn from_xml(
 pub fn from_steps(
     file: String,
     mut algorithm: Algorithm,
+    provenance: Provenance,
     launch: &LaunchArgs,
     target: TargetName,
 ) -> Result<Loaded> {
     adapt(&mut algorithm, launch).map_err(|reason| Failure::new(format!("{file}: {reason}")))?;
     let target = target.target();
-    Ok(Ok(Subject { file, algorithm, provenance: Provenance::Steps, target }))
+    let per_node = launch.per_node.unwrap_or(algorithm.collective.ranks);
+    Ok(Ok(Subject { file, algorithm, per_node, provenance, target }))
 }
 
 /// Applies the options that make sense for an algorithm that is already scheduled.
@@ -62,7 +68,6 @@ fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<
     let for_programs = [
         ("--define", !define.is_empty()),
         ("--ranks", ranks.is_some_and(|ranks| ranks != algorithm.collective.ranks)),
-        ("--per-node", per_node.is_some()),
         ("--algorithm", name.as_ref().is_some_and(|name| *name != algorithm.name)),
         ("--instances", instances.is_some()),
         ("--protocol", protocol.is_some_and(|protocol| protocol != algorithm.protocol)),
@@ -71,6 +76,12 @@ fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<
         return Err(format!(
             "this file holds a finished algorithm, which {option} cannot change; give it the \
              program instead"
+        ));
+    }
+    let ranks = algorithm.collective.ranks;
+    if let Some(per_node) = per_node.filter(|per_node| !ranks.is_multiple_of(*per_node)) {
+        return Err(format!(
+            "{ranks} ranks do not fill nodes of {per_node}; choose a divisor of {ranks}"
         ));
     }
     if let Some(name) = collective {

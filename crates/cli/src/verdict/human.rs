@@ -7,7 +7,7 @@ use super::{Counts, Proved, Refused, Verdict};
 use crate::diagnose;
 use crate::exit::Exit;
 use crate::output::{Output, Paint};
-use crate::size::ByteSize;
+use crate::size::{ByteSize, range_in_words};
 
 /// Further faults listed.
 const MOST_OTHERS: usize = 3;
@@ -45,7 +45,7 @@ impl Verdict {
 
 impl Proved {
     fn lines(&self, output: &Output) -> Vec<String> {
-        let Proved { file, verified } = self;
+        let Proved { file, verified, per_node: _ } = self;
         let (algorithm, target) = (verified.algorithm(), verified.target());
         let answer = output.paint(Paint::Good, "proved");
         let mut lines = vec![format!("{answer}   {file}: {}", subject(algorithm))];
@@ -86,7 +86,7 @@ fn depth(algorithm: &Algorithm, target: &Target, facts: &Facts) -> String {
 
 /// For which calls it holds.
 fn scope(algorithm: &Algorithm, facts: &Facts) -> String {
-    let calls = format!("{}, {}", sizes(algorithm), algorithm.placement);
+    let calls = format!("{}, {}", range_in_words(algorithm.sizes), algorithm.placement);
     if !facts.result_promised {
         return format!("nothing is promised about the result; everything else holds for {calls}");
     }
@@ -99,25 +99,6 @@ fn scope(algorithm: &Algorithm, facts: &Facts) -> String {
         false => format!(", counts that {} divides", algorithm.collective.chunks),
     };
     format!("right result for {calls}{counts}{same}")
-}
-
-fn sizes(algorithm: &Algorithm) -> String {
-    let range = algorithm.sizes;
-    match (range.min_bytes, range.max_bytes) {
-        (0, None) => "all sizes".to_owned(),
-        (0, Some(max)) => format!("sizes {}", up_to(max)),
-        (min, None) => format!("sizes from {}", ByteSize(min)),
-        (min, Some(max)) if min == max => format!("calls of {}", ByteSize(max)),
-        (min, Some(max)) => format!("sizes from {} {}", ByteSize(min), up_to(max)),
-    }
-}
-
-/// The upper end of a range: files mostly name the first size that is too large.
-fn up_to(max: u64) -> String {
-    match max.checked_add(1) {
-        Some(end) if end % 1024 == 0 => format!("below {}", ByteSize(end)),
-        _ => format!("up to {}", ByteSize(max)),
-    }
 }
 
 /// `1 step`, `2 steps`.
@@ -149,8 +130,10 @@ impl Refused {
                 let excerpt = diagnose::painted(excerpt, |tone, text| output.paint(tone, text));
                 lines.extend(excerpt.lines().map(str::to_owned));
             }
-            (true, Some(step)) => lines.push(format!("  {step}: {message}")),
-            (true, None) => lines.push(format!("  {message}")),
+            (true, Some(step)) if !message.starts_with(&step.to_string()) => {
+                lines.push(format!("  {step}: {message}"))
+            }
+            (true, _) => lines.push(format!("  {message}")),
         }
         lines.extend(shortened(story, MOST_STORY).map(|line| format!("    {line}")));
         if let Some(bytes) = sound_up_to_bytes {

@@ -4,12 +4,12 @@ pub mod human;
 mod json;
 
 use msccl_compiler::schedule::Origins;
-use msccl_ir::{Algorithm, StepRef, Target};
-use msccl_syntax::Diagnostic;
+use msccl_ir::{Algorithm, StepKind, StepRef, Target};
+use msccl_syntax::{Diagnostic, SourceMap};
 use msccl_verify::{Fault, FaultKind, Refusal, Verified};
 
 use crate::diagnose::Located;
-use crate::subject::{Doubt, Evidence, Loaded, Provenance, Subject};
+use crate::subject::{Doubt, Evidence, Loaded, Provenance, Subject, XmlSource};
 
 pub use json::VerdictJson;
 
@@ -27,6 +27,8 @@ pub struct Proved {
     pub file: String,
     /// The proof.
     pub verified: Verified,
+    /// Ranks on one node, for estimates of time.
+    pub per_node: u32,
 }
 
 /// A refusal, for people and for programs.
@@ -66,9 +68,9 @@ pub struct Site {
 pub fn judge(loaded: Loaded) -> Verdict {
     match loaded {
         Err(doubt) => Verdict::Refused(Box::new(of_doubt(*doubt))),
-        Ok(Subject { file, algorithm, provenance, target }) => {
+        Ok(Subject { file, algorithm, per_node, provenance, target }) => {
             match msccl_verify::verify(algorithm, &target) {
-                Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified })),
+                Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified, per_node })),
                 Err(refusal) => {
                     Verdict::Refused(Box::new(of_refusal(file, *refusal, &provenance, target)))
                 }
@@ -116,7 +118,7 @@ fn site(step: Option<StepRef>, file: &str, line: u32, column: u32) -> Site {
 }
 
 fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: Target) -> Refused {
-    let Refusal { algorithm: _, faults } = refusal;
+    let Refusal { algorithm, faults } = refusal;
     let mut faults = faults.into_iter();
     // The verifier promises at least one; without any there would be nothing to say.
     let principal = faults.next();
@@ -127,16 +129,21 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
         }
         None => (FaultKind::Structure, String::new(), Vec::new(), Vec::new(), None),
     };
+    let shown = |sources: &SourceMap, diagnostic: Option<Diagnostic>| {
+        let located = diagnostic.iter().map(|one| Located::of(sources, one)).collect();
+        (diagnostic.map_or_else(String::new, |one| sources.render(&one)), located)
+    };
     let (excerpt, diagnostics) = match provenance {
-        Provenance::Program { sources, origins } => {
-            let diagnostic = blamed(origins, &message, &at);
-            let located = diagnostic.iter().map(|one| Located::of(sources, one)).collect();
-            (diagnostic.map_or_else(String::new, |one| sources.render(&one)), located)
-        }
+        Provenance::Program { sources, origins } => shown(sources, blamed(origins, &message, &at)),
+        Provenance::Xml(xml) => shown(&xml.sources, elements(xml, &message, &at)),
         Provenance::Steps => (String::new(), Vec::new()),
     };
+    let from_toolkit = matches!(provenance, Provenance::Xml(_))
+        && kind == FaultKind::Uninitialised
+        && at.first().is_some_and(|&step| adds_another_place(&algorithm, step));
     let at = at.into_iter().map(|step| located(step, provenance)).collect();
-    let story = story.iter().map(ToString::to_string).collect();
+    let mut story: Vec<_> = story.iter().map(ToString::to_string).collect();
+    story.extend(from_toolkit.then(|| TOOLKITS_OPERAND.to_owned()));
     Refused {
         file,
         target,
@@ -155,21 +162,49 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
 fn one_line(fault: &Fault) -> String {
     let Fault { kind, message, at, story: _, sound_up_to_bytes: _ } = fault;
     match at.first() {
-        Some(at) => format!("{kind}: {at}: {message}"),
-        None => format!("{kind}: {message}"),
+        // Many messages begin with the step.
+        Some(at) if !message.starts_with(&at.to_string()) => format!("{kind}: {at}: {message}"),
+        _ => format!("{kind}: {message}"),
     }
 }
 
 fn located(step: StepRef, provenance: &Provenance) -> Site {
-    let Provenance::Program { sources, origins } = provenance else {
-        return Site { step: Some(step), source: None };
+    let place = match provenance {
+        Provenance::Program { sources, origins } => {
+            origins.of(step).map(|origin| (sources, origin.span))
+        }
+        Provenance::Xml(xml) => xml.span(step).map(|span| (&xml.sources, span)),
+        Provenance::Steps => None,
     };
-    let origin = origins.of(step);
-    let source = origin.map(|origin| {
-        let place = sources.line_column(origin.span);
-        (sources.name(origin.span.file).to_owned(), place.line, place.column)
+    let source = place.map(|(sources, span)| {
+        let place = sources.line_column(span);
+        (sources.name(span.file).to_owned(), place.line, place.column)
     });
     Site { step: Some(step), source }
+}
+
+/// Most elements of XML that are shown; the story names all.
+const MOST_ELEMENTS: usize = 4;
+
+/// The elements behind the steps of a fault, the principal one with the message.
+fn elements(xml: &XmlSource, message: &str, at: &[StepRef]) -> Option<Diagnostic> {
+    let mut places = at.iter().filter_map(|&step| Some((step, xml.span(step)?)));
+    let (step, span) = places.next()?;
+    let first = Diagnostic::error(span, message).saying(step.to_string());
+    let others = places.take(MOST_ELEMENTS - 1);
+    Some(others.fold(first, |shown, (step, span)| shown.label(span, step.to_string())))
+}
+
+/// Said of steps that add a place other than the one they write, which only a program of the public toolkit means
+/// otherwise.
+const TOOLKITS_OPERAND: &str = "the public toolkit writes the peer's place into `src`, where interpreters find their \
+                                own that is added: give `src` and `dst` the same place";
+
+/// Whether a step adds a local place to its message and stores the sum elsewhere.
+fn adds_another_place(algorithm: &Algorithm, step: StepRef) -> bool {
+    let step = algorithm.step(step);
+    let adds = matches!(step.kind(), StepKind::RecvReduceCopy | StepKind::RecvReduceCopySend);
+    adds && step.reads().next() != step.writes().next()
 }
 
 /// The statements behind the steps of a fault, the principal one with the message.

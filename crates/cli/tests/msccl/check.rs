@@ -44,3 +44,12 @@ fn malformed_files_are_located() {
     let found = msccl_reading(&["check", "--format", "json", "-"], json.as_bytes()).json();
     assert!(found["diagnostics"][0]["line"].as_u64() > Some(1), "{found}");
 }
+
+#[test]
+fn xml_is_checked_for_the_runtime_that_reads_xml() {
+    let ran = msccl_reading(&["check", "-"], crate::stuck_xml().as_bytes());
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stdout.contains("<stdin>:6:7"), "{ran}");
+    let ran = msccl_reading(&["check", "--target", "native", "-"], crate::stuck_xml().as_bytes());
+    assert_eq!(ran.code, 0, "{ran}");
+}

@@ -98,3 +98,17 @@ fn a_dash_is_standard_output() {
     let plain = msccl(&["compile", arg(&source)]);
     assert_eq!((named.code, &named.stdout), (0, &plain.stdout), "{named}");
 }
+
+#[test]
+fn a_program_is_not_written_over() {
+    let source = file("compile/mine.msccl", RING);
+    crate::check_refusal(&["compile", arg(&source), "-o", arg(&source)], 2, "is what is read");
+    let other = source.with_file_name("other.msccl");
+    let told = "expected .xml, .json or .txt; rename it, or say --emit xml";
+    crate::check_refusal(&["compile", arg(&source), "-o", arg(&other)], 2, told);
+    assert!(!other.exists());
+    let named = source.with_file_name("named.schedule");
+    let ran = msccl(&["compile", arg(&source), "--emit", "xml", "-o", arg(&named)]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(fs::read_to_string(&source).unwrap(), RING);
+}

@@ -37,3 +37,14 @@ fn mistakes_are_told_and_nothing_is_changed() {
     assert!(ran.stderr.contains("broken.msccl:1:"), "{ran}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "algorithm {");
 }
+
+#[test]
+fn what_is_no_program_is_not_laid_out() {
+    let path = file("fmt/ring.xml", crate::exchange_xml(1));
+    crate::check_refusal(
+        &["fmt", arg(&path)],
+        2,
+        "is MSCCL XML; only programs (.msccl) are laid out",
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), crate::exchange_xml(1));
+}

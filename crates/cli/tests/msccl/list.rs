@@ -29,3 +29,36 @@ fn a_folder_of_ones_own() {
     check_refusal(&["list", "--dir", folder, "--collective", "gossip"], 2, "expected allreduce, ");
     check_refusal(&["list", "--dir", "no/such"], 2, "name another folder with --dir");
 }
+
+/// Whoever has but the installed command finds programs all the same.
+#[test]
+fn built_in_programs_are_known_by_their_names() {
+    let ran = msccl(&["list", "allreduce/ring"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let ring = std::fs::read_to_string("../../dsl-examples/allreduce/ring.msccl").unwrap();
+    assert_eq!(ran.stdout, ring);
+    assert!(msccl(&["list", "ring"]).stdout.contains("fn ring_allreduce("));
+    let ran = msccl(&["verify", "allreduce/ring", "--ranks", "5"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("allreduce over 5 ranks"), "{ran}");
+    check_refusal(&["list", "allreduce/rong"], 2, "no built-in program or module allreduce/rong");
+    check_refusal(&["verify", "allreduce/rong"], 2, "cannot read allreduce/rong");
+}
+
+#[test]
+fn without_examples_the_built_in_programs_are_listed() {
+    let elsewhere = file("list/empty/note.txt", "");
+    let folder = elsewhere.parent().unwrap();
+    let listed = std::process::Command::new(env!("CARGO_BIN_EXE_msccl"))
+        .args(["list", "--format", "json"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(listed.status.success());
+    let offer: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let files = offer["algorithms"].as_array().unwrap().iter().map(|entry| &entry["file"]);
+    assert!(files.clone().any(|file| file == "allreduce/ring"), "{offer}");
+    assert!(files.clone().any(|file| file == "alltoall/bruck"), "{offer}");
+    let none = msccl(&["list", "--dir", arg(folder)]);
+    assert!(none.stdout.starts_with("no algorithms\n"), "{none}");
+}

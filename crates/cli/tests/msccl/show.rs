@@ -78,3 +78,43 @@ fn what_cannot_be_shown_is_told() {
     );
     assert_eq!(msccl(&["show", xml, "--format", "svg"]).code, 0);
 }
+
+#[test]
+fn the_extension_tells_the_form() {
+    let source = crate::file("show/ring.msccl", crate::RING);
+    for (name, sign) in
+        [("a.svg", "<svg"), ("a.json", "{"), ("a.dot", "digraph"), ("a.txt", "algorithm \"ring\"")]
+    {
+        let out = source.with_file_name(name);
+        let ran = msccl(&["show", crate::arg(&source), "-o", crate::arg(&out)]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert!(std::fs::read_to_string(&out).unwrap().starts_with(sign), "{name}");
+    }
+    let other = source.with_file_name("b.msccl");
+    check_refusal(
+        &["show", crate::arg(&source), "-o", crate::arg(&other)],
+        2,
+        "or say --format svg",
+    );
+    check_refusal(&["show", crate::arg(&source), "-o", crate::arg(&source)], 2, "is what is read");
+}
+
+#[test]
+fn timelines_know_of_nodes() {
+    let timeline =
+        |options: &[&str]| shown(&[&["--stage", "timeline"], options].concat(), crate::RING);
+    assert!(timeline(&["--per-node", "3"]).starts_with("ring, 1048576 bytes: "));
+    assert!(timeline(&["--per-node", "1"]).starts_with("ring, 1048576 bytes on 3 nodes: "));
+    let xml = crate::file("show/nodes.xml", exchange_xml(2));
+    let xml = crate::arg(&xml);
+    let ran = msccl(&["show", xml, "--stage", "timeline", "--per-node", "1"]);
+    assert!(ran.stdout.starts_with("exchange, 1048576 bytes on 2 nodes: "), "{ran}");
+    check_refusal(&["show", xml, "--per-node", "3"], 2, "2 ranks do not fill nodes of 3");
+}
+
+#[test]
+fn pictures_spell_their_abbreviations_out() {
+    let picture = shown(&["--format", "svg"], crate::RING);
+    assert!(picture.contains(">rcs: receive, copy, send</text>"), "{picture}");
+    assert!(!picture.contains("receive, reduce"), "{picture}");
+}

@@ -32,12 +32,20 @@ fn a_wrong_program_is_refused_at_its_line() {
 fn a_deadlock_tells_who_waits_for_whom() {
     let ran = msccl_reading(&["verify", "-"], stuck_xml().as_bytes());
     assert_eq!(ran.code, 1, "{ran}");
-    insta::assert_snapshot!(ran.stdout, @r"
+    insta::assert_snapshot!(ran.stdout, @r#"
     refused  <stdin>: deadlock (target msccl)
-      2 thread blocks wait for one another in a circle
+    error: 2 thread blocks wait for one another in a circle
+      --> <stdin>:6:7
+       |
+     6 |       <step s="2" type="s" srcbuf="i" srcoff="2" dstbuf="s" dstoff="2" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+       |       ^^^^^ r0 tb0 s2
+    ...
+    16 |       <step s="2" type="s" srcbuf="i" srcoff="2" dstbuf="s" dstoff="2" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+       |       ----- r1 tb0 s2
         r0 tb0 s2 waits for room on its link to r1 on ch0 (2 of 2 messages in flight)
         r1 tb0 s2 waits for room on its link to r0 on ch0 (2 of 2 messages in flight)
-    ");
+        a link is full: let its receiver take messages sooner, or send some of them on another channel
+    "#);
     let deeper = ["verify", "--target", "native", "-"];
     assert_eq!(msccl_reading(&deeper, stuck_xml().as_bytes()).code, 0);
     assert_eq!(msccl_reading(&["verify", "-"], exchange_xml(2).as_bytes()).code, 0);
@@ -58,7 +66,52 @@ fn json_has_the_promised_keys() {
     assert!(refused["message"].as_str().is_some_and(|message| !message.is_empty()));
     assert_eq!(refused["sound_up_to_bytes"], serde_json::Value::Null);
     assert_eq!(refused["at"][0]["rank"], 0);
-    assert_eq!(refused["story"].as_array().map(Vec::len), Some(2));
+    assert_eq!((&refused["at"][0]["line"], &refused["at"][1]["line"]), (&6.into(), &16.into()));
+    assert_eq!(refused["story"].as_array().map(Vec::len), Some(3));
+}
+
+/// The public toolkit's `rrc` names the peer's place as the source; the corpus of such files has this one in it.
+#[test]
+fn what_the_toolkit_means_by_a_source_is_told() {
+    let xml = exchange_xml(1);
+    let (mine, peers) =
+        (r#"type="rrc" srcbuf="i" srcoff="0""#, r#"type="rrc" srcbuf="s" srcoff="0""#);
+    let ran = msccl_reading(&["verify", "-"], xml.replace(mine, peers).as_bytes());
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stdout.contains("uninitialised") && ran.stdout.contains("<stdin>:11:7"), "{ran}");
+    assert!(ran.stdout.contains("the public toolkit writes the peer's place into `src`"), "{ran}");
+    assert!(!msccl_reading(&["verify", "-"], stuck_xml().as_bytes()).stdout.contains("toolkit"));
+}
+
+#[test]
+fn further_faults_name_their_step_once() {
+    let xml = stuck_xml().replace("cnt=\"1\"", "cnt=\"9\"");
+    let ran = msccl_reading(&["verify", "-"], xml.as_bytes());
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stdout.contains("also: structure: r0 tb0 s"), "{ran}");
+    assert!(!ran.stdout.contains("s1: r0 tb0 s1"), "{ran}");
+}
+
+#[test]
+fn a_collective_that_nobody_knows_is_told() {
+    let xml = exchange_xml(1).replace("allreduce", "allred");
+    let ran = msccl_reading(&["verify", "-"], xml.as_bytes());
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("nothing is promised about the result"), "{ran}");
+    assert!(
+        ran.stderr.contains("`allred` is none of the standard collectives (allreduce, "),
+        "{ran}"
+    );
+    assert!(msccl_reading(&["verify", "-"], exchange_xml(1).as_bytes()).stderr.is_empty());
+    // The file names no output, since it runs in place.
+    let ran = msccl_reading(&["verify", "--collective", "allreduce", "-"], xml.as_bytes());
+    assert!(ran.code == 0 && ran.stdout.contains("right result for"), "{ran}");
+}
+
+#[test]
+fn python_is_told_to_be_python() {
+    let path = file("verify/ring.py", "from msccl.language import *\n");
+    crate::check_refusal(&["verify", arg(&path)], 2, "expected an algorithm, found Python");
 }
 
 #[test]

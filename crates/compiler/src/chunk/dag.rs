@@ -16,6 +16,8 @@ pub struct Dag {
     pub name: String,
     /// What it computes.
     pub collective: Collective,
+    /// Ranks on one node, as the program was told; all, if it knows of no nodes.
+    pub per_node: u32,
     /// The calls it serves: in place or out of place. Slots are memory slots: in place, a slot of
     /// the aliased buffer is already replaced by the one that stands for it
     /// ([`Collective::in_place`]); out of place, no op writes an input slot.

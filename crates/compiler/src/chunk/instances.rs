@@ -58,6 +58,7 @@ pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
     Ok(Dag {
         name: dag.name,
         collective: cut(&dag.collective, k),
+        per_node: dag.per_node,
         placement: dag.placement,
         protocol: dag.protocol,
         sizes: dag.sizes,

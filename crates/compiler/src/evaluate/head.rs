@@ -8,6 +8,7 @@ use super::Launch;
 use super::budget::{MAX_INSTANCES, MAX_INTERLEAVED, MAX_RANKS, MAX_THREADS};
 use super::interpreter::{Interpreter, Ranks};
 use super::report::Refused;
+use super::resolve::nearest;
 use super::resolved::{Algorithm, ClauseKind, Expr, Implements, Local, Param};
 use super::value::Value;
 use crate::chunk::MAX_CHUNKS;
@@ -201,7 +202,12 @@ impl<'a> Interpreter<'a> {
             STANDARD.join(", "),
             implements.name,
         );
-        self.error(Diagnostic::error(implements.span, message).hint(hint))
+        let diagnostic = Diagnostic::error(implements.span, message);
+        let diagnostic = match nearest(&implements.name, STANDARD.into_iter()) {
+            Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),
+            None => diagnostic,
+        };
+        self.error(diagnostic.hint(hint))
     }
 
     /// Chunks and root.

@@ -6,6 +6,7 @@
 use msccl_syntax::{Diagnostic, FileId, SourceMap, Span, ast};
 
 use super::report::{Refused, Report};
+use super::resolve::nearest;
 use super::standard;
 
 /// Reads imported files.
@@ -132,7 +133,13 @@ impl Loading<'_> {
 
 fn unknown_module(module: &str, span: Span) -> Diagnostic {
     let known: Vec<_> = standard::MODULES.iter().map(|&(name, _)| name).collect();
-    Diagnostic::error(span, format!("the standard library has no module `{module}`")).hint(format!(
+    let diagnostic =
+        Diagnostic::error(span, format!("the standard library has no module `{module}`"));
+    let diagnostic = match nearest(module, known.iter().copied()) {
+        Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),
+        None => diagnostic,
+    };
+    diagnostic.hint(format!(
         "its modules are {}; a file is imported as `import \"{module}.msccl\"`",
         known.join(", ")
     ))

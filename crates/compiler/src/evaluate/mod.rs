@@ -111,13 +111,14 @@ fn run(program: &Program, launch: &Launch) -> Result<Dag, Vec<Diagnostic>> {
         this.block(&algorithm.body)?;
         Ok::<Head, Refused>(head)
     });
-    let Interpreter { report, world, hint_table, origins, .. } = interpreter;
+    let Interpreter { report, world, ranks, hint_table, origins, .. } = interpreter;
     let (Ok(head), World::Memory(memory)) = (head, world) else { return Err(report.into_errors()) };
     report.check(())?;
     let (ops, scratch_chunks) = memory.finish(StatementId(0));
     let Head { collective, placement, protocol, sizes, threads, instances, interleaved, .. } = head;
     let dag = Dag {
         name: algorithm.name.clone(),
+        per_node: ranks.map_or(collective.ranks, |ranks| ranks.per_node),
         collective,
         placement,
         protocol,

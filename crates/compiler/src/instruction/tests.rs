@@ -21,6 +21,7 @@ pub(crate) fn program(text: &str) -> Dag {
     let mut dag = Dag {
         name: "test".into(),
         collective: Collective { kind: Kind::AllReduce, ranks: 4, chunks: 4 },
+        per_node: 4,
         placement: Placement::InPlace,
         protocol: Protocol::Simple,
         sizes: SizeRange::ALL,

@@ -267,6 +267,31 @@ fn errors_in_functions_say_who_called() {
     assert_eq!(caller.text, "called from here");
 }
 
+/// Statements with a slip, what is wrong, and what the first hint is.
+const SLIPS: &[(&str, &str, &str)] = &[
+    ("outpt@0[0] = input@0[0]", "2:1 nothing here is called `outpt`", "did you mean `output`?"),
+    ("output@0[0] = inptu@0[0]", "2:15 nothing here is called `inptu`", "did you mean `input`?"),
+    ("min(1, 2)", "2:1 `min` is a value, which moves nothing", "a statement moves data"),
+    ("let x = len(1, 2)", "2:9 `len` takes 1 argument, not 2", "it is `len(list)`"),
+];
+
+#[test]
+fn slips_are_told_what_was_meant() {
+    let check = |text: &str, error: &str, hint: &str| {
+        let (sources, result) = super::evaluate_text(text, &Launch::default());
+        let errors = result.map(|dag| ops_of(&dag)).expect_err(text);
+        assert_eq!(super::show(&sources, &errors), [error], "{text}");
+        assert_eq!(errors[0].hints[0], hint, "{text}");
+    };
+    for (statement, error, hint) in SLIPS {
+        check(&two_ranks(statement), error, hint);
+    }
+    let text = "algorithm a(ranks N = 2) implements allredcue() {}";
+    check(text, "1:37 there is no collective `allredcue`", "did you mean `allreduce`?");
+    let text = "import rings\nalgorithm a(ranks N = 2) implements allreduce() {}";
+    check(text, "1:1 the standard library has no module `rings`", "did you mean `ring`?");
+}
+
 fn ops_of(dag: &msccl_compiler::chunk::Dag) -> Vec<String> {
     super::ops(dag)
 }

@@ -43,7 +43,8 @@ fn right_programs_are_left_alone() {
 #[test]
 fn what_is_missing_is_named_where_it_was_written_last() {
     let short = RING.replace("0..N-1,", "0..N-2,");
-    let (sources, dag) = evaluate_text(&short, &Launch { ranks: Some(3), ..Launch::default() });
+    let launch = Launch { ranks: Some(3), ..Launch::default() };
+    let (sources, dag) = evaluate_text(&short, &launch);
     let faults = faults(&sources, &dag.unwrap());
     assert_eq!(
         faults,
@@ -52,6 +53,9 @@ fn what_is_missing_is_named_where_it_was_written_last() {
             "1:11 output@0[1] lacks input@1[1], input@2[1]"
         ]
     );
+    let errors = check_promise(&dag_for(&short, &launch)).unwrap_err();
+    let labels: Vec<_> = errors.iter().map(|error| error.labels[0].text.as_str()).collect();
+    assert_eq!(labels, ["this wrote it last", "no statement writes it"]);
 }
 
 /// Bodies over three ranks, all-reduce out of place, and what is wrong with each.
@@ -97,6 +101,19 @@ fn values_that_do_not_belong() {
 }
 
 #[test]
+fn several_values_that_do_not_belong() {
+    let text = "algorithm a(ranks N = 3) implements alltoall() {
+        for r in 0..N, q in 0..N { output@r[q] = input@q[r] }
+        output@0[0] = input@1[1] + input@2[2]
+    }";
+    check(
+        text,
+        &Launch::default(),
+        "3:9 output@0[0] lacks input@0[0] and holds input@1[1], input@2[2], which do not belong there",
+    );
+}
+
+#[test]
 fn untouched_output_of_an_in_place_program_is_the_heads_fault() {
     let text = "algorithm a(ranks N = 2) implements allreduce() in place {}";
     for placement in [Placement::InPlace, Placement::OutOfPlace] {
@@ -129,5 +146,55 @@ fn a_wrong_chunk_counts_its_companions() {
     let dag = dag_for(text, &Launch::default());
     let errors = check_promise(&dag).unwrap_err();
     assert_eq!(errors.len(), 1);
-    assert_eq!(errors[0].hints, ["2 more chunks that it wrote last are wrong, too"]);
+    assert_eq!(errors[0].hints, ["2 more chunks are wrong, too: output@2[0], output@3[0]"]);
+}
+
+/// Two rings side by side exchange their sums in place, one after the other, and then hand on what they have.
+#[test]
+fn what_came_in_twice_is_the_fault_of_who_added_it_and_not_of_copies() {
+    let text = "algorithm a(ranks N = 4) implements allreduce() in place {
+        input@0 += input@1
+        input@2 += input@3
+        input@2 += input@0
+        input@0 += input@2
+        input@1 = input@0
+        input@3 = input@2
+    }";
+    let (sources, dag) = evaluate_text(text, &Launch::default());
+    let errors = check_promise(&dag.unwrap()).unwrap_err();
+    assert_eq!(
+        show(&sources, &errors),
+        ["5:9 output@0[0] counts input@0[0], input@1[0] more than once"]
+    );
+    let labels: Vec<_> = errors[0].labels.iter().map(|label| label.text.as_str()).collect();
+    assert_eq!(labels, ["this adds them again"]);
+    assert_eq!(errors[0].hints[1], "1 more chunk is wrong, too: output@1[0]");
+}
+
+#[test]
+fn a_copy_of_what_came_in_twice_points_at_both() {
+    let text = "algorithm a(ranks N = 2) implements allreduce() {
+        scratch t[1]
+        t@0 = input@0 + input@1 + input@1
+        output@0 = t@0
+        output@1 = input@0 + input@1
+    }";
+    let (sources, dag) = evaluate_text(text, &Launch::default());
+    let errors = check_promise(&dag.unwrap()).unwrap_err();
+    assert_eq!(show(&sources, &errors), ["3:9 output@0[0] counts input@1[0] more than once"]);
+    let labels = errors[0].labels.iter();
+    let labels: Vec<_> =
+        labels.map(|label| (sources.line_column(label.span).line, label.text.as_str())).collect();
+    assert_eq!(labels, [(3, "this adds it again"), (4, "this wrote it last")]);
+}
+
+#[test]
+fn chunks_that_nothing_writes_are_named() {
+    let text = "algorithm a(ranks N = 6) implements broadcast() {}";
+    let errors = check_promise(&dag_for(text, &Launch::default())).unwrap_err();
+    assert_eq!(errors[0].message, "output@0[0] is never given a value");
+    assert_eq!(
+        errors[0].hints,
+        ["5 more chunks are wrong, too: output@1[0], output@2[0], output@3[0] and 2 others"]
+    );
 }

@@ -21,7 +21,7 @@ mod write;
 mod xsd;
 
 pub use locus::Locus;
-pub use read::{Contradiction, Read, ReadError, read, read_bytes};
+pub use read::{Contradiction, Places, Read, ReadError, read, read_bytes};
 pub use write::{WriteError, write, write_to};
 pub use xsd::schema;
 

@@ -8,6 +8,7 @@
 //! ranks are [left out](left_out) where there are many: compiling and proving them would take longer than
 //! they ever save, and on several nodes every pair of ranks that talk costs a connection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use msccl_collective::Placement;
@@ -151,6 +152,24 @@ fn programs(wanted: Wanted, shape: Shape) -> &'static [Program] {
         Wanted::Scatter(_) => (SCATTER, SCATTER_OF_NODES),
     };
     if shape.nodes() > 1 { several } else { one_node }
+}
+
+/// The built-in programs, each with its name and its text, in the order of their names.
+pub fn built_in_programs() -> BTreeMap<&'static str, &'static str> {
+    let on_one =
+        [ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, REDUCE, GATHER, SCATTER];
+    let on_several = [
+        ALL_REDUCE_OF_NODES,
+        ALL_GATHER_OF_NODES,
+        REDUCE_SCATTER_OF_NODES,
+        ALL_TO_ALL_OF_NODES,
+        BROADCAST_OF_NODES,
+        REDUCE_OF_NODES,
+        GATHER_OF_NODES,
+        SCATTER_OF_NODES,
+    ];
+    let all = on_one.into_iter().chain(on_several).flatten();
+    all.map(|program| (program.name, program.text)).collect()
 }
 
 impl Growth {

@@ -22,6 +22,7 @@ use msccl_fabric::Manner;
 
 use super::Watched;
 use super::progress::Progress;
+use crate::board::check::{ADVICE, first_difference};
 use crate::board::{Board, State};
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
@@ -143,6 +144,10 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
             text.push_str(&format!("; on {} {}", board.me(), waiting.text));
         }
         text.push_str(&end);
+        // Whoever left may have taken a shorter call for this one, and been through with it.
+        if let Some(difference) = first_difference(board) {
+            text.push_str(&format!("; {difference}; {ADVICE}"));
+        }
     }
     Error::new(ErrorKind::Remote, text)
 }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use msccl_ir::{Algorithm, Step, Target};
 use msccl_machine::{LinkId, TbId, Wiring, pieces};
 
+use super::cost::Way;
 use super::{CostModel, Row, Span, Timeline, Untimed};
 
 pub(super) fn run(
@@ -33,7 +34,9 @@ pub(super) fn run(
     let total_us = ends.fold(cost.launch_us, f64::max);
     let rows = events.rows;
     let name = algorithm.name.clone();
-    Ok(Timeline { name, bytes, rows, rounds: cut.rounds, total_us })
+    let ranks = algorithm.collective.ranks;
+    let nodes = cost.network.map_or(1, |network| ranks / network.per_node.max(1));
+    Ok(Timeline { name, bytes, nodes, rows, rounds: cut.rounds, total_us })
 }
 
 /// How the call is cut; the last slice may be shorter, chunks are taken to be equally long.
@@ -70,11 +73,26 @@ struct Events<'a> {
     cut: Cut,
     blocks: Vec<Block>,
     links: Vec<Link>,
-    /// By rank: when the port is free again, outgoing and incoming.
-    ports: Vec<[f64; 2]>,
+    /// By rank: when its ports are free again.
+    ports: Vec<Ports>,
     /// Thread blocks that can start, the earliest first.
     ready: BinaryHeap<Reverse<(Time, u32)>>,
     rows: Vec<Row>,
+}
+
+/// When the ports of a rank are free again, outgoing and incoming.
+#[derive(Clone, Copy, Default)]
+struct Ports {
+    /// To its own node.
+    local: [f64; 2],
+    /// To the network.
+    remote: [f64; 2],
+}
+
+impl Ports {
+    fn of(&mut self, way: Way) -> &mut [f64; 2] {
+        if way.is_remote { &mut self.remote } else { &mut self.local }
+    }
 }
 
 /// A time that is not NaN and not negative, as an ordered number.
@@ -148,7 +166,7 @@ impl<'a> Events<'a> {
             cut,
             blocks: all().map(block).collect(),
             links: wiring.links().iter().map(link).collect(),
-            ports: vec![[0.0; 2]; wiring.algorithm().ranks.len()],
+            ports: vec![Ports::default(); wiring.algorithm().ranks.len()],
             ready: BinaryHeap::new(),
             rows: all().map(row).collect(),
         }
@@ -231,22 +249,28 @@ impl<'a> Events<'a> {
         let bytes = (chunks.len() as u64 * self.cut.bytes(self.blocks[tb.index()].round)) as f64;
         let operands = step.sources.len().max(step.destinations.len()) as f64;
         let mut end_us = start_us + cost.step_us + operands * bytes / cost.tb_bytes_per_us;
-        let rank = wiring.rank(tb).index();
+        let rank = wiring.rank(tb);
         let outgoing: Vec<_> = step.sends().filter_map(|to| wiring.link_to(tb, to)).collect();
         let mut arrivals_us = Vec::with_capacity(outgoing.len());
         for &link in &outgoing {
-            let peer = wiring.rank(wiring.links()[link.index()].receiver).index();
-            let on_wire_us = bytes / cost.port_bytes_per_us;
-            self.ports[rank][0] = self.ports[rank][0].max(start_us) + on_wire_us;
-            self.ports[peer][1] = self.ports[peer][1].max(start_us) + on_wire_us;
-            end_us = end_us.max(self.ports[rank][0]);
-            arrivals_us.push(self.ports[peer][1]);
+            let peer = wiring.rank(wiring.links()[link.index()].receiver);
+            let way = cost.way(rank, peer);
+            let on_wire_us = bytes / way.port_bytes_per_us;
+            let [sent_us, _] = self.ports[rank.index()].of(way);
+            *sent_us = sent_us.max(start_us) + on_wire_us;
+            let sent_us = *sent_us;
+            let [_, arrival_us] = self.ports[peer.index()].of(way);
+            *arrival_us = arrival_us.max(start_us) + on_wire_us;
+            arrivals_us.push((way, arrival_us.max(sent_us)));
+            // Stores to a peer keep the thread block; a proxy sends on its own.
+            end_us = if way.is_remote { end_us } else { end_us.max(sent_us) };
         }
-        for link in step.receives().filter_map(|from| wiring.link_from(tb, from)) {
-            self.take(link, end_us + cost.credit_us);
+        for from in step.receives() {
+            let Some(link) = wiring.link_from(tb, from) else { continue };
+            self.take(link, end_us + cost.way(from, rank).credit_us);
         }
-        for (&link, arrival_us) in outgoing.iter().zip(arrivals_us) {
-            self.send(link, arrival_us.max(end_us) + cost.latency_us);
+        for (&link, (way, arrival_us)) in outgoing.iter().zip(arrivals_us) {
+            self.send(link, arrival_us.max(end_us) + way.latency_us);
         }
         end_us
     }

@@ -4,7 +4,7 @@
 //! a message has arrived on every incoming link, and every outgoing link has room; it is busy for a
 //! fixed time and for as long as its own copy rate needs. Messages also pass the port of the
 //! sending and that of the receiving rank, one after another, and arrive a latency later. Slots are
-//! credited back a latency after they are read.
+//! credited back a latency after they are read. Between nodes messages go by ports and latencies of a network.
 //!
 //! The figures are estimates for comparing schedules, not measurements: caches, clocks, contention
 //! inside a switch and everything random are left out.
@@ -19,7 +19,7 @@ use std::fmt;
 use msccl_collective::{Channel, Rank, TbIndex};
 use msccl_ir::{Algorithm, StepKind, StepRef, Target};
 
-pub use cost::CostModel;
+pub use cost::{CostModel, Network};
 pub use svg::svg;
 pub use text::text;
 
@@ -30,6 +30,8 @@ pub struct Timeline {
     pub name: String,
     /// Size of the call, in bytes.
     pub bytes: u64,
+    /// Nodes on which the ranks live.
+    pub nodes: u32,
     /// The thread blocks, in the order of ranks.
     pub rows: Vec<Row>,
     /// How often the program runs.
@@ -76,6 +78,15 @@ pub enum Untimed {
         /// Thread blocks that do not finish.
         blocked: usize,
     },
+}
+
+impl Timeline {
+    /// `ring, 1024 bytes on 2 nodes: 53.2 µs`.
+    fn title(&self) -> String {
+        let Timeline { name, bytes, nodes, rows: _, rounds: _, total_us } = self;
+        let nodes = if *nodes > 1 { format!(" on {nodes} nodes") } else { String::new() };
+        format!("{name}, {bytes} bytes{nodes}: {total_us:.1} µs")
+    }
 }
 
 impl fmt::Display for Untimed {

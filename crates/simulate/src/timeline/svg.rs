@@ -32,15 +32,15 @@ const COLOURS: [(StepKind, &str, &str); 10] = [
 
 /// One row for each thread block, time to the right, a tooltip on every step.
 pub fn svg(timeline: &Timeline) -> String {
-    let Timeline { name, bytes, rows, rounds: _, total_us } = timeline;
+    let Timeline { name: _, bytes: _, nodes: _, rows, rounds: _, total_us } = timeline;
     let height = TOP + rows.len() as f64 * ROW_HEIGHT + BOTTOM;
     let width = LABEL_WIDTH + CHART_WIDTH + 20.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"8\" y=\"18\" font-size=\"14\">{}, {bytes} bytes: {total_us:.1} µs</text>\n",
-        Escaped(name)
+         <text x=\"8\" y=\"18\" font-size=\"14\">{}</text>\n",
+        Escaped(&timeline.title())
     );
     legend(&mut svg, rows);
     scale(&mut svg, *total_us, height);

@@ -10,8 +10,8 @@ const COLUMNS: usize = 72;
 /// One line for each thread block, a letter for each step: its first letter in MSCCL, as the legend
 /// says. Steps shorter than a column share it, and the last of them shows.
 pub fn text(timeline: &Timeline) -> String {
-    let Timeline { name, bytes, rows, rounds, total_us } = timeline;
-    let mut text = format!("{name}, {bytes} bytes: {total_us:.1} µs");
+    let Timeline { name: _, bytes: _, nodes: _, rows, rounds, total_us } = timeline;
+    let mut text = timeline.title();
     if *rounds > 1 {
         let _ = write!(text, " in {rounds} rounds");
     }

@@ -63,10 +63,26 @@ impl Slip<'_> {
         if so_far.contains("implements") && expected.has(Phrase::Expression) {
             return Some("arguments are labelled: `allreduce(chunks N)`, `broadcast(root 0)`");
         }
+        if so_far.contains("implements") && expected.has(Phrase::OpenParen) {
+            return Some("parentheses follow the collective, even if empty: `allreduce()`");
+        }
+        if self.is_word_before_parameter() {
+            return Some(
+                "`ranks N` counts the ranks, `per_node G` those of a node; other parameters are names",
+            );
+        }
         if so_far.starts_with("fn") && *found == "{" {
             return Some("a function with a block has no `=`: `fn name(…) { … }`");
         }
         (before.ends_with(',') && matches!(*found, ")" | "]")).then_some("remove the `,` before it")
+    }
+
+    /// Whether a parameter of an algorithm has two names, as in `rank N`.
+    fn is_word_before_parameter(&self) -> bool {
+        let Self { expected, found, so_far } = self;
+        let in_params = so_far.starts_with("algorithm") && !so_far.contains("implements");
+        let is_word = found.starts_with(|first: char| first.is_alphabetic() || first == '_');
+        in_params && is_word && expected.has(Phrase::CloseParen)
     }
 
     /// Told by what was found.
@@ -74,6 +90,10 @@ impl Slip<'_> {
         let Self { expected, found, so_far } = self;
         let condition = ["if", "require", "let"].iter().any(|word| so_far.starts_with(word));
         Some(match *found {
+            "(" if so_far.starts_with("for") && expected.has(Phrase::Name) => {
+                "loops have no parentheses: `for i in a..b { … }`"
+            }
+            "," if expected.has(Phrase::CloseBracket) => "several chunks are a run: `[a..b]`",
             "==" if expected.has(Phrase::Equals) => "`=` gives a value, `==` compares",
             "=" if expected.has(Phrase::In) => "write `for i in a..b`",
             "=" if condition && expected.has(Phrase::Operator) => "`==` compares",

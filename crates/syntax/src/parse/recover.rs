@@ -124,6 +124,7 @@ impl Failure<'_> {
                 "statements stand in the block of an algorithm or a function"
             }
             "," => "each `import` names one module",
+            word if word.starts_with("alg") => "did you mean `algorithm`?",
             _ => "a file is made of `import`, `fn`, `collective` and `algorithm`",
         })
     }

@@ -67,7 +67,7 @@ algorithm ring(ranks N = 8) implement allreduce(chunks N) {
          3:29 expected `implements` and a collective, found `implement`
          hint: write which: `implements allreduce(chunks N)`
          4:14 unexpected `;`
-         hint: statements need no separator; remove it
+         hint: statements need no separator, and binders have `,` between them
          5:11 expected `in` after the loop variable, found `of`
          6:20 expected `=` or `+=`, found `==`
          hint: `=` gives a value, `==` compares
@@ -145,7 +145,15 @@ fn no_more_than_fifty() {
 const STATEMENTS: &str = r##"
 let x = 1;
     2:10 unexpected `;`
-    hint: statements need no separator; remove it
+    hint: statements need no separator, and binders have `,` between them
+
+for (r in 0..8) { }
+    2:5 expected a name, found `(`
+    hint: loops have no parentheses: `for i in a..b { … }`
+
+output@0[1, 2] = input@0
+    2:11 expected `]`, found `,`
+    hint: several chunks are a run: `[a..b]`
 
 let x == 1
     2:7 expected `=`, found `==`
@@ -490,6 +498,7 @@ algorithm ring(ranks N = 8) implements { }
 
 algorithm ring(ranks N = 8) implements allreduce { }
     1:50 expected `(`, found `{`
+    hint: parentheses follow the collective, even if empty: `allreduce()`
 
 algorithm ring(ranks N = 8) implements allreduce(N) { }
     1:51 expected an expression, found `)`
@@ -549,7 +558,7 @@ algorithm ring(ranks N) implements allreduce(chunks N) { } }
 
 algoritm ring(ranks N) implements allreduce(chunks N) { }
     1:1 expected a definition, found `algoritm`
-    hint: a file is made of `import`, `fn`, `collective` and `algorithm`
+    hint: did you mean `algorithm`?
 
 fn f(ranks N) = 3
     1:6 a function's parameters are plain values
@@ -599,6 +608,10 @@ algorithm ring(ranks N) implements allreduce(chunks N)
     1:55 expected a clause or `{`, found the end of the file
     hint: the clauses are `in place`, `protocol NAME`, `instances k`, `interleaved k`, `bytes a..b` and `threads t`
 
+algorithm ring(rank N = 8) implements allreduce(chunks N) { }
+    1:21 expected `,` or `)`, found `N`
+    hint: `ranks N` counts the ranks, `per_node G` those of a node; other parameters are names
+
 algorithm
     1:10 expected a name, found the end of the file
 
@@ -638,7 +651,7 @@ fn f() = ((1 + 2]
 
 fn f() = 1 ++ 2
     1:12 unexpected `++`
-    hint: lists are joined by `+`
+    hint: names keep their values; lists are joined by `+`
 
 fn f(a) = a.b.c; fn g() = 1
     1:12 unexpected `.`
@@ -646,5 +659,5 @@ fn f(a) = a.b.c; fn g() = 1
     1:14 unexpected `.`
     hint: there are no members; functions are called as `name(arguments)`
     1:16 unexpected `;`
-    hint: statements need no separator; remove it
+    hint: statements need no separator, and binders have `,` between them
 "##;

@@ -7,7 +7,7 @@ use msccl_ir::Algorithm;
 use msccl_runtime::host::{self, Checked, Executor, Report, Trial, Workers};
 
 use crate::args::{RunArgs, RunDevice};
-use crate::size::ByteSize;
+use crate::size::{ByteSize, range_in_words};
 
 /// Sizes run if none is asked for: one where latency rules, one in between, one where bandwidth
 /// does.
@@ -100,6 +100,17 @@ fn expect_memory(ranks: u32, size: ByteSize) -> Result<(), String> {
     })
 }
 
+/// Makes sure that the algorithm serves calls of `size`.
+fn expect_served(algorithm: &Algorithm, size: ByteSize) -> Result<(), String> {
+    if algorithm.sizes.contains(size.0) {
+        return Ok(());
+    }
+    let served = range_in_words(algorithm.sizes);
+    Err(format!(
+        "asked to run a call of {size}, but the algorithm serves {served}; give such a --size"
+    ))
+}
+
 /// Runs an algorithm.
 pub trait Machine {
     /// Makes a call and compares its result with the reference.
@@ -130,7 +141,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A call beyond the address space, or on the host one for which there is no memory.
+    /// A call beyond the address space, or of a size that is not served, or on the host one for which there is no memory.
     pub fn of(algorithm: &Algorithm, args: &RunArgs) -> Result<Self, String> {
         let element_bytes = args.data_type.size_bytes() as u64;
         let block_bytes = blocks(&algorithm.collective).saturating_mul(element_bytes).max(1);
@@ -146,6 +157,7 @@ impl Plan {
                 .ok_or_else(|| format!("a call of {count} elements a block is larger than 1 TiB"))
         };
         let calls: Vec<Call> = counts.into_iter().map(call).collect::<Result<_, _>>()?;
+        calls.iter().try_for_each(|call| expect_served(algorithm, call.size))?;
         if args.device == RunDevice::Host {
             let ranks = algorithm.collective.ranks;
             calls.iter().try_for_each(|call| expect_memory(ranks, call.size))?;

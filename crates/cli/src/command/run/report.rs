@@ -72,10 +72,16 @@ fn print_timeline(proved: &Proved, size: ByteSize, output: &mut Output) {
     if blocks > MOST_ROWS {
         return;
     }
-    let cost = CostModel::nvswitch(algorithm.protocol);
+    let cost = CostModel::nvswitch(algorithm.protocol).on_nodes(proved.per_node);
     let Ok(estimate) = timeline(algorithm, target, &cost, size.0) else { return };
     output.detail("");
-    output.detail("what each thread block would do on GPUs behind one switch, by estimate:");
+    let machine = match estimate.nodes {
+        0 | 1 => "GPUs behind one switch, by estimate".to_owned(),
+        nodes => format!(
+            "{nodes} nodes, each with a switch, by estimate; the network between them is a guess"
+        ),
+    };
+    output.detail(format_args!("what each thread block would do on {machine}:"));
     let text = text(&estimate);
     text.lines().for_each(|line| output.detail(format_args!("  {line}")));
 }

@@ -9,7 +9,7 @@ use msccl_compiler::chunk;
 use msccl_interchange::json;
 use msccl_ir::Target;
 
-use crate::args::{Drawing, ShowArgs, Stage, TargetName};
+use crate::args::{Drawing, Picture, ShowArgs, Stage, TargetName};
 use crate::artifact;
 use crate::draw::layers::{Layers, MOST_BOXES};
 use crate::draw::{self, RankFilter};
@@ -27,8 +27,16 @@ enum Shown {
     Finished(Box<Subject>),
 }
 
+/// How it is to be seen.
+struct View<'a> {
+    args: &'a ShowArgs,
+    picture: Picture,
+    filter: RankFilter,
+}
+
 /// Shows the stage asked for; nothing is proved.
 pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
+    let picture = picture(args)?;
     let shown = match load(args, output)? {
         Ok(shown) => shown,
         Err(doubt) => {
@@ -44,13 +52,29 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
         let message = format!("{}: there is no rank {missing}, only 0 to {}", args.file, ranks - 1);
         return Err(Failure::new(message));
     }
-    let text = render(&shown, args, &filter)?;
+    let text = render(&shown, &View { args, picture, filter })?;
     match args.file_written() {
         // A failure is told at the end, by the output itself.
         None => output.made().write_all(text.as_bytes()).unwrap_or(()),
         Some(path) => artifact::write_text(path, &text)?,
     }
     Ok(Exit::Success)
+}
+
+/// What is asked for, by an option or by the name of the file to write.
+fn picture(args: &ShowArgs) -> Result<Picture> {
+    let Some(path) = args.file_written() else { return Ok(args.format.unwrap_or(Picture::Text)) };
+    artifact::expect_other_than(&args.file, path)?;
+    match (args.format, artifact::extension(path).as_deref()) {
+        (Some(format), _) => Ok(format),
+        (None, Some("txt" | "text" | "ir") | None) => Ok(Picture::Text),
+        (None, Some("svg")) => Ok(Picture::Svg),
+        (None, Some("json")) => Ok(Picture::Json),
+        (None, Some("dot" | "gv")) => Ok(Picture::Dot),
+        (None, Some(_)) => {
+            Err(artifact::unknown_extension(path, ".txt, .svg, .json or .dot", "--format svg"))
+        }
+    }
 }
 
 fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Shown, Box<Doubt>>> {
@@ -88,33 +112,35 @@ impl Shown {
     }
 }
 
-fn render(shown: &Shown, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
-    match (args.stage, shown) {
-        (Stage::Chunk, Shown::Chunks(chunks)) => of_chunks(chunks, args, filter),
-        (Stage::Instruction, Shown::Stages(stages)) => of_instructions(stages, args, filter),
-        (Stage::Schedule, Shown::Stages(stages)) => of_schedule(&stages.subject, args, filter),
-        (Stage::Schedule, Shown::Finished(subject)) => of_schedule(subject, args, filter),
-        (Stage::Timeline, Shown::Stages(stages)) => of_times(&stages.subject, args, filter),
-        (Stage::Timeline, Shown::Finished(subject)) => of_times(subject, args, filter),
+fn render(shown: &Shown, view: &View<'_>) -> Result<String> {
+    match (view.args.stage, shown) {
+        (Stage::Chunk, Shown::Chunks(chunks)) => of_chunks(chunks, view),
+        (Stage::Instruction, Shown::Stages(stages)) => of_instructions(stages, view),
+        (Stage::Schedule, Shown::Stages(stages)) => of_schedule(&stages.subject, view),
+        (Stage::Schedule, Shown::Finished(subject)) => of_schedule(subject, view),
+        (Stage::Timeline, Shown::Stages(stages)) => of_times(&stages.subject, view),
+        (Stage::Timeline, Shown::Finished(subject)) => of_times(subject, view),
         (Stage::Chunk | Stage::Instruction, _) | (_, Shown::Chunks(_)) => {
             Err(Failure::new(format!(
                 "{}: this file holds a finished algorithm, which has no such stage; show its \
                  schedule or timeline, or give the program",
-                args.file
+                view.args.file
             )))
         }
     }
 }
 
-fn of_chunks(chunks: &chunk::Dag, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
-    let Some(drawing) = args.format.drawing() else { return Ok(text::chunks(chunks, filter)) };
+fn of_chunks(chunks: &chunk::Dag, view: &View<'_>) -> Result<String> {
+    let View { args: _, picture, filter } = view;
+    let Some(drawing) = picture.drawing() else { return Ok(text::chunks(chunks, filter)) };
     let boxes = chunks.ops.iter().filter(|op| filter.shows(op.to.rank)).count();
     drawn(drawing, boxes, || Ok(draw::chunks::layers(chunks, filter)))
 }
 
-fn of_instructions(stages: &Stages, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
+fn of_instructions(stages: &Stages, view: &View<'_>) -> Result<String> {
     let Stages { chunks, instructions: dag, subject: _ } = stages;
-    let Some(drawing) = args.format.drawing() else { return Ok(text::instructions(dag, filter)) };
+    let View { args: _, picture, filter } = view;
+    let Some(drawing) = picture.drawing() else { return Ok(text::instructions(dag, filter)) };
     let title = format!("{}: {}", chunks.name, chunks.collective);
     let shown = dag.instructions.iter().filter(|instruction| filter.shows(instruction.rank));
     drawn(drawing, shown.count(), || {
@@ -122,9 +148,10 @@ fn of_instructions(stages: &Stages, args: &ShowArgs, filter: &RankFilter) -> Res
     })
 }
 
-fn of_schedule(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
+fn of_schedule(subject: &Subject, view: &View<'_>) -> Result<String> {
     let algorithm = &subject.algorithm;
-    let drawing = match args.format.drawing() {
+    let View { args: _, picture, filter } = view;
+    let drawing = match picture.drawing() {
         None => return Ok(text::schedule(algorithm, filter)),
         Some(Drawing::Json) => return Ok(json::write(algorithm) + "\n"),
         Some(drawing) => drawing,
@@ -136,8 +163,9 @@ fn of_schedule(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Resul
     })
 }
 
-fn of_times(subject: &Subject, args: &ShowArgs, filter: &RankFilter) -> Result<String> {
-    timeline::render(subject, args.size, args.format, filter).map_err(Failure::new)
+fn of_times(subject: &Subject, view: &View<'_>) -> Result<String> {
+    let View { args, picture, filter } = view;
+    timeline::render(subject, args.size, *picture, filter).map_err(Failure::new)
 }
 
 /// A picture of `boxes` boxes.

@@ -8,7 +8,7 @@ use crate::draw::RankFilter;
 use crate::size::ByteSize;
 use crate::subject::Subject;
 
-/// The timeline of a call of `size` on one host whose ranks share a switch.
+/// The timeline of a call of `size` on nodes whose ranks share a switch.
 ///
 /// # Errors
 ///
@@ -19,8 +19,8 @@ pub fn render(
     picture: Picture,
     filter: &RankFilter,
 ) -> Result<String, String> {
-    let Subject { file, algorithm, provenance: _, target } = subject;
-    let cost = CostModel::nvswitch(algorithm.protocol);
+    let Subject { file, algorithm, per_node, provenance: _, target } = subject;
+    let cost = CostModel::nvswitch(algorithm.protocol).on_nodes(*per_node);
     let estimate = timeline(algorithm, target, &cost, size.0);
     let mut estimate = estimate.map_err(|error| format!("{file}: {error}"))?;
     estimate.rows.retain(|row| filter.shows(row.rank));
@@ -33,7 +33,7 @@ pub fn render(
 }
 
 fn to_json(estimate: &Timeline) -> String {
-    let Timeline { name, bytes, rows, rounds, total_us } = estimate;
+    let Timeline { name, bytes, nodes, rows, rounds, total_us } = estimate;
     let rows: Vec<_> = rows
         .iter()
         .map(|Row { rank, tb, channel, spans }| {
@@ -42,7 +42,7 @@ fn to_json(estimate: &Timeline) -> String {
         })
         .collect();
     let all = json!({
-        "name": name, "bytes": bytes, "rounds": rounds, "total_us": total_us, "rows": rows,
+        "name": name, "bytes": bytes, "nodes": nodes, "rounds": rounds, "total_us": total_us, "rows": rows,
     });
     format!("{all:#}\n")
 }

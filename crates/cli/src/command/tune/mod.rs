@@ -2,6 +2,7 @@
 
 mod plan;
 
+use std::io::Write;
 use std::path::Path;
 
 use msccl_bench::{LibraryReport, Spread, tune};
@@ -16,6 +17,9 @@ use crate::output::Output;
 
 /// Measures, or reads measurements, and writes what was asked for.
 pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
+    if args.output.is_none() {
+        output.divert_reports();
+    }
     // Before anything takes minutes.
     let kept = kept(args)?;
     let written = [&args.output, &args.data, &args.svg];
@@ -80,7 +84,8 @@ fn write_table(
     Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
     match &args.output {
         Some(path) => artifact::write_text(path, &text)?,
-        None => output.line(text.trim_end()),
+        // A failure is told at the end, by the output itself.
+        None => output.made().write_all(text.as_bytes()).unwrap_or(()),
     }
     Ok(true)
 }

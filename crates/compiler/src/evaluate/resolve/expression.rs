@@ -66,13 +66,17 @@ impl<'a> Resolver<'a> {
         let is_function = self.items.is_function(self.file, name) || builtin::find(name).is_some();
         let diagnostic = if is_function {
             diagnostic.hint(format!("`{name}` is a function; call it: `{name}(…)`"))
-        } else if let Some(near) = scope::nearest(name, self.scope.names().iter().copied()) {
+        } else if let Some(near) = scope::nearest(name, self.names_in_sight()) {
             diagnostic.hint(format!("did you mean `{near}`?"))
         } else {
             diagnostic
         };
         self.error(diagnostic);
         ExprKind::Broken
+    }
+
+    fn names_in_sight(&self) -> impl Iterator<Item = &str> {
+        self.scope.names().iter().copied().chain(["input", "output"])
     }
 
     /// Something said for each round of binders: a list's element, a sum's term.

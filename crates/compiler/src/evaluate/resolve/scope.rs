@@ -46,7 +46,10 @@ impl<'a> Scope<'a> {
 }
 
 /// The name of `known` that `name` is probably a slip of.
-pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(in crate::evaluate) fn nearest<'n>(
+    name: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> Option<&'n str> {
     let limit = name.chars().count() / 3 + 1;
     let scored = known.map(|candidate| (distance(name, candidate), candidate));
     scored.filter(|&(distance, _)| distance <= limit).min().map(|(_, candidate)| candidate)

@@ -150,6 +150,10 @@ impl<'a> Resolver<'a> {
     }
 
     fn unknown_function(&self, name: &ast::Name) -> Diagnostic {
+        if builtin::find(&name.text).is_some() {
+            let message = format!("`{}` is a value, which moves nothing", name.text);
+            return Diagnostic::error(name.span, message).hint("a statement moves data");
+        }
         let diagnostic =
             Diagnostic::error(name.span, format!("there is no function `{}`", name.text));
         let builtins = builtin::BUILTINS.iter().map(|&(_, known, _)| known);
@@ -197,6 +201,7 @@ fn wrong_number(
     signature: &str,
 ) -> Diagnostic {
     let takes = if least == most { format!("{most}") } else { format!("{least} to {most}") };
-    let message = format!("`{}` takes {takes} arguments, not {found}", name.text);
+    let plural = if takes == "1" { "" } else { "s" };
+    let message = format!("`{}` takes {takes} argument{plural}, not {found}", name.text);
     Diagnostic::error(name.span, message).hint(format!("it is `{signature}`"))
 }

@@ -10,9 +10,10 @@ use super::contract::Clauses;
 use super::cursor::{Cursor, Element};
 use super::gpu::Gpu;
 use super::notes::Notes;
+use super::places::{Places, RankPlaces};
 use super::{Dialect, ReadError, collective};
 use crate::xml::Locus;
-use crate::xml::vocabulary::{MOST, algo};
+use crate::xml::vocabulary::{MOST, algo, collectives};
 
 /// `maxBytes` of the first runtime where a file states none; calls of that size are not served.
 const DEFAULT_MAX_BYTES: i64 = 1 << 27;
@@ -35,6 +36,8 @@ pub(super) struct Head {
     channels: Option<u32>,
     /// `coll`, or the name that a custom collective has.
     collective: String,
+    /// Whether the file calls it `custom`, on purpose.
+    says_custom: bool,
     /// Chunks in a block of a custom collective.
     custom_chunks: u32,
     root: Rank,
@@ -73,6 +76,7 @@ impl Head {
             loop_chunks: values.index(cursor, algo::NCHUNKSPERLOOP)?,
             loop_chunks_offset: values.offset_of(cursor, algo::NCHUNKSPERLOOP),
             channels: read_channels(cursor, &values)?,
+            says_custom: coll == "custom",
             collective: match values.has(algo::CUSTOM) && coll == "custom" {
                 true => values.text(cursor, algo::CUSTOM)?.into_owned(),
                 false => coll,
@@ -183,30 +187,31 @@ fn read_channels<'a>(
     Ok(None)
 }
 
-/// The algorithm that a head, its gpus and its contract make.
+/// The algorithm that a head, its gpus and its contract make, and where its steps stand.
 pub(super) fn assemble(
     notes: &mut Notes,
     head: Head,
     gpus: Vec<Gpu>,
     clauses: Clauses,
-) -> Algorithm {
+) -> (Algorithm, Places) {
     let collective = head.collective(&gpus, clauses, notes);
     head.check_channels(&gpus, notes);
     head.check_chunks(&gpus, &collective.kind, notes);
-    let ranks = place(gpus, &head, notes);
+    let (ranks, places) = place(gpus, &head, notes);
     let Head { name, protocol, placement, sizes, threads, .. } = head;
-    Algorithm { name, collective, placement, protocol, sizes, threads, ranks }
+    let algorithm = Algorithm { name, collective, placement, protocol, sizes, threads, ranks };
+    (algorithm, Places::new(places))
 }
 
-/// The programs in the order of ranks.
-fn place(gpus: Vec<Gpu>, head: &Head, notes: &mut Notes) -> Vec<RankProgram> {
-    let mut ranks: Vec<Option<RankProgram>> = Vec::new();
+/// The programs and the places of their steps, in the order of ranks.
+fn place(gpus: Vec<Gpu>, head: &Head, notes: &mut Notes) -> (Vec<RankProgram>, Vec<RankPlaces>) {
+    let mut ranks: Vec<Option<(RankProgram, RankPlaces)>> = Vec::new();
     ranks.resize_with(head.ranks as usize, || None);
     let found_before = notes.found();
-    for Gpu { id, offset, program, chunks: _, channels: _ } in gpus {
+    for Gpu { id, offset, program, places, chunks: _, channels: _ } in gpus {
         let locus = Locus { gpu: Some(id), ..Locus::default() };
         match ranks.get_mut(id as usize) {
-            Some(place @ None) => *place = Some(program),
+            Some(place @ None) => *place = Some((program, places)),
             Some(Some(_)) => notes.contradiction(offset, locus, "a second gpu has this id"),
             None => {
                 let message = format!("its id is not below the number of gpus, {}", head.ranks);
@@ -219,7 +224,7 @@ fn place(gpus: Vec<Gpu>, head: &Head, notes: &mut Notes) -> Vec<RankProgram> {
         let message = format!("ngpus is {}, but there is no gpu {missing}", head.ranks);
         notes.contradiction(head.offset, Locus::default(), message);
     }
-    ranks.into_iter().map(Option::unwrap_or_default).collect()
+    ranks.into_iter().map(Option::unwrap_or_default).unzip()
 }
 
 impl Head {
@@ -228,6 +233,9 @@ impl Head {
             let most = |buffer: usize| gpus.iter().map(|gpu| gpu.chunks[buffer]).max().unwrap_or(0);
             let Clauses { contract } = clauses;
             let name = self.collective.clone();
+            if contract.is_none() && !self.says_custom {
+                notes.warning(self.unknown_purpose());
+            }
             let custom = Custom { name, input_chunks: most(0), output_chunks: most(1), contract };
             return Collective {
                 kind: Kind::Custom(Arc::new(custom)),
@@ -245,6 +253,18 @@ impl Head {
         }
         let chunks = self.loop_chunks.div_ceil(blocks).max(1);
         Collective { kind, ranks: self.ranks, chunks }
+    }
+
+    /// The warning about a collective that has neither a known name nor a contract, often a slip of the pen.
+    fn unknown_purpose(&self) -> String {
+        let known = collectives(self.dialect).iter().copied();
+        let known = known.filter(|name| collective::kind_by_name(name, self.root).is_some());
+        format!(
+            "`{}` is none of the standard collectives ({}), and the file has no contract: nothing is known of what it \
+             should compute",
+            self.collective,
+            known.collect::<Vec<_>>().join(", ")
+        )
     }
 
     fn check_channels(&self, gpus: &[Gpu], notes: &mut Notes) {

@@ -6,6 +6,7 @@ use msccl_ir::RankProgram;
 use super::algo::Head;
 use super::attributes::Attributes;
 use super::cursor::{Cursor, Element};
+use super::places::RankPlaces;
 use super::step::FileRow;
 use super::{ReadError, resolve};
 use crate::xml::Locus;
@@ -22,6 +23,7 @@ pub(super) struct Gpu {
     /// `i_chunks`, `o_chunks`, `s_chunks`.
     pub chunks: [u32; 3],
     pub program: RankProgram,
+    pub places: RankPlaces,
     /// One more than the highest channel.
     pub channels: u32,
 }
@@ -62,8 +64,9 @@ impl Gpu {
             cursor.locus = Locus { gpu: Some(id), ..Locus::default() };
         }
         let channels = blocks.iter().map(|block| block.channel + 1).max().unwrap_or(0);
-        let program = resolve::resolve(blocks, id, chunks, &mut cursor.notes, found_before);
-        Ok(Self { id, offset: element.offset, chunks, program, channels })
+        let (program, places) =
+            resolve::resolve(blocks, id, chunks, &mut cursor.notes, found_before);
+        Ok(Self { id, offset: element.offset, chunks, program, places, channels })
     }
 }
 

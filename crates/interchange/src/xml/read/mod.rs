@@ -11,11 +11,13 @@ mod cursor;
 mod error;
 mod gpu;
 mod notes;
+mod places;
 mod resolve;
 mod step;
 
 pub use error::ReadError;
 pub use notes::Contradiction;
+pub use places::Places;
 
 use msccl_ir::Algorithm;
 
@@ -41,6 +43,8 @@ pub struct Read {
     pub contradictions: Vec<Contradiction>,
     /// What an interpreter may stumble over, or ignores.
     pub warnings: Vec<String>,
+    /// Where the steps of the algorithm stand in the text.
+    pub places: Places,
 }
 
 /// Reads a file's bytes; they must be UTF-8, with or without a byte order mark.
@@ -82,7 +86,7 @@ pub fn read(text: &str) -> Result<Read, ReadError> {
         cursor.locus = super::Locus::default();
     }
     cursor.end()?;
-    let algorithm = algo::assemble(&mut cursor.notes, head.clone(), gpus, clauses);
+    let (algorithm, places) = algo::assemble(&mut cursor.notes, head.clone(), gpus, clauses);
     let (contradictions, warnings) = cursor.finish();
-    Ok(Read { algorithm, dialect: head.dialect, contradictions, warnings })
+    Ok(Read { algorithm, dialect: head.dialect, contradictions, warnings, places })
 }

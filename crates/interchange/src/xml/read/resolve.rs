@@ -6,11 +6,12 @@ use msccl_ir::{RankProgram, ThreadBlock, Wait};
 
 use super::gpu::Block;
 use super::notes::Notes;
+use super::places::{self, RankPlaces};
 use super::step::FileRow;
 use crate::xml::row::{Row, Type};
 use crate::xml::{Locus, hazard};
 
-/// The program of gpu `id`, whose buffers have `chunks` chunks (input, output, scratch). There were
+/// The program of gpu `id` and the places of its steps. Its buffers have `chunks` chunks (input, output, scratch). There were
 /// `found_before` contradictions before this gpu.
 pub(super) fn resolve(
     mut blocks: Vec<Block>,
@@ -18,7 +19,7 @@ pub(super) fn resolve(
     chunks: [u32; 3],
     notes: &mut Notes,
     found_before: usize,
-) -> RankProgram {
+) -> (RankProgram, RankPlaces) {
     blocks.sort_by_key(|block| block.id);
     check_ids(&blocks, id, notes);
     resolve_waits(&mut blocks, id, notes);
@@ -29,8 +30,9 @@ pub(super) fn resolve(
         check_blocks(&blocks, id, chunks, notes);
     }
     let scratch_chunks = blocks.iter().map(scratch_end).fold(chunks[2], u32::max);
+    let places = places::of_blocks(&blocks);
     let thread_blocks = blocks.into_iter().map(assemble).collect();
-    RankProgram { scratch_chunks, thread_blocks }
+    (RankProgram { scratch_chunks, thread_blocks }, places)
 }
 
 fn check_blocks(blocks: &[Block], gpu: u32, chunks: [u32; 3], notes: &mut Notes) {

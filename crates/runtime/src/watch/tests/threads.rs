@@ -270,6 +270,26 @@ fn a_rank_that_left_is_missed_by_those_who_wait_for_it() {
 }
 
 #[test]
+fn a_rank_that_left_after_another_call_is_told_to_have_made_it() {
+    members(2, |member| {
+        let watch = member.watch(None);
+        if member.me() == Rank(0) {
+            let sequence = member.issue(&call(Operation::AllGather, 512));
+            member.engine.finish(sequence);
+            drop(watch);
+            return std::thread::sleep(Duration::from_millis(2000));
+        }
+        member.issue_and_wait(&gather(), Rank(0));
+        let text = member.await_failure(LONG).to_string();
+        let end = "call 1 differs: r0: allgather of 512 f32; r1: allgather of 1024 f32; make the same call on all ranks";
+        assert!(
+            text.starts_with("r0 has left the communicator; ") && text.ends_with(end),
+            "{text}"
+        );
+    });
+}
+
+#[test]
 fn checked_calls_end_with_the_failure_of_a_late_rank() {
     let story = only(stories(3, |member| {
         let watch = member.watch((member.me() != Rank(2)).then_some(TIMEOUT));

@@ -1,0 +1,148 @@
+//! What a wrong slot holds, against what it should hold, in the words of the program.
+
+use std::collections::BTreeMap;
+
+use msccl_collective::{Buffer, Contribution, Promise, Slot};
+use rustc_hash::FxHashMap;
+
+use super::{At, Dag, Slots, after};
+
+/// Most contributions, or places, listed in one message.
+const MAX_LISTED: usize = 3;
+
+/// Contributions, and how often each.
+type Value = BTreeMap<Contribution, u64>;
+
+/// How an output slot is wrong.
+pub(super) struct Fault {
+    /// The slot.
+    at: At,
+    /// Whether it holds nothing at all.
+    is_empty: bool,
+    missing: Vec<Contribution>,
+    extra: Vec<Contribution>,
+    foreign: Vec<Contribution>,
+    wanted: Value,
+}
+
+impl Fault {
+    /// What is wrong with the output slot `at`.
+    pub(super) fn of(dag: &Dag, slots: &Slots<'_>, at: At) -> Self {
+        let held = held(dag, slots, at);
+        let wanted = wanted(dag, at);
+        let pick = |wrong: &dyn Fn(u64, u64) -> bool| -> Vec<Contribution> {
+            let all = wanted.keys().chain(held.keys().filter(|key| !wanted.contains_key(key)));
+            let times = |of: &Value, key| of.get(key).copied().unwrap_or(0);
+            all.filter(|key| wrong(times(&wanted, *key), times(&held, *key))).copied().collect()
+        };
+        Self {
+            at,
+            is_empty: held.is_empty(),
+            missing: pick(&|wanted, held| held < wanted),
+            extra: pick(&|wanted, held| wanted > 0 && held > wanted),
+            foreign: pick(&|wanted, held| wanted == 0 && held > 0),
+            wanted,
+        }
+    }
+
+    /// A contribution that came in too often, how often it may, and whether there are others.
+    pub(super) fn doubled(&self) -> Option<(Contribution, u64, bool)> {
+        let first = *self.extra.first()?;
+        Some((first, self.wanted.get(&first).copied().unwrap_or(0), self.extra.len() > 1))
+    }
+
+    /// One sentence.
+    pub(super) fn describe(&self, dag: &Dag) -> String {
+        let Fault { at, is_empty, missing, extra, foreign, wanted: _ } = self;
+        let place = place(dag, at);
+        if *is_empty {
+            return format!("{place} is never given a value");
+        }
+        let alien = if foreign.len() == 1 { "does" } else { "do" };
+        let faults = [
+            ("lacks", missing, String::new()),
+            ("counts", extra, " more than once".to_owned()),
+            ("holds", foreign, format!(", which {alien} not belong there")),
+        ];
+        let told = faults.into_iter().filter(|(_, list, _)| !list.is_empty());
+        let told = told.map(|(verb, list, rest)| format!("{verb} {}{rest}", inputs(dag, list)));
+        format!("{place} {}", told.collect::<Vec<_>>().join(" and "))
+    }
+}
+
+/// That `slots` are wrong, too; nothing if there are none.
+pub(super) fn companions(dag: &Dag, slots: &[At]) -> Option<String> {
+    let listed = some(slots, |at| place(dag, at));
+    match slots.len() {
+        0 => None,
+        1 => Some(format!("1 more chunk is wrong, too: {listed}")),
+        more => Some(format!("{more} more chunks are wrong, too: {listed}")),
+    }
+}
+
+/// What an output slot holds at the end: contributions, and how often each. Goes back through the
+/// program, following only what flows into the slot.
+fn held(dag: &Dag, slots: &Slots<'_>, at: At) -> Value {
+    let mut wanted: FxHashMap<usize, u64> = FxHashMap::default();
+    wanted.extend(slots.number(slots.memory(at.rank, at.slot)).map(|number| (number, 1)));
+    for op in dag.ops.iter().rev() {
+        for chunk in 0..op.count {
+            let written = slots.number(after(op.to, chunk));
+            let Some(times) = written.and_then(|written| wanted.remove(&written)) else { continue };
+            for &source in &op.sources {
+                if let Some(number) = slots.number(after(source, chunk)) {
+                    let entry = wanted.entry(number).or_default();
+                    *entry = entry.saturating_add(times);
+                }
+            }
+        }
+    }
+    let mut value = Value::new();
+    for rank in dag.collective.all_ranks() {
+        for index in 0..dag.collective.input_chunks(rank) {
+            let memory = slots.memory(rank, Slot::new(Buffer::Input, index));
+            let times = slots.number(memory).and_then(|number| wanted.get(&number));
+            if let (Some(given), Some(&times)) = (dag.collective.given(rank, index), times) {
+                value.insert(given, times);
+            }
+        }
+    }
+    value
+}
+
+/// What an output slot is promised to hold.
+fn wanted(dag: &Dag, at: At) -> Value {
+    let sum = match dag.collective.promised(at.rank, at.slot.index) {
+        None => Vec::new(),
+        Some(Promise::One(contribution)) => vec![contribution],
+        Some(Promise::Sum(sum)) => sum,
+        Some(Promise::EveryRank { index }) => {
+            dag.collective.all_ranks().map(|rank| Contribution { rank, index }).collect()
+        }
+    };
+    let mut wanted = Value::new();
+    for contribution in sum {
+        *wanted.entry(contribution).or_default() += 1;
+    }
+    wanted
+}
+
+/// An output slot, as the program names it.
+fn place(dag: &Dag, at: &At) -> String {
+    format!("output@{}[{}]", at.rank.0, at.slot.index / dag.instances)
+}
+
+/// Contributions, as the program names them.
+fn inputs(dag: &Dag, contributions: &[Contribution]) -> String {
+    some(contributions, |one| format!("input@{}[{}]", one.rank.0, one.index / dag.instances))
+}
+
+/// The first few, and how many others there are.
+fn some<T>(all: &[T], name: impl Fn(&T) -> String) -> String {
+    let shown = all.iter().take(MAX_LISTED).map(name).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(MAX_LISTED) {
+        0 => shown,
+        1 => format!("{shown} and 1 other"),
+        others => format!("{shown} and {others} others"),
+    }
+}
