@@ -115,7 +115,7 @@ fn check(fields: &ConfigFields) -> Result<(), Fault> {
         nvlink_centric_sched,
     } = *fields;
     within("blocking", blocking, 0, 1)?;
-    within("cgaClusterSize", cga_cluster_size, 0, 8)?;
+    within("cgaClusterSize", cga_cluster_size, 0, c_int::MAX)?;
     within("minCTAs", min_ctas, 1, c_int::MAX)?;
     within("maxCTAs", max_ctas, 1, c_int::MAX)?;
     within("splitShare", split_share, 0, 1)?;

@@ -213,6 +213,9 @@ impl Comm {
         if life.pending > 0 || life.phase == Phase::Joining {
             return Code::InProgress;
         }
+        if life.phase == Phase::Revoked {
+            return Code::Success;
+        }
         let error = life.communicator.as_ref().and_then(Communicator::error);
         error.map_or(Code::Success, |error| code_of(&error))
     }
@@ -226,7 +229,10 @@ impl Comm {
     pub fn end(&self, result: Result<(), Fault>) {
         let mut life = self.life();
         life.pending = life.pending.saturating_sub(1);
-        if let Err(fault) = result {
+        // What gave up because of a revocation has not failed.
+        if let Err(fault) = result
+            && life.phase != Phase::Revoked
+        {
             life.failure.get_or_insert(fault);
         }
         drop(life);
@@ -255,12 +261,26 @@ impl Comm {
         Ok(())
     }
 
-    /// The caller takes it back: what is under way gives up.
+    /// The caller takes it back: what is under way gives up, and what has failed is forgotten, since it can
+    /// be split and shrunk all the same.
+    ///
+    /// # Errors
+    ///
+    /// Its ranks have not met; it was finalized, revoked or destroyed before; or its device fails.
     pub fn revoke(&self, reason: &str) -> Result<(), Fault> {
-        let communicator = self.member()?;
-        self.life().phase = Phase::Revoked;
-        communicator.abort(reason);
-        Ok(())
+        let mut life = self.life();
+        match (life.phase, life.communicator.clone()) {
+            (Phase::Ready, Some(communicator)) => {
+                life.phase = Phase::Revoked;
+                life.failure = None;
+                drop(life);
+                Ok(communicator.revoke(reason)?)
+            }
+            (Phase::Joining | Phase::Ready, _) => Err(Fault::argument(TOO_EARLY)),
+            (Phase::Finalized | Phase::Revoked | Phase::Gone, _) => {
+                Err(Fault::argument("it was finalized, revoked or destroyed before"))
+            }
+        }
     }
 
     /// Makes everything under way give up, and the communicator go. Does not wait.

@@ -115,10 +115,14 @@ door! {
     /// Takes a communicator back: its calls give up, and it can only be split, shrunk and
     /// destroyed.
     fn ncclCommRevoke | pncclCommRevoke(comm: CommHandle, flags: c_int) {
+        if comm == CommHandle::default() {
+            return Ok(());
+        }
         if flags != 0 {
             return Err(Fault::argument(format!("CommRevoke : flags are {flags}, expected 0")));
         }
         let found = handles::find(comm, "CommRevoke")?;
-        found.revoke("ncclCommRevoke was called on this rank")
+        let revoked = found.revoke("ncclCommRevoke was called on this rank");
+        revoked.map_err(|fault| fault.during("CommRevoke"))
     }
 }
