@@ -337,6 +337,15 @@ fn recorded_streams_wait_for_one_another() {
     assert_eq!(one.borrow().end_capture().unwrap().nodes(), Ok(2));
 }
 
+/// Allocators register what they were given, however little; the driver aligns it to less than windows need.
+#[test]
+fn memory_that_was_given_can_be_a_window() {
+    let world = World::new(1);
+    for bytes in [1, 100, 4096, 5 << 20] {
+        assert!(null_driver::window_of(world.rank(0), bytes).is_multiple_of(4096));
+    }
+}
+
 #[test]
 fn an_exchange_is_one_launch() {
     let world = World::new(2);

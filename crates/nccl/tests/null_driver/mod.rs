@@ -40,6 +40,12 @@ unsafe extern "C" {
     fn ncclCommInitRank(comm: *mut Comm, ranks: c_int, id: UniqueId, rank: c_int) -> c_int;
     fn ncclCommDestroy(comm: Comm) -> c_int;
     fn ncclGetLastError(comm: Comm) -> *const c_char;
+    fn ncclMemAlloc(memory: *mut *mut c_void, bytes: usize) -> c_int;
+    fn ncclMemFree(memory: *mut c_void) -> c_int;
+    fn ncclCommWindowRegister(
+        comm: Comm, memory: *mut c_void, bytes: usize, window: *mut *mut c_void, flags: c_int,
+    ) -> c_int;
+    fn ncclCommWindowDeregister(comm: Comm, window: *mut c_void) -> c_int;
     fn ncclGroupStart() -> c_int;
     fn ncclGroupEnd() -> c_int;
     fn ncclAllReduce(
@@ -61,6 +67,7 @@ pub const ELEMENTS: usize = 1 << 16;
 
 const F32: c_int = 7;
 const SUM: c_int = 0;
+const COLL_SYMMETRIC: c_int = 1;
 
 /// The stand-in for the driver.
 struct NullDriver {
@@ -258,6 +265,23 @@ impl Rank {
         };
         assert_eq!(codes, [0; 4], "{}", last_error());
     }
+}
+
+/// Memory as `ncclMemAlloc` gives it on the current device, registered as a window of `rank`, taken back and freed; its address.
+pub fn window_of(rank: &Rank, bytes: usize) -> usize {
+    let (mut memory, mut window) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: there is room for both; the memory is freed when nothing names it any more.
+    let codes = unsafe {
+        [
+            ncclMemAlloc(&mut memory, bytes),
+            ncclCommWindowRegister(rank.comm, memory, bytes, &mut window, COLL_SYMMETRIC),
+            ncclCommWindowDeregister(rank.comm, window),
+            ncclMemFree(memory),
+        ]
+    };
+    assert_eq!(codes, [0; 4], "{}", last_error());
+    assert!(!window.is_null());
+    memory.addr()
 }
 
 fn last_error() -> String {
