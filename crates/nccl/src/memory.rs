@@ -49,8 +49,7 @@ pub fn allocate(place: &PlaceOfRank, bytes: usize) -> Result<Address, Fault> {
 
 /// A driver aligns large allocations to more than pages, small ones to less.
 fn of_device(context: &Context, bytes: usize) -> Result<(Address, Memory), Fault> {
-    let is_aligned =
-        |buffer: &DeviceBuffer| (buffer.ptr().0 as Address).is_multiple_of(PAGE_BYTES);
+    let is_aligned = |buffer: &DeviceBuffer| (buffer.ptr().0 as Address).is_multiple_of(PAGE_BYTES);
     let mut buffer = DeviceBuffer::new(context, bytes)?;
     if !is_aligned(&buffer) {
         let with_room = bytes.saturating_add(PAGE_BYTES);
