@@ -10,7 +10,7 @@ use std::time::Duration;
 // Whose functions are called by their names in C.
 use nccl as _;
 
-use super::program::{Collective, Kind, Reduction, Type};
+use super::program::{Collective, Fate, Kind, Reduction, Type};
 
 type Handle = *mut c_void;
 
@@ -44,6 +44,7 @@ unsafe extern "C" {
     fn ncclCommRevoke(comm: Handle, flags: c_int) -> c_int;
     fn ncclCommFinalize(comm: Handle) -> c_int;
     fn ncclCommDestroy(comm: Handle) -> c_int;
+    fn ncclCommAbort(comm: Handle) -> c_int;
     fn ncclCommGetAsyncError(comm: Handle, state: *mut c_int) -> c_int;
     fn ncclCommUserRank(comm: Handle, rank: *mut c_int) -> c_int;
     fn ncclCommCount(comm: Handle, count: *mut c_int) -> c_int;
@@ -56,6 +57,7 @@ unsafe extern "C" {
     fn ncclGetLastError(comm: Handle) -> *const c_char;
     fn ncclGroupStart() -> c_int;
     fn ncclGroupEnd() -> c_int;
+    fn ncclGroupSimulateEnd(info: *mut c_void) -> c_int;
     fn ncclAllReduce(from: *const u8, to: *mut u8, count: usize, element: c_int, by: c_int, comm: Handle, stream: Handle) -> c_int;
     fn ncclReduceScatter(from: *const u8, to: *mut u8, count: usize, element: c_int, by: c_int, comm: Handle, stream: Handle) -> c_int;
     fn ncclAllGather(from: *const u8, to: *mut u8, count: usize, element: c_int, comm: Handle, stream: Handle) -> c_int;
@@ -68,6 +70,7 @@ unsafe extern "C" {
     fn ncclRecv(to: *mut u8, count: usize, element: c_int, peer: c_int, comm: Handle, stream: Handle) -> c_int;
 }
 
+const INVALID_ARGUMENT: c_int = 4;
 const IN_PROGRESS: c_int = 7;
 const NO_COLOR: c_int = -1;
 const HOST_IMMEDIATE: c_int = 1;
@@ -102,11 +105,22 @@ pub fn unique_id() -> UniqueId {
 
 /// What `body` calls is one group.
 pub fn group(body: impl FnOnce()) {
+    group_with_fate(Fate::Executed, body);
+}
+
+/// What `body` calls is a group of which that becomes.
+pub fn group_with_fate(fate: Fate, body: impl FnOnce()) {
     // SAFETY: takes nothing.
     fine("ncclGroupStart", unsafe { ncclGroupStart() });
     body();
-    // SAFETY: takes nothing; what was gathered has its memory still.
-    fine("ncclGroupEnd", unsafe { ncclGroupEnd() });
+    // SAFETY: nothing is a legal argument; what was gathered has its memory still.
+    unsafe {
+        match fate {
+            Fate::Executed => fine("ncclGroupEnd", ncclGroupEnd()),
+            Fate::Refused => assert_eq!(ncclGroupEnd(), INVALID_ARGUMENT, "{}", last_error()),
+            Fate::Simulated => fine("ncclGroupSimulateEnd", ncclGroupSimulateEnd(ptr::null_mut())),
+        }
+    }
 }
 
 fn number(element: Type) -> c_int {
@@ -190,6 +204,19 @@ impl Comm {
         // SAFETY: takes a number alone.
         fine("ncclCommDestroy", unsafe { ncclCommDestroy(self.handle()) });
         self.0.store(ptr::null_mut(), Relaxed);
+    }
+
+    pub fn abort(&self) {
+        // SAFETY: takes a number alone.
+        fine("ncclCommAbort", unsafe { ncclCommAbort(self.handle()) });
+        self.0.store(ptr::null_mut(), Relaxed);
+    }
+
+    /// Makes a call of which nothing can come: it names a peer that is not there.
+    pub fn be_refused(&self) {
+        // SAFETY: nothing is read.
+        let code = unsafe { ncclSend(ptr::null(), 0, 0, -1, self.handle(), ptr::null_mut()) };
+        assert_eq!(code, INVALID_ARGUMENT, "{}", last_error());
     }
 
     /// Waits until nothing goes on in the background.

@@ -32,11 +32,32 @@ pub enum Round {
         comm: usize,
     },
     /// In one group per thread.
-    Calls(Vec<Call>),
-    Destroy {
-        comm: usize,
-        finalize: bool,
+    Calls {
+        calls: Vec<Call>,
+        fate: Fate,
     },
+    End {
+        comm: usize,
+        how: Ending,
+    },
+}
+
+/// What becomes of a group.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Fate {
+    Executed,
+    /// Every thread makes a call beside that is refused.
+    Refused,
+    Simulated,
+}
+
+/// How a communicator ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Ending {
+    Destroyed,
+    FinalizedAndDestroyed,
+    /// When all threads have met.
+    Aborted,
 }
 
 #[derive(Debug)]
@@ -167,11 +188,12 @@ impl Program {
             program.rounds.push(round);
         }
         for comm in live.revoked {
-            program.rounds.push(Round::Destroy { comm, finalize: false });
+            let how = if dice.one_in(2) { Ending::Destroyed } else { Ending::Aborted };
+            program.rounds.push(Round::End { comm, how });
         }
         for comm in live.usable {
-            let finalize = program.blocking && dice.one_in(3);
-            program.rounds.push(Round::Destroy { comm, finalize });
+            let how = program.ending(&mut dice);
+            program.rounds.push(Round::End { comm, how });
         }
         program
     }
@@ -187,7 +209,7 @@ impl Program {
             2 if self.members[comm].len() > 1 => self.shrink(dice, live, comm),
             3 if live.usable.len() > 1 => {
                 live.usable.retain(|of| *of != comm);
-                Round::Destroy { comm, finalize: self.blocking && dice.one_in(2) }
+                Round::End { comm, how: self.ending(dice) }
             }
             4 if live.usable.len() > 1 => {
                 live.usable.retain(|of| *of != comm);
@@ -200,8 +222,22 @@ impl Program {
                     let comm = *dice.pick(&live.usable);
                     self.call(dice, comm)
                 };
-                Round::Calls((0..calls).map(|_| call()).collect())
+                let calls = (0..calls).map(|_| call()).collect();
+                let fate = match dice.below(10) {
+                    0 => Fate::Refused,
+                    1 => Fate::Simulated,
+                    _ => Fate::Executed,
+                };
+                Round::Calls { calls, fate }
             }
+        }
+    }
+
+    fn ending(&self, dice: &mut Dice) -> Ending {
+        match dice.below(4) {
+            0 if self.blocking => Ending::FinalizedAndDestroyed,
+            1 => Ending::Aborted,
+            _ => Ending::Destroyed,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::data;
 use super::dice::Dice;
 use super::door::{self, Buffers, Comm, UniqueId};
-use super::program::{Call, Collective, Kind, Program, Reduction, Round};
+use super::program::{Call, Collective, Ending, Fate, Kind, Program, Reduction, Round};
 
 /// What threads know of one another: nothing, but where they meet, and, for people, how far they are.
 pub struct Meeting {
@@ -42,6 +42,7 @@ pub struct Thread<'a> {
 /// Memory of one call of one rank, with what must be in it afterwards.
 struct Memory {
     bytes: Vec<u8>,
+    before: Vec<u8>,
     expected: Vec<u8>,
     from: usize,
     to: usize,
@@ -132,8 +133,8 @@ impl<'a> Thread<'a> {
                     .iter()
                     .for_each(|(_, rank)| self.comms[&(*comm, *rank)].revoke());
             }
-            Round::Calls(calls) => self.calls(calls),
-            Round::Destroy { comm, finalize } => self.destroy(*comm, *finalize),
+            Round::Calls { calls, fate } => self.calls(calls, *fate),
+            Round::End { comm, how } => self.end(*comm, *how),
         }
     }
 
@@ -178,22 +179,25 @@ impl<'a> Thread<'a> {
         }
     }
 
-    fn destroy(&mut self, number: usize, finalize: bool) {
-        let own: Vec<_> = self
-            .members(number)
-            .iter()
-            .map(|(_, rank)| self.comms.remove(&(number, *rank)).unwrap())
-            .collect();
-        if finalize {
-            own.iter().for_each(Comm::finalize);
+    fn end(&mut self, number: usize, how: Ending) {
+        let ranks = self.members(number).into_iter().map(|(_, rank)| rank);
+        let own: Vec<_> = ranks.map(|rank| self.comms.remove(&(number, rank)).unwrap()).collect();
+        match how {
+            Ending::Destroyed => {}
+            Ending::FinalizedAndDestroyed => own.iter().for_each(Comm::finalize),
+            Ending::Aborted => drop(self.meeting.barrier.wait()),
         }
+        let end = match how {
+            Ending::Destroyed | Ending::FinalizedAndDestroyed => Comm::destroy,
+            Ending::Aborted => Comm::abort,
+        };
         let grouped = self.dice.one_in(2);
-        let destroy = || own.iter().for_each(Comm::destroy);
-        if grouped { door::group(destroy) } else { destroy() }
+        let end_all = || own.iter().for_each(end);
+        if grouped { door::group(end_all) } else { end_all() }
     }
 
     /// Makes `calls`, those of one communicator and rank in order, and checks what they leave behind.
-    fn calls(&mut self, calls: &[Call]) {
+    fn calls(&mut self, calls: &[Call], fate: Fate) {
         let mut memories = Vec::new();
         let mut queues: BTreeMap<_, Vec<Step>> = BTreeMap::new();
         for call in calls {
@@ -215,21 +219,22 @@ impl<'a> Thread<'a> {
                 step.make(comm, buffers[step.memory], operator.unwrap_or(0));
                 operator.filter(|_| early).inspect(|operator| comm.forget(*operator));
             }
+            if let (Fate::Refused, Some(step)) = (fate, order.first()) {
+                comms[&step.comm].be_refused();
+            }
         };
-        if calls.len() > 1
-            || order.len() > 1
-            || matches!(calls, [Call::Message { .. }])
-            || self.dice.one_in(3)
-        {
-            door::group(make);
-        } else {
+        let may_be_alone = calls.len() == 1 && order.len() == 1 && fate == Fate::Executed;
+        let fate = if order.is_empty() { Fate::Executed } else { fate };
+        if may_be_alone && !matches!(calls, [Call::Message { .. }]) && !self.dice.one_in(3) {
             make();
+        } else {
+            door::group_with_fate(fate, make);
         }
         for (step, operator) in order.iter().zip(&operators) {
             comms[&step.comm].settle();
             operator.filter(|_| !early).inspect(|operator| comms[&step.comm].forget(*operator));
         }
-        memories.iter().for_each(Memory::check);
+        memories.iter().for_each(|memory| memory.check(fate));
     }
 
     /// The operator that `step` needs, if it is none of the built-in ones.
@@ -322,9 +327,9 @@ impl Memory {
         let end = (from + input.len()).max(to + output.len()) + GUARD.len();
         let mut bytes = vec![GUARD[0]; end];
         bytes[from..from + input.len()].copy_from_slice(input);
-        let mut expected = bytes.clone();
+        let (before, mut expected) = (bytes.clone(), bytes.clone());
         expected[to..to + output.len()].copy_from_slice(output);
-        Self { bytes, expected, from, to, what }
+        Self { bytes, before, expected, from, to, what }
     }
 
     fn buffers(&mut self) -> Buffers {
@@ -333,11 +338,12 @@ impl Memory {
     }
 
     #[track_caller]
-    fn check(&self) {
+    fn check(&self, fate: Fate) {
+        let expected = if fate == Fate::Executed { &self.expected } else { &self.before };
         let differs =
-            self.bytes.iter().zip(&self.expected).position(|(found, expected)| found != expected);
+            self.bytes.iter().zip(expected).position(|(found, expected)| found != expected);
         let Some(at) = differs else { return };
-        let (found, expected) = (self.bytes[at], self.expected[at]);
+        let (found, expected) = (self.bytes[at], expected[at]);
         panic!(
             "{}: byte {at} is {found:#x}, expected {expected:#x} (input at {}, output at {})",
             self.what, self.from, self.to
