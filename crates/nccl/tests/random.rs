@@ -1,8 +1,9 @@
 //! Random programs over the C door, on host threads, compared with plain arithmetic: several communicators made of one
 //! another, groups of collectives and messages of any of them, in place and not, by several threads that know nothing of
-//! how far the others are; blocking and not.
+//! how far the others are; blocking and not; in one process, or in several that count as hosts.
 //!
-//! `RANDOM_SECONDS=900 cargo test -p msccl-nccl --test random` goes on for as long; `RANDOM_SEED=7` runs one program.
+//! `RANDOM_SECONDS=900 cargo test -p msccl-nccl --test random` goes on for as long, from `RANDOM_START`;
+//! `RANDOM_SEED=7 RANDOM_HOSTS=2` runs one program.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "what was run is told")]
@@ -18,92 +19,135 @@ mod program;
 #[path = "random/thread.rs"]
 mod thread;
 
+use std::fs;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use door::UniqueId;
 use program::Program;
-use thread::{Meeting, Thread};
+use thread::Thread;
 
 /// Programs of one process.
 const AT_A_TIME: u64 = 20;
 
-/// How long a process may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a process may take, in seconds.
+const PATIENCE_S: &str = "300";
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap())
 }
 
-/// Runs the programs of `seeds` in this process.
-fn run(seeds: Range<u64>) {
-    for seed in seeds {
-        println!("seed {seed}");
-        let program = Program::new(seed);
-        let id = door::unique_id();
-        let meeting = Meeting::new(&program);
-        std::thread::scope(|scope| {
-            for number in 0..program.threads.len() {
-                let thread = Thread::new(&program, number, &meeting, seed);
-                let (program, meeting) = (&program, &meeting);
-                scope.spawn(move || {
-                    let done = catch_unwind(AssertUnwindSafe(|| thread.run(id)));
-                    done.unwrap_or_else(|_| give_up(program, meeting, seed, number));
-                });
+/// One of several processes, which count as hosts and share out the threads of programs.
+struct Host {
+    number: usize,
+    hosts: usize,
+    folder: PathBuf,
+}
+
+impl Host {
+    /// Runs the programs of `seeds`.
+    fn run(&self, seeds: Range<u64>) {
+        for seed in seeds {
+            println!("seed {seed}");
+            let program = Program::new(seed);
+            let ids = self.ids(seed);
+            let rounds: Vec<_> = program.threads.iter().map(|_| AtomicUsize::new(0)).collect();
+            let here = (0..rounds.len()).filter(|number| number % self.hosts == self.number);
+            std::thread::scope(|scope| {
+                let (program, rounds) = (&program, &rounds[..]);
+                for number in here {
+                    let thread = Thread::new(program, number, &rounds[number], seed);
+                    scope.spawn(move || {
+                        let done = catch_unwind(AssertUnwindSafe(|| thread.run(ids)));
+                        done.unwrap_or_else(|_| give_up(program, rounds, seed, number));
+                    });
+                }
+            });
+        }
+    }
+
+    /// By what the ranks find one another: the first host makes it, the others find it in the folder.
+    fn ids(&self, seed: u64) -> [UniqueId; 2] {
+        let place = self.folder.join(seed.to_string());
+        if self.number == 0 {
+            let ids = [door::unique_id(), door::unique_id()];
+            fs::write(self.folder.join("unfinished"), ids.map(UniqueId::to_bytes).concat())
+                .unwrap();
+            fs::rename(self.folder.join("unfinished"), place).unwrap();
+            return ids;
+        }
+        let found = loop {
+            match fs::read(&place) {
+                Ok(found) => break found,
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
-        });
+        };
+        let (first, second) = found.split_at(128);
+        [first, second].map(|id| UniqueId::from_bytes(id.try_into().unwrap()))
     }
 }
 
-/// Tells how far all threads are, and ends the process: nobody waits for a thread that has failed.
-fn give_up(program: &Program, meeting: &Meeting, seed: u64, number: usize) -> ! {
+/// Tells how far all threads of this process are, and ends it: nobody waits for a thread that has failed.
+fn give_up(program: &Program, rounds: &[AtomicUsize], seed: u64, number: usize) -> ! {
     println!("of the program of seed {seed}, thread {number} has failed; {program:#?}");
-    for (ranks, round) in program.threads.iter().zip(meeting.rounds()) {
-        println!("the thread of ranks {ranks:?} is in round {round}");
+    for (ranks, round) in program.threads.iter().zip(rounds) {
+        println!("the thread of ranks {ranks:?} is in round {}", round.load(Relaxed));
     }
     std::process::exit(1)
 }
 
-/// Runs this test again in a process for the programs of `seeds`, which compares the arguments of all ranks or not.
-fn run_apart(seeds: Range<u64>, check: bool) {
-    let mut itself = Command::new("timeout");
-    itself.arg(PATIENCE.as_secs().to_string()).arg(std::env::current_exe().unwrap());
-    itself.args(["--exact", "random_programs", "--nocapture", "--test-threads=1"]);
-    itself.envs([
-        ("MSCCL_DEVICE", "host"),
-        ("NCCL_SOCKET_IFNAME", "lo"),
-        ("MSCCL_TIMEOUT_S", "30"),
-    ]);
-    itself.env("MSCCL_CHECK", u64::from(check).to_string()).env("NCCL_DEBUG", "WARN");
-    itself.env("RANDOM_FROM", seeds.start.to_string()).env("RANDOM_TO", seeds.end.to_string());
-    let output = itself.output().unwrap();
+/// Runs the programs of `seeds` in processes of their own, `hosts` of them, that compare the arguments of all ranks or
+/// do not.
+fn run_apart(seeds: Range<u64>, hosts: u64, check: bool) {
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("random-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let start = |host: u64| {
+        let mut itself = Command::new("timeout");
+        itself.arg(PATIENCE_S).arg(std::env::current_exe().unwrap());
+        itself.args(["--exact", "random_programs", "--nocapture", "--test-threads=1"]);
+        itself.envs([("MSCCL_DEVICE", "host"), ("NCCL_SOCKET_IFNAME", "lo")]);
+        itself.envs([("MSCCL_TIMEOUT_S", "30"), ("NCCL_DEBUG", "WARN")]);
+        itself.env("MSCCL_CHECK", u64::from(check).to_string());
+        itself.env("NCCL_HOSTID", format!("host{host}")).env("RANDOM_FOLDER", &folder);
+        let numbers = [("FROM", seeds.start), ("TO", seeds.end), ("HOST", host), ("HOSTS", hosts)];
+        itself.envs(numbers.map(|(name, number)| (format!("RANDOM_{name}"), number.to_string())));
+        itself.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..hosts).map(start).collect();
+    let outputs: Vec<_> =
+        children.into_iter().map(Child::wait_with_output).map(Result::unwrap).collect();
+    fs::remove_dir_all(&folder).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{seeds:?}, check {check}: {}\n{}\n{}",
-        output.status,
-        text(&output.stdout),
-        text(&output.stderr)
-    );
+    let say = |of: &Output| format!("{}\n{}\n{}", of.status, text(&of.stdout), text(&of.stderr));
+    let said: Vec<_> = outputs.iter().map(say).collect();
+    let fine = outputs.iter().all(|output| output.status.success());
+    assert!(fine, "seeds {seeds:?}, {hosts} hosts, check {check}: {}", said.join("\n"));
 }
 
 #[test]
 fn random_programs() {
+    let hosts = variable("RANDOM_HOSTS").unwrap_or(1);
     if let (Some(from), Some(to)) = (variable("RANDOM_FROM"), variable("RANDOM_TO")) {
-        return run(from..to);
+        let folder = PathBuf::from(std::env::var_os("RANDOM_FOLDER").unwrap());
+        let number = variable("RANDOM_HOST").unwrap() as usize;
+        return Host { number, hosts: hosts as usize, folder }.run(from..to);
     }
     if let Some(seed) = variable("RANDOM_SEED") {
-        return run_apart(seed..seed + 1, false);
+        return run_apart(seed..seed + 1, hosts, false);
     }
     let (started, long) = (Instant::now(), variable("RANDOM_SECONDS").map(Duration::from_secs));
-    let mut from = variable("RANDOM_START").unwrap_or(0);
-    loop {
-        run_apart(from..from + AT_A_TIME, from / AT_A_TIME % 2 == 1);
-        from += AT_A_TIME;
-        let enough = long.map_or(from >= 2 * AT_A_TIME, |long| started.elapsed() >= long);
-        if enough {
-            println!("programs of all seeds below {from} did as they should");
+    let first = variable("RANDOM_START").unwrap_or(0);
+    for turn in 0.. {
+        let from = first + turn * AT_A_TIME;
+        // One process and several by turns, and each with and without comparing.
+        run_apart(from..from + AT_A_TIME, 1 + turn % 2 * (1 + turn / 2 % 3), turn / 2 % 2 == 1);
+        if long.map_or(turn == 3, |long| started.elapsed() >= long) {
+            println!("programs of seeds {first} to {} did as they should", from + AT_A_TIME - 1);
             break;
         }
     }

@@ -85,6 +85,24 @@ pub struct Buffers {
     pub to: *mut u8,
 }
 
+impl Buffers {
+    /// Both are `word`.
+    pub fn in_place(word: &mut u32) -> Self {
+        let word = ptr::from_mut(word).cast();
+        Self { from: word, to: word }
+    }
+}
+
+impl UniqueId {
+    pub fn to_bytes(self) -> [u8; 128] {
+        self.0.map(c_char::cast_unsigned)
+    }
+
+    pub fn from_bytes(bytes: [u8; 128]) -> Self {
+        Self(bytes.map(u8::cast_signed))
+    }
+}
+
 /// The call `name` did not fail.
 #[track_caller]
 fn fine(name: &str, code: c_int) {
@@ -319,6 +337,13 @@ impl Comm {
             }
         };
         fine("a collective", code);
+    }
+
+    /// Waits for all ranks; `buffers` is one word, in place.
+    pub fn meet(&self, buffers: Buffers) {
+        let kind = Kind::AllReduce(Reduction::Sum);
+        let (element, count, ranks) = (Type::U32, 1, self.rank_and_ranks().1);
+        self.call(&Collective { kind, element, count, in_place: true, ranks, salt: 0 }, buffers, 0);
     }
 
     pub fn send(&self, message: &Collective, from: *const u8, peer: usize) {

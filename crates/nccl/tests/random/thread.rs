@@ -1,7 +1,6 @@
 //! What one thread does in a program, and how it checks what comes of it.
 
 use std::collections::BTreeMap;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::data;
@@ -9,32 +8,14 @@ use super::dice::Dice;
 use super::door::{self, Buffers, Comm, UniqueId};
 use super::program::{Call, Collective, Ending, Fate, Kind, Program, Reduction, Round};
 
-/// What threads know of one another: nothing, but where they meet, and, for people, how far they are.
-pub struct Meeting {
-    barrier: Barrier,
-    rounds: Vec<AtomicUsize>,
-}
-
-impl Meeting {
-    pub fn new(program: &Program) -> Self {
-        let threads = program.threads.len();
-        let rounds = (0..threads).map(|_| AtomicUsize::new(0)).collect();
-        Self { barrier: Barrier::new(threads), rounds }
-    }
-
-    /// The round in which each thread is.
-    pub fn rounds(&self) -> impl Iterator<Item = usize> {
-        self.rounds.iter().map(|round| round.load(Relaxed))
-    }
-}
-
 /// A thread, which has some of the ranks.
 pub struct Thread<'a> {
     program: &'a Program,
-    number: usize,
     ranks: &'a [usize],
-    meeting: &'a Meeting,
+    round: &'a AtomicUsize,
     dice: Dice,
+    /// Of all ranks, for nothing but to meet: one for each rank of this thread.
+    meeting: Vec<Comm>,
     /// By number of the communicator, and rank of all.
     comms: BTreeMap<(usize, usize), Comm>,
 }
@@ -67,33 +48,42 @@ enum Action {
 const GUARD: [u8; 24] = [0xa5; 24];
 
 impl<'a> Thread<'a> {
-    pub fn new(program: &'a Program, number: usize, meeting: &'a Meeting, seed: u64) -> Self {
+    /// Thread number `number`, which says in `round` how far it is.
+    pub fn new(program: &'a Program, number: usize, round: &'a AtomicUsize, seed: u64) -> Self {
         let dice = Dice::new(seed ^ (number as u64 + 1) << 48);
-        Self {
-            program,
-            number,
-            ranks: &program.threads[number],
-            meeting,
-            dice,
-            comms: BTreeMap::new(),
-        }
+        let ranks = &program.threads[number];
+        Self { program, ranks, round, dice, meeting: Vec::new(), comms: BTreeMap::new() }
     }
 
-    /// Does the whole program.
-    pub fn run(mut self, id: UniqueId) {
-        let (all, blocking) = (self.program.members[0].len(), self.program.blocking);
-        let own: Vec<_> = self.ranks.iter().map(|rank| (*rank, Comm::none())).collect();
-        self.together(own.len(), || {
-            own.iter().for_each(|(rank, comm)| comm.join(all, *rank, id, blocking))
-        });
+    /// Does the whole program; the first of `ids` is for its communicators.
+    pub fn run(mut self, ids: [UniqueId; 2]) {
+        let join = |id, blocking| {
+            let all = self.program.members[0].len();
+            let own: Vec<_> = self.ranks.iter().map(|rank| (*rank, Comm::none())).collect();
+            door::group(|| own.iter().for_each(|(rank, comm)| comm.join(all, *rank, id, blocking)));
+            own
+        };
+        let (own, meeting) = (join(ids[0], self.program.blocking), join(ids[1], true));
+        self.meeting = meeting.into_iter().map(|(_, comm)| comm).collect();
         for (rank, comm) in own {
             self.keep(0, rank, comm);
         }
         for (number, round) in self.program.rounds.iter().enumerate() {
-            self.meeting.rounds[self.number].store(number, Relaxed);
+            self.round.store(number, Relaxed);
             self.round(round);
         }
         assert!(self.comms.is_empty(), "communicators are left over");
+        self.meeting.iter().for_each(Comm::destroy);
+    }
+
+    /// Waits until all threads are here.
+    fn meet(&self) {
+        let mut words = vec![0_u32; self.meeting.len()];
+        let buffers = words.iter_mut().map(|word| Buffers::in_place(word));
+        let buffers: Vec<_> = buffers.collect();
+        door::group(|| {
+            self.meeting.iter().zip(buffers).for_each(|(comm, buffer)| comm.meet(buffer));
+        });
     }
 
     /// Several jobs of one thread wait for one another unless they are a group; one may be alone.
@@ -128,7 +118,7 @@ impl<'a> Thread<'a> {
             Round::Split { parent, wishes, children } => self.split(*parent, wishes, children),
             Round::Shrink { parent, excluded, child } => self.shrink(*parent, excluded, *child),
             Round::Revoke { comm } => {
-                self.meeting.barrier.wait();
+                self.meet();
                 self.members(*comm)
                     .iter()
                     .for_each(|(_, rank)| self.comms[&(*comm, *rank)].revoke());
@@ -185,7 +175,7 @@ impl<'a> Thread<'a> {
         match how {
             Ending::Destroyed => {}
             Ending::FinalizedAndDestroyed => own.iter().for_each(Comm::finalize),
-            Ending::Aborted => drop(self.meeting.barrier.wait()),
+            Ending::Aborted => self.meet(),
         }
         let end = match how {
             Ending::Destroyed | Ending::FinalizedAndDestroyed => Comm::destroy,
