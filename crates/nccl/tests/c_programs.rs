@@ -65,7 +65,7 @@ fn compile_now(name: &str) -> Option<PathBuf> {
         .arg(&program)
         .arg("-L")
         .arg(folder())
-        .args(["-l:libnccl.so.2", "-ldl", "-lm"])
+        .args(["-Wl,--as-needed", "-l:libnccl.so.2", "-ldl", "-lm"])
         .output();
     match output {
         Ok(output) => {
@@ -292,6 +292,14 @@ fn as_frameworks_do() {
     let (version, rest) = log.split_once('\n').unwrap();
     assert!(version.starts_with("NCCL version 2.28.9"), "{log}");
     assert_eq!(rest, "frameworks: ok\n");
+}
+
+/// With its communicators ended, or not.
+#[test]
+fn loaded_and_unloaded() {
+    for arguments in [&[][..], &["leave"]] {
+        run("loaded", arguments, &[]);
+    }
 }
 
 #[test]
