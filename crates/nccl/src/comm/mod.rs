@@ -347,6 +347,7 @@ pub fn complete(
     settings.fabric.log = scope.for_fabric();
     settings.proxy.log = scope.for_proxy();
     settings.proxy.processors = place::processors(place);
+    settings.proxy.rdma = config.rdma(settings.proxy.rdma);
     settings.log = scope.for_runtime();
     settings.place = place.clone();
     settings.blocks_max = config.ctas_max;

@@ -79,8 +79,7 @@ impl<'a> Thread<'a> {
     /// Waits until all threads are here.
     fn meet(&self) {
         let mut words = vec![0_u32; self.meeting.len()];
-        let buffers = words.iter_mut().map(|word| Buffers::in_place(word));
-        let buffers: Vec<_> = buffers.collect();
+        let buffers: Vec<_> = words.iter_mut().map(Buffers::in_place).collect();
         door::group(|| {
             self.meeting.iter().zip(buffers).for_each(|(comm, buffer)| comm.meet(buffer));
         });
