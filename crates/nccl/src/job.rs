@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
-use msccl_runtime::{Communicator, Settings};
+use msccl_runtime::{Communicator, PlaceOfRank, Settings};
 
 use crate::abi::{CommHandle, Out};
 use crate::comm::config::Config;
 use crate::comm::{Comm, complete, handles};
 use crate::fault::Fault;
 use crate::guard::contain;
+use crate::place;
 
 /// One operation.
 pub enum Job {
@@ -77,6 +78,17 @@ impl Job {
         }
     }
 
+    /// Where its rank runs.
+    fn place(&self) -> &PlaceOfRank {
+        match self {
+            Job::Join(Join { comm, .. })
+            | Job::Derive(Derive { parent: comm, .. })
+            | Job::Finalize(comm, _)
+            | Job::Destroy(comm, _)
+            | Job::Release(comm, _) => &comm.place,
+        }
+    }
+
     /// Whether the caller waits until it is done; `None` if that is as the rest of its group has
     /// it.
     pub fn is_blocking(&self) -> Option<bool> {
@@ -91,8 +103,9 @@ impl Job {
         }
     }
 
-    /// Does it.
+    /// Does it; whoever records a graph meanwhile is not disturbed.
     pub fn run(self) -> Result<(), Fault> {
+        let _beside = place::beside_captures(self.place());
         match self {
             Job::Join(join) => join.run(),
             Job::Derive(derive) => derive.run(),

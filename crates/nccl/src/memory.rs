@@ -10,11 +10,12 @@ use rustc_hash::FxHashMap;
 use crate::abi::constant::WINDOW_ALIGNMENT_BYTES;
 use crate::abi::{Address, Code};
 use crate::fault::Fault;
+use crate::place;
 
 /// Memory given out, which may begin before the address that was given.
 enum Memory {
     /// Of a device.
-    Device(DeviceBuffer),
+    Device(Context, DeviceBuffer),
     /// Of the host.
     Host(Box<[Page]>),
 }
@@ -38,6 +39,7 @@ pub fn allocate(place: &PlaceOfRank, bytes: usize) -> Result<Address, Fault> {
     if bytes == 0 {
         return Ok(0);
     }
+    let _beside = place::beside_captures(place);
     let (address, memory) = match place {
         PlaceOfRank::Host => of_host(bytes)?,
         PlaceOfRank::Gpu(context) => of_device(context, bytes)?,
@@ -56,7 +58,7 @@ fn of_device(context: &Context, bytes: usize) -> Result<(Address, Memory), Fault
         buffer = DeviceBuffer::new(context, with_room)?;
     }
     let address = (buffer.ptr().0 as Address).next_multiple_of(PAGE_BYTES);
-    Ok((address, Memory::Device(buffer)))
+    Ok((address, Memory::Device(context.clone(), buffer)))
 }
 
 fn of_host(bytes: usize) -> Result<(Address, Memory), Fault> {
@@ -84,7 +86,10 @@ pub fn free(address: Address) -> Result<(), Fault> {
         given.as_mut().and_then(|given| given.remove(&address))
     };
     match memory {
-        Some(Memory::Device(buffer)) => drop(buffer),
+        Some(Memory::Device(context, buffer)) => {
+            let _beside = place::beside_captures(&PlaceOfRank::Gpu(context));
+            drop(buffer);
+        }
         Some(Memory::Host(pages)) => drop(pages),
         None => {
             let text = format!("MemFree : {address:#x} is not from ncclMemAlloc, or freed before");

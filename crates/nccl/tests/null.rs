@@ -346,6 +346,24 @@ fn memory_that_was_given_can_be_a_window() {
     }
 }
 
+/// Programs allocate, and make and end communicators, while they record a graph, which forbids that to those who do not
+/// say that it has nothing to do with the graph.
+#[test]
+fn memory_and_communicators_come_and_go_in_a_capture() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let stream = stream(rank);
+    rank.all_reduce(64, &stream);
+    stream.borrow().begin_capture(CaptureMode::Global).unwrap();
+    null_driver::window_of(rank, 5 << 20);
+    let comms = null_driver::join_all(2);
+    rank.all_reduce(64, &stream);
+    // A shape that was not seen before.
+    rank.all_reduce(null_driver::ELEMENTS, &stream);
+    null_driver::destroy_all(&comms);
+    assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(2));
+}
+
 #[test]
 fn an_exchange_is_one_launch() {
     let world = World::new(2);

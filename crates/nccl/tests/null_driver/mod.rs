@@ -186,11 +186,7 @@ pub struct Rank {
 impl World {
     pub fn new(ranks: u32) -> Self {
         let contexts: Vec<_> = (0..ranks).map(context).collect();
-        let mut comms = vec![Comm(std::ptr::null_mut()); contexts.len()];
-        // SAFETY: there is room for as many communicators; no list stands for the first devices.
-        let code =
-            unsafe { ncclCommInitAll(comms.as_mut_ptr(), ranks.cast_signed(), std::ptr::null()) };
-        assert_eq!(code, 0, "{}", last_error());
+        let comms = join_all(ranks);
         let rank = |(context, comm): (&'static Context, Comm)| {
             let buffer = DeviceBuffer::zeroed(context, 4 * ELEMENTS).unwrap();
             Rank { context, comm, buffer }
@@ -221,14 +217,28 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Destroying waits for nobody.
-        let destroyed = self.ranks.iter().map(|rank| {
-            // SAFETY: the communicator is alive and used no more.
-            unsafe { ncclCommDestroy(rank.comm) }
-        });
-        let codes: Vec<_> = destroyed.collect();
-        assert!(std::thread::panicking() || codes.iter().all(|code| *code == 0), "{codes:?}");
+        let comms: Vec<_> = self.ranks.iter().map(|rank| rank.comm).collect();
+        destroy_all(&comms);
     }
+}
+
+/// A communicator of the first devices.
+pub fn join_all(ranks: u32) -> Vec<Comm> {
+    let mut comms = vec![Comm(std::ptr::null_mut()); ranks as usize];
+    // SAFETY: there is room for as many communicators; no list stands for the first devices.
+    let code =
+        unsafe { ncclCommInitAll(comms.as_mut_ptr(), ranks.cast_signed(), std::ptr::null()) };
+    assert_eq!(code, 0, "{}", last_error());
+    comms
+}
+
+/// Ends communicators that are alive. Destroying waits for nobody.
+pub fn destroy_all(comms: &[Comm]) {
+    // SAFETY: they are used no more.
+    let destroy = |comm: &Comm| unsafe { ncclCommDestroy(*comm) };
+    let codes: Vec<_> = comms.iter().map(destroy).collect();
+    let fine = codes.iter().all(|code| *code == 0);
+    assert!(std::thread::panicking() || fine, "{codes:?}: {}", last_error());
 }
 
 impl Rank {
