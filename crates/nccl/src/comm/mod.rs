@@ -239,6 +239,18 @@ impl Comm {
         self.changed.notify_all();
     }
 
+    /// Makes sure that nothing goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// Something does.
+    pub fn idle(&self) -> Result<(), Fault> {
+        match self.life().pending {
+            0 => Ok(()),
+            _ => Err(Fault::argument(TOO_EARLY)),
+        }
+    }
+
     /// Waits until nothing goes on in the background.
     pub fn wait_idle(&self) {
         let mut life = self.life();

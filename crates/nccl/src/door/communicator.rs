@@ -92,13 +92,17 @@ door! {
         group::launch(Job::Finalize(found, comm))
     }
 
-    /// Frees a communicator when its calls are done.
+    /// Frees a communicator when its calls are done. One of which something goes on in the background is refused, as that
+    /// may never end, and stays: it can be aborted.
     fn ncclCommDestroy | pncclCommDestroy(comm: CommHandle) {
         if comm == CommHandle::default() {
             return Ok(Outcome::Done);
         }
+        // One that was overwritten can still be given back.
+        if let Ok(found) = handles::find(comm, "CommDestroy") {
+            found.idle().map_err(|fault| fault.during("CommDestroy"))?;
+        }
         let found = handles::give_back(comm, "CommDestroy")?;
-        found.wait_idle();
         group::launch(Job::Destroy(found, comm))
     }
 

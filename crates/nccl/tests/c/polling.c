@@ -84,6 +84,9 @@ static void give_up(void) {
   REFUSED(ncclInProgress, ncclCommInitRankConfig(&comm, 2, id, 0, &config));
   OK(ncclCommGetAsyncError(comm, &state));
   CHECK(state == ncclInProgress);
+  REFUSED(ncclInvalidArgument, ncclCommDestroy(comm));
+  SAYS("CommDestroy : Attempt to use communicator before");
+  REFUSED(ncclInvalidArgument, ncclCommFinalize(comm));
   OK(ncclCommAbort(comm));
   REFUSED(ncclInvalidArgument, ncclCommGetAsyncError(comm, &state));
 }
