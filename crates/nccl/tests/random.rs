@@ -1,9 +1,10 @@
 //! Random programs over the C door, on host threads, compared with plain arithmetic: several communicators made of one
 //! another, groups of collectives and messages of any of them, in place and not, by several threads that know nothing of
-//! how far the others are; blocking and not; in one process, or in several that count as hosts.
+//! how far the others are; blocking and not; in one process, or in several that count as hosts. And on GPUs that are not
+//! there (`null_driver`), where nobody waits and nothing is computed: what is tested then is that all calls are taken up.
 //!
 //! `RANDOM_SECONDS=900 cargo test -p msccl-nccl --test random` goes on for as long, from `RANDOM_START`;
-//! `RANDOM_SEED=7 RANDOM_HOSTS=2` runs one program.
+//! `RANDOM_SEED=7 RANDOM_HOSTS=2` runs one program, on GPUs that are not there with no hosts.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "what was run is told")]
@@ -14,6 +15,7 @@ mod data;
 mod dice;
 #[path = "random/door.rs"]
 mod door;
+mod null_driver;
 #[path = "random/program.rs"]
 mod program;
 #[path = "random/thread.rs"]
@@ -24,12 +26,11 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use door::UniqueId;
 use program::Program;
-use thread::Thread;
+use thread::{Meeting, Thread};
 
 /// Programs of one process.
 const AT_A_TIME: u64 = 20;
@@ -44,6 +45,7 @@ fn variable(name: &str) -> Option<u64> {
 /// One of several processes, which count as hosts and share out the threads of programs.
 struct Host {
     number: usize,
+    /// How many there are; none stands for one whose GPUs are not there.
     hosts: usize,
     folder: PathBuf,
 }
@@ -55,15 +57,16 @@ impl Host {
             println!("seed {seed}");
             let program = Program::new(seed);
             let ids = self.ids(seed);
-            let rounds: Vec<_> = program.threads.iter().map(|_| AtomicUsize::new(0)).collect();
-            let here = (0..rounds.len()).filter(|number| number % self.hosts == self.number);
+            let meeting = Meeting::new(&program, self.hosts == 0);
+            let hosts = self.hosts.max(1);
+            let here = (0..program.threads.len()).filter(|number| number % hosts == self.number);
             std::thread::scope(|scope| {
-                let (program, rounds) = (&program, &rounds[..]);
+                let (program, meeting) = (&program, &meeting);
                 for number in here {
-                    let thread = Thread::new(program, number, &rounds[number], seed);
+                    let thread = Thread::new(program, number, meeting, seed);
                     scope.spawn(move || {
                         let done = catch_unwind(AssertUnwindSafe(|| thread.run(ids)));
-                        done.unwrap_or_else(|_| give_up(program, rounds, seed, number));
+                        done.unwrap_or_else(|_| give_up(program, meeting, seed, number));
                     });
                 }
             });
@@ -92,10 +95,10 @@ impl Host {
 }
 
 /// Tells how far all threads of this process are, and ends it: nobody waits for a thread that has failed.
-fn give_up(program: &Program, rounds: &[AtomicUsize], seed: u64, number: usize) -> ! {
+fn give_up(program: &Program, meeting: &Meeting, seed: u64, number: usize) -> ! {
     println!("of the program of seed {seed}, thread {number} has failed; {program:#?}");
-    for (ranks, round) in program.threads.iter().zip(rounds) {
-        println!("the thread of ranks {ranks:?} is in round {}", round.load(Relaxed));
+    for (ranks, round) in program.threads.iter().zip(meeting.rounds()) {
+        println!("the thread of ranks {ranks:?} is in round {round}");
     }
     std::process::exit(1)
 }
@@ -110,7 +113,8 @@ fn run_apart(seeds: Range<u64>, hosts: u64, check: bool) {
         let mut itself = Command::new("timeout");
         itself.arg(PATIENCE_S).arg(std::env::current_exe().unwrap());
         itself.args(["--exact", "random_programs", "--nocapture", "--test-threads=1"]);
-        itself.envs([("MSCCL_DEVICE", "host"), ("NCCL_SOCKET_IFNAME", "lo")]);
+        itself.env("MSCCL_DEVICE", if hosts == 0 { "cuda" } else { "host" });
+        itself.env("NCCL_SOCKET_IFNAME", "lo");
         itself.envs([("MSCCL_TIMEOUT_S", "30"), ("NCCL_DEBUG", "WARN")]);
         itself.env("MSCCL_CHECK", u64::from(check).to_string());
         itself.env("NCCL_HOSTID", format!("host{host}")).env("RANDOM_FOLDER", &folder);
@@ -118,7 +122,7 @@ fn run_apart(seeds: Range<u64>, hosts: u64, check: bool) {
         itself.envs(numbers.map(|(name, number)| (format!("RANDOM_{name}"), number.to_string())));
         itself.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    let children: Vec<_> = (0..hosts).map(start).collect();
+    let children: Vec<_> = (0..hosts.max(1)).map(start).collect();
     let outputs: Vec<_> =
         children.into_iter().map(Child::wait_with_output).map(Result::unwrap).collect();
     fs::remove_dir_all(&folder).unwrap();
@@ -144,8 +148,13 @@ fn random_programs() {
     let first = variable("RANDOM_START").unwrap_or(0);
     for turn in 0.. {
         let from = first + turn * AT_A_TIME;
-        // One process and several by turns, and each with and without comparing.
-        run_apart(from..from + AT_A_TIME, 1 + turn % 2 * (1 + turn / 2 % 3), turn / 2 % 2 == 1);
+        // One process, several, and one without GPUs by turns.
+        let hosts = match turn % 3 {
+            0 => 1,
+            1 => 2 + turn / 3 % 3,
+            _ => 0,
+        };
+        run_apart(from..from + AT_A_TIME, hosts, turn % 2 == 1);
         if long.map_or(turn == 3, |long| started.elapsed() >= long) {
             println!("programs of seeds {first} to {} did as they should", from + AT_A_TIME - 1);
             break;

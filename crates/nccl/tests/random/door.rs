@@ -48,26 +48,26 @@ unsafe extern "C" {
     fn ncclCommGetAsyncError(comm: Handle, state: *mut c_int) -> c_int;
     fn ncclCommUserRank(comm: Handle, rank: *mut c_int) -> c_int;
     fn ncclCommCount(comm: Handle, count: *mut c_int) -> c_int;
-    fn ncclCommRegister(comm: Handle, at: *mut u8, bytes: usize, handle: *mut Handle) -> c_int;
+    fn ncclCommRegister(comm: Handle, at: *mut c_void, bytes: usize, handle: *mut Handle) -> c_int;
     fn ncclCommDeregister(comm: Handle, handle: Handle) -> c_int;
     fn ncclRedOpCreatePreMulSum(
-        number: *mut c_int, scalar: *const u8, element: c_int, residence: c_int, comm: Handle,
+        number: *mut c_int, scalar: *const c_void, element: c_int, residence: c_int, comm: Handle,
     ) -> c_int;
     fn ncclRedOpDestroy(number: c_int, comm: Handle) -> c_int;
     fn ncclGetLastError(comm: Handle) -> *const c_char;
     fn ncclGroupStart() -> c_int;
     fn ncclGroupEnd() -> c_int;
     fn ncclGroupSimulateEnd(info: *mut c_void) -> c_int;
-    fn ncclAllReduce(from: *const u8, to: *mut u8, count: usize, element: c_int, by: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclReduceScatter(from: *const u8, to: *mut u8, count: usize, element: c_int, by: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclAllGather(from: *const u8, to: *mut u8, count: usize, element: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclAlltoAll(from: *const u8, to: *mut u8, count: usize, element: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclReduce(from: *const u8, to: *mut u8, count: usize, element: c_int, by: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclBroadcast(from: *const u8, to: *mut u8, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclGather(from: *const u8, to: *mut u8, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclScatter(from: *const u8, to: *mut u8, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclSend(from: *const u8, count: usize, element: c_int, peer: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclRecv(to: *mut u8, count: usize, element: c_int, peer: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclAllReduce(from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclReduceScatter(from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclAllGather(from: *const c_void, to: *mut c_void, count: usize, element: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclAlltoAll(from: *const c_void, to: *mut c_void, count: usize, element: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclReduce(from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclBroadcast(from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclGather(from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclScatter(from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclSend(from: *const c_void, count: usize, element: c_int, peer: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclRecv(to: *mut c_void, count: usize, element: c_int, peer: c_int, comm: Handle, stream: Handle) -> c_int;
 }
 
 const INVALID_ARGUMENT: c_int = 4;
@@ -81,8 +81,8 @@ pub struct Comm(Box<AtomicPtr<c_void>>);
 /// Where a call finds what it reads and writes: memory that lasts until the call is done.
 #[derive(Clone, Copy)]
 pub struct Buffers {
-    pub from: *mut u8,
-    pub to: *mut u8,
+    pub from: *mut c_void,
+    pub to: *mut c_void,
 }
 
 impl Buffers {
@@ -264,7 +264,7 @@ impl Comm {
     }
 
     /// Registers memory and takes that back.
-    pub fn register(&self, at: *mut u8, bytes: usize) {
+    pub fn register(&self, at: *mut c_void, bytes: usize) {
         let mut handle = ptr::null_mut();
         // SAFETY: there is room for the handle; the memory is looked at by nobody.
         fine("ncclCommRegister", unsafe {
@@ -281,7 +281,7 @@ impl Comm {
         let code = unsafe {
             ncclRedOpCreatePreMulSum(
                 &mut operator,
-                scalar.as_ptr(),
+                scalar.as_ptr().cast(),
                 element,
                 HOST_IMMEDIATE,
                 self.handle(),
@@ -346,7 +346,7 @@ impl Comm {
         self.call(&Collective { kind, element, count, in_place: true, ranks, salt: 0 }, buffers, 0);
     }
 
-    pub fn send(&self, message: &Collective, from: *const u8, peer: usize) {
+    pub fn send(&self, message: &Collective, from: *const c_void, peer: usize) {
         let element = number(message.element);
         // SAFETY: as for collectives.
         let code = unsafe {
@@ -355,7 +355,7 @@ impl Comm {
         fine("ncclSend", code);
     }
 
-    pub fn receive(&self, message: &Collective, to: *mut u8, peer: usize) {
+    pub fn receive(&self, message: &Collective, to: *mut c_void, peer: usize) {
         let element = number(message.element);
         // SAFETY: as for collectives.
         let code = unsafe {

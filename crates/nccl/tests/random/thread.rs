@@ -1,18 +1,41 @@
 //! What one thread does in a program, and how it checks what comes of it.
 
 use std::collections::BTreeMap;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::data;
 use super::dice::Dice;
 use super::door::{self, Buffers, Comm, UniqueId};
+use super::null_driver;
 use super::program::{Call, Collective, Ending, Fate, Kind, Program, Reduction, Round};
+
+/// Where the threads of a process meet, and, for people, how far they are.
+pub struct Meeting {
+    rounds: Vec<AtomicUsize>,
+    /// Where messages move nothing, threads do not meet by one.
+    without_gpus: Option<Barrier>,
+}
+
+impl Meeting {
+    pub fn new(program: &Program, without_gpus: bool) -> Self {
+        let threads = program.threads.len();
+        let rounds = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+        Self { rounds, without_gpus: without_gpus.then(|| Barrier::new(threads)) }
+    }
+
+    /// The round in which each thread is.
+    pub fn rounds(&self) -> impl Iterator<Item = usize> {
+        self.rounds.iter().map(|round| round.load(Relaxed))
+    }
+}
 
 /// A thread, which has some of the ranks.
 pub struct Thread<'a> {
     program: &'a Program,
     ranks: &'a [usize],
-    round: &'a AtomicUsize,
+    number: usize,
+    here: &'a Meeting,
     dice: Dice,
     /// Of all ranks, for nothing but to meet: one for each rank of this thread.
     meeting: Vec<Comm>,
@@ -48,15 +71,16 @@ enum Action {
 const GUARD: [u8; 24] = [0xa5; 24];
 
 impl<'a> Thread<'a> {
-    /// Thread number `number`, which says in `round` how far it is.
-    pub fn new(program: &'a Program, number: usize, round: &'a AtomicUsize, seed: u64) -> Self {
+    pub fn new(program: &'a Program, number: usize, here: &'a Meeting, seed: u64) -> Self {
         let dice = Dice::new(seed ^ (number as u64 + 1) << 48);
         let ranks = &program.threads[number];
-        Self { program, ranks, round, dice, meeting: Vec::new(), comms: BTreeMap::new() }
+        Self { program, ranks, number, here, dice, meeting: Vec::new(), comms: BTreeMap::new() }
     }
 
     /// Does the whole program; the first of `ids` is for its communicators.
     pub fn run(mut self, ids: [UniqueId; 2]) {
+        let device = self.here.without_gpus.as_ref().map(|_| self.number as u32 % 3);
+        let _current = device.map(|device| null_driver::context(device).enter().unwrap());
         let join = |id, blocking| {
             let all = self.program.members[0].len();
             let own: Vec<_> = self.ranks.iter().map(|rank| (*rank, Comm::none())).collect();
@@ -69,7 +93,7 @@ impl<'a> Thread<'a> {
             self.keep(0, rank, comm);
         }
         for (number, round) in self.program.rounds.iter().enumerate() {
-            self.round.store(number, Relaxed);
+            self.here.rounds[self.number].store(number, Relaxed);
             self.round(round);
         }
         assert!(self.comms.is_empty(), "communicators are left over");
@@ -78,6 +102,10 @@ impl<'a> Thread<'a> {
 
     /// Waits until all threads are here.
     fn meet(&self) {
+        if let Some(barrier) = &self.here.without_gpus {
+            barrier.wait();
+            return;
+        }
         let mut words = vec![0_u32; self.meeting.len()];
         let buffers: Vec<_> = words.iter_mut().map(Buffers::in_place).collect();
         door::group(|| {
@@ -223,7 +251,9 @@ impl<'a> Thread<'a> {
             comms[&step.comm].settle();
             operator.filter(|_| !early).inspect(|operator| comms[&step.comm].forget(*operator));
         }
-        memories.iter().for_each(|memory| memory.check(fate));
+        if self.here.without_gpus.is_none() {
+            memories.iter().for_each(|memory| memory.check(fate));
+        }
     }
 
     /// The operator that `step` needs, if it is none of the built-in ones.
@@ -323,7 +353,8 @@ impl Memory {
 
     fn buffers(&mut self) -> Buffers {
         let start = self.bytes.as_mut_ptr();
-        Buffers { from: start.wrapping_add(self.from), to: start.wrapping_add(self.to) }
+        let at = |offset: usize| start.wrapping_add(offset).cast();
+        Buffers { from: at(self.from), to: at(self.to) }
     }
 
     #[track_caller]
