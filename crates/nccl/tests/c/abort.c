@@ -46,6 +46,54 @@ static void in_a_join(void) {
   CHECK(waiting == NULL);
 }
 
+/* And one that makes another communicator, which its peer does not. */
+static void in_a_split(struct rank* self) {
+  ncclComm_t child = NULL;
+  if (self->rank == 1) {
+    usleep(600 * 1000);
+    OK(ncclCommAbort(self->comm));
+    return;
+  }
+  pthread_t thread;
+  waiting = self->comm;
+  CHECK(pthread_create(&thread, NULL, abort_soon, NULL) == 0);
+  CHECK(ncclCommSplit(self->comm, 0, 0, &child, NULL) != ncclSuccess);
+  CHECK(pthread_join(thread, NULL) == 0 && child == NULL);
+}
+
+static ncclComm_t both[2];
+
+static void* abort_both_soon(void* nothing) {
+  (void)nothing;
+  usleep(200 * 1000);
+  OK(ncclGroupStart());
+  for (int i = 0; i < 2; i++) OK(ncclCommAbort(both[i]));
+  OK(ncclGroupEnd());
+  return NULL;
+}
+
+/* So is a group of calls of several communicators, which are aborted as a group, too. */
+static void in_a_group_of_calls(struct rank* self) {
+  int values[2] = {1, 1};
+  ncclComm_t comms[2] = {self->comm, NULL};
+  OK(ncclCommSplit(self->comm, 0, 0, &comms[1], NULL));
+  if (self->rank == 1) {
+    usleep(600 * 1000);
+  } else {
+    pthread_t thread;
+    memcpy(both, comms, sizeof both);
+    CHECK(pthread_create(&thread, NULL, abort_both_soon, NULL) == 0);
+    OK(ncclGroupStart());
+    for (int i = 0; i < 2; i++) {
+      OK(ncclAllReduce(&values[i], &values[i], 1, ncclInt, ncclSum, comms[i], NULL));
+    }
+    CHECK(ncclGroupEnd() != ncclSuccess);
+    CHECK(pthread_join(thread, NULL) == 0);
+    return;
+  }
+  for (int i = 0; i < 2; i++) OK(ncclCommAbort(comms[i]));
+}
+
 /* A rank that gives up lets its peers go, too. */
 static void of_a_peer(struct rank* self) {
   int value = 1;
@@ -121,6 +169,8 @@ static void taken_back_and_divided(struct rank* self) {
 int main(void) {
   on_ranks(2, in_a_call);
   in_a_join();
+  on_ranks(2, in_a_split);
+  on_ranks(2, in_a_group_of_calls);
   on_ranks(3, of_a_peer);
   in_a_group();
   taken_back();
