@@ -346,8 +346,8 @@ fn memory_that_was_given_can_be_a_window() {
     }
 }
 
-/// Programs allocate, and make and end communicators, while they record a graph, which forbids that to those who do not
-/// say that it has nothing to do with the graph.
+/// Programs allocate, and make and end communicators, while they record a graph; that is forbidden to those who
+/// do not say that it has nothing to do with the graph.
 #[test]
 fn memory_and_communicators_come_and_go_in_a_capture() {
     let world = World::new(2);

@@ -1,4 +1,4 @@
-/* The orders of calls by which frameworks use the library, as far as no other program here has them. */
+/* The orders of calls in which frameworks use the library, as far as no other program here has them. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -18,8 +18,9 @@ static void taken_up(ncclResult_t result) {
   CHECK(result == ncclSuccess || result == ncclInProgress);
 }
 
-/* Bindings that look every function up by its name, in a library that they open themselves (vLLM, SGLang, TensorRT-LLM, CuPy,
- * nccl4py). What they register, they have from the library, and a failed look-up would end them. */
+/* Bindings that look every function up by its name, in a library that they open themselves (vLLM,
+ * SGLang, TensorRT-LLM, CuPy, nccl4py). A failed look-up would end them. What they register, they have
+ * from the library. */
 static void looked_up(struct rank* self) {
   static const char* const names[] = {
       "ncclGetErrorString", "ncclGetVersion",    "ncclGetUniqueId",        "ncclCommInitRank",
@@ -31,8 +32,9 @@ static void looked_up(struct rank* self) {
   void* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   CHECK(library != NULL);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) CHECK(dlsym(library, names[i]) != NULL);
-  ncclResult_t (*all_reduce)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t) =
-      (ncclResult_t(*)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t))dlsym(library, "ncclAllReduce");
+  ncclResult_t (*all_reduce)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                             cudaStream_t);
+  *(void**)&all_reduce = dlsym(library, "ncclAllReduce");
   int version = 0;
   OK(ncclGetVersion(&version));
   CHECK(version >= NCCL_VERSION(2, 27, 3) && version == NCCL_VERSION_CODE);
@@ -55,7 +57,7 @@ static void looked_up(struct rank* self) {
   CHECK(dlclose(library) == 0);
 }
 
-/* A thread beside asks again and again how a communicator is, until it is told to stop (PyTorch's watchdog). */
+/* Asks again and again how a communicator is, until it is told to stop (PyTorch's watchdog). */
 struct watchdog {
   ncclComm_t comm;
   atomic_int stop;
@@ -73,8 +75,8 @@ static void* watch(void* argument) {
   return NULL;
 }
 
-/* Communicators that do not block and are made early, others split from them, registered segments, calls that are gathered,
- * estimates, several communicators aborted at once (PyTorch). */
+/* Communicators that do not block, split from another one as soon as that is there; registered segments,
+ * gathered calls, estimates, several communicators aborted at once (PyTorch). */
 static void eager(struct rank* self) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -98,7 +100,8 @@ static void eager(struct rank* self) {
     OK(ncclGroupStart());
     taken_up(ncclAllReduce(&one, &sum, 1, ncclFloat, ncclSum, children[0], NULL));
     taken_up(ncclAllGather(&one, segment, 1, ncclFloat, children[0], NULL));
-    taken_up(ncclReduceScatter(segment + 512, segment + 600, 1, ncclFloat, ncclAvg, children[0], NULL));
+    taken_up(
+        ncclReduceScatter(segment + 512, segment + 600, 1, ncclFloat, ncclAvg, children[0], NULL));
     taken_up(ncclGroupEnd());
     settle(children[0]);
     CHECK(sum == self->ranks && segment[self->ranks - 1] == 1);
@@ -117,8 +120,8 @@ static void eager(struct rank* self) {
   OK(ncclGroupEnd());
 }
 
-/* A window is registered in a group of its own, and given back through a pointer; every call is followed by a look at how
- * the communicator is (XLA). */
+/* A window is registered in a group of its own, and given back through a pointer; every call is
+ * followed by a look at how the communicator is (XLA). */
 static void polled(struct rank* self) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -133,7 +136,8 @@ static void polled(struct rank* self) {
   void *buffer = NULL, *handle = NULL;
   OK(ncclMemAlloc(&buffer, 1 << 16));
   OK(ncclGroupStart());
-  OK(ncclCommWindowRegister(comm, buffer, 1 << 16, (ncclWindow_t*)&handle, NCCL_WIN_COLL_SYMMETRIC));
+  ncclWindow_t* window = (ncclWindow_t*)&handle;
+  OK(ncclCommWindowRegister(comm, buffer, 1 << 16, window, NCCL_WIN_COLL_SYMMETRIC));
   taken_up(ncclGroupEnd());
   settle(comm);
   int* values = buffer;
@@ -183,7 +187,8 @@ static void gathered(struct rank* self) {
   OK(ncclCommDestroy(self->comm));
 }
 
-/* Configurations of programs that know more fields, and say which version they were built with or which they found. */
+/* Configurations of programs that know more fields, and say which version they were built with, or
+ * which they found. */
 static void of_the_future(void) {
   struct {
     ncclConfig_t known;

@@ -11,7 +11,8 @@
 static struct {
   void* library;
   ncclResult_t (*init_all)(ncclComm_t*, int, const int*);
-  ncclResult_t (*all_reduce)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t);
+  ncclResult_t (*all_reduce)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                             cudaStream_t);
   ncclResult_t (*group_start)(void);
   ncclResult_t (*group_end)(void);
   ncclResult_t (*destroy)(ncclComm_t);

@@ -277,7 +277,8 @@ impl Rank {
     }
 }
 
-/// Memory as `ncclMemAlloc` gives it on the current device, registered as a window of `rank`, taken back and freed; its address.
+/// Memory as `ncclMemAlloc` gives it on the current device, registered as a window of `rank`, taken back and
+/// freed; its address.
 pub fn window_of(rank: &Rank, bytes: usize) -> usize {
     let (mut memory, mut window) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: there is room for both; the memory is freed when nothing names it any more.

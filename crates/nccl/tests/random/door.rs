@@ -58,16 +58,45 @@ unsafe extern "C" {
     fn ncclGroupStart() -> c_int;
     fn ncclGroupEnd() -> c_int;
     fn ncclGroupSimulateEnd(info: *mut c_void) -> c_int;
-    fn ncclAllReduce(from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclReduceScatter(from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclAllGather(from: *const c_void, to: *mut c_void, count: usize, element: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclAlltoAll(from: *const c_void, to: *mut c_void, count: usize, element: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclReduce(from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclBroadcast(from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclGather(from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclScatter(from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclSend(from: *const c_void, count: usize, element: c_int, peer: c_int, comm: Handle, stream: Handle) -> c_int;
-    fn ncclRecv(to: *mut c_void, count: usize, element: c_int, peer: c_int, comm: Handle, stream: Handle) -> c_int;
+    fn ncclAllReduce(
+        from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int,
+        comm: Handle, stream: Handle,
+    ) -> c_int;
+    fn ncclReduceScatter(
+        from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int,
+        comm: Handle, stream: Handle,
+    ) -> c_int;
+    fn ncclAllGather(
+        from: *const c_void, to: *mut c_void, count: usize, element: c_int, comm: Handle,
+        stream: Handle,
+    ) -> c_int;
+    fn ncclAlltoAll(
+        from: *const c_void, to: *mut c_void, count: usize, element: c_int, comm: Handle,
+        stream: Handle,
+    ) -> c_int;
+    fn ncclReduce(
+        from: *const c_void, to: *mut c_void, count: usize, element: c_int, by: c_int,
+        root: c_int, comm: Handle, stream: Handle,
+    ) -> c_int;
+    fn ncclBroadcast(
+        from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int,
+        comm: Handle, stream: Handle,
+    ) -> c_int;
+    fn ncclGather(
+        from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int,
+        comm: Handle, stream: Handle,
+    ) -> c_int;
+    fn ncclScatter(
+        from: *const c_void, to: *mut c_void, count: usize, element: c_int, root: c_int,
+        comm: Handle, stream: Handle,
+    ) -> c_int;
+    fn ncclSend(
+        from: *const c_void, count: usize, element: c_int, peer: c_int, comm: Handle,
+        stream: Handle,
+    ) -> c_int;
+    fn ncclRecv(
+        to: *mut c_void, count: usize, element: c_int, peer: c_int, comm: Handle, stream: Handle,
+    ) -> c_int;
 }
 
 const INVALID_ARGUMENT: c_int = 4;
