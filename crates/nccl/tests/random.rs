@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use door::UniqueId;
 use program::Program;
-use thread::{Meeting, Thread};
+use thread::{Ids, Meeting, Thread};
 
 /// Programs of one process.
 const AT_A_TIME: u64 = 20;
@@ -56,12 +56,15 @@ impl Host {
         for seed in seeds {
             println!("seed {seed}");
             let program = Program::new(seed);
-            let ids = self.ids(seed);
-            let meeting = Meeting::new(&program, self.hosts == 0);
-            let hosts = self.hosts.max(1);
-            let here = (0..program.threads.len()).filter(|number| number % hosts == self.number);
+            let threads = program.threads.len();
+            let hosts = self.hosts.clamp(1, threads);
+            if self.number >= hosts {
+                continue;
+            }
+            let (ids, meeting) = (self.ids(seed, hosts), Meeting::new(&program, self.hosts == 0));
+            let here = (0..threads).filter(|number| number % hosts == self.number);
             std::thread::scope(|scope| {
-                let (program, meeting) = (&program, &meeting);
+                let (program, meeting, ids) = (&program, &meeting, &ids);
                 for number in here {
                     let thread = Thread::new(program, number, meeting, seed);
                     scope.spawn(move || {
@@ -73,25 +76,28 @@ impl Host {
         }
     }
 
-    /// By what the ranks find one another: the first host makes it, the others find it in the folder.
-    fn ids(&self, seed: u64) -> [UniqueId; 2] {
-        let place = self.folder.join(seed.to_string());
-        if self.number == 0 {
-            let ids = [door::unique_id(), door::unique_id()];
-            fs::write(self.folder.join("unfinished"), ids.map(UniqueId::to_bytes).concat())
-                .unwrap();
-            fs::rename(self.folder.join("unfinished"), place).unwrap();
-            return ids;
-        }
-        let found = loop {
-            match fs::read(&place) {
-                Ok(found) => break found,
-                Err(_) => std::thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        let (first, second) = found.split_at(128);
-        [first, second].map(|id| UniqueId::from_bytes(id.try_into().unwrap()))
+    /// By what the ranks find one another: what each of `hosts` hosts makes and leaves in the folder for the others.
+    fn ids(&self, seed: u64, hosts: usize) -> Ids {
+        let place = |host: usize| self.folder.join(format!("{seed}-{host}"));
+        let own = [door::unique_id(), door::unique_id()];
+        let unfinished = self.folder.join(format!("unfinished-{}", self.number));
+        fs::write(&unfinished, own.map(UniqueId::to_bytes).concat()).unwrap();
+        fs::rename(unfinished, place(self.number)).unwrap();
+        let all: Vec<_> = (0..hosts).map(|host| found(&place(host))).collect();
+        Ids { program: all.iter().map(|ids| ids[0]).collect(), meeting: all[0][1] }
     }
+}
+
+/// The ids in the file at `place`, as soon as it is there.
+fn found(place: &Path) -> [UniqueId; 2] {
+    let bytes = loop {
+        match fs::read(place) {
+            Ok(bytes) => break bytes,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let (first, second) = bytes.split_at(128);
+    [first, second].map(|id| UniqueId::from_bytes(id.try_into().unwrap()))
 }
 
 /// Tells how far all threads of this process are, and ends it: nobody waits for a thread that has failed.
@@ -115,7 +121,8 @@ fn run_apart(seeds: Range<u64>, hosts: u64, check: bool) {
         itself.args(["--exact", "random_programs", "--nocapture", "--test-threads=1"]);
         itself.env("MSCCL_DEVICE", if hosts == 0 { "cuda" } else { "host" });
         itself.env("NCCL_SOCKET_IFNAME", "lo");
-        itself.envs([("MSCCL_TIMEOUT_S", "30"), ("NCCL_DEBUG", "WARN")]);
+        itself.envs([("MSCCL_TIMEOUT_S", "30"), ("MSCCL_JOIN_TIMEOUT_S", "60")]);
+        itself.env("NCCL_DEBUG", "WARN");
         itself.env("MSCCL_CHECK", u64::from(check).to_string());
         itself.env("NCCL_HOSTID", format!("host{host}")).env("RANDOM_FOLDER", &folder);
         let numbers = [("FROM", seeds.start), ("TO", seeds.end), ("HOST", host), ("HOSTS", hosts)];

@@ -34,6 +34,10 @@ unsafe extern "C" {
     fn ncclCommInitRankConfig(
         comm: *mut Handle, ranks: c_int, id: UniqueId, rank: c_int, config: *const Config,
     ) -> c_int;
+    fn ncclCommInitRankScalable(
+        comm: *mut Handle, ranks: c_int, rank: c_int, count: c_int, ids: *const UniqueId,
+        config: *const Config,
+    ) -> c_int;
     fn ncclCommSplit(
         comm: Handle, color: c_int, key: c_int, child: *mut Handle, config: *const Config,
     ) -> c_int;
@@ -207,18 +211,23 @@ impl Comm {
         !self.handle().is_null()
     }
 
-    pub fn join(&self, ranks: usize, rank: usize, id: UniqueId, blocking: bool) {
-        let config = Config {
-            bytes: 24,
-            magic: 0xcafe_beef,
-            version: 21400,
-            blocking: c_int::from(blocking),
-        };
-        // SAFETY: place and configuration are of the types that C wants; the place stays.
+    /// Joins by one id, or by several.
+    pub fn join(&self, ranks: usize, rank: usize, ids: &[UniqueId], blocking: bool) {
+        let (magic, blocking) = (0xcafe_beef, c_int::from(blocking));
+        let config = Config { bytes: 24, magic, version: 21400, blocking };
+        let (ranks, rank, config) = (int(ranks), int(rank), &raw const config);
+        // No more ids than ranks.
+        let count = int(ids.len()).min(ranks);
+        // SAFETY: place and configuration are of the types that C wants, and so are the ids; the place stays.
         let code = unsafe {
-            ncclCommInitRankConfig(self.place(), int(ranks), id, int(rank), &raw const config)
+            match ids {
+                [id] => ncclCommInitRankConfig(self.place(), ranks, *id, rank, config),
+                _ => {
+                    ncclCommInitRankScalable(self.place(), ranks, rank, count, ids.as_ptr(), config)
+                }
+            }
         };
-        fine("ncclCommInitRankConfig", code);
+        fine("ncclCommInitRankConfig or ncclCommInitRankScalable", code);
     }
 
     pub fn split(&self, (color, key): (Option<i32>, i32), child: &Comm) {

@@ -30,6 +30,14 @@ impl Meeting {
     }
 }
 
+/// By what ranks find one another.
+pub struct Ids {
+    /// For the communicators of the program: one or several, whose roots share the work.
+    pub program: Vec<UniqueId>,
+    /// For the communicator by which threads meet.
+    pub meeting: UniqueId,
+}
+
 /// A thread, which has some of the ranks.
 pub struct Thread<'a> {
     program: &'a Program,
@@ -77,17 +85,20 @@ impl<'a> Thread<'a> {
         Self { program, ranks, number, here, dice, meeting: Vec::new(), comms: BTreeMap::new() }
     }
 
-    /// Does the whole program; the first of `ids` is for its communicators.
-    pub fn run(mut self, ids: [UniqueId; 2]) {
+    /// Does the whole program.
+    pub fn run(mut self, ids: &Ids) {
         let device = self.here.without_gpus.as_ref().map(|_| self.number as u32 % 3);
         let _current = device.map(|device| null_driver::context(device).enter().unwrap());
-        let join = |id, blocking| {
+        let join = |ids: &[UniqueId], blocking| {
             let all = self.program.members[0].len();
             let own: Vec<_> = self.ranks.iter().map(|rank| (*rank, Comm::none())).collect();
-            door::group(|| own.iter().for_each(|(rank, comm)| comm.join(all, *rank, id, blocking)));
+            door::group(|| {
+                own.iter().for_each(|(rank, comm)| comm.join(all, *rank, ids, blocking))
+            });
             own
         };
-        let (own, meeting) = (join(ids[0], self.program.blocking), join(ids[1], true));
+        let (own, meeting) =
+            (join(&ids.program, self.program.blocking), join(&[ids.meeting], true));
         self.meeting = meeting.into_iter().map(|(_, comm)| comm).collect();
         for (rank, comm) in own {
             self.keep(0, rank, comm);
