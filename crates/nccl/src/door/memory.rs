@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::abi::constant::{WINDOW_ALIGNMENT_BYTES, WINDOW_FLAGS_MAX};
+use crate::abi::constant::WINDOW_ALIGNMENT_BYTES;
 use crate::abi::{Address, CommHandle, Out};
 use crate::comm::handles;
 use crate::fault::Fault;
@@ -37,15 +37,11 @@ door! {
     }
 
     /// Announces a buffer that all ranks have alike. The window names it here, and leads nowhere on
-    /// a device.
+    /// a device; flags, which say for which kernels it is, mean nothing.
     fn ncclCommWindowRegister | pncclCommWindowRegister(
-        comm: CommHandle, buffer: Address, bytes: usize, window: Out<Address>, flags: c_int
+        comm: CommHandle, buffer: Address, bytes: usize, window: Out<Address>, _flags: c_int
     ) {
-        if !(0..=WINDOW_FLAGS_MAX).contains(&flags) {
-            let text = format!("CommWindowRegister : window flags {flags} are unknown to 2.28");
-            return Err(Fault::argument(text));
-        }
-        if !buffer.is_multiple_of(WINDOW_ALIGNMENT_BYTES) {
+        if bytes > 0 && !buffer.is_multiple_of(WINDOW_ALIGNMENT_BYTES) {
             let text = format!(
                 "CommWindowRegister : {buffer:#x} is not aligned to {WINDOW_ALIGNMENT_BYTES} bytes"
             );

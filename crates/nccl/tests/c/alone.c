@@ -156,8 +156,11 @@ static void have_memory(void) {
   OK(ncclCommWindowDeregister(comm, *(ncclWindow_t*)(void*)window));
   OK(ncclCommWindowDeregister(comm, NULL));
   REFUSED(ncclInvalidArgument, ncclCommWindowRegister(comm, (char*)memory + 1, 8, &window, 0));
+  /* Flags of later versions mean as little as those of this one. */
+  OK(ncclCommWindowRegister(comm, memory, 8, &window, 2));
+  OK(ncclCommWindowDeregister(comm, window));
   /* Nothing is registered under no handle. */
-  OK(ncclCommWindowRegister(comm, memory, 0, &window, NCCL_WIN_DEFAULT));
+  OK(ncclCommWindowRegister(comm, (char*)memory + 1, 0, &window, NCCL_WIN_DEFAULT));
   OK(ncclCommRegister(comm, NULL, 10, &handle));
   CHECK(window == NULL && handle == NULL);
   OK(ncclCommDeregister(comm, handle));
