@@ -48,6 +48,8 @@ struct Life {
     phase: Phase,
     /// Operations that go on in the background.
     pending: u32,
+    /// Those of them that were under way when it was revoked, and so may fail.
+    forgiven: u32,
     /// What an operation in the background failed with.
     failure: Option<Fault>,
     /// Ends the making of a communicator from this one.
@@ -101,6 +103,7 @@ impl Comm {
             life: Mutex::new(Life {
                 phase: Phase::Joining,
                 pending: 0,
+                forgiven: 0,
                 failure: None,
                 deriving: None,
                 communicator: None,
@@ -229,9 +232,11 @@ impl Comm {
     pub fn end(&self, result: Result<(), Fault>) {
         let mut life = self.life();
         life.pending = life.pending.saturating_sub(1);
-        // What gave up because of a revocation has not failed.
+        // Others begin when none of these is left.
+        let is_forgiven = life.forgiven > 0;
+        life.forgiven = life.forgiven.saturating_sub(1);
         if let Err(fault) = result
-            && life.phase != Phase::Revoked
+            && !is_forgiven
         {
             life.failure.get_or_insert(fault);
         }
@@ -284,7 +289,7 @@ impl Comm {
         match (life.phase, life.communicator.clone()) {
             (Phase::Ready, Some(communicator)) => {
                 life.phase = Phase::Revoked;
-                life.failure = None;
+                (life.failure, life.forgiven) = (None, life.pending);
                 drop(life);
                 Ok(communicator.revoke(reason)?)
             }
