@@ -308,6 +308,11 @@ fn giving_up() {
 }
 
 #[test]
+fn giving_up_at_any_moment() {
+    run("chaos", &["100"], &[]);
+}
+
+#[test]
 fn ends_at_the_end_of_a_thread_and_of_the_process() {
     let Some(log) = run("late", &[], &[]) else { return };
     assert_eq!(log, "late: ok\n");
