@@ -185,14 +185,23 @@ impl Derive {
         let name = members.operation();
         parent.set_deriving(Some(abort.clone()));
         let made = contain(|| members.make(&parent.taken_up()?, &settings));
-        parent.set_deriving(None);
-        let Some(communicator) = made.map_err(|fault| fault.during(name))? else { return Ok(()) };
+        let made = made.map_err(|fault| fault.during(name));
+        let Ok(Some(communicator)) = made else {
+            parent.set_deriving(None);
+            return made.map(|_| ());
+        };
         let comm = Comm::met(config, parent.place.clone(), abort, communicator);
         let comm = Arc::new(comm);
         let handle = handles::enrol(Arc::clone(&comm));
         comm.log_life(handle, name, "Init COMPLETE");
-        place.publish(handle);
-        Ok(())
+        if parent.derived(|| place.publish(handle)) {
+            return Ok(());
+        }
+        // Nobody would get it, and its peers might wait for its calls.
+        comm.abort("its parent was aborted when it was made");
+        let _ = handles::give_back(handle, name);
+        comm.release();
+        Err(Fault::usage("the communicator was aborted").during(name))
     }
 }
 

@@ -207,6 +207,18 @@ impl Comm {
         life.deriving = abort;
     }
 
+    /// A communicator was made from this one: `publish` gives it to the caller, unless this one is gone. Whoever ends
+    /// this one therefore knows whether there is another one to be ended.
+    pub fn derived(&self, publish: impl FnOnce()) -> bool {
+        let mut life = self.life();
+        life.deriving = None;
+        let is_there = life.phase != Phase::Gone;
+        if is_there {
+            publish();
+        }
+        is_there
+    }
+
     /// What `ncclCommGetAsyncError` answers.
     pub fn asynchronous(&self) -> Code {
         let life = self.life();

@@ -1,9 +1,10 @@
 //! Communicators come and go.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use crate::abi::{CommHandle, ConfigPointer, In, Out, Outcome, UniqueIdBytes};
-use crate::comm::handles;
+use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::group;
 use crate::job::Job;
@@ -111,8 +112,11 @@ door! {
         if comm == CommHandle::default() {
             return Ok(Outcome::Done);
         }
-        let found = handles::give_back(comm, "CommAbort")?;
-        found.abort("ncclCommAbort was called on this rank");
+        let abort = |found: &Arc<Comm>| found.abort("ncclCommAbort was called on this rank");
+        // First, so that nothing is made of it any more when its handle is refused; one that was overwritten is found
+        // only when it is given back.
+        let _ = handles::find(comm, "CommAbort").inspect(abort);
+        let found = handles::give_back(comm, "CommAbort").inspect(abort)?;
         group::launch(Job::Release(found, comm))
     }
 
