@@ -152,6 +152,8 @@ variables! {
         "Keeps GPUs from mapping one another's memory; links lie in host memory instead."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"
         "Most thread blocks that a call may occupy. Wins over `maxCTAs` of a configuration."
+    MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"
+        "The older name of `NCCL_MAX_CTAS`, which wins over it."
     COMM_BLOCKING "NCCL_COMM_BLOCKING" "0 or 1" "as configured"
         "Whether communicators are blocking. Wins over `blocking` of a configuration."
 }

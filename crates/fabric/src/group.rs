@@ -15,6 +15,7 @@
 mod collective;
 mod family;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -42,7 +43,8 @@ pub struct Group {
     /// Held during an operation of all ranks, which keeps their order.
     turn: Mutex<()>,
     splits: AtomicU64,
-    shrinks: AtomicU64,
+    /// How often it was shrunk to the same ranks. All of them know that; how often it was shrunk at all, only some do.
+    shrinks: Mutex<BTreeMap<Vec<u8>, u64>>,
 }
 
 impl Group {
@@ -56,7 +58,7 @@ impl Group {
     ) -> Self {
         board.state().open_group(id, members.iter().map(|member| member.world).collect());
         let (turn, abort) = (Mutex::new(()), abort.clone());
-        let (splits, shrinks) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (splits, shrinks) = (AtomicU64::new(0), Mutex::default());
         Self { board, id, me, members, timeout, abort, turn, splits, shrinks }
     }
 

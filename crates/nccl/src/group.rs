@@ -77,15 +77,17 @@ pub fn end() -> Result<Outcome, Fault> {
     }
 }
 
-/// A group ends without being executed.
+/// A group ends without being executed; what frees communicators still happens.
 ///
 /// # Errors
 ///
-/// None was begun, or a call in it failed.
+/// None was begun, a call in it failed, or it was to make a communicator.
 pub fn discard() -> Result<(), Fault> {
-    let Some(group) = leave()? else { return Ok(()) };
-    group.work.cancel();
-    group.failure.map_or(Ok(()), Err)
+    let Some(Group { work, failure, .. }) = leave()? else { return Ok(()) };
+    let makes = !work.jobs.iter().all(Job::is_end);
+    work.cancel();
+    let text = "GroupSimulateEnd : no communicator is made in a group that is not executed";
+    failure.or_else(|| makes.then(|| Fault::usage(text))).map_or(Ok(()), Err)
 }
 
 /// Leaves one group; what was gathered, if it was the outermost.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, UniqueId};
-use msccl_runtime::{Communicator, Settings};
+use msccl_runtime::{Communicator, PlaceOfRank, Settings};
 
 use crate::abi::{CommHandle, Out};
 use crate::comm::config::Config;
 use crate::comm::{Comm, complete, handles};
 use crate::fault::Fault;
 use crate::guard::contain;
+use crate::place;
 
 /// One operation.
 pub enum Job {
@@ -77,6 +78,17 @@ impl Job {
         }
     }
 
+    /// Where its rank runs.
+    fn place(&self) -> &PlaceOfRank {
+        match self {
+            Job::Join(Join { comm, .. })
+            | Job::Derive(Derive { parent: comm, .. })
+            | Job::Finalize(comm, _)
+            | Job::Destroy(comm, _)
+            | Job::Release(comm, _) => &comm.place,
+        }
+    }
+
     /// Whether the caller waits until it is done; `None` if that is as the rest of its group has
     /// it.
     pub fn is_blocking(&self) -> Option<bool> {
@@ -91,8 +103,9 @@ impl Job {
         }
     }
 
-    /// Does it.
+    /// Does it; whoever records a graph meanwhile is not disturbed.
     pub fn run(self) -> Result<(), Fault> {
+        let _beside = place::beside_captures(self.place());
         match self {
             Job::Join(join) => join.run(),
             Job::Derive(derive) => derive.run(),
@@ -172,14 +185,23 @@ impl Derive {
         let name = members.operation();
         parent.set_deriving(Some(abort.clone()));
         let made = contain(|| members.make(&parent.taken_up()?, &settings));
-        parent.set_deriving(None);
-        let Some(communicator) = made.map_err(|fault| fault.during(name))? else { return Ok(()) };
+        let made = made.map_err(|fault| fault.during(name));
+        let Ok(Some(communicator)) = made else {
+            parent.set_deriving(None);
+            return made.map(|_| ());
+        };
         let comm = Comm::met(config, parent.place.clone(), abort, communicator);
         let comm = Arc::new(comm);
         let handle = handles::enrol(Arc::clone(&comm));
         comm.log_life(handle, name, "Init COMPLETE");
-        place.publish(handle);
-        Ok(())
+        if parent.derived(|| place.publish(handle)) {
+            return Ok(());
+        }
+        // Nobody would get it, and its peers might wait for its calls.
+        comm.abort("its parent was aborted when it was made");
+        let _ = handles::give_back(handle, name);
+        comm.release();
+        Err(Fault::usage("the communicator was aborted").during(name))
     }
 }
 

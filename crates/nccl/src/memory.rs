@@ -3,25 +3,30 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use msccl_gpu::DeviceBuffer;
+use msccl_gpu::{Context, DeviceBuffer};
 use msccl_runtime::PlaceOfRank;
 use rustc_hash::FxHashMap;
 
+use crate::abi::constant::WINDOW_ALIGNMENT_BYTES;
 use crate::abi::{Address, Code};
 use crate::fault::Fault;
+use crate::place;
 
-/// Memory given out.
+/// Memory given out, which may begin before the address that was given.
 enum Memory {
     /// Of a device.
-    Device(DeviceBuffer),
+    Device(Context, DeviceBuffer),
     /// Of the host.
     Host(Box<[Page]>),
 }
 
-/// Host memory is aligned as devices align theirs.
+/// Memory is aligned as windows must be.
 #[derive(Clone, Copy)]
 #[repr(align(4096))]
-struct Page(#[expect(dead_code, reason = "it belongs to whoever asked for it")] [u8; 4096]);
+struct Page(#[expect(dead_code, reason = "it belongs to whoever asked for it")] [u8; PAGE_BYTES]);
+
+const PAGE_BYTES: usize = 4096;
+const _: () = assert!(PAGE_BYTES.is_multiple_of(WINDOW_ALIGNMENT_BYTES));
 
 static GIVEN: Mutex<Option<FxHashMap<Address, Memory>>> = Mutex::new(None);
 
@@ -34,16 +39,26 @@ pub fn allocate(place: &PlaceOfRank, bytes: usize) -> Result<Address, Fault> {
     if bytes == 0 {
         return Ok(0);
     }
+    let _beside = place::beside_captures(place);
     let (address, memory) = match place {
         PlaceOfRank::Host => of_host(bytes)?,
-        PlaceOfRank::Gpu(context) => {
-            let buffer = DeviceBuffer::new(context, bytes)?;
-            (buffer.ptr().0 as Address, Memory::Device(buffer))
-        }
+        PlaceOfRank::Gpu(context) => of_device(context, bytes)?,
     };
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     given.get_or_insert_default().insert(address, memory);
     Ok(address)
+}
+
+/// A driver aligns large allocations to more than pages, small ones to less.
+fn of_device(context: &Context, bytes: usize) -> Result<(Address, Memory), Fault> {
+    let is_aligned = |buffer: &DeviceBuffer| (buffer.ptr().0 as Address).is_multiple_of(PAGE_BYTES);
+    let mut buffer = DeviceBuffer::new(context, bytes)?;
+    if !is_aligned(&buffer) {
+        let with_room = bytes.saturating_add(PAGE_BYTES);
+        buffer = DeviceBuffer::new(context, with_room)?;
+    }
+    let address = (buffer.ptr().0 as Address).next_multiple_of(PAGE_BYTES);
+    Ok((address, Memory::Device(context.clone(), buffer)))
 }
 
 fn of_host(bytes: usize) -> Result<(Address, Memory), Fault> {
@@ -52,7 +67,7 @@ fn of_host(bytes: usize) -> Result<(Address, Memory), Fault> {
     pages.try_reserve_exact(count).map_err(|_| {
         Fault::new(Code::SystemError, format!("MemAlloc : {bytes} bytes cannot be had"))
     })?;
-    pages.resize(count, Page([0; 4096]));
+    pages.resize(count, Page([0; PAGE_BYTES]));
     let mut pages = pages.into_boxed_slice();
     Ok((pages.as_mut_ptr().expose_provenance(), Memory::Host(pages)))
 }
@@ -71,7 +86,10 @@ pub fn free(address: Address) -> Result<(), Fault> {
         given.as_mut().and_then(|given| given.remove(&address))
     };
     match memory {
-        Some(Memory::Device(buffer)) => drop(buffer),
+        Some(Memory::Device(context, buffer)) => {
+            let _beside = place::beside_captures(&PlaceOfRank::Gpu(context));
+            drop(buffer);
+        }
         Some(Memory::Host(pages)) => drop(pages),
         None => {
             let text = format!("MemFree : {address:#x} is not from ncclMemAlloc, or freed before");

@@ -17,14 +17,29 @@ pub struct Network {
     root: Option<SocketAddr>,
     host: Option<String>,
     rdma: RdmaConfig,
+    /// As a variable asks for it.
+    pub net: Option<Net>,
     topology: Option<String>,
 }
 
 /// By what links to other hosts go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Net {
+pub enum Net {
+    /// RDMA alone.
     Rdma,
+    /// TCP alone.
     Sockets,
+}
+
+impl Net {
+    /// What NCCL calls so.
+    pub fn named(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "ib" => Some(Net::Rdma),
+            "socket" => Some(Net::Sockets),
+            _ => None,
+        }
+    }
 }
 
 impl Network {
@@ -32,18 +47,20 @@ impl Network {
     pub fn read(reader: &mut Reader<'_>) -> Self {
         let interface = msccl_environment::interface(reader);
         let family = interface.family;
+        let net = reader.parse(&variable::NET, Net::named);
         Self {
             interface,
+            net,
             root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
             host: reader.text(&variable::HOSTID),
-            rdma: rdma(reader),
+            rdma: rdma(reader, net),
             topology: reader.text(&variable::TOPO_FILE),
         }
     }
 
     /// The settings of the fabric, the rest of which `others` says.
     pub fn fabric(&self, others: fabric::Settings) -> fabric::Settings {
-        let Self { interface, root, host, rdma: _, topology: _ } = self.clone();
+        let Self { interface, root, host, rdma: _, net: _, topology: _ } = self.clone();
         fabric::Settings { interface, root, host, ..others }
     }
 
@@ -57,13 +74,7 @@ impl Network {
     }
 }
 
-fn rdma(reader: &mut Reader<'_>) -> RdmaConfig {
-    let net = |text: &str| match text.to_ascii_lowercase().as_str() {
-        "ib" => Some(Net::Rdma),
-        "socket" => Some(Net::Sockets),
-        _ => None,
-    };
-    let net = reader.parse(&variable::NET, net);
+fn rdma(reader: &mut Reader<'_>, net: Option<Net>) -> RdmaConfig {
     let disabled = reader.flag(&variable::IB_DISABLE).unwrap_or(false);
     RdmaConfig {
         enabled: !disabled && net != Some(Net::Sockets),

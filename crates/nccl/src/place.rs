@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::{Mutex, PoisonError};
 
 use msccl_environment::DeviceWish;
-use msccl_gpu::{Context, Driver};
+use msccl_gpu::{CaptureModeGuard, Context, Driver};
 use msccl_runtime::PlaceOfRank;
 
 use crate::abi::Code;
@@ -79,6 +79,16 @@ fn numbers(list: &str) -> Option<Vec<usize>> {
     // More processors than any kernel knows are nonsense.
     let ranges = ranges.filter(|ranges| ranges.iter().all(|range| *range.end() < 1 << 16))?;
     Some(ranges.into_iter().flatten().collect())
+}
+
+/// While it lives, the driver takes calls of this thread that a capture under way, of whatever thread, would forbid:
+/// what is made, freed and waited for here has nothing to do with the caller's graph. Nothing on the host, and where
+/// the driver fails, which the calls to come will tell.
+pub fn beside_captures(place: &PlaceOfRank) -> Option<CaptureModeGuard> {
+    match place {
+        PlaceOfRank::Host => None,
+        PlaceOfRank::Gpu(context) => CaptureModeGuard::relaxed(context.device().driver()).ok(),
+    }
 }
 
 /// The driver, if ranks are to run on GPUs.

@@ -25,7 +25,8 @@ pub struct Requests {
     peer_memory: bool,
     early_start: bool,
     far_slots: FarSlots,
-    network: Network,
+    /// How ranks reach one another.
+    pub network: Network,
 }
 
 impl Requests {
@@ -35,7 +36,7 @@ impl Requests {
         let requests = Self {
             preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
-            ctas_max: reader.count(&variable::MAX_CTAS),
+            ctas_max: ctas_max(&mut reader),
             story_signal: reader.flag(&variable::STORY_SIGNAL).unwrap_or(true),
             timeout: reader.seconds(&variable::TIMEOUT_S).filter(|limit| !limit.is_zero()),
             join_timeout: join_timeout(&mut reader),
@@ -74,6 +75,12 @@ impl Requests {
             ..Settings::default()
         }
     }
+}
+
+/// By its name, or by the one that it had before.
+fn ctas_max(reader: &mut Reader<'_>) -> Option<u32> {
+    let older = reader.count(&variable::MAX_NCHANNELS);
+    reader.count(&variable::MAX_CTAS).or(older)
 }
 
 /// How far network cards may be from the GPU.
@@ -164,6 +171,13 @@ mod tests {
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());
         assert_eq!(settings.fabric.host.as_deref(), Some("here"));
         assert!(!settings.proxy.rdma.enabled);
+    }
+
+    #[test]
+    fn channels_are_thread_blocks() {
+        let blocks = |values| read(values).0.settings().blocks_max;
+        assert_eq!(blocks(&[("NCCL_MAX_NCHANNELS", "8")]), Some(8));
+        assert_eq!(blocks(&[("NCCL_MAX_NCHANNELS", "8"), ("NCCL_MAX_CTAS", "4")]), Some(4));
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn compile_now(name: &str) -> Option<PathBuf> {
         .arg(&program)
         .arg("-L")
         .arg(folder())
-        .args(["-l:libnccl.so.2", "-ldl", "-lm"])
+        .args(["-Wl,--as-needed", "-l:libnccl.so.2", "-ldl", "-lm"])
         .output();
     match output {
         Ok(output) => {
@@ -271,8 +271,45 @@ fn communicators_that_do_not_block() {
 }
 
 #[test]
+fn as_frameworks_do() {
+    run("frameworks", &[], &[]);
+    // What they set for NCCL, and some leave empty, is no reason to say anything.
+    let theirs = [
+        ("NCCL_DEBUG", "WARN"),
+        ("NCCL_ASYNC_ERROR_HANDLING", "1"),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+        ("NCCL_CUMEM_ENABLE", "0"),
+        ("NCCL_NVLS_ENABLE", "0"),
+        ("NCCL_LAUNCH_MODE", "GROUP"),
+        ("NCCL_GRAPH_MIXING_SUPPORT", "0"),
+        ("NCCL_ALGO", "allreduce:tree"),
+        ("NCCL_MIN_NCHANNELS", "1"),
+        ("NCCL_COMM_ID", ""),
+        ("NCCL_IB_HCA", ""),
+        ("NCCL_NET", ""),
+    ];
+    let Some(log) = run("frameworks", &[], &theirs) else { return };
+    let (version, rest) = log.split_once('\n').unwrap();
+    assert!(version.starts_with("NCCL version 2.28.9"), "{log}");
+    assert_eq!(rest, "frameworks: ok\n");
+}
+
+/// With its communicators ended, or not.
+#[test]
+fn loaded_and_unloaded() {
+    for arguments in [&[][..], &["leave"]] {
+        run("loaded", arguments, &[]);
+    }
+}
+
+#[test]
 fn giving_up() {
     run("abort", &[], &[]);
+}
+
+#[test]
+fn giving_up_at_any_moment() {
+    run("chaos", &["100"], &[]);
 }
 
 #[test]

@@ -337,6 +337,33 @@ fn recorded_streams_wait_for_one_another() {
     assert_eq!(one.borrow().end_capture().unwrap().nodes(), Ok(2));
 }
 
+/// Allocators register what they were given, however little; the driver aligns it to less than windows need.
+#[test]
+fn memory_that_was_given_can_be_a_window() {
+    let world = World::new(1);
+    for bytes in [1, 100, 4096, 5 << 20] {
+        assert!(null_driver::window_of(world.rank(0), bytes).is_multiple_of(4096));
+    }
+}
+
+/// Programs allocate, and make and end communicators, while they record a graph; that is forbidden to those who
+/// do not say that it has nothing to do with the graph.
+#[test]
+fn memory_and_communicators_come_and_go_in_a_capture() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let stream = stream(rank);
+    rank.all_reduce(64, &stream);
+    stream.borrow().begin_capture(CaptureMode::Global).unwrap();
+    null_driver::window_of(rank, 5 << 20);
+    let comms = null_driver::join_all(2);
+    rank.all_reduce(64, &stream);
+    // A shape that was not seen before.
+    rank.all_reduce(null_driver::ELEMENTS, &stream);
+    null_driver::destroy_all(&comms);
+    assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(2));
+}
+
 #[test]
 fn an_exchange_is_one_launch() {
     let world = World::new(2);

@@ -1,4 +1,6 @@
-"""CUDA graphs, registered memory, one process with many GPUs, very many calls."""
+"""CUDA graphs, memory of the library, estimates, one process with many GPUs, very many calls."""
+
+import ctypes
 
 import torch
 import torch.distributed as dist
@@ -76,6 +78,44 @@ def registered_memory_pool(me):
     torch.cuda.synchronize()
     backend.deregister_mem_pool(pool)
     del tensor
+
+
+@check
+def memory_while_a_graph_is_recorded(me):
+    """Allocators ask the library for memory at any time, and a recording forbids that to those who do not take care."""
+    if not me.on_gpu or not me.nccl:
+        raise Skip("needs NCCL on GPUs")
+    library = ctypes.CDLL("libnccl.so.2")
+    memory, results = ctypes.c_void_p(), []
+    tensor = me.values(me.rank, 1003, torch.float32)
+    dist.all_reduce(tensor)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        dist.all_reduce(tensor)
+        for size in (100, 5 << 20):
+            results.append(library.ncclMemAlloc(ctypes.byref(memory), ctypes.c_size_t(size)))
+            results.append(library.ncclMemFree(memory))
+    if any(results):
+        raise AssertionError(f"ncclMemAlloc and ncclMemFree gave {results}")
+    tensor.copy_(me.values(me.rank, 1003, torch.float32, 1))
+    graph.replay()
+    torch.cuda.synchronize()
+    same(tensor, me.total(1003, torch.float32, shift=1))
+
+
+@check
+def estimates(me):
+    """Whoever asks how long calls would take learns it, or that nobody knows; the calls do not happen."""
+    if not me.on_gpu or not me.nccl:
+        raise Skip("only NCCL estimates")
+    tensor = me.full(1003, torch.float32)
+    with dist._time_estimator(group=dist.group.WORLD, device=me.device) as estimator:
+        dist.all_reduce(tensor)
+    torch.cuda.synchronize()
+    if not isinstance(estimator.estimated_time, float):
+        raise AssertionError(f"the estimate is {estimator.estimated_time!r}")
+    same(tensor, me.full(1003, torch.float32))
 
 
 @check

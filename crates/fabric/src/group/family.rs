@@ -4,6 +4,7 @@
 //! members derive the child's identity from the parent's and from what they agreed on, so no further
 //! exchange is needed.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use msccl_collective::Rank;
@@ -62,11 +63,19 @@ impl Group {
         let stays = |member: &&Member| !exclude.contains(&member.peer.rank);
         let chosen: Vec<_> = self.members.iter().filter(stays).collect();
         let ranks: Vec<u8> = chosen.iter().flat_map(|m| m.peer.rank.0.to_le_bytes()).collect();
-        let turn = self.shrinks.fetch_add(1, Ordering::Relaxed);
+        let turn = self.count_shrink(&ranks);
         let id = [&self.id.to_le_bytes()[..], b"shrink", &turn.to_le_bytes(), &ranks];
         let child = self.child(mark(&id), &chosen, abort)?;
         child.barrier()?;
         Ok(child)
+    }
+
+    /// How often the group was shrunk to `ranks` before.
+    fn count_shrink(&self, ranks: &[u8]) -> u64 {
+        let mut shrinks = self.shrinks.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = shrinks.entry(ranks.to_vec()).or_default();
+        *count += 1;
+        *count - 1
     }
 
     fn child(&self, id: u64, chosen: &[&Member], abort: &Abort) -> Result<Self, Error> {

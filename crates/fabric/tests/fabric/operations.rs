@@ -292,6 +292,22 @@ fn shrink_goes_on_without_the_departed_hub() {
     });
 }
 
+/// Of those who stay the second time, one did not take part in the first.
+#[test]
+fn shrinks_to_different_ranks_do_not_mix() {
+    run(4, &settings(), |group| {
+        for excluded in [&[3][..], &[0], &[3], &[0, 1]] {
+            if excluded.contains(&group.rank().0) {
+                continue;
+            }
+            let excluded: Vec<_> = excluded.iter().copied().map(Rank).collect();
+            let rest = group.shrink(&excluded, &Abort::new()).unwrap();
+            assert_eq!(rest.ranks() as usize, 4 - excluded.len());
+            rest.barrier().unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_dropped_child_refuses_those_who_stay() {
     let settings = Settings { operation_timeout: None, ..settings() };

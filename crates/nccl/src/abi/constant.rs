@@ -13,9 +13,6 @@ pub const NO_COLOR: c_int = -1;
 /// `NCCL_SHRINK_ABORT`: give up what is under way first.
 pub const SHRINK_ABORT: c_int = 1;
 
-/// Both flags of windows that callers of 2.28 know: default and symmetric.
-pub const WINDOW_FLAGS_MAX: c_int = 1;
-
 /// How windows must be aligned, in bytes.
 pub const WINDOW_ALIGNMENT_BYTES: usize = 4096;
 

@@ -6,10 +6,13 @@
 
 use std::ffi::{c_int, c_uint};
 
+use msccl_proxy::RdmaConfig;
+
 use crate::abi::constant::UNDEFINED;
 use crate::abi::layout::CONFIG_MAGIC;
 use crate::abi::{ConfigFields, ConfigPointer, pointer};
 use crate::fault::Fault;
+use crate::network::Net;
 use crate::requests::Requests;
 
 /// Most thread blocks that a configuration may allow.
@@ -24,6 +27,10 @@ pub struct Config {
     pub ctas_max: Option<u32>,
     /// What logs call it.
     pub name: Option<String>,
+    /// By what links to other hosts go, if no variable says.
+    pub net: Option<Net>,
+    /// Which traffic class and service level packets of RDMA have, if no variable says.
+    pub traffic_class: Option<u32>,
 }
 
 impl Config {
@@ -33,6 +40,8 @@ impl Config {
             blocking: requests.blocking.unwrap_or(true),
             ctas_max: requests.ctas_max,
             name: None,
+            net: None,
+            traffic_class: None,
         }
     }
 
@@ -55,7 +64,24 @@ impl Config {
             blocking: requests.blocking.unwrap_or(fields.blocking != 0),
             ctas_max: requests.ctas_max.or(ctas_max),
             name: pointer::text(fields.comm_name),
+            // The name of a plugin, which is not here either, leaves the choice open.
+            net: pointer::text(fields.net_name)
+                .filter(|_| requests.network.net.is_none())
+                .and_then(|name| Net::named(&name)),
+            traffic_class: u32::try_from(fields.traffic_class).ok(),
         }))
+    }
+
+    /// How RDMA is used, where the environment asked for `asked`.
+    pub fn rdma(&self, asked: RdmaConfig) -> RdmaConfig {
+        let class = |most: u32| self.traffic_class.filter(|class| *class <= most);
+        RdmaConfig {
+            enabled: asked.enabled && self.net != Some(Net::Sockets),
+            required: asked.required || self.net == Some(Net::Rdma),
+            traffic_class: asked.traffic_class.or(class(255)),
+            service_level: asked.service_level.or(class(15)),
+            ..asked
+        }
     }
 }
 
@@ -115,7 +141,7 @@ fn check(fields: &ConfigFields) -> Result<(), Fault> {
         nvlink_centric_sched,
     } = *fields;
     within("blocking", blocking, 0, 1)?;
-    within("cgaClusterSize", cga_cluster_size, 0, 8)?;
+    within("cgaClusterSize", cga_cluster_size, 0, c_int::MAX)?;
     within("minCTAs", min_ctas, 1, c_int::MAX)?;
     within("maxCTAs", max_ctas, 1, c_int::MAX)?;
     within("splitShare", split_share, 0, 1)?;
@@ -174,7 +200,30 @@ mod tests {
             ..ConfigFields::UNDEFINED
         });
         let name = Some("data parallel".to_owned());
-        assert_eq!(config, Ok(Config { blocking: false, ctas_max: Some(8), name }));
+        let open = Config::usual(&Requests::default());
+        assert_eq!(config, Ok(Config { blocking: false, ctas_max: Some(8), name, ..open }));
+    }
+
+    #[test]
+    fn links_go_as_the_configuration_wants_unless_a_variable_says() {
+        let read = |net: &std::ffi::CStr, variables: &[(&str, &str)]| {
+            let found = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            let (requests, complaints) = Requests::read(&found);
+            assert_eq!(complaints, [""; 0]);
+            let open = ConfigFields::UNDEFINED;
+            let fields = ConfigFields { net_name: net.as_ptr(), traffic_class: 96, ..open };
+            let config = Config::read(ConfigPointer::to(&fields), &requests).unwrap().unwrap();
+            let rdma = config.rdma(requests.settings().proxy.rdma);
+            (rdma.enabled, rdma.required, rdma.traffic_class, rdma.service_level)
+        };
+        assert_eq!(read(c"Socket", &[]), (false, false, Some(96), None));
+        assert_eq!(read(c"IB", &[]), (true, true, Some(96), None));
+        assert_eq!(read(c"a plugin", &[]), (true, false, Some(96), None));
+        let variables = [("NCCL_NET", "IB"), ("NCCL_IB_TC", "7"), ("NCCL_IB_SL", "3")];
+        assert_eq!(read(c"Socket", &variables), (true, true, Some(7), Some(3)));
     }
 
     #[test]

@@ -48,6 +48,8 @@ struct Life {
     phase: Phase,
     /// Operations that go on in the background.
     pending: u32,
+    /// Those of them that were under way when it was revoked, and so may fail.
+    forgiven: u32,
     /// What an operation in the background failed with.
     failure: Option<Fault>,
     /// Ends the making of a communicator from this one.
@@ -101,6 +103,7 @@ impl Comm {
             life: Mutex::new(Life {
                 phase: Phase::Joining,
                 pending: 0,
+                forgiven: 0,
                 failure: None,
                 deriving: None,
                 communicator: None,
@@ -204,6 +207,18 @@ impl Comm {
         life.deriving = abort;
     }
 
+    /// A communicator was made from this one: `publish` gives it to the caller, unless this one is gone. Whoever ends
+    /// this one therefore knows whether there is another one to be ended.
+    pub fn derived(&self, publish: impl FnOnce()) -> bool {
+        let mut life = self.life();
+        life.deriving = None;
+        let is_there = life.phase != Phase::Gone;
+        if is_there {
+            publish();
+        }
+        is_there
+    }
+
     /// What `ncclCommGetAsyncError` answers.
     pub fn asynchronous(&self) -> Code {
         let life = self.life();
@@ -212,6 +227,9 @@ impl Comm {
         }
         if life.pending > 0 || life.phase == Phase::Joining {
             return Code::InProgress;
+        }
+        if life.phase == Phase::Revoked {
+            return Code::Success;
         }
         let error = life.communicator.as_ref().and_then(Communicator::error);
         error.map_or(Code::Success, |error| code_of(&error))
@@ -226,11 +244,28 @@ impl Comm {
     pub fn end(&self, result: Result<(), Fault>) {
         let mut life = self.life();
         life.pending = life.pending.saturating_sub(1);
-        if let Err(fault) = result {
+        // Others begin when none of these is left.
+        let is_forgiven = life.forgiven > 0;
+        life.forgiven = life.forgiven.saturating_sub(1);
+        if let Err(fault) = result
+            && !is_forgiven
+        {
             life.failure.get_or_insert(fault);
         }
         drop(life);
         self.changed.notify_all();
+    }
+
+    /// Makes sure that nothing goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// Something does.
+    pub fn idle(&self) -> Result<(), Fault> {
+        match self.life().pending {
+            0 => Ok(()),
+            _ => Err(Fault::argument(TOO_EARLY)),
+        }
     }
 
     /// Waits until nothing goes on in the background.
@@ -255,12 +290,26 @@ impl Comm {
         Ok(())
     }
 
-    /// The caller takes it back: what is under way gives up.
+    /// The caller takes it back: what is under way gives up, and what has failed is forgotten, since it can
+    /// be split and shrunk all the same.
+    ///
+    /// # Errors
+    ///
+    /// Its ranks have not met; it was finalized, revoked or destroyed before; or its device fails.
     pub fn revoke(&self, reason: &str) -> Result<(), Fault> {
-        let communicator = self.member()?;
-        self.life().phase = Phase::Revoked;
-        communicator.abort(reason);
-        Ok(())
+        let mut life = self.life();
+        match (life.phase, life.communicator.clone()) {
+            (Phase::Ready, Some(communicator)) => {
+                life.phase = Phase::Revoked;
+                (life.failure, life.forgiven) = (None, life.pending);
+                drop(life);
+                Ok(communicator.revoke(reason)?)
+            }
+            (Phase::Joining | Phase::Ready, _) => Err(Fault::argument(TOO_EARLY)),
+            (Phase::Finalized | Phase::Revoked | Phase::Gone, _) => {
+                Err(Fault::argument("it was finalized, revoked or destroyed before"))
+            }
+        }
     }
 
     /// Makes everything under way give up, and the communicator go. Does not wait.
@@ -327,6 +376,7 @@ pub fn complete(
     settings.fabric.log = scope.for_fabric();
     settings.proxy.log = scope.for_proxy();
     settings.proxy.processors = place::processors(place);
+    settings.proxy.rdma = config.rdma(settings.proxy.rdma);
     settings.log = scope.for_runtime();
     settings.place = place.clone();
     settings.blocks_max = config.ctas_max;

@@ -2,30 +2,35 @@
 //!
 //! Registering is legal and does nothing: links have memory of their own. Handles are real all the
 //! same, so that one that was never given out, or was given back, is told apart.
+//!
+//! A handle is the address of a word that holds this very address. Programs that take a window for a
+//! pointer to a window, as some do when they give it back, so arrive at the same window.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 /// What a communicator has registered.
 #[derive(Default)]
-pub struct Registrations(Mutex<FxHashSet<usize>>);
+pub struct Registrations(Mutex<FxHashMap<usize, Box<Word>>>);
 
-/// Counts the handles of the process.
-static MADE: AtomicUsize = AtomicUsize::new(1);
+/// What a handle leads to.
+#[repr(align(16))]
+struct Word(#[expect(dead_code, reason = "whoever has the handle may look at it")] usize);
 
 impl Registrations {
     /// A handle: never zero, aligned like a pointer, of no other registration.
     pub fn create(&self) -> usize {
-        let handle = MADE.fetch_add(1, Ordering::Relaxed) << 4;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(handle);
+        let mut word = Box::new(Word(0));
+        let handle = (&raw mut *word).expose_provenance();
+        *word = Word(handle);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, word);
         handle
     }
 
     /// Whether `handle` was registered, which from now on it is not.
     pub fn remove(&self, handle: usize) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle).is_some()
     }
 }
 

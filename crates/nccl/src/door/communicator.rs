@@ -1,9 +1,10 @@
 //! Communicators come and go.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use crate::abi::{CommHandle, ConfigPointer, In, Out, Outcome, UniqueIdBytes};
-use crate::comm::handles;
+use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::group;
 use crate::job::Job;
@@ -92,13 +93,17 @@ door! {
         group::launch(Job::Finalize(found, comm))
     }
 
-    /// Frees a communicator when its calls are done.
+    /// Frees a communicator when its calls are done. One of which something goes on in the background is refused, as that
+    /// may never end, and stays: it can be aborted.
     fn ncclCommDestroy | pncclCommDestroy(comm: CommHandle) {
         if comm == CommHandle::default() {
             return Ok(Outcome::Done);
         }
+        // One that was overwritten can still be given back.
+        if let Ok(found) = handles::find(comm, "CommDestroy") {
+            found.idle().map_err(|fault| fault.during("CommDestroy"))?;
+        }
         let found = handles::give_back(comm, "CommDestroy")?;
-        found.wait_idle();
         group::launch(Job::Destroy(found, comm))
     }
 
@@ -107,18 +112,25 @@ door! {
         if comm == CommHandle::default() {
             return Ok(Outcome::Done);
         }
-        let found = handles::give_back(comm, "CommAbort")?;
-        found.abort("ncclCommAbort was called on this rank");
+        let abort = |found: &Arc<Comm>| found.abort("ncclCommAbort was called on this rank");
+        // First, so that nothing is made of it any more when its handle is refused; one that was overwritten is found
+        // only when it is given back.
+        let _ = handles::find(comm, "CommAbort").inspect(abort);
+        let found = handles::give_back(comm, "CommAbort").inspect(abort)?;
         group::launch(Job::Release(found, comm))
     }
 
     /// Takes a communicator back: its calls give up, and it can only be split, shrunk and
     /// destroyed.
     fn ncclCommRevoke | pncclCommRevoke(comm: CommHandle, flags: c_int) {
+        if comm == CommHandle::default() {
+            return Ok(());
+        }
         if flags != 0 {
             return Err(Fault::argument(format!("CommRevoke : flags are {flags}, expected 0")));
         }
         let found = handles::find(comm, "CommRevoke")?;
-        found.revoke("ncclCommRevoke was called on this rank")
+        let revoked = found.revoke("ncclCommRevoke was called on this rank");
+        revoked.map_err(|fault| fault.during("CommRevoke"))
     }
 }

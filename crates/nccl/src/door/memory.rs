@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::abi::constant::{WINDOW_ALIGNMENT_BYTES, WINDOW_FLAGS_MAX};
+use crate::abi::constant::WINDOW_ALIGNMENT_BYTES;
 use crate::abi::{Address, CommHandle, Out};
 use crate::comm::handles;
 use crate::fault::Fault;
@@ -26,14 +26,9 @@ door! {
 
     /// Announces a buffer. Links have memory of their own, so nothing changes.
     fn ncclCommRegister | pncclCommRegister(
-        comm: CommHandle, buffer: Address, _bytes: usize, handle: Out<Address>
+        comm: CommHandle, buffer: Address, bytes: usize, handle: Out<Address>
     ) {
-        let found = handles::find(comm, "CommRegister")?;
-        if buffer == 0 || handle.is_null() {
-            return Err(Fault::null("CommRegister", if buffer == 0 { "buff" } else { "handle" }));
-        }
-        handle.set(found.registrations.create());
-        Ok(())
+        announce("CommRegister", comm, (buffer, bytes), ("handle", handle))
     }
 
     /// Takes an announcement back.
@@ -42,32 +37,39 @@ door! {
     }
 
     /// Announces a buffer that all ranks have alike. The window names it here, and leads nowhere on
-    /// a device.
+    /// a device; flags, which say for which kernels it is, mean nothing.
     fn ncclCommWindowRegister | pncclCommWindowRegister(
-        comm: CommHandle, buffer: Address, _bytes: usize, window: Out<Address>, flags: c_int
+        comm: CommHandle, buffer: Address, bytes: usize, window: Out<Address>, _flags: c_int
     ) {
-        let found = handles::find(comm, "CommWindowRegister")?;
-        if window.is_null() {
-            return Err(Fault::null("CommWindowRegister", "win"));
-        }
-        if !(0..=WINDOW_FLAGS_MAX).contains(&flags) {
-            let text = format!("CommWindowRegister : window flags {flags} are unknown to 2.28");
-            return Err(Fault::argument(text));
-        }
-        if !buffer.is_multiple_of(WINDOW_ALIGNMENT_BYTES) {
+        if bytes > 0 && !buffer.is_multiple_of(WINDOW_ALIGNMENT_BYTES) {
             let text = format!(
                 "CommWindowRegister : {buffer:#x} is not aligned to {WINDOW_ALIGNMENT_BYTES} bytes"
             );
             return Err(Fault::argument(text));
         }
-        window.set(found.registrations.create());
-        Ok(())
+        announce("CommWindowRegister", comm, (buffer, bytes), ("win", window))
     }
 
     /// Takes a window back.
     fn ncclCommWindowDeregister | pncclCommWindowDeregister(comm: CommHandle, window: Address) {
         take_back("CommWindowDeregister", comm, window)
     }
+}
+
+/// Registers `buffer`, an address and a length in bytes; nothing, under the handle zero, if one of them is zero.
+fn announce(
+    operation: &str,
+    comm: CommHandle,
+    buffer: (Address, usize),
+    (name, handle): (&str, Out<Address>),
+) -> Result<(), Fault> {
+    let found = handles::find(comm, operation)?;
+    if handle.is_null() {
+        return Err(Fault::null(operation, name));
+    }
+    let is_nothing = buffer.0 == 0 || buffer.1 == 0;
+    handle.set(if is_nothing { 0 } else { found.registrations.create() });
+    Ok(())
 }
 
 /// Zero is nothing, and can always be taken back.
@@ -77,5 +79,5 @@ fn take_back(operation: &str, comm: CommHandle, handle: Address) -> Result<(), F
         return Ok(());
     }
     let text = format!("{operation} : {handle:#x} is not registered with this communicator");
-    Err(Fault::argument(text))
+    Err(Fault::usage(text))
 }

@@ -150,9 +150,20 @@ static void have_memory(void) {
   OK(ncclGroupEnd());
   CHECK(handle != NULL && window != NULL);
   OK(ncclCommDeregister(comm, handle));
-  REFUSED(ncclInvalidArgument, ncclCommDeregister(comm, handle));
-  OK(ncclCommWindowDeregister(comm, window));
+  REFUSED(ncclInvalidUsage, ncclCommDeregister(comm, handle));
+  /* Some programs take what they were given for a pointer to a window. */
+  CHECK(*(ncclWindow_t*)(void*)window == window);
+  OK(ncclCommWindowDeregister(comm, *(ncclWindow_t*)(void*)window));
   OK(ncclCommWindowDeregister(comm, NULL));
+  REFUSED(ncclInvalidArgument, ncclCommWindowRegister(comm, (char*)memory + 1, 8, &window, 0));
+  /* Flags of later versions mean as little as those of this one. */
+  OK(ncclCommWindowRegister(comm, memory, 8, &window, 2));
+  OK(ncclCommWindowDeregister(comm, window));
+  /* Nothing is registered under no handle. */
+  OK(ncclCommWindowRegister(comm, (char*)memory + 1, 0, &window, NCCL_WIN_DEFAULT));
+  OK(ncclCommRegister(comm, NULL, 10, &handle));
+  CHECK(window == NULL && handle == NULL);
+  OK(ncclCommDeregister(comm, handle));
   OK(ncclMemFree(memory));
   REFUSED(ncclInvalidArgument, ncclMemFree(memory));
   OK(ncclMemFree(NULL));
@@ -176,8 +187,21 @@ static void latch_errors(void) {
   OK(ncclAllReduce(buffer, to, 4, ncclFloat, ncclSum, comm, NULL));
   OK(ncclGroupSimulateEnd(NULL));
   CHECK(memcmp(before, to, sizeof to) == 0);
+  /* How long it would take stays undefined, which is no failure. */
   OK(ncclGroupStart());
-  REFUSED(ncclInvalidUsage, ncclGroupSimulateEnd(&info));
+  OK(ncclAllReduce(buffer, to, 4, ncclFloat, ncclSum, comm, NULL));
+  OK(ncclGroupSimulateEnd(&info));
+  CHECK(memcmp(before, to, sizeof to) == 0 && info.estimatedTime == NCCL_UNDEF_FLOAT);
+  info.magic = 0;
+  OK(ncclGroupStart());
+  REFUSED(ncclInvalidArgument, ncclGroupSimulateEnd(&info));
+  ncclUniqueId id;
+  ncclComm_t other = comm;
+  OK(ncclGetUniqueId(&id));
+  OK(ncclGroupStart());
+  OK(ncclCommInitRank(&other, 1, id, 0));
+  REFUSED(ncclInvalidUsage, ncclGroupSimulateEnd(NULL));
+  CHECK(other == NULL);
 }
 
 static void end(void) {

@@ -84,8 +84,36 @@ static void give_up(void) {
   REFUSED(ncclInProgress, ncclCommInitRankConfig(&comm, 2, id, 0, &config));
   OK(ncclCommGetAsyncError(comm, &state));
   CHECK(state == ncclInProgress);
+  REFUSED(ncclInvalidArgument, ncclCommDestroy(comm));
+  SAYS("CommDestroy : Attempt to use communicator before");
+  REFUSED(ncclInvalidArgument, ncclCommFinalize(comm));
   OK(ncclCommAbort(comm));
   REFUSED(ncclInvalidArgument, ncclCommGetAsyncError(comm, &state));
+}
+
+/* Rank 0 waits in the background for rank 1, which never comes; both take the communicator back and
+ * split it, once as they should and once not, which both learn. */
+static void revoked(void) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comms[2] = {NULL, NULL}, halves[2] = {NULL, NULL};
+  int value[2] = {1, 1}, sum = 0;
+  ncclResult_t state;
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  for (int r = 0; r < 2; r++) taken_up(ncclCommInitRankConfig(&comms[r], 2, id, r, &config));
+  for (int r = 0; r < 2; r++) CHECK(settle(comms[r]) == ncclSuccess);
+  REFUSED(ncclInProgress, ncclAllReduce(&value[0], &sum, 1, ncclInt, ncclSum, comms[0], NULL));
+  for (int r = 0; r < 2; r++) OK(ncclCommRevoke(comms[r], 0));
+  for (int r = 0; r < 2; r++) CHECK(settle(comms[r]) == ncclSuccess);
+  for (int r = 0; r < 2; r++) taken_up(ncclCommSplit(comms[r], 0, 0, &halves[r], NULL));
+  for (int r = 0; r < 2; r++) CHECK(settle(comms[r]) == ncclSuccess && halves[r] != NULL);
+  for (int r = 0; r < 2; r++) OK(ncclCommDestroy(halves[r]));
+  REFUSED(ncclInProgress, ncclCommSplit(comms[0], 0, 0, &halves[0], NULL));
+  OK(ncclCommAbort(comms[1]));
+  state = settle(comms[0]);
+  CHECK(state != ncclSuccess && state != ncclInProgress && halves[0] == NULL);
+  OK(ncclCommDestroy(comms[0]));
 }
 
 static void mixing_is_refused(void) {
@@ -110,6 +138,7 @@ int main(void) {
   one_thread();
   in_a_group();
   give_up();
+  revoked();
   mixing_is_refused();
   puts("polling: ok");
   return 0;

@@ -34,7 +34,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use memory::{
     Allocation, allocate, allocation_of, allocations, copy, enter_allocation, free, system,
 };
-use objects::{CAPTURES, EVENTS, STREAMS, graphs, stream, work};
+use objects::{
+    CAPTURES, EVENTS, MODE, RELAXED, STREAMS, STRICT_CAPTURES, graphs, is_strict, stream, work,
+};
 
 /// Devices that it has.
 const DEVICES: i32 = 8;
@@ -47,6 +49,7 @@ const INVALID_CONTEXT: u32 = 201;
 const PEER_ACCESS_ALREADY_ENABLED: u32 = 704;
 const INVALID_HANDLE: u32 = 400;
 const NOT_SUPPORTED: u32 = 801;
+const STREAM_CAPTURE_UNSUPPORTED: u32 = 900;
 const STREAM_CAPTURE_UNMATCHED: u32 = 903;
 const STREAM_CAPTURE_ISOLATION: u32 = 905;
 
@@ -134,6 +137,9 @@ driver! {
     fn cuCtxEnablePeerAccess(_peer: usize, _flags: u32) { PEER_ACCESS_ALREADY_ENABLED }
 
     fn cuMemAlloc_v2(address: &mut u64, bytes: usize) {
+        if is_strict() {
+            return STREAM_CAPTURE_UNSUPPORTED;
+        }
         let memory = allocate(bytes);
         if memory.is_null() {
             return OUT_OF_MEMORY;
@@ -142,7 +148,9 @@ driver! {
         enter_allocation(*address, bytes, true);
         SUCCESS
     }
-    fn cuMemFree_v2(address: u64) { free(address) }
+    fn cuMemFree_v2(address: u64) {
+        if is_strict() { STREAM_CAPTURE_UNSUPPORTED } else { free(address) }
+    }
     fn cuMemGetInfo_v2(free: &mut usize, total: &mut usize) {
         (*free, *total) = (128 << 20, 256 << 20);
         SUCCESS
@@ -181,6 +189,9 @@ driver! {
     }
 
     fn cuMemHostAlloc(memory: &mut *mut c_void, bytes: usize, _flags: u32) {
+        if is_strict() {
+            return STREAM_CAPTURE_UNSUPPORTED;
+        }
         *memory = allocate(bytes).cast();
         if memory.is_null() {
             return OUT_OF_MEMORY;
@@ -188,7 +199,10 @@ driver! {
         enter_allocation(memory.expose_provenance() as u64, bytes, true);
         SUCCESS
     }
-    fn cuMemFreeHost(memory: *mut c_void) { free(memory.expose_provenance() as u64) }
+    fn cuMemFreeHost(memory: *mut c_void) {
+        let address = memory.expose_provenance() as u64;
+        if is_strict() { STREAM_CAPTURE_UNSUPPORTED } else { free(address) }
+    }
     fn cuMemHostRegister_v2(_memory: *mut c_void, _bytes: usize, _flags: u32) { SUCCESS }
     fn cuMemHostUnregister(_memory: *mut c_void) { SUCCESS }
     fn cuMemHostGetDevicePointer_v2(address: &mut u64, memory: *mut c_void, _flags: u32) {
@@ -293,8 +307,10 @@ driver! {
         if EVENTS.find(event).is_some() { SUCCESS } else { INVALID_HANDLE }
     }
 
-    fn cuStreamBeginCapture_v2(handle: usize, _mode: u32) {
+    fn cuStreamBeginCapture_v2(handle: usize, mode: u32) {
         let Some(stream) = STREAMS.find(handle) else { return INVALID_HANDLE };
+        // In a capture that is not relaxed; this thread ends it.
+        STRICT_CAPTURES.set(STRICT_CAPTURES.get() + u32::from(mode != RELAXED));
         stream.capture.store(CAPTURES.fetch_add(1, SeqCst) + 1, SeqCst);
         SUCCESS
     }
@@ -304,6 +320,7 @@ driver! {
         if id == 0 {
             return STREAM_CAPTURE_UNMATCHED;
         }
+        STRICT_CAPTURES.set(0);
         for object in STREAMS.all.iter().chain(&EVENTS.all) {
             let _ = object.capture.compare_exchange(id, 0, SeqCst, SeqCst);
         }
@@ -324,7 +341,7 @@ driver! {
         graph.into_iter().for_each(|graph| *graph = *id as usize);
         SUCCESS
     }
-    fn cuThreadExchangeStreamCaptureMode(_mode: &mut u32) { SUCCESS }
+    fn cuThreadExchangeStreamCaptureMode(mode: &mut u32) { answer(mode, MODE.replace(*mode)) }
     fn cuGraphInstantiateWithFlags(exec: &mut usize, _graph: usize, _flags: u64) {
         answer(exec, new_handle())
     }

@@ -40,6 +40,12 @@ unsafe extern "C" {
     fn ncclCommInitRank(comm: *mut Comm, ranks: c_int, id: UniqueId, rank: c_int) -> c_int;
     fn ncclCommDestroy(comm: Comm) -> c_int;
     fn ncclGetLastError(comm: Comm) -> *const c_char;
+    fn ncclMemAlloc(memory: *mut *mut c_void, bytes: usize) -> c_int;
+    fn ncclMemFree(memory: *mut c_void) -> c_int;
+    fn ncclCommWindowRegister(
+        comm: Comm, memory: *mut c_void, bytes: usize, window: *mut *mut c_void, flags: c_int,
+    ) -> c_int;
+    fn ncclCommWindowDeregister(comm: Comm, window: *mut c_void) -> c_int;
     fn ncclGroupStart() -> c_int;
     fn ncclGroupEnd() -> c_int;
     fn ncclAllReduce(
@@ -61,6 +67,7 @@ pub const ELEMENTS: usize = 1 << 16;
 
 const F32: c_int = 7;
 const SUM: c_int = 0;
+const COLL_SYMMETRIC: c_int = 1;
 
 /// The stand-in for the driver.
 struct NullDriver {
@@ -179,11 +186,7 @@ pub struct Rank {
 impl World {
     pub fn new(ranks: u32) -> Self {
         let contexts: Vec<_> = (0..ranks).map(context).collect();
-        let mut comms = vec![Comm(std::ptr::null_mut()); contexts.len()];
-        // SAFETY: there is room for as many communicators; no list stands for the first devices.
-        let code =
-            unsafe { ncclCommInitAll(comms.as_mut_ptr(), ranks.cast_signed(), std::ptr::null()) };
-        assert_eq!(code, 0, "{}", last_error());
+        let comms = join_all(ranks);
         let rank = |(context, comm): (&'static Context, Comm)| {
             let buffer = DeviceBuffer::zeroed(context, 4 * ELEMENTS).unwrap();
             Rank { context, comm, buffer }
@@ -214,14 +217,28 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Destroying waits for nobody.
-        let destroyed = self.ranks.iter().map(|rank| {
-            // SAFETY: the communicator is alive and used no more.
-            unsafe { ncclCommDestroy(rank.comm) }
-        });
-        let codes: Vec<_> = destroyed.collect();
-        assert!(std::thread::panicking() || codes.iter().all(|code| *code == 0), "{codes:?}");
+        let comms: Vec<_> = self.ranks.iter().map(|rank| rank.comm).collect();
+        destroy_all(&comms);
     }
+}
+
+/// A communicator of the first devices.
+pub fn join_all(ranks: u32) -> Vec<Comm> {
+    let mut comms = vec![Comm(std::ptr::null_mut()); ranks as usize];
+    // SAFETY: there is room for as many communicators; no list stands for the first devices.
+    let code =
+        unsafe { ncclCommInitAll(comms.as_mut_ptr(), ranks.cast_signed(), std::ptr::null()) };
+    assert_eq!(code, 0, "{}", last_error());
+    comms
+}
+
+/// Ends communicators that are alive. Destroying waits for nobody.
+pub fn destroy_all(comms: &[Comm]) {
+    // SAFETY: they are used no more.
+    let destroy = |comm: &Comm| unsafe { ncclCommDestroy(*comm) };
+    let codes: Vec<_> = comms.iter().map(destroy).collect();
+    let fine = codes.iter().all(|code| *code == 0);
+    assert!(std::thread::panicking() || fine, "{codes:?}: {}", last_error());
 }
 
 impl Rank {
@@ -258,6 +275,24 @@ impl Rank {
         };
         assert_eq!(codes, [0; 4], "{}", last_error());
     }
+}
+
+/// Memory as `ncclMemAlloc` gives it on the current device, registered as a window of `rank`, taken back and
+/// freed; its address.
+pub fn window_of(rank: &Rank, bytes: usize) -> usize {
+    let (mut memory, mut window) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: there is room for both; the memory is freed when nothing names it any more.
+    let codes = unsafe {
+        [
+            ncclMemAlloc(&mut memory, bytes),
+            ncclCommWindowRegister(rank.comm, memory, bytes, &mut window, COLL_SYMMETRIC),
+            ncclCommWindowDeregister(rank.comm, window),
+            ncclMemFree(memory),
+        ]
+    };
+    assert_eq!(codes, [0; 4], "{}", last_error());
+    assert!(!window.is_null());
+    memory.addr()
 }
 
 fn last_error() -> String {

@@ -154,8 +154,7 @@ impl Communicator {
     ) -> Result<Self, Error> {
         let started = Instant::now();
         if abort {
-            self.inner.watch.abort("shrunk");
-            self.inner.engine.quiesce()?;
+            self.revoke("shrunk")?;
         }
         let settings = self.inherited(settings);
         let group = self.inner.group.shrink(exclude, &settings.fabric.abort)?;

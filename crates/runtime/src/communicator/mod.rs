@@ -75,6 +75,17 @@ impl Communicator {
         self.inner.abort(reason);
     }
 
+    /// Makes everything under way on this rank give up, waits until it has, and makes every later call fail. Unlike after
+    /// [`Communicator::abort`], other communicators can still be made from this one.
+    ///
+    /// # Errors
+    ///
+    /// The device does not tell that the work has ended.
+    pub fn revoke(&self, reason: &str) -> Result<(), Error> {
+        self.inner.watch.abort(reason);
+        self.inner.engine.quiesce()
+    }
+
     /// Waits until everything submitted is done, or has given up.
     ///
     /// # Errors

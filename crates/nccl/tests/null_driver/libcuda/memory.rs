@@ -38,21 +38,26 @@ pub fn allocation_of(address: u64) -> Option<(u64, Allocation)> {
     last.filter(|(base, of)| address - base < of.bytes as u64)
 }
 
+/// Allocations begin so far into a page: drivers promise no more than such alignment.
+const LEAD_BYTES: usize = 512;
+
 fn layout(bytes: usize) -> Option<Layout> {
-    Layout::from_size_align(bytes.max(1), PAGE_BYTES).ok()
+    Layout::from_size_align(bytes.checked_add(LEAD_BYTES)?, PAGE_BYTES).ok()
 }
 
 pub fn allocate(bytes: usize) -> *mut u8 {
     let Some(layout) = layout(bytes) else { return ptr::null_mut() };
     // SAFETY: the layout is of at least one byte.
-    unsafe { alloc::alloc_zeroed(layout) }
+    let page = unsafe { alloc::alloc_zeroed(layout) };
+    if page.is_null() { page } else { page.wrapping_add(LEAD_BYTES) }
 }
 
 pub fn free(address: u64) -> u32 {
     let Some(allocation) = allocations(|all| all.remove(&address)) else { return INVALID_VALUE };
     let Some(layout) = layout(allocation.bytes) else { return INVALID_VALUE };
-    // SAFETY: `allocate` gave it with this layout, and the table had it once.
-    unsafe { alloc::dealloc(ptr::with_exposed_provenance_mut(address as usize), layout) };
+    let page = ptr::with_exposed_provenance_mut(address as usize - LEAD_BYTES);
+    // SAFETY: `allocate` got it with this layout, and the table had it once.
+    unsafe { alloc::dealloc(page, layout) };
     SUCCESS
 }
 

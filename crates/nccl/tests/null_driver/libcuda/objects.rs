@@ -1,5 +1,6 @@
 //! Streams and events, captures, and how many nodes their graphs have.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -65,6 +66,21 @@ pub fn stream(handle: usize) -> Option<&'static Object> {
 /// Nodes of graphs, by the number of the capture or the handle of what was made of it.
 static GRAPHS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 pub static CAPTURES: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Captures that this thread has begun, and that forbid it some calls.
+    pub static STRICT_CAPTURES: Cell<u32> = const { Cell::new(0) };
+    /// The thread's capture mode.
+    pub static MODE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The capture mode in which everything is allowed.
+pub const RELAXED: u32 = 2;
+
+/// Whether calls are forbidden that a capture may not see, as allocations are.
+pub fn is_strict() -> bool {
+    STRICT_CAPTURES.get() > 0 && MODE.get() != RELAXED
+}
 
 pub fn graphs<T>(body: impl FnOnce(&mut BTreeMap<u64, usize>) -> T) -> T {
     body(&mut GRAPHS.lock().unwrap_or_else(PoisonError::into_inner))
