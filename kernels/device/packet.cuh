@@ -40,6 +40,8 @@ struct Packets {
     static constexpr bool DIRECT = false;
     // All threads do everything.
     static constexpr bool CREW = false;
+    // Operands may be found at once.
+    static constexpr bool FINDS = true;
 
     // Bytes that a chunk of `data` bytes takes in a slot.
     __device__ static u64 wire_bytes(u64 data) { return UNIT * Line::units(data); }

@@ -203,18 +203,18 @@ fn decode_tables(words: Words<'_>, program: &mut Program) -> Result<Tables, Corr
     let mut steps = Vec::with_capacity(tb_count as usize);
     let mut first_link = 0_usize;
     for at in (header::LENGTH..link_table).step_by(tb::LENGTH) {
-        let mut peers = |word: u32| {
+        let links = words.get(at + tb::LINKS as usize)?;
+        let mut peers = |count: u32| {
             let first = first_link;
-            let count = words.get(at + word as usize)?;
             first_link = first_link.saturating_add(count as usize);
             if first_link > link_count as usize {
                 let message = format!("{count} links go beyond the table of {link_count}");
-                return Err(corrupt(at + word as usize, message));
+                return Err(corrupt(at + tb::LINKS as usize, message));
             }
             (first..first_link).map(|k| peer(words, link_table, k, program.ranks)).collect()
         };
-        let receives: Vec<Rank> = peers(tb::RECEIVES)?;
-        let sends: Vec<Rank> = peers(tb::SENDS)?;
+        let receives: Vec<Rank> = peers(links & u32::from(u16::MAX))?;
+        let sends: Vec<Rank> = peers(links >> tb::SENDS_SHIFT)?;
         let own = first_link - receives.len() - sends.len()..first_link;
         let deliveries = own.map(|link| delivery(words, link_table, link));
         let deliveries = deliveries.collect::<Result<_, _>>()?;
