@@ -197,19 +197,28 @@ __device__ inline Operand find(const msccl_launch& launch, const Role& role, con
     return resolve_link<Protocol>(slice, number, {slot, count}, position);
 }
 
+// Whether the operand is one of most: aligned, with all of its chunk, and in no slot that is due to be refreshed.
+template <class Protocol>
+__device__ inline bool is_usual(const msccl_launch& launch, const Slice& slice, const Operand& operand) {
+    if constexpr (Protocol::REFRESHES) {
+        if (operand.is_link() && Protocol::is_due(operand.message, launch.link_depth)) return false;
+    }
+    return operand.whole(0, slice.length);
+}
+
 // Finds all operands of the thread block, one in each thread, other threads than those with links coming first.
-// Whether those of this thread are regular.
+// Whether those of this thread are usual.
 template <class Protocol>
 __device__ inline bool find_all(Shared& shared, const msccl_launch& launch, const Role& role) {
     Slice slice = slice_of(launch, role.instance, 0);
-    bool regular = slice.length % 16 == 0;
+    bool usual = slice.length % 16 == 0;
 #pragma unroll 1
     for (u32 at = Everyone::second(); at < role.operands; at += Everyone::count()) {
         Operand operand = find<Protocol>(launch, role, slice, plan_word(launch, role.first_operand + at));
         shared.operands[at] = operand;
-        regular = regular && operand.whole(0, slice.length);
+        usual = usual && is_usual<Protocol>(launch, slice, operand);
     }
-    return regular;
+    return usual;
 }
 
 static_assert(PACKED || 2 * OPERANDS_MAX >= MSCCL_OPERANDS_AT_ONCE, "what is found has room");
@@ -328,7 +337,8 @@ __device__ inline void interpret(const msccl_launch& launch) {
     bool usual = open_links<Protocol>(shared, launch, role, found);
     if (found) usual = find_all<Protocol>(shared, launch, role) && usual;
     usual = barrier_and(usual);
-    Context context{shared, launch, 0, 0, 0, false, false, found, usual};
+    u32 state = (found ? Context::FOUND : 0) | (usual ? Context::USUAL : 0);
+    Context context{shared, launch, 0, 0, 0, state};
     if (found && !usual) {
         await_all_room(context);
         barrier();

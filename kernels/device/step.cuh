@@ -80,10 +80,18 @@ struct Context {
     u32 next;         // the first operand of the set that comes next
     u32 last;         // that of the set at hand
     u32 taken_count;  // sources of the last message, of which no slot has been given back yet
-    bool unordered;   // the thread block stored to local memory since its last fence
-    bool owes;        // it stored to local memory, or waited for others, since it last released
-    bool found;       // all operands have been found at once
-    bool regular;     // and all of them are aligned and have their chunks
+    u32 state;        // `Context::` bits, in one register
+
+    // The thread block stored to local memory since its last fence.
+    static constexpr u32 UNORDERED = 1;
+    // It stored to local memory, or waited for others, since it last released.
+    static constexpr u32 OWES = 2;
+    // All operands have been found at once.
+    static constexpr u32 FOUND = 4;
+    // And all of them are aligned and have their chunks, and no slot is to be refreshed.
+    static constexpr u32 USUAL = 8;
+
+    __device__ bool is(u32 bits) const { return (state & bits) == bits; }
 
     // The set of operands that comes next, and the one at hand.
     __device__ Operand* next_set() const { return shared.operands + next; }
@@ -94,7 +102,7 @@ struct Context {
     // The set that comes next, of `operands` operands, is at hand now.
     __device__ void take(u32 operands) {
         last = next;
-        next = found ? next + operands : next ^ OPERANDS_MAX;
+        next = is(FOUND) ? next + operands : next ^ OPERANDS_MAX;
     }
 
     __device__ LinkShape wires() const { return {launch.link_depth, launch.slot_bytes}; }
@@ -185,8 +193,8 @@ template <class Protocol>
 __device__ inline void signal(Context& context, const Slice& slice, const Step& step) {
     if (!step.signals()) return;
     const Role& role = context.shared.role;
-    bool releases = Protocol::TAILS || context.owes;
-    context.owes = false;
+    bool releases = Protocol::TAILS || context.is(Context::OWES);
+    context.state &= ~Context::OWES;
     if (threadIdx.x != 0) return;
     u64 address = role.signals + 8ull * role.tb, value = signal_value(context, slice, step.index);
     if (releases) {
@@ -437,9 +445,9 @@ template <class Protocol>
 __device__ inline bool order_stores(Context& context, const Step& step) {
     if constexpr (!Protocol::TAILS) {
         bool ordered = context.launch.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY;
-        if (ordered && context.unordered && step.sends()) {
+        if (ordered && context.is(Context::UNORDERED) && step.sends()) {
             ptx::fence_acq_rel_gpu();
-            context.unordered = false;
+            context.state &= ~Context::UNORDERED;
             return true;
         }
     }
@@ -450,7 +458,7 @@ __device__ inline bool order_stores(Context& context, const Step& step) {
 // one waits for all, or all for one.
 template <class Protocol>
 __device__ inline bool has_found(const Context& context) {
-    return Protocol::FINDS && context.found;
+    return Protocol::FINDS && context.is(Context::FOUND);
 }
 
 // Has the operands of chunk `chunk` of the step at hand, number `position` of its message. Whether they are regular.
@@ -461,7 +469,7 @@ __device__ inline bool have(Context& context, const Slice& slice, const Step& st
     if (has_found<Protocol>(context)) {
         context.take(operands);
         if (order_stores<Protocol>(context, step)) barrier();
-        return context.regular;
+        return context.is(Context::USUAL);
     }
     bool own = resolve<Protocol, Everyone>(context, slice, step, chunk, position);
     context.take(operands);
@@ -508,8 +516,8 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
         bool goes_on = Protocol::template move<Number>(move, context.shared.watch);
         if (has_found<Protocol>(context) && !goes_on) return false;
     }
-    refresh_slots<Protocol>(context, slice, step, chunks);
-    if (step.stores()) context.unordered = context.owes = true;
+    if (!context.is(Context::FOUND | Context::USUAL)) refresh_slots<Protocol>(context, slice, step, chunks);
+    if (step.stores()) context.state |= Context::UNORDERED | Context::OWES;
     bool last = first + chunks == step.count && ends_launch(context, slice, step);
     // The next kernel may take up room: this one waits for none to begin. The first thread tells, as the first one
     // counts, and has data if any has. What it has got went the way that all of the message goes.
@@ -534,7 +542,7 @@ template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
     give_back(context);
     wait_for_steps<Everyone>(context, slice, step);
-    if (step.waits() > 0) context.owes = true;
+    if (step.waits() > 0) context.state |= Context::OWES;
     if (step.count == 0 || (has_found<Protocol>(context) && step.waits() > 0)) {
         barrier();
         if (context.shared.watch.aborted) return false;

@@ -103,3 +103,73 @@ const _: () = assert!(
             + operand::TABLE_MESSAGE_BITS
             + operand::TABLE_POSITION_BITS)
 );
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::{Buffer, Channel, Rank};
+    use msccl_ir::StepKind;
+
+    use super::*;
+    use crate::shape;
+
+    fn slot(index: u32) -> Operand {
+        Operand::Local(Slot::new(Buffer::Output, index))
+    }
+
+    fn step(sources: &[Operand], destinations: &[Operand], count: u32, bundled: bool) -> Step {
+        let (sources, destinations) = (sources.to_vec(), destinations.to_vec());
+        let kind = match sources.is_empty() {
+            true => StepKind::Nop,
+            false => shape::kind(&sources, &destinations),
+        };
+        let (completes, signals, waits, far) = (false, false, Vec::new(), Vec::new());
+        Step { kind, completes, signals, waits, sources, destinations, count, bundled, far }
+    }
+
+    /// One link in, number 0; two out, 1 and 2.
+    fn block(steps: Vec<Step>) -> ThreadBlock {
+        let (receives, sends) = (vec![Rank(1)], vec![Rank(1), Rank(2)]);
+        ThreadBlock { channel: Channel(0), receives, sends, deliveries: Vec::new(), steps }
+    }
+
+    fn local(index: u32) -> Found {
+        Found::Local(Slot::new(Buffer::Output, index))
+    }
+
+    fn link(link: u32, message: u32, position: u32) -> Found {
+        Found::Link { link, message, position }
+    }
+
+    #[test]
+    fn chunks_stand_one_after_another_and_messages_are_counted() {
+        let block = block(vec![
+            step(&[slot(4)], &[Operand::Link(1)], 2, false),
+            step(&[], &[], 0, false),
+            step(&[Operand::Link(0), slot(7)], &[slot(7), Operand::Link(1)], 1, false),
+        ]);
+        let first = [local(4), link(1, 0, 0), local(5), link(1, 0, 1)];
+        let last = [link(0, 0, 0), local(7), local(7), link(1, 1, 0)];
+        assert_eq!(table(&block), [first, last].concat());
+        assert_eq!(messages(&block), [1, 2, 0]);
+        assert_eq!(longest_step(&[block]), 2);
+    }
+
+    #[test]
+    fn sources_of_a_bundle_come_before_all_its_destinations() {
+        let block = block(vec![
+            step(&[slot(0)], &[Operand::Link(1)], 1, false),
+            step(&[slot(1)], &[Operand::Link(2)], 1, true),
+        ]);
+        assert_eq!(table(&block), [local(0), local(1), link(1, 0, 0), link(2, 0, 0)]);
+        assert_eq!(messages(&block), [0, 1, 1]);
+    }
+
+    #[test]
+    fn what_no_kernel_can_hold_has_no_table() {
+        let steps = |chunks| block(vec![step(&[slot(0)], &[Operand::Link(1)], chunks, false)]);
+        assert_eq!(table(&steps(OPERANDS_AT_ONCE / 2)).len(), OPERANDS_AT_ONCE as usize);
+        assert_eq!(table(&steps(OPERANDS_AT_ONCE / 2 + 1)), []);
+        // It carries the message all the same.
+        assert_eq!(messages(&steps(u32::MAX)), [0, 1, 0]);
+    }
+}
