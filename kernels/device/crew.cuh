@@ -87,7 +87,7 @@ public:
     // Says that there is nothing more, and returns when all has been handed on.
     __device__ void end() {
         describe({0, 0, 0, 0, 0, Task::NONE, 0});
-        if (taken_ > 1) Gates(context_.turn).await_release();
+        if (taken_ > 1) Gates(context_.turn()).await_release();
     }
 
 private:
@@ -121,15 +121,15 @@ private:
     // Until the set that comes next is free.
     __device__ void open() {
         if (open_) return;
-        if (taken_ >= 2) Gates(context_.turn).await_release();
+        if (taken_ >= 2) Gates(context_.turn()).await_release();
         open_ = true;
     }
 
     __device__ void describe(const Task& task) {
         open();
-        if (Warp::index() == 0) context_.shared.tasks[context_.turn] = task;
-        Gates(context_.turn).describe();
-        context_.turn ^= 1;
+        if (Warp::index() == 0) context_.shared.tasks[context_.turn()] = task;
+        Gates(context_.turn()).describe();
+        context_.take(0);
         taken_ += 1;
         open_ = false;
     }
@@ -158,7 +158,7 @@ __device__ inline void move_tasks(const Context& context) {
         bool none = task.traits & Task::NONE;
         if (task.stores != 0) {
             bool regular = task.traits & Task::REGULAR;
-            Move move{context.shared.operands[turn],
+            Move move{context.shared.set(turn),
                       task.sources,
                       task.stores,
                       task.length,
@@ -201,7 +201,7 @@ __device__ inline void hand_on(const Context& context) {
         gates.await_finish();
         const Task& task = context.shared.tasks[turn];
         if (task.traits & Task::NONE) return;
-        if (task.traits & Task::ENDS_MESSAGE) end_message<Protocol>(context, context.shared.operands[turn], task);
+        if (task.traits & Task::ENDS_MESSAGE) end_message<Protocol>(context, context.shared.set(turn), task);
         if (task.signal != 0 && Warp::index() == 0) {
             ptx::st_release_gpu_u64(role.signals + 8ull * role.tb, task.signal);
         }

@@ -85,7 +85,7 @@ __device__ inline Role role_of(const msccl_launch& launch) {
     // The table follows the header without a gap.
     u32 entry = MSCCL_PLAN_HEADER_LENGTH + tb * MSCCL_PLAN_TB_LENGTH;
     auto [first_step, step_words, step_count, channel] = plan_words(launch, entry);
-    auto [first_link, receives, sends, reserved] = plan_words(launch, entry + 4);
+    auto [first_link, links, first_operand, operands] = plan_words(launch, entry + 4);
     Role role;
     role.signals = launch.signals + 8ull * instance * launch.tb_count;
     role.signal_base = 0;
@@ -95,40 +95,71 @@ __device__ inline Role role_of(const msccl_launch& launch) {
     role.step_words = step_words;
     role.step_count = step_count;
     role.first_link = launch.link_table + first_link * MSCCL_PLAN_LINK_LENGTH;
-    role.receives = receives;
-    role.links = receives + sends;
+    role.receives = links & 0xffff;
+    role.links = role.receives + (links >> MSCCL_PLAN_TB_SENDS_SHIFT);
+    role.first_operand = first_operand;
+    role.operands = operands;
     return role;
 }
 
 static_assert(MSCCL_PLAN_TB_FIRST_STEP == 0 && MSCCL_PLAN_TB_STEP_WORDS == 1 &&
                   MSCCL_PLAN_TB_STEPS == 2 && MSCCL_PLAN_TB_FIRST_LINK == 4 &&
-                  MSCCL_PLAN_TB_RECEIVES == 5 && MSCCL_PLAN_TB_SENDS == 6 &&
-                  MSCCL_PLAN_TB_LENGTH == 8,
+                  MSCCL_PLAN_TB_LINKS == 5 && MSCCL_PLAN_TB_FIRST_OPERAND == 6 &&
+                  MSCCL_PLAN_TB_OPERANDS == 7 && MSCCL_PLAN_TB_LENGTH == 8,
               "a thread block's entry is taken apart as it is laid out");
 
-// Takes up the links of the thread block, one in each thread.
+// A link of the thread block, by its entry in the plan.
+struct Entry {
+    u32 peer;
+    u32 messages;  // that it carries in a round where each of its steps is one
+    u32 traits;
+    u32 number;
+
+    __device__ Entry(const msccl_launch& launch, const Role& role, u32 link) {
+        auto words = plan_words(launch, role.first_link + link * MSCCL_PLAN_LINK_LENGTH);
+        peer = words.x;
+        messages = words.y;
+        traits = words.z;
+        number = words.w;
+    }
+
+    // Where this rank's end of its wire stands.
+    __device__ u64 wire(const msccl_launch& launch, const Role& role) const {
+        WireTable table{launch.links, launch.ranks, launch.wires};
+        return table.entry(traits & MSCCL_PLAN_LINK_OUT, peer, number * launch.instances + role.instance);
+    }
+};
+
+static_assert(MSCCL_PLAN_LINK_PEER == 0 && MSCCL_PLAN_LINK_MESSAGES == 1 &&
+                  MSCCL_PLAN_LINK_TRAITS == 2 && MSCCL_PLAN_LINK_NUMBER == 3 &&
+                  MSCCL_PLAN_LINK_LENGTH == 4,
+              "a link's entry is taken apart as it is laid out");
+
+// Takes up the links of the thread block, one in each thread. If `found`, with all their messages; whether there is room
+// for those of this thread.
 template <class Protocol>
-__device__ inline void open_links(Shared& shared, const msccl_launch& launch, const Role& role) {
-    WireTable table{launch.links, launch.ranks, launch.wires};
+__device__ inline bool open_links(Shared& shared, const msccl_launch& launch, const Role& role,
+                                  bool found) {
+    bool room = true;
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < role.links; at += blockDim.x) {
-        u32 words = role.first_link + at * MSCCL_PLAN_LINK_LENGTH;
-        u32 peer = plan_word(launch, words + MSCCL_PLAN_LINK_PEER);
-        u32 number = plan_word(launch, words + MSCCL_PLAN_LINK_NUMBER);
-        u32 wire = number * launch.instances + role.instance;
+        Entry entry(launch, role, at);
+        u64 wire = entry.wire(launch, role);
+        Link& link = shared.links[at];
         bool out = at >= role.receives;
-        u64 entry = table.entry(out, peer, wire);
         if constexpr (Protocol::DIRECT) {
-            u32 traits = plan_word(launch, words + MSCCL_PLAN_LINK_TRAITS);
-            bool direct = may_be_direct(launch, traits);
+            bool direct = may_be_direct(launch, entry.traits);
             // On its way while the rest is loaded.
-            u64 launches = direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, entry, traits)) : 0;
-            open_link(shared.links[at], entry, out);
-            if (direct) open_direct(shared.links[at], launch, traits, peer, launches);
+            u64 launches = direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, wire, entry.traits)) : 0;
+            open_link(link, wire, out);
+            if (direct) open_direct(link, launch, entry.traits, entry.peer, launches);
         } else {
-            open_link(shared.links[at], entry, out);
+            open_link(link, wire, out);
         }
+        if (found) link.count += entry.messages;
+        if (found && out) room = room && link.count <= link.seen + launch.link_depth;
     }
+    return room;
 }
 
 // The slice of every chunk that instance `instance` handles in `round`.
@@ -137,6 +168,69 @@ __device__ inline Slice slice_of(const msccl_launch& launch, u32 instance, u32 r
     u64 start = part + round * launch.slice_bytes;
     u64 end = min(min(part + launch.part_bytes, start + launch.slice_bytes), launch.chunk_bytes);
     return {round, start < end ? u32(end - start) : 0, start};
+}
+
+// Whether all operands of the thread block are found at once: every step is one message, in the only round, and has
+// slots that no other message of the launch has.
+template <class Protocol>
+__device__ inline bool finds_at_once(const msccl_launch& launch, const Role& role) {
+    return Protocol::FINDS && role.operands != 0 && launch.rounds == 1 &&
+           launch.chunks_per_message >= launch.longest_step &&
+           launch.link_depth >= launch.most_messages;
+}
+
+// The operand that word `word` of an operand table says.
+template <class Protocol>
+__device__ inline Operand find(const msccl_launch& launch, const Role& role, const Slice& slice,
+                               u32 word) {
+    if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) {
+        return resolve_slot(launch, slice, {launch.input, launch.output}, word, 0);
+    }
+    u32 number = word & ((1u << MSCCL_PLAN_TABLE_LINK_BITS) - 1);
+    u32 fields = (word & MSCCL_PLAN_INDEX_MASK) >> MSCCL_PLAN_TABLE_LINK_BITS;
+    u32 message = fields & ((1u << MSCCL_PLAN_TABLE_MESSAGE_BITS) - 1);
+    u32 position = fields >> MSCCL_PLAN_TABLE_MESSAGE_BITS;
+    // Some other thread takes the link up, at the same time.
+    Link link = link_at(Entry(launch, role, number).wire(launch, role));
+    u64 count = link.count + message + 1;
+    u64 slot = slot_of(link, {launch.link_depth, launch.slot_bytes}, count);
+    return resolve_link<Protocol>(slice, number, {slot, count}, position);
+}
+
+// Whether the operand is one of most: aligned, with all of its chunk, and in no slot that is due to be refreshed.
+template <class Protocol>
+__device__ inline bool is_usual(const msccl_launch& launch, const Slice& slice, const Operand& operand) {
+    if constexpr (Protocol::REFRESHES) {
+        if (operand.is_link() && Protocol::is_due(operand.message, launch.link_depth)) return false;
+    }
+    return operand.whole(0, slice.length);
+}
+
+// Finds all operands of the thread block, one in each thread, other threads than those with links coming first.
+// Whether those of this thread are usual.
+template <class Protocol>
+__device__ inline bool find_all(Shared& shared, const msccl_launch& launch, const Role& role) {
+    Slice slice = slice_of(launch, role.instance, 0);
+    bool usual = slice.length % 16 == 0;
+#pragma unroll 1
+    for (u32 at = Everyone::second(); at < role.operands; at += Everyone::count()) {
+        Operand operand = find<Protocol>(launch, role, slice, plan_word(launch, role.first_operand + at));
+        shared.operands[at] = operand;
+        usual = usual && is_usual<Protocol>(launch, slice, operand);
+    }
+    return usual;
+}
+
+static_assert(PACKED || 2 * OPERANDS_MAX >= MSCCL_OPERANDS_AT_ONCE, "what is found has room");
+
+// After a barrier: waits for room for all messages, one link in each thread. A barrier must follow.
+__device__ inline void await_all_room(const Context& context) {
+    Shared& shared = context.shared;
+#pragma unroll 1
+    for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {
+        if (at < shared.role.receives) continue;
+        await_room(shared.links[at], context.wires(), at, shared.watch);
+    }
 }
 
 // One thread: what it knows by itself, all threads shall know.
@@ -239,9 +333,16 @@ __device__ inline void interpret(const msccl_launch& launch) {
     // No link would be used, and its launch not counted.
     if (launch.rounds == 0) return;
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
-    open_links<Protocol>(shared, launch, role);
-    barrier();
-    Context context{shared, launch, 0, 0, false, false};
+    bool found = finds_at_once<Protocol>(launch, role);
+    bool usual = open_links<Protocol>(shared, launch, role, found);
+    if (found) usual = find_all<Protocol>(shared, launch, role) && usual;
+    usual = barrier_and(usual);
+    u32 state = (found ? Context::FOUND : 0) | (usual ? Context::USUAL : 0);
+    Context context{shared, launch, 0, 0, 0, state};
+    if (found && !usual) {
+        await_all_room(context);
+        barrier();
+    }
     run<Protocol, Number>(context);
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {

@@ -80,9 +80,9 @@ __device__ inline u64 count_at(u64 entry) {
     return address(&reinterpret_cast<msccl_wire_end*>(entry)->count);
 }
 
-// Takes up a wire where the launch before left it. An entry without slots only says where this end
+// The end of a wire as the launch before left it. An entry without slots only says where this end
 // lies: in host memory, where the proxy reaches it.
-__device__ inline void open_link(Link& link, u64 entry, bool out) {
+__device__ inline Link link_at(u64 entry) {
     // Both on their way before the first is looked at.
     ptx::Doubles2 places = ptx::ld_relaxed_sys_2u64(entry);
     ptx::Doubles2 counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
@@ -91,10 +91,16 @@ __device__ inline void open_link(Link& link, u64 entry, bool out) {
         places = ptx::ld_relaxed_sys_2u64(entry);
         counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
     }
+    return {places.x, places.y, entry, counts.y, counts.x, 0, 0, 0};
+}
+
+// Takes up a wire where the launch before left it.
+__device__ inline void open_link(Link& link, u64 entry, bool out) {
+    link = link_at(entry);
+    if (out) return;
     // A receiver has acquired no message yet.
-    u64 seen = out ? counts.x : 0;
-    link = {places.x, places.y, entry, counts.y, seen, 0, 0, 0};
-    if (!out) ptx::st_relaxed_sys_u64(link.far, link.count);
+    link.seen = 0;
+    ptx::st_relaxed_sys_u64(link.far, link.count);
 }
 
 // The next launch goes on where this one ends.
@@ -102,13 +108,18 @@ __device__ inline void close_link(const Link& link) {
     ptx::st_weak_u64(count_at(link.entry), link.count);
 }
 
+// The slot of message `number` of a link, counted from 1.
+__device__ inline u64 slot_of(const Link& link, LinkShape shape, u64 number) {
+    return link.slots + ((number - 1) & (shape.depth - 1)) * shape.slot_bytes;
+}
+
 // Takes up the next message: its slot is `link.address`, its number `link.count`.
 __device__ inline Message advance(Link& link, LinkShape shape) {
-    u64 before = link.count;
-    u64 address = link.slots + (before & (shape.depth - 1)) * shape.slot_bytes;
+    u64 number = link.count + 1;
+    u64 address = slot_of(link, shape, number);
     link.address = address;
-    link.count = before + 1;
-    return {address, before + 1};
+    link.count = number;
+    return {address, number};
 }
 
 // Receiver: begins the next message. With `TAILS`, waits until it has been posted, and acquires it;
@@ -139,6 +150,17 @@ __device__ inline Message begin_send(Link& link, LinkShape shape, u32 subject, W
     }
     wait.over(watch);
     return advance(link, shape);
+}
+
+// Sender: waits until all messages up to the one that the link counts have slots. When the kernel is to end, returns.
+__device__ inline void await_room(Link& link, LinkShape shape, u32 subject, Watch& watch) {
+    Wait wait;
+    while (link.count > link.seen + shape.depth) {
+        link.seen = ptx::ld_relaxed_sys_u64(seen_at(link.entry));
+        if (link.count <= link.seen + shape.depth) break;
+        if (!wait.again(watch, {MSCCL_WAITING_ROOM, subject, link.count - 1})) return;
+    }
+    wait.over(watch);
 }
 
 // Receiver, after a barrier: `message` has been read by the whole thread block.

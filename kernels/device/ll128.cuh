@@ -52,8 +52,8 @@ struct Ll128Line {
             u64 upper = __shfl_down_sync(~0u, around.y, 1);
             words[2] = upper << 32 | __shfl_down_sync(~0u, around.x, 1);
         }
-        u64 first = msccl::existing(from, low, row.pick(words[0], words[1]));
-        u64 second = msccl::existing(from, high, row.pick(words[1], words[2]));
+        u64 first = existing(from, low, row.pick(words[0], words[1]));
+        u64 second = existing(from, high, row.pick(words[1], words[2]));
         return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
     }
     __device__ static void store_existing(const Span& to, u32 unit, const Pack<4>& data) {

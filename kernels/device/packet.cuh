@@ -40,6 +40,8 @@ struct Packets {
     static constexpr bool DIRECT = false;
     // All threads do everything.
     static constexpr bool CREW = false;
+    // Operands may be found at once.
+    static constexpr bool FINDS = true;
 
     // Bytes that a chunk of `data` bytes takes in a slot.
     __device__ static u64 wire_bytes(u64 data) { return UNIT * Line::units(data); }
@@ -176,9 +178,7 @@ private:
             if (next >= count || !place.own()) continue;
             const Operand& operand = move.destinations[to + next];
             if (operand.is_link()) {
-                ptx::Words4 line = Line::line(values[next], operand.message);
-                u64 low = u64(line.y) << 32 | line.x, high = u64(line.w) << 32 | line.z;
-                ptx::st_relaxed_sys_2u64(operand.address + place.on_wire(), {low, high});
+                post(operand.address + place.on_wire(), values[next], operand.message);
             } else if constexpr (WHOLE) {
                 Line::store(operand, place.unit(), values[next]);
             } else {
@@ -349,6 +349,13 @@ private:
         return true;
     }
 
+    // Writes a unit of a message.
+    __device__ __forceinline__ static void post(u64 address, const Data& data, u64 message) {
+        ptx::Words4 line = Line::line(data, message);
+        u64 low = u64(line.y) << 32 | line.x, high = u64(line.w) << 32 | line.z;
+        ptx::st_relaxed_sys_2u64(address, {low, high});
+    }
+
     // Writes the destinations.
     template <bool WHOLE, int UNROLL>
     __device__ __forceinline__ static void scatter(const Move& move, const Place (&places)[UNROLL],
@@ -387,10 +394,7 @@ private:
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].own()) continue;
-                ptx::Words4 line = Line::line(results[at], messages[next]);
-                u64 low = u64(line.y) << 32 | line.x, high = u64(line.w) << 32 | line.z;
-                u64 address = spans[next].address + places[at].on_wire();
-                ptx::st_relaxed_sys_2u64(address, {low, high});
+                post(spans[next].address + places[at].on_wire(), results[at], messages[next]);
             }
         }
         if constexpr (WHOLE) {

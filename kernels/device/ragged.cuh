@@ -247,7 +247,7 @@ private:
         __device__ __forceinline__ Around(const Span& from, u32 offset) : low{}, high{} {
             Shifted source(from);
             u32 end = from.limit == 0 ? 0 : from.limit + source.shift;
-                u64 address = source.pack(offset / 16);
+            u64 address = source.pack(offset / 16);
             if (offset < end) low = load_whole(address);
             if (source.shift != 0 && offset + 16 < end) high = load_whole(address + 16);
         }

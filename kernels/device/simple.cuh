@@ -215,6 +215,8 @@ struct Simple {
     static constexpr bool CREW = false;
     // No slot must be filled with flags once in a while.
     static constexpr bool REFRESHES = false;
+    // Operands are found step by step.
+    static constexpr bool FINDS = false;
 
     // Most threads in a block.
     static constexpr int THREADS = MSCCL_THREADS_MAX_SIMPLE;

@@ -24,6 +24,8 @@ struct Role {
     u32 first_link;   // the word of the plan
     u32 receives;
     u32 links;
+    u32 first_operand;  // the word of the plan
+    u32 operands;     // in its operand table
 };
 
 // The part of every chunk that is at hand.
@@ -56,8 +58,8 @@ struct alignas(16) Task {
 // What the threads of a thread block share. Much of it could be in registers, which the loops that move
 // data need more.
 struct Shared {
-    // Two sets, used in turn: one barrier a chunk is enough.
-    Operand operands[2][OPERANDS_MAX];
+    // Two sets, used in turn: one barrier a chunk is enough. Or those of all chunks, one set after another.
+    Operand operands[2 * OPERANDS_MAX];
     Task tasks[2];
     Link links[LINKS_MAX];
     // Of links whose peers lend their buffers, by number.
@@ -66,20 +68,42 @@ struct Shared {
     Role role;
     Slice slice;  // that of the first round
     Watch watch;
+
+    // One of the two sets that are used in turn.
+    __device__ const Operand* set(u32 turn) const { return operands + turn * OPERANDS_MAX; }
 };
 
 // A thread block at work, in every thread; all have the same.
 struct Context {
     Shared& shared;
     const msccl_launch& launch;
-    u32 turn;         // which set of operands comes next
+    u32 next;         // the first operand of the set that comes next
+    u32 last;         // that of the set at hand
     u32 taken_count;  // sources of the last message, of which no slot has been given back yet
-    bool unordered;   // the thread block stored to local memory since its last fence
-    bool owes;        // it stored to local memory, or waited for others, since it last released
+    u32 state;        // `Context::` bits, in one register
 
-    // The set of operands that comes next, and the one before.
-    __device__ Operand* next_set() const { return shared.operands[turn]; }
-    __device__ Operand* last_set() const { return shared.operands[turn ^ 1]; }
+    // The thread block stored to local memory since its last fence.
+    static constexpr u32 UNORDERED = 1;
+    // It stored to local memory, or waited for others, since it last released.
+    static constexpr u32 OWES = 2;
+    // All operands have been found at once.
+    static constexpr u32 FOUND = 4;
+    // And all of them are aligned and have their chunks, and no slot is to be refreshed.
+    static constexpr u32 USUAL = 8;
+
+    __device__ bool is(u32 bits) const { return (state & bits) == bits; }
+
+    // The set of operands that comes next, and the one at hand.
+    __device__ Operand* next_set() const { return shared.operands + next; }
+    __device__ const Operand* last_set() const { return shared.operands + last; }
+    // Of two that are used in turn, which one comes next.
+    __device__ u32 turn() const { return next / OPERANDS_MAX; }
+
+    // The set that comes next, of `operands` operands, is at hand now.
+    __device__ void take(u32 operands) {
+        last = next;
+        next = is(FOUND) ? next + operands : next ^ OPERANDS_MAX;
+    }
 
     __device__ LinkShape wires() const { return {launch.link_depth, launch.slot_bytes}; }
 };
@@ -169,8 +193,8 @@ template <class Protocol>
 __device__ inline void signal(Context& context, const Slice& slice, const Step& step) {
     if (!step.signals()) return;
     const Role& role = context.shared.role;
-    bool releases = Protocol::TAILS || context.owes;
-    context.owes = false;
+    bool releases = Protocol::TAILS || context.is(Context::OWES);
+    context.state &= ~Context::OWES;
     if (threadIdx.x != 0) return;
     u64 address = role.signals + 8ull * role.tb, value = signal_value(context, slice, step.index);
     if (releases) {
@@ -415,16 +439,42 @@ __device__ inline void refresh_slots(const Context& context, const Slice& slice,
 
 // ---- The step ------------------------------------------------------------------------------------
 
-// Where links order memory that is not in their messages, packets must not overtake stores.
+// Where links order memory that is not in their messages, packets must not overtake stores: after a barrier they do
+// not. Whether there was something to order.
 template <class Protocol>
-__device__ inline void order_stores(Context& context, const Step& step) {
+__device__ inline bool order_stores(Context& context, const Step& step) {
     if constexpr (!Protocol::TAILS) {
         bool ordered = context.launch.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY;
-        if (ordered && context.unordered && step.sends()) {
+        if (ordered && context.is(Context::UNORDERED) && step.sends()) {
             ptx::fence_acq_rel_gpu();
-            context.unordered = false;
+            context.state &= ~Context::UNORDERED;
+            return true;
         }
     }
+    return false;
+}
+
+// Whether all operands have been found at once. Then threads need not meet between one step and the next, but where
+// one waits for all, or all for one.
+template <class Protocol>
+__device__ inline bool has_found(const Context& context) {
+    return Protocol::FINDS && context.is(Context::FOUND);
+}
+
+// Has the operands of chunk `chunk` of the step at hand, number `position` of its message. Whether they are regular.
+template <class Protocol>
+__device__ inline bool have(Context& context, const Slice& slice, const Step& step, u32 chunk,
+                            u32 position) {
+    u32 operands = step.sources() + step.destinations();
+    if (has_found<Protocol>(context)) {
+        context.take(operands);
+        if (order_stores<Protocol>(context, step)) barrier();
+        return context.is(Context::USUAL);
+    }
+    bool own = resolve<Protocol, Everyone>(context, slice, step, chunk, position);
+    context.take(operands);
+    order_stores<Protocol>(context, step);
+    return Everyone::all(own);
 }
 
 // What the set of operands at hand means.
@@ -447,6 +497,10 @@ __device__ inline bool ends_launch(const Context& context, const Slice& slice, c
 // The barrier after the first makes what any thread acquired visible to all. What the second has done
 // is handed on after another barrier, if others wait for it; a step that only sends packets needs none,
 // nor does one whose messages take care of themselves, nor the last one under a protocol of packets.
+//
+// Where all operands have been found at once there is no first phase: a thread handles the same places of every chunk,
+// step after step, so it meets in memory only what it stored itself; under LL128, where neighbours lend each other
+// words, what its warp stored before they came together. And no slot is given back: none is used twice.
 template <class Protocol, class Number>
 __device__ inline bool run_message(Context& context, const Slice& slice, const Step& step, u32 first,
                                    u32 chunks) {
@@ -455,24 +509,23 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     give_back(context);
 #pragma unroll 1
     for (u32 position = 0; position < chunks; ++position) {
-        bool own = resolve<Protocol, Everyone>(context, slice, step, first + position, position);
-        context.turn ^= 1;
-        order_stores<Protocol>(context, step);
-        bool regular = Everyone::all(own);
+        bool regular = have<Protocol>(context, slice, step, first + position, position);
         if (aborted) return false;
         if (stores == 0) continue;
         Move move = move_of(context, slice, step, stores, regular);
-        Protocol::template move<Number>(move, context.shared.watch);
+        bool goes_on = Protocol::template move<Number>(move, context.shared.watch);
+        if (has_found<Protocol>(context) && !goes_on) return false;
     }
-    refresh_slots<Protocol>(context, slice, step, chunks);
-    if (step.stores()) context.unordered = context.owes = true;
+    if (!context.is(Context::FOUND | Context::USUAL)) refresh_slots<Protocol>(context, slice, step, chunks);
+    if (step.stores()) context.state |= Context::UNORDERED | Context::OWES;
     bool last = first + chunks == step.count && ends_launch(context, slice, step);
     // The next kernel may take up room: this one waits for none to begin. The first thread tells, as the first one
     // counts, and has data if any has. What it has got went the way that all of the message goes.
     if (!Protocol::DIRECT && !PACKED && last && threadIdx.x == 0) {
         ptx::griddepcontrol_launch_dependents();
     }
-    if (!Protocol::TAILS && !step.signals() && (last || !step.receives())) return true;
+    bool gives_back = step.receives() && !has_found<Protocol>(context);
+    if (!Protocol::TAILS && !step.signals() && (last || !gives_back)) return true;
     if (stores != 0) {
         barrier();
         if (aborted) return false;
@@ -480,7 +533,7 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     if constexpr (Protocol::TAILS) {
         publish(context, step, u32(Protocol::wire_bytes(slice.length)));
     }
-    context.taken_count = step.receives() ? step.sources() : 0;
+    context.taken_count = gives_back ? step.sources() : 0;
     return true;
 }
 
@@ -489,8 +542,8 @@ template <class Protocol, class Number>
 __device__ inline bool run_step(Context& context, const Slice& slice, const Step& step) {
     give_back(context);
     wait_for_steps<Everyone>(context, slice, step);
-    if (step.waits() > 0) context.owes = true;
-    if (step.count == 0) {
+    if (step.waits() > 0) context.state |= Context::OWES;
+    if (step.count == 0 || (has_found<Protocol>(context) && step.waits() > 0)) {
         barrier();
         if (context.shared.watch.aborted) return false;
     }

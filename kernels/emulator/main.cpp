@@ -119,6 +119,8 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* contro
     launch.link_table = header[MSCCL_PLAN_HEADER_LINK_TABLE];
     launch.signal_stride = header[MSCCL_PLAN_HEADER_SIGNAL_STRIDE];
     launch.block_chunks = header[MSCCL_PLAN_HEADER_BLOCK_CHUNKS];
+    launch.longest_step = header[MSCCL_PLAN_HEADER_LONGEST_STEP];
+    launch.most_messages = header[MSCCL_PLAN_HEADER_MOST_MESSAGES];
     size_t words = std::min<size_t>(plan.size() - MSCCL_PLAN_HEADER_LENGTH, MSCCL_PLAN_WORDS);
     std::memcpy(launch.words, header + MSCCL_PLAN_HEADER_LENGTH, words * sizeof(u32));
     return launch;

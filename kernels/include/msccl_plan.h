@@ -28,16 +28,16 @@ enum : unsigned {
     MSCCL_PLAN_HEADER_TB_TABLE           = 20,  // first word of the thread block table
     MSCCL_PLAN_HEADER_LINK_COUNT         = 21,  // link ends
     MSCCL_PLAN_HEADER_LINK_TABLE         = 22,  // first word of the link table
-    MSCCL_PLAN_HEADER_STEPS              = 23,  // first word of the first step; steps run to the end of the plan
+    MSCCL_PLAN_HEADER_STEPS              = 23,  // first word of the first step
     MSCCL_PLAN_HEADER_AVERAGE_OF         = 24,  // contributions to a complete sum; 0 where `avg` cannot be served
     MSCCL_PLAN_HEADER_COUNTS             = 25,  // a `COUNTS_` value: which counts are served
-    MSCCL_PLAN_HEADER_RESERVED_0         = 26,  // 0
-    MSCCL_PLAN_HEADER_RESERVED_1         = 27,  // 0
+    MSCCL_PLAN_HEADER_LONGEST_STEP       = 26,  // chunks in the longest step
+    MSCCL_PLAN_HEADER_MOST_MESSAGES      = 27,  // most messages that a link carries in a round where each of its steps is one
     MSCCL_PLAN_HEADER_LENGTH             = 28,  // words
 
     // Values in the header.
     MSCCL_PLAN_MAGIC                     = 0x4e4c504d,  // `MPLN` in little-endian bytes
-    MSCCL_PLAN_VERSION                   = 5,  // raised whenever a word changes its meaning
+    MSCCL_PLAN_VERSION                   = 6,  // raised whenever a word changes its meaning
     MSCCL_PLAN_PROTOCOL_SIMPLE           = 0,  // plain data, a flag apart
     MSCCL_PLAN_PROTOCOL_LL               = 1,  // eight-byte packets, half flag
     MSCCL_PLAN_PROTOCOL_LL128            = 2,  // 128-byte packets, eight bytes flag
@@ -58,14 +58,17 @@ enum : unsigned {
     MSCCL_PLAN_TB_STEPS                  = 2,  // steps
     MSCCL_PLAN_TB_CHANNEL                = 3,  // the channel of all its links
     MSCCL_PLAN_TB_FIRST_LINK             = 4,  // its first entry in the link table
-    MSCCL_PLAN_TB_RECEIVES               = 5,  // incoming links: the entries from `FIRST_LINK` on
-    MSCCL_PLAN_TB_SENDS                  = 6,  // outgoing links: the entries after those
-    MSCCL_PLAN_TB_RESERVED               = 7,  // 0
+    MSCCL_PLAN_TB_LINKS                  = 5,  // incoming links: the entries from `FIRST_LINK` on (low half), and outgoing ones: those after them (high half)
+    MSCCL_PLAN_TB_FIRST_OPERAND          = 6,  // first word of its operand table; 0: it has none
+    MSCCL_PLAN_TB_OPERANDS               = 7,  // words of its operand table
     MSCCL_PLAN_TB_LENGTH                 = 8,  // words
+
+    // Fields of a thread block's words.
+    MSCCL_PLAN_TB_SENDS_SHIFT            = 16,  // number of outgoing links: the bits of `LINKS` from here on
 
     // Words of a link end's entry.
     MSCCL_PLAN_LINK_PEER                 = 0,  // the rank at the other end
-    MSCCL_PLAN_LINK_CHANNEL              = 1,  // the channel
+    MSCCL_PLAN_LINK_MESSAGES             = 1,  // messages that it carries in a round where each of its steps is one
     MSCCL_PLAN_LINK_TRAITS               = 2,  // `LINK_` bits
     MSCCL_PLAN_LINK_NUMBER               = 3,  // its number among the links of the two ranks in this direction, by ascending channel
     MSCCL_PLAN_LINK_LENGTH               = 4,  // words
@@ -116,6 +119,11 @@ enum : unsigned {
     MSCCL_PLAN_INDEX_MASK                = 0x3fffffff,  // the slot, or the number of the link
     MSCCL_PLAN_NOT_FAR                   = 0xffffffff,  // a far word: nothing of the peer's is read or written
 
+    // Fields of a link in an operand table.
+    MSCCL_PLAN_TABLE_LINK_BITS           = 8,  // its number: the low bits
+    MSCCL_PLAN_TABLE_MESSAGE_BITS        = 10,  // which of the link's messages in a round, counted from 0: the bits after those
+    MSCCL_PLAN_TABLE_POSITION_BITS       = 12,  // which chunk of the message, counted from 0: the bits up to the place
+
     // Fields of a wait.
     MSCCL_PLAN_WAIT_TB_SHIFT             = 20,  // the thread block: the bits from here on
     MSCCL_PLAN_WAIT_STEP_MASK            = 0xfffff,  // the step
@@ -162,6 +170,7 @@ enum : unsigned {
     MSCCL_DESTINATIONS_MAX               = 128,  // most destinations of a step
     MSCCL_WAITS_MAX                      = 512,  // most waits of a step
     MSCCL_LINKS_MAX                      = 256,  // most link ends of a thread block
+    MSCCL_OPERANDS_AT_ONCE               = 512,  // most operands of a thread block that are found before it begins
     MSCCL_DIRECT_RANKS_MAX               = 16,  // most ranks of a collective whose links deliver directly
     MSCCL_OFFER_SHIFT                    = 48,  // in the words of an offer, the number of the launch: the bits from here on
     MSCCL_PLAN_WORDS                     = 244,  // words
@@ -182,7 +191,8 @@ struct msccl_launch {
     unsigned long long output;  // the output buffer
     unsigned long long scratch;  // the scratch buffer, 16-byte aligned; no need to clear it
     unsigned long long offers;  // `msccl_offer[2][ranks][wires]`: what goes with those ends, as far from `links` on every rank; 0: nothing is delivered directly
-    unsigned long long reserved_address;  // 0
+    unsigned longest_step;  // the plan's `LONGEST_STEP`
+    unsigned most_messages;  // the plan's `MOST_MESSAGES`
     unsigned long long signals;  // `u64[]` in device memory, zero before the first launch: at least `[instances][tb_count]`; all equal between launches
     unsigned long long signals_end;  // where `signals` end
     unsigned long long control;  // `msccl_control` in memory that host and device map

@@ -36,8 +36,9 @@ struct Words {
     static constexpr u32 COUNT = sizeof...(WORDS);
 };
 
-// Entry number `AT` of the program of its thread block: step number `INDEX`, or steps that run as one, of which that is the last; with its words `HEAD` and `COUNT`; `LAST` if no later step of its thread block takes
-// messages from one of its links.
+// Entry number `AT` of the program of its thread block: step number `INDEX`, or steps that run as one, of which that is
+// the last; with its words `HEAD` and `COUNT`; `LAST` if no later step of its thread block takes messages from one of
+// its links.
 template <u32 AT, u32 INDEX, bool LAST, u32 HEAD, u32 COUNT, class Waits, class Sources,
           class Destinations>
 struct Step {};

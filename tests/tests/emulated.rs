@@ -14,6 +14,7 @@ use msccl_ir::Target;
 use msccl_kernels::special::{self, Known};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
+use msccl_plan::layout::{header, tb};
 use msccl_plan::{Alias, Delivery, Plan, Program};
 use msccl_runtime::host::{Executor, Job, Workers};
 use msccl_tests::example::{Example, examples};
@@ -619,6 +620,101 @@ fn odd_operands_move_in_small_packets() {
 #[test]
 fn odd_operands_move_in_large_packets() {
     check_odd(Protocol::Ll128, &Kernels::Packets(Protocol::Ll128));
+}
+
+/// Whether every thread block of `plan` finds all of its operands at once when a call is cut so.
+fn finds_at_once(plan: &Plan, cut: &Cut, depth: u32) -> bool {
+    let launch = launch::Launch::default().with_plan(plan).with_cut(cut);
+    let word = |at: usize| plan.words()[at];
+    let entries = (0..launch.tb_count as usize).map(|tb| header::LENGTH + tb * tb::LENGTH);
+    let mut blocks =
+        entries.map(|at| (word(at + tb::OPERANDS as usize), word(at + tb::STEPS as usize)));
+    launch.rounds == 1
+        && launch.chunks_per_message >= launch.longest_step
+        && depth >= launch.most_messages
+        && blocks.all(|(operands, steps)| operands > 0 || steps == 0)
+}
+
+/// Under `protocol`: small calls of every example, launch after launch.
+fn check_small(protocol: Protocol) {
+    let Some(emulator) =
+        compile(&format!("small {}", type_name(protocol)), &Kernels::Packets(protocol))
+    else {
+        return;
+    };
+    let numbers = &mut Numbers(6);
+    let (mut runs, mut at_once, mut counted, mut waiting) = (0, 0, 0, 0);
+    for example in examples() {
+        for launch in
+            example.launches.iter().filter(|it| it.ranks.is_some_and(|it| (3..=4).contains(&it)))
+        {
+            for placement in [Placement::InPlace, Placement::OutOfPlace] {
+                let Some(verified) = proved(&example, launch, placement) else { continue };
+                let depth = verified.target().link(protocol).depth;
+                if depth < verified.facts().least_link_depth {
+                    continue;
+                }
+                let scenario = Scenario {
+                    algorithms: std::slice::from_ref(&verified),
+                    protocol,
+                    slot_bytes: LARGE_SLOT_BYTES,
+                    count: if verified.facts().serves_any_count { 61 } else { 48 },
+                    instances: 1 + numbers.below(2) as u32,
+                    in_place: placement == Placement::InPlace,
+                    offers: &[Offers::Off; 3],
+                    ..Scenario::USUAL
+                };
+                let used = scenario.check(&emulator, numbers);
+                assert!(used.is_ok(), "{} {launch:?} {placement:?}: {used:?}", example.name);
+                let plans = Plan::all(&verified).unwrap();
+                let finds = |plan: &Plan| finds_at_once(plan, &scenario.cut(plan).unwrap(), depth);
+                let steps = || {
+                    let programs = plans.iter().filter(|plan| finds(plan)).map(Plan::program);
+                    programs.flat_map(|it| &it.thread_blocks).flat_map(|block| &block.steps)
+                };
+                runs += 1;
+                at_once += usize::from(plans.iter().all(finds));
+                counted += usize::from(steps().any(|step| step.count > 1));
+                waiting += usize::from(steps().any(|step| step.waits.len() > 0));
+            }
+        }
+    }
+    let what = format!("{at_once} of {runs} at once, {counted} with counts, {waiting} with waits");
+    assert!(at_once > 150 && counted > 40 && waiting > 60, "{what}");
+}
+
+#[test]
+fn small_calls_find_all_operands_at_once_in_small_packets() {
+    check_small(Protocol::Ll);
+}
+
+#[test]
+fn small_calls_find_all_operands_at_once_in_large_packets() {
+    check_small(Protocol::Ll128);
+}
+
+/// One call finds all operands at once, the next does not; over the same wires.
+#[test]
+fn calls_that_find_at_once_and_others_take_turns() {
+    let protocol = Protocol::Ll;
+    let Some(emulator) = compile("turns", &Kernels::Packets(protocol)) else { return };
+    for ranks in [2, 3, 4] {
+        let names =
+            ["allreduce/two_shot", "allreduce/one_block", "alltoall/allpairs", "allreduce/ring"];
+        let algorithms = names.map(|name| named(name, ranks, Placement::OutOfPlace));
+        let offers = &[Offers::Off; 23];
+        // A slot holds 1024 elements of a chunk: a quarter of the call, but not the whole of it.
+        let usual = Scenario { protocol, slot_bytes: LARGE_SLOT_BYTES, offers, ..Scenario::USUAL };
+        let scenario = Scenario { algorithms: &algorithms, count: 1003, ..usual };
+        let found = algorithms.each_ref().map(|verified| {
+            let depth = verified.target().link(protocol).depth;
+            let plans = Plan::all(verified).unwrap();
+            plans.iter().all(|plan| finds_at_once(plan, &scenario.cut(plan).unwrap(), depth))
+        });
+        assert!(found.contains(&true) && found.contains(&false), "{ranks} ranks: {found:?}");
+        let used = scenario.check(&emulator, &mut Numbers(7));
+        assert!(used.as_ref().is_ok_and(|used| *used > 0), "{ranks} ranks: {used:?}");
+    }
 }
 
 /// Special kernels and interpreters take turns, on every rank at different times.

@@ -20,16 +20,18 @@ struct Section {
     length: Option<usize>,
 }
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 13] = [
     section("header", "Words of the header", "HEADER_", header::WORDS, Some(header::LENGTH)),
     section("values", "Values in the header", "", layout::VALUES, None),
     section("tb", "Words of a thread block's entry", "TB_", tb::WORDS, Some(tb::LENGTH)),
+    section("blocks", "Fields of a thread block's words", "TB_", tb::FIELDS, None),
     section("link", "Words of a link end's entry", "LINK_", link::WORDS, Some(link::LENGTH)),
     section("traits", "Bits of a link end's traits", "LINK_", link::TRAIT_BITS, None),
     section("step", "Fixed words of a step", "STEP_", step::WORDS, Some(step::LENGTH)),
     section("fields", "Fields of a step's words", "STEP_", step::FIELDS, None),
     section("opcodes", "Opcodes", "", layout::OPCODES, None),
     section("operand", "Fields of an operand", "", operand::PLACES, None),
+    section("table", "Fields of a link in an operand table", "", operand::TABLE, None),
     section("wait", "Fields of a wait", "", operand::WAIT, None),
     section("symbols", "Symbols", "", layout::SYMBOLS, None),
 ];

@@ -12,6 +12,7 @@ use crate::program::{
     Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
     words_of,
 };
+use crate::table::{self, Found};
 
 /// A number that its field in the words cannot hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,29 +46,53 @@ impl std::error::Error for TooLarge {}
 /// The first number that its field cannot hold. Targets as this project ships them stay below.
 pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
     let ends: Vec<_> = program.link_ends().collect();
-    let block_words = |block: &ThreadBlock| block.bundles().map(words_of).sum();
-    let steps: Vec<usize> = program.thread_blocks.iter().map(block_words).collect();
-    let first_step =
-        header::LENGTH + program.thread_blocks.len() * tb::LENGTH + ends.len() * link::LENGTH;
-    let total = first_step + steps.iter().sum::<usize>();
+    let blocks = &program.thread_blocks;
+    let parts = blocks.iter().map(Part::of).collect::<Result<Vec<_>, _>>()?;
+    let first_step = header::LENGTH + blocks.len() * tb::LENGTH + ends.len() * link::LENGTH;
+    let first_operand = first_step + parts.iter().map(|part| part.steps.len()).sum::<usize>();
+    let total = first_operand + parts.iter().map(|part| part.table.len()).sum::<usize>();
 
     let mut words = Vec::with_capacity(total);
     words.extend(encode_header(program, ends.len(), first_step, total)?);
-    let (mut at, mut first_link) = (first_step, 0);
-    for (block, &step_words) in program.thread_blocks.iter().zip(&steps) {
-        words.extend(encode_tb(block, at, step_words, first_link)?);
-        at += step_words;
-        first_link += block.receives.len() + block.sends.len();
+    let mut at = Places { first_step, first_link: 0, first_operand };
+    for (block, part) in blocks.iter().zip(&parts) {
+        words.extend(encode_tb(block, part, &at)?);
+        at.first_step += part.steps.len();
+        at.first_link += block.receives.len() + block.sends.len();
+        at.first_operand += part.table.len();
     }
-    let deliveries = program.thread_blocks.iter().flat_map(|block| {
-        (0..(block.receives.len() + block.sends.len()) as u32).map(|link| block.delivery(link))
+    let of_links = blocks.iter().flat_map(|block| {
+        let messages = table::messages(block).into_iter().enumerate();
+        messages.map(|(link, messages)| (messages, block.delivery(link as u32)))
     });
-    let links = ends.iter().zip(program.link_numbers()).zip(deliveries);
-    words.extend(links.flat_map(|((end, number), delivery)| encode_link(end, number, delivery)));
-    for block in &program.thread_blocks {
-        block.bundles().try_for_each(|bundle| encode_steps(bundle, block, &mut words))?;
-    }
+    let links = ends.iter().zip(program.link_numbers()).zip(of_links);
+    words.extend(links.flat_map(|((end, number), of_link)| encode_link(end, number, of_link)));
+    parts.iter().for_each(|part| words.extend(&part.steps));
+    parts.iter().for_each(|part| words.extend(&part.table));
     Ok(words)
+}
+
+/// The words that belong to one thread block alone.
+struct Part {
+    steps: Vec<u32>,
+    /// Its operand table.
+    table: Vec<u32>,
+}
+
+/// Where those begin, and its links.
+struct Places {
+    first_step: usize,
+    first_link: usize,
+    first_operand: usize,
+}
+
+impl Part {
+    fn of(block: &ThreadBlock) -> Result<Self, TooLarge> {
+        let mut steps = Vec::with_capacity(block.bundles().map(words_of).sum());
+        block.bundles().try_for_each(|bundle| encode_steps(bundle, block, &mut steps))?;
+        let table = table::table(block).into_iter().map(encode_found).collect::<Result<_, _>>()?;
+        Ok(Self { steps, table })
+    }
 }
 
 fn encode_header(
@@ -121,36 +146,51 @@ fn encode_header(
     set(header::STEPS, fit("steps", first_step)?);
     set(header::AVERAGE_OF, average_of.unwrap_or(0));
     set(header::COUNTS, counts_value(*counts));
+    set(header::LONGEST_STEP, table::longest_step(thread_blocks));
+    let most_messages = thread_blocks.iter().flat_map(table::messages).max();
+    set(header::MOST_MESSAGES, most_messages.unwrap_or(0));
     Ok(words)
 }
 
 fn encode_tb(
     block: &ThreadBlock,
-    first_step: usize,
-    step_words: usize,
-    first_link: usize,
+    part: &Part,
+    places: &Places,
 ) -> Result<[u32; tb::LENGTH], TooLarge> {
     let ThreadBlock { channel, receives, sends, deliveries: _, steps } = block;
+    let Part { steps: step_words, table } = part;
+    let Places { first_step, first_link, first_operand } = *places;
+    let half = |what, length: usize| within(what, length as u64, u64::from(u16::MAX));
+    let receive_count = half("incoming links", receives.len())?;
+    let send_count = half("outgoing links", sends.len())?;
+    let first_operand = if table.is_empty() { 0 } else { first_operand };
+
     let mut words = [0; tb::LENGTH];
     let mut set = |word: u32, value: u32| words[word as usize] = value;
     set(tb::FIRST_STEP, fit("first step", first_step)?);
-    set(tb::STEP_WORDS, fit("step words", step_words)?);
+    set(tb::STEP_WORDS, fit("step words", step_words.len())?);
     set(tb::STEPS, fit("steps", steps.len())?);
     set(tb::CHANNEL, channel.0);
     set(tb::FIRST_LINK, fit("first link", first_link)?);
-    set(tb::RECEIVES, fit("incoming links", receives.len())?);
-    set(tb::SENDS, fit("outgoing links", sends.len())?);
+    set(tb::LINKS, receive_count | send_count << tb::SENDS_SHIFT);
+    set(tb::FIRST_OPERAND, fit("first operand", first_operand)?);
+    set(tb::OPERANDS, fit("operands", table.len())?);
     Ok(words)
 }
 
-fn encode_link(end: &LinkEnd, number: u32, delivery: Delivery) -> [u32; link::LENGTH] {
-    // The thread block is the one whose entry names this link.
-    let LinkEnd { peer, channel, direction, tb: _ } = *end;
+/// `of_link`: the messages that it carries in a round where each of its steps is one, and how it may deliver.
+fn encode_link(
+    end: &LinkEnd,
+    number: u32,
+    (messages, delivery): (u32, Delivery),
+) -> [u32; link::LENGTH] {
+    // Thread block and channel are those of the entry that names this link.
+    let LinkEnd { peer, channel: _, direction, tb: _ } = *end;
     let direction = match direction {
         Direction::In => 0,
         Direction::Out => link::OUT,
     };
-    [peer.0, channel.0, direction | delivery_bits(delivery), number]
+    [peer.0, messages, direction | delivery_bits(delivery), number]
 }
 
 fn delivery_bits(delivery: Delivery) -> u32 {
@@ -234,6 +274,19 @@ fn encode_operand(operand: Operand) -> Result<u32, TooLarge> {
     };
     let index = within(what, u64::from(index), u64::from(operand::INDEX_MASK))?;
     Ok(place << operand::PLACE_SHIFT | index)
+}
+
+/// An operand in a table.
+fn encode_found(found: Found) -> Result<u32, TooLarge> {
+    match found {
+        Found::Local(slot) => encode_operand(Operand::Local(slot)),
+        Found::Link { link, message, position } => {
+            let message_shift = operand::TABLE_LINK_BITS;
+            let position_shift = message_shift + operand::TABLE_MESSAGE_BITS;
+            let fields = position << position_shift | message << message_shift | link;
+            Ok(operand::PLACE_LINK << operand::PLACE_SHIFT | fields)
+        }
+    }
 }
 
 fn place_value(buffer: Buffer) -> u32 {

@@ -29,7 +29,8 @@ records! {
         output: u64, "the output buffer";
         scratch: u64, "the scratch buffer, 16-byte aligned; no need to clear it";
         offers: u64, "`msccl_offer[2][ranks][wires]`: what goes with those ends, as far from `links` on every rank; 0: nothing is delivered directly";
-        reserved_address: u64, "0";
+        longest_step: u32, "the plan's `LONGEST_STEP`";
+        most_messages: u32, "the plan's `MOST_MESSAGES`";
         signals: u64, "`u64[]` in device memory, zero before the first launch: at least `[instances][tb_count]`; all equal between launches";
         signals_end: u64, "where `signals` end";
         control: u64, "`msccl_control` in memory that host and device map";
@@ -189,6 +190,7 @@ constants! {
     DESTINATIONS_MAX = 128, "most destinations of a step";
     WAITS_MAX = 512, "most waits of a step";
     LINKS_MAX = 256, "most link ends of a thread block";
+    OPERANDS_AT_ONCE = 512, "most operands of a thread block that are found before it begins";
     DIRECT_RANKS_MAX = 16, "most ranks of a collective whose links deliver directly";
     OFFER_SHIFT = 48, "in the words of an offer, the number of the launch: the bits from here on";
 }
@@ -247,6 +249,8 @@ impl Launch {
         self.link_table = word(header::LINK_TABLE);
         self.signal_stride = word(header::SIGNAL_STRIDE);
         self.block_chunks = word(header::BLOCK_CHUNKS);
+        self.longest_step = word(header::LONGEST_STEP);
+        self.most_messages = word(header::MOST_MESSAGES);
         self.flags |= flags(plan.program());
         let words = plan.words().iter().skip(header::LENGTH);
         self.words.iter_mut().zip(words).for_each(|(to, from)| *to = *from);

@@ -58,11 +58,11 @@ pub mod header {
             TB_TABLE = 20, "first word of the thread block table";
             LINK_COUNT = 21, "link ends";
             LINK_TABLE = 22, "first word of the link table";
-            STEPS = 23, "first word of the first step; steps run to the end of the plan";
+            STEPS = 23, "first word of the first step";
             AVERAGE_OF = 24, "contributions to a complete sum; 0 where `avg` cannot be served";
             COUNTS = 25, "a `COUNTS_` value: which counts are served";
-            RESERVED_0 = 26, "0";
-            RESERVED_1 = 27, "0";
+            LONGEST_STEP = 26, "chunks in the longest step";
+            MOST_MESSAGES = 27, "most messages that a link carries in a round where each of its steps is one";
         }
     }
 
@@ -82,9 +82,16 @@ pub mod tb {
             STEPS = 2, "steps";
             CHANNEL = 3, "the channel of all its links";
             FIRST_LINK = 4, "its first entry in the link table";
-            RECEIVES = 5, "incoming links: the entries from `FIRST_LINK` on";
-            SENDS = 6, "outgoing links: the entries after those";
-            RESERVED = 7, "0";
+            LINKS = 5, "incoming links: the entries from `FIRST_LINK` on (low half), and outgoing ones: those after them (high half)";
+            FIRST_OPERAND = 6, "first word of its operand table; 0: it has none";
+            OPERANDS = 7, "words of its operand table";
+        }
+    }
+
+    entries! {
+        /// The fields of word `LINKS`.
+        FIELDS {
+            SENDS_SHIFT = 16, "number of outgoing links: the bits of `LINKS` from here on";
         }
     }
 
@@ -100,7 +107,7 @@ pub mod link {
         /// A link end, word by word.
         WORDS {
             PEER = 0, "the rank at the other end";
-            CHANNEL = 1, "the channel";
+            MESSAGES = 1, "messages that it carries in a round where each of its steps is one";
             TRAITS = 2, "`LINK_` bits";
             NUMBER = 3, "its number among the links of the two ranks in this direction, by ascending channel";
         }
@@ -175,6 +182,15 @@ pub mod operand {
     }
 
     entries! {
+        /// The fields of a link in an operand table.
+        TABLE {
+            TABLE_LINK_BITS = 8, "its number: the low bits";
+            TABLE_MESSAGE_BITS = 10, "which of the link's messages in a round, counted from 0: the bits after those";
+            TABLE_POSITION_BITS = 12, "which chunk of the message, counted from 0: the bits up to the place";
+        }
+    }
+
+    entries! {
         /// A wait: for the end of a step of another thread block.
         WAIT {
             WAIT_TB_SHIFT = 20, "the thread block: the bits from here on";
@@ -187,7 +203,7 @@ entries! {
     /// Values of the header.
     VALUES {
         MAGIC = 0x4e4c_504d, "`MPLN` in little-endian bytes";
-        VERSION = 5, "raised whenever a word changes its meaning";
+        VERSION = 6, "raised whenever a word changes its meaning";
         PROTOCOL_SIMPLE = 0, "plain data, a flag apart";
         PROTOCOL_LL = 1, "eight-byte packets, half flag";
         PROTOCOL_LL128 = 2, "128-byte packets, eight bytes flag";

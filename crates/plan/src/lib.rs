@@ -23,6 +23,7 @@ mod plan;
 mod program;
 pub mod record;
 mod shape;
+mod table;
 
 pub use decode::{Corrupt, decode};
 pub use encode::{TooLarge, encode};

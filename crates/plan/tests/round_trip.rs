@@ -168,7 +168,7 @@ fn corrupt_words_are_located() {
     check(|words| words[at(header::RANK)] = 3, 3, "expected a rank below 3, found 3");
     let claim = format!("4294967295 entries of 8 words do not fit {total} words");
     check(|words| words[at(header::TB_COUNT)] = u32::MAX, header::LENGTH, &claim);
-    check(|words| words[at(header::RESERVED_0)] = 1, 26, "expected 0x0, found 0x1");
+    check(|words| words[at(header::LONGEST_STEP)] = 9, 26, "expected 0x2, found 0x9");
     let counts = at(header::COUNTS);
     check(|words| words[counts] = 2, counts, "expected a value for counts, found 2");
     let stride = at(header::SIGNAL_STRIDE);
@@ -178,7 +178,7 @@ fn corrupt_words_are_located() {
 #[test]
 fn corrupt_steps_are_located() {
     let words = encode(&program()).unwrap();
-    let first = words[header::STEPS as usize] as usize;
+    let first = words[header::LENGTH + layout::tb::FIRST_STEP as usize] as usize;
     let source = first + 3;
     let beyond = "i[5..7] exceeds the buffer's 6 chunks";
     check(|words| words[source] = 5, source, beyond);
@@ -192,7 +192,8 @@ fn corrupt_steps_are_located() {
     let wait = first + 6 * 8 + 12 + 3;
     let own = "expected a step of another thread block, found tb0 s1";
     check(|words| words[wait] = 1, wait, own);
-    let elsewhere = first + 8 * 8 + 4;
+    let second = header::LENGTH + layout::tb::LENGTH + layout::tb::FIRST_STEP as usize;
+    let elsewhere = words[second] as usize;
     let flag = "expected signal flag true, found false";
     check(|words| words[wait] = 1 << 20, elsewhere, flag);
     // After the step of many operands and the one of none.
@@ -202,7 +203,8 @@ fn corrupt_steps_are_located() {
     check(|words| words[bundle + 2] = 2, bundle, pairs);
     let table = header::LENGTH + layout::tb::LENGTH + layout::tb::STEPS as usize;
     let more = "expected 5 steps, found more in a bundle";
-    check(|words| words[table] = 5, words.len(), more);
+    let operands = header::LENGTH + layout::tb::FIRST_OPERAND as usize;
+    check(|words| words[table] = 5, words[operands] as usize, more);
 }
 
 #[test]

@@ -134,7 +134,8 @@ fn record(known: Known, launch: &Launch) -> String {
         output: _,
         scratch: _,
         offers: _,
-        reserved_address: _,
+        longest_step: _,
+        most_messages: _,
         signals: _,
         signals_end: _,
         control: _,
@@ -216,8 +217,9 @@ fn thread_block(protocol: Protocol, data_type: DataType, words: &[u32], at: u32)
     let word = |at: usize| words.get(at).copied().unwrap_or(0);
     let entry = word(header::TB_TABLE as usize) as usize + at as usize * tb::LENGTH;
     let of = |field: u32| word(entry + field as usize);
-    let receives = of(tb::RECEIVES);
-    let ends = (0..receives + of(tb::SENDS)).map(|end| {
+    let links = of(tb::LINKS);
+    let receives = links & u32::from(u16::MAX);
+    let ends = (0..receives + (links >> tb::SENDS_SHIFT)).map(|end| {
         let first = word(header::LINK_TABLE as usize) + of(tb::FIRST_LINK) * link::LENGTH as u32;
         let entry = (first + end * link::LENGTH as u32) as usize;
         let (peer, number) =

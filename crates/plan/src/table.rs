@@ -1,0 +1,175 @@
+//! Operand tables: what a thread block reads and writes in a round where each of its steps is one message.
+//!
+//! A kernel that is to run a plan once, each step being one message, need not find operands step by step: it can find
+//! all of them before it begins, one in each thread. For that it must know of each, without a look at others, which
+//! chunk it is, and of a link, which of its messages. Such a table says so, in one word for each operand of each
+//! chunk: step by step, of a step chunk by chunk, of a chunk sources first. Steps that run as one count as one here.
+//!
+//! A thread block has a table if kernels can hold all that it finds.
+
+use msccl_collective::Slot;
+
+use crate::launch::OPERANDS_AT_ONCE;
+use crate::layout::operand;
+use crate::program::{Operand, Step, ThreadBlock};
+
+/// An operand of one chunk of a step, in a round where every step is one message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// A slot.
+    Local(Slot),
+    /// Chunk number `position` of message number `message` of link number `link`.
+    Link { link: u32, message: u32, position: u32 },
+}
+
+/// The operand table of `block`; empty if it has none.
+pub(crate) fn table(block: &ThreadBlock) -> Vec<Found> {
+    let operands = |step: &Step| (step.sources.len() + step.destinations.len()) as u64;
+    let all = block.steps.iter().map(|step| operands(step) * u64::from(step.count)).sum::<u64>();
+    if all > u64::from(OPERANDS_AT_ONCE) {
+        return Vec::new();
+    }
+    let mut messages = vec![0; block.receives.len() + block.sends.len()];
+    let found =
+        block.bundles().flat_map(|steps| of_steps(steps, &mut messages)).collect::<Vec<_>>();
+    if found.iter().copied().all(Found::fits) { found } else { Vec::new() }
+}
+
+/// For each link of `block`: the messages that it carries in such a round.
+pub(crate) fn messages(block: &ThreadBlock) -> Vec<u32> {
+    let mut messages = vec![0; block.receives.len() + block.sends.len()];
+    for steps in block.bundles() {
+        take_up(steps, &mut messages);
+    }
+    messages
+}
+
+/// Chunks in the longest step of any of `blocks`.
+pub(crate) fn longest_step(blocks: &[ThreadBlock]) -> u32 {
+    let counts = blocks.iter().flat_map(|block| &block.steps).map(|step| step.count);
+    counts.max().unwrap_or(0)
+}
+
+/// What steps that run as one read and write. `messages` are those that each link has carried before, and then after.
+fn of_steps(steps: &[Step], messages: &mut [u32]) -> Vec<Found> {
+    let numbers = take_up(steps, messages);
+    let sources = steps.iter().flat_map(|step| &step.sources);
+    let operands = sources.chain(steps.iter().flat_map(|step| &step.destinations));
+    let operands: Vec<_> = operands.copied().zip(numbers).collect();
+    let count = steps.first().map_or(0, |step| step.count);
+    let of_chunk = |chunk| {
+        operands.iter().map(move |&(operand, message)| match operand {
+            Operand::Local(Slot { buffer, index }) => {
+                Found::Local(Slot::new(buffer, index + chunk))
+            }
+            Operand::Link(link) => Found::Link { link, message, position: chunk },
+        })
+    };
+    (0..count).flat_map(of_chunk).collect()
+}
+
+/// For each operand of steps that run as one, sources first: which message of its link it is, if it is a link.
+fn take_up(steps: &[Step], messages: &mut [u32]) -> Vec<u32> {
+    let sources = steps.iter().flat_map(|step| &step.sources);
+    let operands = sources.chain(steps.iter().flat_map(|step| &step.destinations));
+    let mut number = |operand: &Operand| match *operand {
+        Operand::Local(_) => 0,
+        Operand::Link(link) => messages.get_mut(link as usize).map_or(0, |messages| {
+            *messages += 1;
+            *messages - 1
+        }),
+    };
+    operands.map(&mut number).collect()
+}
+
+impl Found {
+    /// Whether its fields can hold it.
+    fn fits(self) -> bool {
+        let below = |value: u32, bits: u32| value < 1 << bits;
+        match self {
+            Found::Local(_) => true,
+            Found::Link { link, message, position } => {
+                below(link, operand::TABLE_LINK_BITS)
+                    && below(message, operand::TABLE_MESSAGE_BITS)
+                    && below(position, operand::TABLE_POSITION_BITS)
+            }
+        }
+    }
+}
+
+const _: () = assert!(
+    1 << operand::PLACE_SHIFT
+        == 1 << (operand::TABLE_LINK_BITS
+            + operand::TABLE_MESSAGE_BITS
+            + operand::TABLE_POSITION_BITS)
+);
+
+#[cfg(test)]
+mod tests {
+    use msccl_collective::{Buffer, Channel, Rank};
+    use msccl_ir::StepKind;
+
+    use super::*;
+    use crate::shape;
+
+    fn slot(index: u32) -> Operand {
+        Operand::Local(Slot::new(Buffer::Output, index))
+    }
+
+    fn step(sources: &[Operand], destinations: &[Operand], count: u32, bundled: bool) -> Step {
+        let (sources, destinations) = (sources.to_vec(), destinations.to_vec());
+        let kind = match sources.is_empty() {
+            true => StepKind::Nop,
+            false => shape::kind(&sources, &destinations),
+        };
+        let (completes, signals, waits, far) = (false, false, Vec::new(), Vec::new());
+        Step { kind, completes, signals, waits, sources, destinations, count, bundled, far }
+    }
+
+    /// One link in, number 0; two out, 1 and 2.
+    fn block(steps: Vec<Step>) -> ThreadBlock {
+        let (receives, sends) = (vec![Rank(1)], vec![Rank(1), Rank(2)]);
+        ThreadBlock { channel: Channel(0), receives, sends, deliveries: Vec::new(), steps }
+    }
+
+    fn local(index: u32) -> Found {
+        Found::Local(Slot::new(Buffer::Output, index))
+    }
+
+    fn link(link: u32, message: u32, position: u32) -> Found {
+        Found::Link { link, message, position }
+    }
+
+    #[test]
+    fn chunks_stand_one_after_another_and_messages_are_counted() {
+        let block = block(vec![
+            step(&[slot(4)], &[Operand::Link(1)], 2, false),
+            step(&[], &[], 0, false),
+            step(&[Operand::Link(0), slot(7)], &[slot(7), Operand::Link(1)], 1, false),
+        ]);
+        let first = [local(4), link(1, 0, 0), local(5), link(1, 0, 1)];
+        let last = [link(0, 0, 0), local(7), local(7), link(1, 1, 0)];
+        assert_eq!(table(&block), [first, last].concat());
+        assert_eq!(messages(&block), [1, 2, 0]);
+        assert_eq!(longest_step(&[block]), 2);
+    }
+
+    #[test]
+    fn sources_of_a_bundle_come_before_all_its_destinations() {
+        let block = block(vec![
+            step(&[slot(0)], &[Operand::Link(1)], 1, false),
+            step(&[slot(1)], &[Operand::Link(2)], 1, true),
+        ]);
+        assert_eq!(table(&block), [local(0), local(1), link(1, 0, 0), link(2, 0, 0)]);
+        assert_eq!(messages(&block), [0, 1, 1]);
+    }
+
+    #[test]
+    fn what_no_kernel_can_hold_has_no_table() {
+        let steps = |chunks| block(vec![step(&[slot(0)], &[Operand::Link(1)], chunks, false)]);
+        assert_eq!(table(&steps(OPERANDS_AT_ONCE / 2)).len(), OPERANDS_AT_ONCE as usize);
+        assert_eq!(table(&steps(OPERANDS_AT_ONCE / 2 + 1)), []);
+        // It carries the message all the same.
+        assert_eq!(messages(&steps(u32::MAX)), [0, 1, 0]);
+    }
+}
