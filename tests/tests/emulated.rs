@@ -717,6 +717,22 @@ fn calls_that_find_at_once_and_others_take_turns() {
     }
 }
 
+#[test]
+fn with_more_messages_than_slots_operands_are_found_step_by_step() {
+    let protocol = Protocol::Ll;
+    let Some(emulator) = compile("many", &Kernels::Packets(protocol)) else { return };
+    let verified = named("allreduce/ring", 6, Placement::InPlace);
+    let (algorithms, offers) = (std::slice::from_ref(&verified), &[Offers::Off; 2]);
+    let usual = Scenario { protocol, slot_bytes: LARGE_SLOT_BYTES, offers, ..Scenario::USUAL };
+    let scenario = Scenario { algorithms, count: 60, in_place: true, ..usual };
+    let (plans, depth) = (Plan::all(&verified).unwrap(), verified.target().link(protocol).depth);
+    let found = |plan: &Plan| finds_at_once(plan, &scenario.cut(plan).unwrap(), depth);
+    assert!(!plans.iter().any(found));
+    assert!(plans.iter().all(|plan| finds_at_once(plan, &scenario.cut(plan).unwrap(), 10)));
+    let used = scenario.check(&emulator, &mut Numbers(8));
+    assert!(used.as_ref().is_ok_and(|used| *used > 0), "{used:?}");
+}
+
 /// Special kernels and interpreters take turns, on every rank at different times.
 fn check_special(
     (name, placement): (&str, Placement),

@@ -53,6 +53,9 @@ variables! {
     EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
         "Lets the kernel of a collective begin while the one before it in its stream ends (programmatic dependent \
          launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
+    AT_ONCE "MSCCL_AT_ONCE" "0 or 1" "0"
+        "Lets kernels of LL and LL128 find all operands of a small call before its first step, so that their threads need not \
+         meet at every step. Off until its gain has been measured. Ranks may differ."
     PACK "MSCCL_PACK" "0 or 1" "0"
         "Lets thread blocks of large calls share multiprocessors, where they have fewer threads than fit: calls take up to 17 % \
          longer, and leave half of the multiprocessors or more to what computes beside them. Ranks may differ."

@@ -24,6 +24,7 @@ pub struct Requests {
     check: bool,
     peer_memory: bool,
     early_start: bool,
+    at_once: bool,
     far_slots: FarSlots,
     /// How ranks reach one another.
     pub network: Network,
@@ -43,6 +44,7 @@ impl Requests {
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
+            at_once: reader.flag(&variable::AT_ONCE).unwrap_or(false),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -67,6 +69,7 @@ impl Requests {
             check: self.check,
             peer_memory: self.peer_memory,
             early_start: self.early_start,
+            at_once: self.at_once,
             pack: self.preferences.pack,
             special: self.preferences.special(),
             far_slots: self.far_slots,
@@ -126,7 +129,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
-        assert!(settings.early_start && !settings.pack);
+        assert!(settings.early_start && !settings.at_once && !settings.pack);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
@@ -144,6 +147,7 @@ mod tests {
             ("NCCL_P2P_DISABLE", "1"),
             ("MSCCL_DIRECT", "0"),
             ("MSCCL_EARLY_START", "0"),
+            ("MSCCL_AT_ONCE", "1"),
             ("MSCCL_PACK", "1"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
@@ -161,7 +165,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
-        assert!(!settings.early_start && settings.pack);
+        assert!(!settings.early_start && settings.at_once && settings.pack);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory);
         let wish = settings.wish;

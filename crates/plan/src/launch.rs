@@ -256,6 +256,13 @@ impl Launch {
         self.words.iter_mut().zip(words).for_each(|(to, from)| *to = *from);
         self
     }
+
+    /// With operands that are found step by step, whatever the plan would allow: as if a link had more messages than
+    /// slots.
+    #[must_use]
+    pub fn step_by_step(self) -> Self {
+        Self { most_messages: u32::MAX, ..self }
+    }
 }
 
 /// What kernels must do for `program` that others can do without.

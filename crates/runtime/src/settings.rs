@@ -34,6 +34,8 @@ pub struct Settings {
     pub peer_memory: bool,
     /// Whether the kernel of a collective may begin while the one before it in its stream ends, where GPU and driver can.
     pub early_start: bool,
+    /// Whether kernels of packets find all operands of a small call before its first step.
+    pub at_once: bool,
     /// Whether thread blocks of large calls share multiprocessors.
     pub pack: bool,
     /// Whether GPUs run kernels made for one plan each, where they can be had.
@@ -101,6 +103,7 @@ impl Default for Settings {
             check: false,
             peer_memory: true,
             early_start: true,
+            at_once: false,
             pack: false,
             special: Special::default(),
             far_slots: FarSlots::Best,

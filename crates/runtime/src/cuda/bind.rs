@@ -80,15 +80,17 @@ impl Words {
 pub(super) struct Bindings {
     /// Whether ranks share a GPU.
     sharing: bool,
+    /// Whether kernels find all operands of a small call before its first step.
+    at_once: bool,
     specials: Specials,
     known: FxHashMap<Fingerprint, Arc<Bound>>,
     in_order: Vec<Arc<Bound>>,
 }
 
 impl Bindings {
-    pub fn new(sharing: bool) -> Self {
+    pub fn new(sharing: bool, at_once: bool) -> Self {
         let (specials, known) = (Specials::default(), FxHashMap::default());
-        Self { sharing, specials, known, in_order: Vec::new() }
+        Self { sharing, at_once, specials, known, in_order: Vec::new() }
     }
 
     /// What is bound from now on has `specials`.
@@ -112,10 +114,11 @@ impl Bindings {
         let _relaxed = CaptureModeGuard::relaxed(context.device().driver())?;
         let words = Words::new(context, prepared.plan.words(), self.sharing)?;
         let launch = Launch { plan: words.address(), ..Launch::default() };
+        let launch = launch.with_plan(&prepared.plan);
         let bound = Arc::new(Bound {
             number: self.in_order.len() as u32,
             prepared: prepared.clone(),
-            launch: launch.with_plan(&prepared.plan),
+            launch: if self.at_once { launch } else { launch.step_by_step() },
             lends: prepared.plan.program().lends(),
             specials: self.specials.get(&prepared.fingerprint).cloned(),
             _words: words,
