@@ -675,7 +675,7 @@ fn check_small(protocol: Protocol) {
                 runs += 1;
                 at_once += usize::from(plans.iter().all(finds));
                 counted += usize::from(steps().any(|step| step.count > 1));
-                waiting += usize::from(steps().any(|step| step.waits.len() > 0));
+                waiting += usize::from(steps().any(|step| !step.waits.is_empty()));
             }
         }
     }
