@@ -12,7 +12,7 @@ use crate::program::{
     Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
     words_of,
 };
-use crate::table::{self, Found};
+use crate::table::{self, Found, Table};
 
 /// A number that its field in the words cannot hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
     let total = first_operand + parts.iter().map(|part| part.table.len()).sum::<usize>();
 
     let mut words = Vec::with_capacity(total);
-    words.extend(encode_header(program, ends.len(), first_step, total)?);
+    words.extend(encode_header(program, ends.len(), &parts, first_step, total)?);
     let mut at = Places { first_step, first_link: 0, first_operand };
     for (block, part) in blocks.iter().zip(&parts) {
         words.extend(encode_tb(block, part, &at)?);
@@ -61,9 +61,9 @@ pub fn encode(program: &Program) -> Result<Vec<u32>, TooLarge> {
         at.first_link += block.receives.len() + block.sends.len();
         at.first_operand += part.table.len();
     }
-    let of_links = blocks.iter().flat_map(|block| {
-        let messages = table::messages(block).into_iter().enumerate();
-        messages.map(|(link, messages)| (messages, block.delivery(link as u32)))
+    let of_links = blocks.iter().zip(&parts).flat_map(|(block, part)| {
+        let messages = part.messages.iter().enumerate();
+        messages.map(|(link, &messages)| (messages, block.delivery(link as u32)))
     });
     let links = ends.iter().zip(program.link_numbers()).zip(of_links);
     words.extend(links.flat_map(|((end, number), of_link)| encode_link(end, number, of_link)));
@@ -77,6 +77,8 @@ struct Part {
     steps: Vec<u32>,
     /// Its operand table.
     table: Vec<u32>,
+    /// For each of its links, the messages that it carries in a round where each of its steps is one.
+    messages: Vec<u32>,
 }
 
 /// Where those begin, and its links.
@@ -90,14 +92,16 @@ impl Part {
     fn of(block: &ThreadBlock) -> Result<Self, TooLarge> {
         let mut steps = Vec::with_capacity(block.bundles().map(words_of).sum());
         block.bundles().try_for_each(|bundle| encode_steps(bundle, block, &mut steps))?;
-        let table = table::table(block).into_iter().map(encode_found).collect::<Result<_, _>>()?;
-        Ok(Self { steps, table })
+        let Table { operands, messages } = Table::of(block);
+        let table = operands.into_iter().map(encode_found).collect::<Result<_, _>>()?;
+        Ok(Self { steps, table, messages })
     }
 }
 
 fn encode_header(
     program: &Program,
     link_count: usize,
+    parts: &[Part],
     first_step: usize,
     total: usize,
 ) -> Result<[u32; header::LENGTH], TooLarge> {
@@ -147,7 +151,7 @@ fn encode_header(
     set(header::AVERAGE_OF, average_of.unwrap_or(0));
     set(header::COUNTS, counts_value(*counts));
     set(header::LONGEST_STEP, table::longest_step(thread_blocks));
-    let most_messages = thread_blocks.iter().flat_map(table::messages).max();
+    let most_messages = parts.iter().flat_map(|part| &part.messages).copied().max();
     set(header::MOST_MESSAGES, most_messages.unwrap_or(0));
     Ok(words)
 }
@@ -158,7 +162,7 @@ fn encode_tb(
     places: &Places,
 ) -> Result<[u32; tb::LENGTH], TooLarge> {
     let ThreadBlock { channel, receives, sends, deliveries: _, steps } = block;
-    let Part { steps: step_words, table } = part;
+    let Part { steps: step_words, table, messages: _ } = part;
     let Places { first_step, first_link, first_operand } = *places;
     let half = |what, length: usize| within(what, length as u64, u64::from(u16::MAX));
     let receive_count = half("incoming links", receives.len())?;

@@ -22,26 +22,26 @@ pub(crate) enum Found {
     Link { link: u32, message: u32, position: u32 },
 }
 
-/// The operand table of `block`; empty if it has none.
-pub(crate) fn table(block: &ThreadBlock) -> Vec<Found> {
-    let operands = |step: &Step| (step.sources.len() + step.destinations.len()) as u64;
-    let all = block.steps.iter().map(|step| operands(step) * u64::from(step.count)).sum::<u64>();
-    if all > u64::from(OPERANDS_AT_ONCE) {
-        return Vec::new();
-    }
-    let mut messages = vec![0; block.receives.len() + block.sends.len()];
-    let found =
-        block.bundles().flat_map(|steps| of_steps(steps, &mut messages)).collect::<Vec<_>>();
-    if found.iter().copied().all(Found::fits) { found } else { Vec::new() }
+/// What a thread block does in such a round.
+pub(crate) struct Table {
+    /// Its operands; empty if it has no table.
+    pub(crate) operands: Vec<Found>,
+    /// For each of its links, the messages that it carries.
+    pub(crate) messages: Vec<u32>,
 }
 
-/// For each link of `block`: the messages that it carries in such a round.
-pub(crate) fn messages(block: &ThreadBlock) -> Vec<u32> {
-    let mut messages = vec![0; block.receives.len() + block.sends.len()];
-    for steps in block.bundles() {
-        take_up(steps, &mut messages);
+impl Table {
+    /// That of `block`.
+    pub(crate) fn of(block: &ThreadBlock) -> Self {
+        let mut messages = vec![0; block.receives.len() + block.sends.len()];
+        let taken: Vec<_> = block.bundles().map(|steps| take_up(steps, &mut messages)).collect();
+        let all: u64 = taken.iter().map(|it| it.operands.len() as u64 * u64::from(it.count)).sum();
+        let is_small = all <= u64::from(OPERANDS_AT_ONCE);
+        let operands: Vec<_> =
+            taken.iter().filter(|_| is_small).flat_map(TakenUp::chunks).collect();
+        let fits = operands.iter().copied().all(Found::fits);
+        Self { operands: if fits { operands } else { Vec::new() }, messages }
     }
-    messages
 }
 
 /// Chunks in the longest step of any of `blocks`.
@@ -50,36 +50,42 @@ pub(crate) fn longest_step(blocks: &[ThreadBlock]) -> u32 {
     counts.max().unwrap_or(0)
 }
 
-/// What steps that run as one read and write. `messages` are those that each link has carried before, and then after.
-fn of_steps(steps: &[Step], messages: &mut [u32]) -> Vec<Found> {
-    let numbers = take_up(steps, messages);
-    let sources = steps.iter().flat_map(|step| &step.sources);
-    let operands = sources.chain(steps.iter().flat_map(|step| &step.destinations));
-    let operands: Vec<_> = operands.copied().zip(numbers).collect();
-    let count = steps.first().map_or(0, |step| step.count);
-    let of_chunk = |chunk| {
-        operands.iter().map(move |&(operand, message)| match operand {
-            Operand::Local(Slot { buffer, index }) => {
-                Found::Local(Slot::new(buffer, index + chunk))
-            }
-            Operand::Link(link) => Found::Link { link, message, position: chunk },
-        })
-    };
-    (0..count).flat_map(of_chunk).collect()
+/// Steps that run as one.
+struct TakenUp {
+    /// Chunks in every operand.
+    count: u32,
+    /// Sources first; each, if it is a link, with the number of its message among those of the link.
+    operands: Vec<(Operand, u32)>,
 }
 
-/// For each operand of steps that run as one, sources first: which message of its link it is, if it is a link.
-fn take_up(steps: &[Step], messages: &mut [u32]) -> Vec<u32> {
+/// `messages` are those that each link has carried before `steps`, and then after.
+fn take_up(steps: &[Step], messages: &mut [u32]) -> TakenUp {
     let sources = steps.iter().flat_map(|step| &step.sources);
     let operands = sources.chain(steps.iter().flat_map(|step| &step.destinations));
-    let mut number = |operand: &Operand| match *operand {
+    let mut number = |operand: Operand| match operand {
         Operand::Local(_) => 0,
         Operand::Link(link) => messages.get_mut(link as usize).map_or(0, |messages| {
             *messages += 1;
             *messages - 1
         }),
     };
-    operands.map(&mut number).collect()
+    let operands = operands.map(|&operand| (operand, number(operand))).collect();
+    TakenUp { count: steps.first().map_or(0, |step| step.count), operands }
+}
+
+impl TakenUp {
+    /// The operands of each chunk.
+    fn chunks(&self) -> impl Iterator<Item = Found> {
+        let of_chunk = |chunk| {
+            self.operands.iter().map(move |&(operand, message)| match operand {
+                Operand::Local(Slot { buffer, index }) => {
+                    Found::Local(Slot::new(buffer, index + chunk))
+                }
+                Operand::Link(link) => Found::Link { link, message, position: chunk },
+            })
+        };
+        (0..self.count).flat_map(of_chunk)
+    }
 }
 
 impl Found {
@@ -98,10 +104,8 @@ impl Found {
 }
 
 const _: () = assert!(
-    1 << operand::PLACE_SHIFT
-        == 1 << (operand::TABLE_LINK_BITS
-            + operand::TABLE_MESSAGE_BITS
-            + operand::TABLE_POSITION_BITS)
+    operand::PLACE_SHIFT
+        == operand::TABLE_LINK_BITS + operand::TABLE_MESSAGE_BITS + operand::TABLE_POSITION_BITS
 );
 
 #[cfg(test)]
@@ -149,8 +153,9 @@ mod tests {
         ]);
         let first = [local(4), link(1, 0, 0), local(5), link(1, 0, 1)];
         let last = [link(0, 0, 0), local(7), local(7), link(1, 1, 0)];
-        assert_eq!(table(&block), [first, last].concat());
-        assert_eq!(messages(&block), [1, 2, 0]);
+        let Table { operands, messages } = Table::of(&block);
+        assert_eq!(operands, [first, last].concat());
+        assert_eq!(messages, [1, 2, 0]);
         assert_eq!(longest_step(&[block]), 2);
     }
 
@@ -160,16 +165,18 @@ mod tests {
             step(&[slot(0)], &[Operand::Link(1)], 1, false),
             step(&[slot(1)], &[Operand::Link(2)], 1, true),
         ]);
-        assert_eq!(table(&block), [local(0), local(1), link(1, 0, 0), link(2, 0, 0)]);
-        assert_eq!(messages(&block), [0, 1, 1]);
+        let Table { operands, messages } = Table::of(&block);
+        assert_eq!(operands, [local(0), local(1), link(1, 0, 0), link(2, 0, 0)]);
+        assert_eq!(messages, [0, 1, 1]);
     }
 
     #[test]
     fn what_no_kernel_can_hold_has_no_table() {
-        let steps = |chunks| block(vec![step(&[slot(0)], &[Operand::Link(1)], chunks, false)]);
-        assert_eq!(table(&steps(OPERANDS_AT_ONCE / 2)).len(), OPERANDS_AT_ONCE as usize);
-        assert_eq!(table(&steps(OPERANDS_AT_ONCE / 2 + 1)), []);
+        let of_step =
+            |chunks| Table::of(&block(vec![step(&[slot(0)], &[Operand::Link(1)], chunks, false)]));
+        assert_eq!(of_step(OPERANDS_AT_ONCE / 2).operands.len(), OPERANDS_AT_ONCE as usize);
+        assert_eq!(of_step(OPERANDS_AT_ONCE / 2 + 1).operands, []);
         // It carries the message all the same.
-        assert_eq!(messages(&steps(u32::MAX)), [0, 1, 0]);
+        assert_eq!(of_step(u32::MAX).messages, [0, 1, 0]);
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use msccl_collective::Placement;
+use msccl_collective::{Placement, Rank};
 use msccl_compiler::compile;
 use msccl_compiler::evaluate::{Launch, NoFiles};
 use msccl_ir::Target;
@@ -139,36 +139,30 @@ const GATHER_OF_NODES: &[Program] =
 const SCATTER_OF_NODES: &[Program] =
     &[program!("scatter/hierarchical"), program!("scatter/direct", Pairs)];
 
-/// The programs for `wanted` on such nodes, best for large messages first.
+/// The programs for `wanted`, on one node and on several, best for large messages first.
+fn programs_of(wanted: Wanted) -> [&'static [Program]; 2] {
+    match wanted {
+        Wanted::AllReduce => [ALL_REDUCE, ALL_REDUCE_OF_NODES],
+        Wanted::AllGather => [ALL_GATHER, ALL_GATHER_OF_NODES],
+        Wanted::ReduceScatter => [REDUCE_SCATTER, REDUCE_SCATTER_OF_NODES],
+        Wanted::AllToAll => [ALL_TO_ALL, ALL_TO_ALL_OF_NODES],
+        Wanted::Broadcast(_) => [BROADCAST, BROADCAST_OF_NODES],
+        Wanted::Reduce(_) => [REDUCE, REDUCE_OF_NODES],
+        Wanted::Gather(_) => [GATHER, GATHER_OF_NODES],
+        Wanted::Scatter(_) => [SCATTER, SCATTER_OF_NODES],
+    }
+}
+
+/// Those for such nodes.
 fn programs(wanted: Wanted, shape: Shape) -> &'static [Program] {
-    let (one_node, several) = match wanted {
-        Wanted::AllReduce => (ALL_REDUCE, ALL_REDUCE_OF_NODES),
-        Wanted::AllGather => (ALL_GATHER, ALL_GATHER_OF_NODES),
-        Wanted::ReduceScatter => (REDUCE_SCATTER, REDUCE_SCATTER_OF_NODES),
-        Wanted::AllToAll => (ALL_TO_ALL, ALL_TO_ALL_OF_NODES),
-        Wanted::Broadcast(_) => (BROADCAST, BROADCAST_OF_NODES),
-        Wanted::Reduce(_) => (REDUCE, REDUCE_OF_NODES),
-        Wanted::Gather(_) => (GATHER, GATHER_OF_NODES),
-        Wanted::Scatter(_) => (SCATTER, SCATTER_OF_NODES),
-    };
-    if shape.nodes() > 1 { several } else { one_node }
+    let [on_one, on_several] = programs_of(wanted);
+    if shape.nodes() > 1 { on_several } else { on_one }
 }
 
 /// The built-in programs, each with its name and its text, in the order of their names.
 pub fn built_in_programs() -> BTreeMap<&'static str, &'static str> {
-    let on_one =
-        [ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, REDUCE, GATHER, SCATTER];
-    let on_several = [
-        ALL_REDUCE_OF_NODES,
-        ALL_GATHER_OF_NODES,
-        REDUCE_SCATTER_OF_NODES,
-        ALL_TO_ALL_OF_NODES,
-        BROADCAST_OF_NODES,
-        REDUCE_OF_NODES,
-        GATHER_OF_NODES,
-        SCATTER_OF_NODES,
-    ];
-    let all = on_one.into_iter().chain(on_several).flatten();
+    // Which rank is the root makes no difference to the programs.
+    let all = Wanted::all(Rank(0)).into_iter().flat_map(programs_of).flatten();
     all.map(|program| (program.name, program.text)).collect()
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Buffer, Contribution, Placement, Slot};
+use msccl_collective::{Contribution, Placement};
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
@@ -143,15 +143,8 @@ fn first_excess(
     most: u64,
 ) -> Option<StatementId> {
     let mut tallies = vec![Tally::default(); slots.len];
-    for rank in dag.collective.all_ranks() {
-        for index in 0..dag.collective.input_chunks(rank) {
-            let memory = slots.memory(rank, Slot::new(Buffer::Input, index));
-            if dag.collective.given(rank, index) == Some(contribution)
-                && let Some(number) = slots.number(memory)
-            {
-                tallies[number] = Tally { times: 1, excess: None };
-            }
-        }
+    for (number, _) in slots.given().filter(|(_, given)| *given == contribution) {
+        tallies[number] = Tally { times: 1, excess: None };
     }
     for op in &dag.ops {
         for chunk in 0..op.count {

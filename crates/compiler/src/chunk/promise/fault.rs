@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Buffer, Contribution, Promise, Slot};
+use msccl_collective::{Contribution, Promise};
 use rustc_hash::FxHashMap;
 
 use super::{At, Dag, Slots, after};
@@ -97,17 +97,8 @@ fn held(dag: &Dag, slots: &Slots<'_>, at: At) -> Value {
             }
         }
     }
-    let mut value = Value::new();
-    for rank in dag.collective.all_ranks() {
-        for index in 0..dag.collective.input_chunks(rank) {
-            let memory = slots.memory(rank, Slot::new(Buffer::Input, index));
-            let times = slots.number(memory).and_then(|number| wanted.get(&number));
-            if let (Some(given), Some(&times)) = (dag.collective.given(rank, index), times) {
-                value.insert(given, times);
-            }
-        }
-    }
-    value
+    let given = slots.given();
+    given.filter_map(|(number, given)| Some((given, *wanted.get(&number)?))).collect()
 }
 
 /// What an output slot is promised to hold.

@@ -71,6 +71,18 @@ impl<'a> Slots<'a> {
         (number < *self.bases.get(buffer + 1).unwrap_or(&self.len)).then_some(number)
     }
 
+    /// The numbers of the input slots, and what each is given.
+    fn given(&self) -> impl Iterator<Item = (usize, Contribution)> {
+        let collective = &self.dag.collective;
+        let of_rank = move |rank| {
+            (0..collective.input_chunks(rank)).filter_map(move |index| {
+                let memory = self.memory(rank, Slot::new(Buffer::Input, index));
+                Some((self.number(memory)?, collective.given(rank, index)?))
+            })
+        };
+        collective.all_ranks().flat_map(of_rank)
+    }
+
     /// The memory slot of a slot of the caller's buffers.
     fn memory(&self, rank: Rank, slot: Slot) -> At {
         let alias = match self.dag.placement {
@@ -118,14 +130,8 @@ fn wrong_slots(dag: &Dag, slots: &Slots<'_>) -> Vec<At> {
 /// The fingerprint that every slot holds at the end.
 fn run(dag: &Dag, slots: &Slots<'_>) -> Vec<u128> {
     let mut values = vec![0; slots.len];
-    for rank in dag.collective.all_ranks() {
-        for index in 0..dag.collective.input_chunks(rank) {
-            let memory = slots.memory(rank, Slot::new(Buffer::Input, index));
-            let given = dag.collective.given(rank, index);
-            if let (Some(given), Some(number)) = (given, slots.number(memory)) {
-                values[number] = fingerprint(given);
-            }
-        }
+    for (number, given) in slots.given() {
+        values[number] = fingerprint(given);
     }
     for op in &dag.ops {
         for chunk in 0..op.count {
