@@ -81,7 +81,7 @@ private:
 // ---- Beginning -----------------------------------------------------------------------------------
 
 __device__ inline Role role_of(const msccl_launch& launch) {
-    u32 instance = instance_number(), tb = tb_number();
+    u32 instance = blockIdx.y, tb = blockIdx.x;
     // The table follows the header without a gap.
     u32 entry = MSCCL_PLAN_HEADER_LENGTH + tb * MSCCL_PLAN_TB_LENGTH;
     auto [first_step, step_words, step_count, channel] = plan_words(launch, entry);
@@ -221,7 +221,7 @@ __device__ inline bool find_all(Shared& shared, const msccl_launch& launch, cons
     return usual;
 }
 
-static_assert(PACKED || 2 * OPERANDS_MAX >= MSCCL_OPERANDS_AT_ONCE, "what is found has room");
+static_assert(2 * OPERANDS_MAX >= MSCCL_OPERANDS_AT_ONCE, "what is found has room");
 
 // After a barrier: waits for room for all messages, one link in each thread. A barrier must follow.
 __device__ inline void await_all_room(const Context& context) {
@@ -286,7 +286,7 @@ __device__ inline void run_crew(Context& context) {
     } else {
         hand_on<Protocol>(context);
     }
-    barrier();
+    Everyone::meet();
 }
 
 // Runs all rounds; ends early when the host says so.
@@ -317,15 +317,13 @@ __device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) 
 }
 
 // Four thread blocks share a multiprocessor of 164 KiB, of which each takes one KiB more than it says.
-static_assert(PACK_MAX * sizeof(Shared) <= 40 << 10, "a thread block takes too much shared memory");
+static_assert(sizeof(Shared) <= 40 << 10, "a thread block takes too much shared memory");
 
 // The body of every interpreter kernel.
 template <class Protocol, class Number>
 __device__ inline void interpret(const msccl_launch& launch) {
-    __shared__ Shared memory[PACK_MAX];
-    Shared& shared = ptx::in_register(memory[place_in_pack()]);
-    // The last pack need not be full.
-    if (PACKED && instance_number() >= launch.instances) return;
+    __shared__ Shared memory;
+    Shared& shared = ptx::in_register(memory);
     // What no other kernel writes, while the kernel before this one may still run.
     Role role = role_of(launch);
     load_window<Everyone>(shared, launch, role, 0);
@@ -336,12 +334,12 @@ __device__ inline void interpret(const msccl_launch& launch) {
     bool found = finds_at_once<Protocol>(launch, role);
     bool usual = open_links<Protocol>(shared, launch, role, found);
     if (found) usual = find_all<Protocol>(shared, launch, role) && usual;
-    usual = barrier_and(usual);
+    usual = Everyone::all(usual);
     u32 state = (found ? Context::FOUND : 0) | (usual ? Context::USUAL : 0);
     Context context{shared, launch, 0, 0, 0, state};
     if (found && !usual) {
         await_all_room(context);
-        barrier();
+        Everyone::meet();
     }
     run<Protocol, Number>(context);
 #pragma unroll 1

@@ -210,17 +210,6 @@ __device__ inline void barrier_arrive(u32 barrier, u32 threads) {
     asm volatile("barrier.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// As `barrier_sync`; whether all of them say so.
-__device__ inline bool barrier_red_and(u32 barrier, u32 threads, bool own) {
-    u32 all;
-    asm volatile(
-        "{ .reg .pred p, q; setp.ne.u32 p, %3, 0; barrier.red.and.pred q, %1, %2, p; selp.u32 %0, 1, 0, q; }"
-        : "=r"(all)
-        : "r"(barrier), "r"(threads), "r"(u32(own))
-        : "memory");
-    return all != 0;
-}
-
 // ---- Kernels one after another -------------------------------------------------------------------
 
 // Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is left to wait

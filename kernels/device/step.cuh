@@ -7,9 +7,12 @@
 
 namespace msccl {
 
+// Most operands of a step.
+constexpr u32 OPERANDS_MAX = MSCCL_SOURCES_MAX + MSCCL_DESTINATIONS_MAX;
+
 // Words of steps that are at hand at once: more than the largest step has.
-constexpr u32 WINDOW = PACKED ? 272 : 2064;
-constexpr u32 LARGEST_STEP = 4 + MSCCL_PLAN_STEP_LENGTH + WAITS_MAX + 2 * OPERANDS_MAX;
+constexpr u32 WINDOW = 2064;
+constexpr u32 LARGEST_STEP = 4 + MSCCL_PLAN_STEP_LENGTH + MSCCL_WAITS_MAX + 2 * OPERANDS_MAX;
 static_assert(WINDOW / 2 >= LARGEST_STEP, "a step may be longer than half the window");
 
 // What a thread block is, throughout a launch.
@@ -61,7 +64,7 @@ struct Shared {
     // Two sets, used in turn: one barrier a chunk is enough. Or those of all chunks, one set after another.
     Operand operands[2 * OPERANDS_MAX];
     Task tasks[2];
-    Link links[LINKS_MAX];
+    Link links[MSCCL_LINKS_MAX];
     // Of links whose peers lend their buffers, by number.
     Buffers theirs[DIRECT_LINKS_MAX];
     alignas(16) u32 window[WINDOW];
@@ -468,7 +471,7 @@ __device__ inline bool have(Context& context, const Slice& slice, const Step& st
     u32 operands = step.sources() + step.destinations();
     if (has_found<Protocol>(context)) {
         context.take(operands);
-        if (order_stores<Protocol>(context, step)) barrier();
+        if (order_stores<Protocol>(context, step)) Everyone::meet();
         return context.is(Context::USUAL);
     }
     bool own = resolve<Protocol, Everyone>(context, slice, step, chunk, position);
@@ -521,13 +524,11 @@ __device__ inline bool run_message(Context& context, const Slice& slice, const S
     bool last = first + chunks == step.count && ends_launch(context, slice, step);
     // The next kernel may take up room: this one waits for none to begin. The first thread tells, as the first one
     // counts, and has data if any has. What it has got went the way that all of the message goes.
-    if (!Protocol::DIRECT && !PACKED && last && threadIdx.x == 0) {
-        ptx::griddepcontrol_launch_dependents();
-    }
+    if (!Protocol::DIRECT && last && threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();
     bool gives_back = step.receives() && !has_found<Protocol>(context);
     if (!Protocol::TAILS && !step.signals() && (last || !gives_back)) return true;
     if (stores != 0) {
-        barrier();
+        Everyone::meet();
         if (aborted) return false;
     }
     if constexpr (Protocol::TAILS) {
@@ -544,7 +545,7 @@ __device__ inline bool run_step(Context& context, const Slice& slice, const Step
     wait_for_steps<Everyone>(context, slice, step);
     if (step.waits() > 0) context.state |= Context::OWES;
     if (step.count == 0 || (has_found<Protocol>(context) && step.waits() > 0)) {
-        barrier();
+        Everyone::meet();
         if (context.shared.watch.aborted) return false;
     }
     u32 most = context.launch.chunks_per_message;

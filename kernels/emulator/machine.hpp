@@ -55,15 +55,12 @@ inline long long __double_as_longlong(double value) { return bits_as<long long>(
 
 namespace emulator {
 
-// The threads of one block, which take turns. Those with the same `threadIdx.y` meet at barriers of their own.
+// The threads of one block, which take turns.
 class Block {
 public:
-    Block(Dim shape, std::function<void()> kernel)
-        : shape_(shape), kernel_(std::move(kernel)), groups_(shape.y), warps_(shape.x * shape.y / WARP) {
-        for (unsigned thread = 0; thread < shape.x * shape.y; ++thread) {
-            fibres_.emplace_back(new Fibre);
-        }
-        for (Group& group : groups_) group.alive = shape.x;
+    Block(unsigned threads, std::function<void()> kernel)
+        : kernel_(std::move(kernel)), warps_(threads / WARP), alive_(threads) {
+        for (unsigned thread = 0; thread < threads; ++thread) fibres_.emplace_back(new Fibre);
     }
 
     void run() {
@@ -73,12 +70,12 @@ public:
             fibre->context.uc_link = &scheduler_;
             makecontext(&fibre->context, reinterpret_cast<void (*)()>(&Block::enter), 0);
         }
-        for (alive_ = fibres_.size(); alive_ > 0; sched_yield()) {
+        for (; alive_ > 0; sched_yield()) {
             for (at_ = 0; at_ < fibres_.size(); ++at_) {
                 Fibre& fibre = *fibres_[at_];
-                if (fibre.ended || fibre.generation > group().generation) continue;
+                if (fibre.ended || fibre.generation > barrier_.generation) continue;
                 if (fibre.exchange != 0 && !may_leave(fibre.exchange)) continue;
-                threadIdx = {unsigned(at_) % shape_.x, unsigned(at_) / shape_.x};
+                threadIdx = {unsigned(at_), 0};
                 swapcontext(&scheduler_, &fibre.context);
             }
         }
@@ -86,15 +83,14 @@ public:
 
     void yield() { swapcontext(&fibres_[at_]->context, &scheduler_); }
 
-    // All threads of the group that have not ended come here; whether all say so.
+    // All threads that have not ended come here; whether all say so.
     bool barrier(bool own) {
-        Group& group = this->group();
-        group.all = group.all && own;
-        fibres_[at_]->generation = group.generation + 1;
-        ++group.arrived;
-        group.open_if_all_are_here();
-        while (fibres_[at_]->generation > group.generation) yield();
-        return group.last;
+        barrier_.all = barrier_.all && own;
+        fibres_[at_]->generation = barrier_.generation + 1;
+        ++barrier_.arrived;
+        open_if_all_are_here();
+        while (fibres_[at_]->generation > barrier_.generation) yield();
+        return barrier_.last;
     }
 
     // Comes to barrier number `at`, which `threads` threads come to before it opens.
@@ -145,18 +141,10 @@ private:
         alignas(16) char stack[STACK];
     };
 
-    struct Group {
-        size_t alive = 0, arrived = 0;
+    struct Barrier {
+        size_t arrived = 0;
         unsigned long generation = 0;
         bool all = true, last = true;
-
-        void open_if_all_are_here() {
-            if (arrived == 0 || arrived < alive) return;
-            last = all;
-            all = true;
-            arrived = 0;
-            ++generation;
-        }
     };
 
     struct Warp {
@@ -170,7 +158,13 @@ private:
         unsigned long generation = 0;
     };
 
-    Group& group() { return groups_[at_ / shape_.x]; }
+    void open_if_all_are_here() {
+        if (barrier_.arrived == 0 || barrier_.arrived < alive_) return;
+        barrier_.last = barrier_.all;
+        barrier_.all = true;
+        barrier_.arrived = 0;
+        ++barrier_.generation;
+    }
 
     // Whether it is this thread's turn to leave exchange number `exchange` of its warp.
     bool may_leave(unsigned long exchange) const {
@@ -183,18 +177,16 @@ private:
         block.kernel_();
         block.fibres_[block.at_]->ended = true;
         --block.alive_;
-        --block.group().alive;
-        block.group().open_if_all_are_here();
+        block.open_if_all_are_here();
     }
 
-    Dim shape_;
     std::function<void()> kernel_;
     std::vector<std::unique_ptr<Fibre>> fibres_;
-    std::vector<Group> groups_;
+    Barrier barrier_;
     std::vector<Warp> warps_;
     std::array<Named, 16> named_;
     ucontext_t scheduler_;
-    size_t at_ = 0, alive_ = 0;
+    size_t at_ = 0, alive_;
 };
 
 inline thread_local Block* Block::current = nullptr;
@@ -212,15 +204,15 @@ inline unsigned long long now_ns() {
     return (unsigned long long)(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-// Runs `kernel` in a grid; returns when all of it has ended.
-inline void launch(Dim grid, Dim shape, const std::function<void()>& kernel) {
+// Runs `kernel` in a grid of blocks of `threads` threads; returns when all of it has ended.
+inline void launch(Dim grid, unsigned threads, const std::function<void()>& kernel) {
     std::vector<std::thread> running;
     for (unsigned block = 0; block < grid.x * grid.y; ++block) {
         running.emplace_back([=] {
             blockIdx = {block % grid.x, block / grid.x};
-            blockDim = shape;
+            blockDim = {threads, 1};
             gridDim = grid;
-            Block own(shape, kernel);
+            Block own(threads, kernel);
             Block::current = &own;
             own.run();
         });

@@ -1,6 +1,6 @@
-// Runs the kernels for all ranks of a collective on the host: the interpreters of protocol Simple, those that pack
-// thread blocks if MSCCL_PACKED is defined, or those of MSCCL_PROTOCOL; and if MSCCL_SPECIAL is defined, in every other
-// launch of a rank, the special kernels in the file of that name.
+// Runs the kernels for all ranks of a collective on the host: the interpreters of protocol Simple, or those of
+// MSCCL_PROTOCOL; and if MSCCL_SPECIAL is defined, in every other launch of a rank, the special kernels in the file of
+// that name.
 //
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
@@ -134,11 +134,6 @@ void place(Rank& rank, msccl_launch& launch) {
     launch.progress = address(rank.progress.data());
 }
 
-// As many thread blocks as can be are packed, so that some packs are not full.
-Dim grid(const msccl_launch& launch) {
-    return {launch.tb_count, (launch.instances + msccl::PACK_MAX - 1) / msccl::PACK_MAX};
-}
-
 // The interpreter of `Protocol` for elements that are `Number`s. Thread blocks work as crews where the host has them do so.
 template <class Protocol, class Number>
 void interpret_over(const msccl_launch& launch) {
@@ -153,7 +148,7 @@ void interpret(const msccl_launch& launch) {
 #ifdef MSCCL_PROTOCOL
     interpret_over<msccl::MSCCL_PROTOCOL, Number>(launch);
 #else
-    if (launch.offers || msccl::PACKED) {
+    if (launch.offers) {
         interpret_over<msccl::Direct, Number>(launch);
     } else {
         interpret_over<msccl::Simple, Number>(launch);
@@ -209,7 +204,7 @@ int main() {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
-                emulator::launch(grid(launch), {unsigned(threads), msccl::PACK_MAX},
+                emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
                                  [&] { kernel(launch, number, element_bytes); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);

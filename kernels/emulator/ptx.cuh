@@ -89,7 +89,6 @@ inline void barrier_sync(u32 barrier, u32 threads) {
 inline void barrier_arrive(u32 barrier, u32 threads) {
     emulator::Block::current->arrive(barrier, threads);
 }
-inline bool barrier_red_and(u32, u32, bool own) { return emulator::Block::current->barrier(own); }
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }

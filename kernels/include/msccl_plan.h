@@ -162,10 +162,6 @@ enum : unsigned {
     MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
     MSCCL_THREADS_MAX_LL128              = 256,  // most threads in a block under protocol LL128
     MSCCL_BLOCKS_EACH                    = 2,  // thread blocks of every kernel that fit on a multiprocessor at once, at least
-    MSCCL_PACK_MAX                       = 4,  // most thread blocks of a plan that share a block of the grid
-    MSCCL_PACKED_LINKS_MAX               = 32,  // most link ends of such a thread block
-    MSCCL_PACKED_OPERANDS_MAX            = 32,  // most operands of one of its steps
-    MSCCL_PACKED_WAITS_MAX               = 32,  // most waits of one of its steps
     MSCCL_SOURCES_MAX                    = 128,  // most sources of a step
     MSCCL_DESTINATIONS_MAX               = 128,  // most destinations of a step
     MSCCL_WAITS_MAX                      = 512,  // most waits of a step

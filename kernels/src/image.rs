@@ -34,7 +34,6 @@ pub fn image(module: Module, major: u32, minor: u32) -> Option<Image> {
         Module::Simple => images!("simple"),
         Module::Crew => images!("crew"),
         Module::Direct => images!("direct"),
-        Module::Packed => images!("packed"),
         Module::Ll => images!("ll"),
         Module::Ll128 => images!("ll128"),
         Module::Exchange => images!("exchange"),

@@ -9,8 +9,6 @@ pub enum Module {
     Crew,
     /// Those of protocol Simple with links that may deliver directly.
     Direct,
-    /// The same, several thread blocks on one of the grid.
-    Packed,
     /// Interpreters over protocol LL.
     Ll,
     /// Interpreters over protocol LL128.
@@ -32,11 +30,10 @@ pub enum Architecture {
 
 impl Module {
     /// Every module.
-    pub const ALL: [Module; 8] = [
+    pub const ALL: [Module; 7] = [
         Module::Simple,
         Module::Crew,
         Module::Direct,
-        Module::Packed,
         Module::Ll,
         Module::Ll128,
         Module::Exchange,
@@ -49,7 +46,6 @@ impl Module {
             Module::Simple => "simple",
             Module::Crew => "crew",
             Module::Direct => "direct",
-            Module::Packed => "packed",
             Module::Ll => "ll",
             Module::Ll128 => "ll128",
             Module::Exchange => "exchange",
@@ -65,7 +61,6 @@ impl Module {
             Module::Simple
             | Module::Crew
             | Module::Direct
-            | Module::Packed
             | Module::Ll
             | Module::Ll128
             | Module::Scale => format!("msccl_{}_{data_type}", self.name()),

@@ -35,18 +35,10 @@ fn emulator() -> Option<&'static Path> {
     COMPILED.get_or_init(|| compile("emulator", &Kernels::Plain)).as_deref()
 }
 
-/// The same with kernels that pack thread blocks.
-fn packing_emulator() -> Option<&'static Path> {
-    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
-    COMPILED.get_or_init(|| compile("packing", &Kernels::Packed)).as_deref()
-}
-
 /// Which kernels an emulator runs.
 enum Kernels {
     /// Interpreters of protocol Simple.
     Plain,
-    /// Those that pack thread blocks.
-    Packed,
     /// Interpreters of another protocol.
     Packets(Protocol),
     /// Special kernels under a protocol, from their source, and its interpreters.
@@ -74,9 +66,6 @@ fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
     let mut command = Command::new(&compiler);
     match kernels_of {
         Kernels::Plain | Kernels::Memory => {}
-        Kernels::Packed => {
-            command.arg("-DMSCCL_PACKED");
-        }
         Kernels::Packets(protocol) => {
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
         }
@@ -508,36 +497,6 @@ fn every_example_gives_the_same_whatever_is_offered() {
         }
     }
     assert!(runs > 80 && direct > 40, "{direct} of {runs} deliver directly");
-}
-
-#[test]
-fn packed_thread_blocks_do_what_others_do() {
-    let Some(emulator) = packing_emulator() else { return };
-    let numbers = &mut Numbers(4);
-    for (name, placement) in [
-        ("allreduce/two_shot", Placement::InPlace),
-        ("allreduce/ring", Placement::InPlace),
-        ("allgather/allpairs", Placement::OutOfPlace),
-        ("reducescatter/direct", Placement::OutOfPlace),
-        ("broadcast/chain", Placement::OutOfPlace),
-        ("allreduce/double_binary_tree", Placement::OutOfPlace),
-        // Its thread blocks wait for one another.
-        ("allgather/bruck", Placement::InPlace),
-    ] {
-        for ranks in [2, 3] {
-            let verified = named(name, ranks, placement);
-            let in_place = placement == Placement::InPlace;
-            // Packs of four: one that is not full, a full one, and both.
-            for (count, instances) in [(13, 1), (1003, 3), (256, 4), (2005, 6)] {
-                let algorithms = std::slice::from_ref(&verified);
-                let (offers, usual) = (&SEQUENCE, Scenario::USUAL);
-                let scenario = Scenario { algorithms, count, instances, in_place, offers, ..usual };
-                let used = scenario.check(emulator, numbers);
-                let what = format!("{name} {placement:?}, {ranks} ranks, {count} × {instances}");
-                assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
-            }
-        }
-    }
 }
 
 /// The type of kernels for algorithms that combine nothing, whatever they move.

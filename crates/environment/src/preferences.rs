@@ -27,8 +27,6 @@ pub struct Preferences {
     pub device: DeviceWish,
     /// What is used where it serves.
     pub wish: Wish,
-    /// Whether thread blocks of large calls share multiprocessors.
-    pub pack: bool,
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
@@ -43,7 +41,6 @@ impl Preferences {
         Self {
             device: reader.parse(&variable::DEVICE, DeviceWish::parse).unwrap_or_default(),
             wish: wish(reader),
-            pack: reader.flag(&variable::PACK).unwrap_or(false),
             xml_files: reader.text(&variable::XML_FILES),
             algo_dir: reader.text(&variable::ALGO_DIR),
             tuning: reader.text(&variable::TUNING),
@@ -181,7 +178,6 @@ mod tests {
                 ("MSCCL_DIRECT", "2"),
                 ("MSCCL_INSTANCES", "4"),
                 ("MSCCL_THREADS", "512"),
-                ("MSCCL_PACK", "1"),
                 ("MSCCL_XML_FILES", "a.xml"),
                 ("MSCCL_ALGO_DIR", "algorithms"),
                 ("MSCCL_TUNING", "site.tuning"),
@@ -195,8 +191,8 @@ mod tests {
         assert_eq!(mode, SpecialMode::Compiled);
         assert_eq!(cache.map(|cache| cache.place()).as_deref(), Some("/shared/kernels"));
         assert_eq!(compiler.as_deref(), Some("/cuda/libnvrtc.so.12"));
-        let Preferences { device, wish, pack, xml_files, algo_dir, tuning, .. } = preferences;
-        assert_eq!((device, pack), (DeviceWish::Host, true));
+        let Preferences { device, wish, xml_files, algo_dir, tuning, .. } = preferences;
+        assert_eq!(device, DeviceWish::Host);
         let (protocol, links) = (Some(Protocol::Ll128), Some(Links::Direct));
         let (instances, threads) = (Some(4), Some(512));
         let algorithm = Some("ring".into());
@@ -235,9 +231,8 @@ mod tests {
             ("MSCCL_THREADS", "many"),
             ("MSCCL_DIRECT", "always"),
             ("MSCCL_SPECIAL", "3"),
-            ("MSCCL_PACK", "yes"),
         ];
-        assert_eq!(check(&nonsense, 7), Preferences::default());
+        assert_eq!(check(&nonsense, 6), Preferences::default());
         assert_eq!(check(&[("MSCCL_ALGO", ""), ("MSCCL_DEVICE", "")], 0), Preferences::default());
     }
 

@@ -56,9 +56,6 @@ variables! {
     AT_ONCE "MSCCL_AT_ONCE" "0 or 1" "0"
         "Lets kernels of LL and LL128 find all operands of a small call before its first step, so that their threads need not \
          meet at every step. Off until its gain has been measured. Ranks may differ."
-    PACK "MSCCL_PACK" "0 or 1" "0"
-        "Lets thread blocks of large calls share multiprocessors, where they have fewer threads than fit: calls take up to 17 % \
-         longer, and leave half of the multiprocessors or more to what computes beside them. Ranks may differ."
     SPECIAL "MSCCL_SPECIAL" "0, 1 or 2" "1"
         "Whether GPUs run special kernels, made for one algorithm each, which are faster than interpreters where calls are \
          small: 0 never, 1 as far as the cache holds them, 2 also compiles those that are missing when a communicator is \

@@ -20,8 +20,7 @@ ncclResult_t mscclCommChoices(ncclComm_t comm, const char* collective, int inPla
                               char* text, size_t capacity);
 
 /* How many thread blocks such a call has that is served by `choice`, one of these lines, on the rank that has most: no more
- * multiprocessors are busy with it. With MSCCL_PACK=1 those that share a multiprocessor count as one. A choice that cannot
- * serve such calls is ncclInvalidUsage.
+ * multiprocessors are busy with it. A choice that cannot serve such calls is ncclInvalidUsage.
  */
 ncclResult_t mscclCommChoiceBlocks(ncclComm_t comm, const char* collective, int inPlace,
                                    ncclDataType_t datatype, ncclRedOp_t op, int root, size_t count,

@@ -70,7 +70,6 @@ impl Requests {
             peer_memory: self.peer_memory,
             early_start: self.early_start,
             at_once: self.at_once,
-            pack: self.preferences.pack,
             special: self.preferences.special(),
             far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),
@@ -129,7 +128,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
-        assert!(settings.early_start && !settings.at_once && !settings.pack);
+        assert!(settings.early_start && !settings.at_once);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
@@ -148,7 +147,6 @@ mod tests {
             ("MSCCL_DIRECT", "0"),
             ("MSCCL_EARLY_START", "0"),
             ("MSCCL_AT_ONCE", "1"),
-            ("MSCCL_PACK", "1"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
@@ -165,7 +163,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
-        assert!(!settings.early_start && settings.at_once && settings.pack);
+        assert!(!settings.early_start && settings.at_once);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory);
         let wish = settings.wish;

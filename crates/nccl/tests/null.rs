@@ -7,8 +7,6 @@
 #[path = "null_driver/crew.rs"]
 mod crew;
 mod null_driver;
-#[path = "null_driver/packed.rs"]
-mod packed;
 #[path = "null_driver/special.rs"]
 mod special;
 

@@ -182,10 +182,6 @@ constants! {
     THREADS_MAX_EXCHANGE = 512, "most threads in a block of an exchange";
     THREADS_MAX_LL128 = 256, "most threads in a block under protocol LL128";
     BLOCKS_EACH = 2, "thread blocks of every kernel that fit on a multiprocessor at once, at least";
-    PACK_MAX = 4, "most thread blocks of a plan that share a block of the grid";
-    PACKED_LINKS_MAX = 32, "most link ends of such a thread block";
-    PACKED_OPERANDS_MAX = 32, "most operands of one of its steps";
-    PACKED_WAITS_MAX = 32, "most waits of one of its steps";
     SOURCES_MAX = 128, "most sources of a step";
     DESTINATIONS_MAX = 128, "most destinations of a step";
     WAITS_MAX = 512, "most waits of a step";
@@ -306,18 +302,6 @@ pub fn holds(program: &Program) -> Result<(), TooWide> {
     let blocks = program.thread_blocks.iter().enumerate();
     let mut faults = blocks.filter_map(|(tb, block)| too_wide(TbIndex::from(tb), block));
     faults.next().map_or(Ok(()), Err)
-}
-
-/// Whether several thread blocks of `program` can share a block of the grid.
-pub fn packs(program: &Program) -> bool {
-    let operands = |step: &crate::Step| step.sources.len() + step.destinations.len();
-    program.thread_blocks.iter().all(|block| {
-        block.receives.len() + block.sends.len() <= PACKED_LINKS_MAX as usize
-            && block.steps.iter().all(|step| {
-                operands(step) <= PACKED_OPERANDS_MAX as usize
-                    && step.waits.len() <= PACKED_WAITS_MAX as usize
-            })
-    })
 }
 
 fn too_wide(tb: TbIndex, block: &ThreadBlock) -> Option<TooWide> {

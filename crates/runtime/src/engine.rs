@@ -38,8 +38,6 @@ pub(crate) struct Capacity {
     pub blocks: u32,
     /// Whether links can deliver directly.
     pub lends: bool,
-    /// Whether thread blocks of large calls share multiprocessors. Of this rank: others may differ.
-    pub packs: bool,
 }
 
 impl Capacity {
@@ -75,27 +73,8 @@ pub(crate) struct Prepared {
     pub wiring: Wiring,
     /// Whether some step combines or divides; if not, the type of elements does not matter.
     pub computes: bool,
-    /// Whether kernels can pack its thread blocks.
-    pub packs: bool,
     /// Most steps of one of its thread blocks; those that run as one count as one.
     pub steps: u32,
-}
-
-/// Calls of fewer rounds are short: their thread blocks have a multiprocessor each.
-const PACKED_ROUNDS: u32 = 4;
-
-impl Prepared {
-    /// How many thread blocks of a call share a block of the grid on GPUs, if it is cut like `cut`, in blocks of
-    /// `threads` threads: as many as have the threads of one block of the largest size. They mostly wait, so
-    /// that a large call loses little by it, and leaves the other multiprocessors to whatever computes beside it.
-    pub fn pack(&self, protocol: Protocol, threads: u32, cut: &Cut) -> u32 {
-        let long = protocol == Protocol::Simple && cut.rounds >= PACKED_ROUNDS;
-        if !(long && self.packs) {
-            return 1;
-        }
-        let fitting = launch::THREADS_MAX_SIMPLE / threads.max(1);
-        fitting.min(launch::PACK_MAX).min(cut.instances).max(1)
-    }
 }
 
 /// Fewer steps of a thread block, in all rounds, have too few messages for a crew.

@@ -36,8 +36,6 @@ pub struct Settings {
     pub early_start: bool,
     /// Whether kernels of packets find all operands of a small call before its first step.
     pub at_once: bool,
-    /// Whether thread blocks of large calls share multiprocessors.
-    pub pack: bool,
     /// Whether GPUs run kernels made for one plan each, where they can be had.
     pub special: Special,
     /// Where slots of links between GPUs of different nodes lie.
@@ -104,7 +102,6 @@ impl Default for Settings {
             peer_memory: true,
             early_start: true,
             at_once: false,
-            pack: false,
             special: Special::default(),
             far_slots: FarSlots::Best,
             wish: Wish::default(),

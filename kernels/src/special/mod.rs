@@ -120,7 +120,7 @@ fn unrolled(header: &str) -> String {
 /// Declares the number of threads in a block as a constant.
 fn block(threads: u32) -> String {
     format!(
-        "struct MscclBlock {{ static constexpr unsigned x = {threads}, y = 1; }};\n\
+        "struct MscclBlock {{ static constexpr unsigned x = {threads}; }};\n\
          #define blockDim MscclBlock{{}}\n"
     )
 }

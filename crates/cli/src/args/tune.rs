@@ -57,8 +57,7 @@ pub struct TuneArgs {
     /// How much longer than the fastest a way may take that has fewer thread blocks, in percent
     #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = margin)]
     pub margin: f64,
-    /// Choose nothing with more thread blocks, each of which takes up a multiprocessor; with MSCCL_PACK=1
-    /// those that share one count once
+    /// Choose nothing with more thread blocks, each of which takes up a multiprocessor
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub blocks_at_most: Option<u32>,
 

@@ -115,31 +115,6 @@ fn what_a_call_takes_of_a_gpu_is_told() {
 }
 
 #[test]
-fn packs_are_reckoned_with() {
-    let ask = |pack: &str, more: &[&str]| {
-        // Thread blocks of the largest size are packed with no others.
-        let small = [("MSCCL_THREADS", "256"), ("MSCCL_INSTANCES", "64")];
-        let variables = [("MSCCL_PACK", pack), ("MSCCL_ALGO", "ring"), small[0], small[1]];
-        let args = ["explain", "allreduce", "256M", "--ranks", "8"];
-        msccl_with(&variables, &[&args[..], more].concat(), b"")
-    };
-    let figure = |pack: &str, name: &str| {
-        let report = ask(pack, &["--format", "json"]).json();
-        report["alternatives"][0][name].as_u64().unwrap()
-    };
-    assert_eq!(figure("0", "blocks"), figure("1", "blocks"));
-    let (apart, packed) = (figure("0", "multiprocessors"), figure("1", "multiprocessors"));
-    assert!(packed < apart, "{packed} of {apart}");
-    for (pack, here, other, there) in [("0", apart, "1", packed), ("1", packed, "0", apart)] {
-        let told = ask(pack, &[]).stdout;
-        let expected = format!(
-            "so at most {here} multiprocessors; with MSCCL_PACK={other} {there} multiprocessors"
-        );
-        assert!(told.contains(&expected), "{told}");
-    }
-}
-
-#[test]
 fn direct_links_are_told() {
     let rows = "allreduce any 4 ..64KiB Simple direct 2 64 allreduce/two_shot\n";
     let table = file("explain/direct.tuning", format!("msccl-tuning 2\nmachine ours\n{rows}"));

@@ -73,7 +73,6 @@ const COLL_SYMMETRIC: c_int = 1;
 struct NullDriver {
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     special_launches: unsafe extern "C" fn() -> u64,
-    packed_launches: unsafe extern "C" fn() -> u64,
     crew_launches: unsafe extern "C" fn() -> u64,
 }
 
@@ -86,12 +85,11 @@ fn null_driver() -> &'static NullDriver {
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL).unwrap();
             let calls = *library.get(b"nullCalls\0").unwrap();
             let special_launches = *library.get(b"nullSpecialLaunches\0").unwrap();
-            let packed_launches = *library.get(b"nullPackedLaunches\0").unwrap();
             let crew_launches = *library.get(b"nullCrewLaunches\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver { calls, special_launches, packed_launches, crew_launches }
+            NullDriver { calls, special_launches, crew_launches }
         }
     })
 }
@@ -149,12 +147,6 @@ pub fn all_calls() -> u64 {
 pub fn special_launches() -> u64 {
     // SAFETY: the function takes nothing.
     unsafe { (null_driver().special_launches)() }
-}
-
-/// How often this thread has launched kernels whose blocks pack several thread blocks.
-pub fn packed_launches() -> u64 {
-    // SAFETY: the function takes nothing.
-    unsafe { (null_driver().packed_launches)() }
 }
 
 /// How often this thread has launched kernels whose thread blocks work as crews.

@@ -204,7 +204,6 @@ impl Common {
             blocks: self.blocks,
             // Ranks lend to those of their node alone.
             lends: place == Place::Device && !self.is_divided(),
-            packs: false,
         }
     }
 }

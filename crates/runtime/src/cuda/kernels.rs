@@ -23,8 +23,6 @@ pub(super) struct Kernels {
     direct: FxHashMap<DataType, Function>,
     /// Those of protocol Simple whose thread blocks work as crews.
     crews: FxHashMap<DataType, Function>,
-    /// Those for links that may deliver directly that pack thread blocks.
-    packed: FxHashMap<DataType, Function>,
     scalers: FxHashMap<DataType, Function>,
     exchange: Function,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
@@ -57,7 +55,6 @@ impl Kernels {
         }
         let direct = load_interpreters(context, kernels::Module::Direct)?;
         let crews = load_interpreters(context, kernels::Module::Crew)?;
-        let packed = load_interpreters(context, kernels::Module::Packed)?;
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
             let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
@@ -70,7 +67,6 @@ impl Kernels {
             interpreters,
             direct,
             crews,
-            packed,
             scalers,
             exchange,
             can_start_early: can_start_early(context)?,
@@ -85,7 +81,7 @@ impl Kernels {
         let simple = launch::threads_max(Protocol::Simple);
         let staged = self.interpreters.iter();
         let staged = staged.map(|((of, _), function)| (function, launch::threads_max(*of)));
-        let direct = self.direct.values().chain(self.crews.values()).chain(self.packed.values());
+        let direct = self.direct.values().chain(self.crews.values());
         let direct = direct.map(|of| (of, simple));
         let exchange = (&self.exchange, launch::THREADS_MAX_EXCHANGE);
         let all = staged.chain(direct).chain([exchange]);
@@ -115,11 +111,6 @@ impl Kernels {
     /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over staged links.
     pub fn crew(&self, of: DataType) -> Result<&Function, Error> {
         self.crews.get(&of).ok_or_else(|| Error::internal(format!("no kernel of crews for {of}")))
-    }
-
-    /// The interpreter for a type that packs thread blocks under protocol Simple, whatever the links.
-    pub fn packed(&self, of: DataType) -> Result<&Function, Error> {
-        self.packed.get(&of).ok_or_else(|| Error::internal(format!("no packed kernel for {of}")))
     }
 
     /// The kernel that scales elements of a type.

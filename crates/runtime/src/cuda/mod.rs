@@ -133,7 +133,7 @@ impl Rank {
         let lends = settings.wish.links.is_none_or(select::Links::lend);
         let lends = lends && place == Place::Device && nodes.count() == 1;
         let lending = Lending::join(group, context, lends)?;
-        let capacity = Capacity { lends: lending.is_some(), packs: settings.pack, ..capacity };
+        let capacity = Capacity { lends: lending.is_some(), ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
         Ok(Self {
             tenancy: Tenancy::begin(group.id()),

@@ -27,27 +27,17 @@ use crate::special::SpecialMode;
 struct Kernel<'a> {
     function: &'a Function,
     is_special: bool,
-    /// Instances of a thread block that share one of the grid.
-    pack: u32,
 }
 
 impl Rank {
     /// What runs `job`, of which `bound` is the plan: where a crew is better, an interpreter that has one, otherwise a
-    /// special kernel if there is one, or an interpreter. Only an interpreter packs thread blocks.
+    /// special kernel if there is one, or an interpreter.
     fn kernel<'a>(&'a self, job: &Job<'_>, bound: &'a Bound) -> Result<Kernel<'a>, Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
-        let pack = match self.capacity.packs {
-            true => job.prepared.pack(job.protocol, job.threads, &job.cut),
-            false => 1,
-        };
-        if pack > 1 {
-            let function = self.kernels.packed(data_type)?;
-            return Ok(Kernel { function, is_special: false, pack });
-        }
         if job.has_crew() {
             let function = self.kernels.crew(data_type)?;
-            return Ok(Kernel { function, is_special: false, pack });
+            return Ok(Kernel { function, is_special: false });
         }
         let special = match job.links.lend() {
             true => None,
@@ -57,7 +47,7 @@ impl Rank {
             Some(special) => &special.function,
             None => self.kernels.interpreter(job.protocol, job.links, data_type)?,
         };
-        Ok(Kernel { function, is_special: special.is_some(), pack })
+        Ok(Kernel { function, is_special: special.is_some() })
     }
 }
 
@@ -113,13 +103,12 @@ impl Engine for Rank {
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = Self::views(lending, job, bound, capture.is_some());
         }
-        let Kernel { function, is_special, pack } = self.kernel(job, bound)?;
+        let Kernel { function, is_special } = self.kernel(job, bound)?;
         *special_calls += u64::from(is_special);
         let grid = Grid {
             width: bound.blocks(),
-            height: job.cut.instances.div_ceil(pack),
+            height: job.cut.instances,
             threads: job.threads,
-            pack,
             starts_early: self.starts_early,
         };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;

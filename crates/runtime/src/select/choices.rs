@@ -66,8 +66,8 @@ impl Selector {
         choices
     }
 
-    /// Blocks of the grid of a call like `request` that is served by `choice`, on the rank that has most: its thread
-    /// blocks, or fewer where this rank packs them. Each keeps a multiprocessor busy.
+    /// Thread blocks of a call like `request` that is served by `choice`, on the rank that has most. Each keeps a
+    /// multiprocessor busy.
     ///
     /// # Errors
     ///
@@ -76,9 +76,7 @@ impl Selector {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let decision = self.serve_pinned(&mut known, choice, request)?;
         let needs = known.needs.get(&decision.prepared.fingerprint);
-        let Service { instances, pack, .. } = decision.service();
-        let pack = if self.capacity.packs { pack } else { 1 };
-        Ok(instances.div_ceil(pack) * needs.map_or(0, |needs| needs.blocks))
+        Ok(decision.cut.instances * needs.map_or(0, |needs| needs.blocks))
     }
 
     /// The protocols that are spoken with the links that they can have, staged ones first.
@@ -154,7 +152,7 @@ impl Selector {
 impl Decision {
     /// The same as a row of a table has it.
     fn choice(&self) -> Choice {
-        let Service { protocol, links, instances, threads, thread_blocks: _, rounds: _, pack: _ } =
+        let Service { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
             self.service();
         let way = Way { protocol, links, instances, threads };
         Choice { algorithm: self.prepared.name.clone(), way }
@@ -260,19 +258,6 @@ mod tests {
         }
         let none = "Simple staged 1 512 allreduce/gossip".parse().unwrap();
         assert!(selector.blocks(&none, &request).is_err());
-    }
-
-    #[test]
-    fn packed_thread_blocks_count_once() {
-        let (mut selector, request) = (selector(Machine::Gpus), request(256 << 20, true));
-        let blocks = |selector: &Selector, choice: &str| {
-            selector.blocks(&choice.parse().unwrap(), &request).unwrap()
-        };
-        let (small, large) =
-            ("Simple staged 8 128 allreduce/ring", "Simple staged 8 512 allreduce/ring");
-        assert_eq!((blocks(&selector, small), blocks(&selector, large)), (8, 8));
-        selector.capacity.packs = true;
-        assert_eq!((blocks(&selector, small), blocks(&selector, large)), (2, 8));
     }
 
     #[test]

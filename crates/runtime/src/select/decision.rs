@@ -42,13 +42,12 @@ impl Decision {
             thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
             threads: *threads,
             rounds: cut.rounds,
-            pack: prepared.pack(*protocol, *threads, cut),
         }
     }
 }
 
-/// How an algorithm serves a call. `Display` leaves out rounds and packs, which change with the size, and that links
-/// are staged, as most are.
+/// How an algorithm serves a call. `Display` leaves out rounds, which change with the size, and that links are staged, as
+/// most are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Service {
     /// How messages are laid out.
@@ -63,9 +62,6 @@ pub struct Service {
     pub threads: u32,
     /// How often the program runs.
     pub rounds: u32,
-    /// On GPUs, how many instances of a thread block share one of the grid where packs are on (`MSCCL_PACK=1`); 1 if this
-    /// call's cannot.
-    pub pack: u32,
 }
 
 /// Multiprocessors of an H200.
@@ -77,22 +73,21 @@ impl Service {
         self.instances * self.thread_blocks
     }
 
-    /// The most multiprocessors that a call occupies on a GPU like the H200, where packs are on (`packs`) or off: each block of
-    /// the grid runs on one, and one may run several.
-    pub fn multiprocessors(&self, packs: bool) -> u32 {
-        let pack = if packs { self.pack } else { 1 };
-        multiprocessors(self.instances.div_ceil(pack) * self.thread_blocks)
+    /// The most multiprocessors that a call occupies on a GPU like the H200: each thread block runs on one, and one may
+    /// run several.
+    pub fn multiprocessors(&self) -> u32 {
+        multiprocessors(self.blocks())
     }
 }
 
-/// The most multiprocessors that `blocks` blocks of a grid occupy on a GPU like the H200.
+/// The most multiprocessors that `blocks` thread blocks occupy on a GPU like the H200.
 pub fn multiprocessors(blocks: u32) -> u32 {
     blocks.min(MULTIPROCESSORS)
 }
 
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { protocol, links, instances, thread_blocks, threads, rounds: _, pack: _ } = self;
+        let Self { protocol, links, instances, thread_blocks, threads, rounds: _ } = self;
         write!(f, "{protocol}")?;
         if *links != Links::default() {
             write!(f, " over {links} links")?;

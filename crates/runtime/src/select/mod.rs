@@ -262,9 +262,8 @@ fn prepare(entry: &Entry, rank: Rank) -> Result<Prepared, Unserved> {
     let computes = blocks.iter().flat_map(|block| &block.steps).any(computing);
     let steps = blocks.iter().map(|block| block.bundles().count()).max().unwrap_or(0);
     let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-    let packs = msccl_plan::launch::packs(plan.program());
     let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
-    Ok(Prepared { name, fingerprint, plan, wiring, computes, packs, steps })
+    Ok(Prepared { name, fingerprint, plan, wiring, computes, steps })
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub fn of(library: &Library, kinds: &[Kind]) -> Vec<Decision> {
     let mut decisions: Vec<Decision> = Vec::new();
     for kind in kinds {
         for size in POWERS.map(|power| ByteSize(1 << power)) {
-            let next = Decision::of(&library.call(kind, size), size, library.packs);
+            let next = Decision::of(&library.call(kind, size), size);
             match decisions.last_mut().filter(|last| last.continues(&next)) {
                 Some(last) => last.to = size,
                 None => decisions.push(next),
@@ -61,14 +61,13 @@ pub fn of(library: &Library, kinds: &[Kind]) -> Vec<Decision> {
 }
 
 impl Decision {
-    /// `size` is what was asked about, before it was rounded up to whole elements. Where `packs` are off, what they would
-    /// do makes no difference.
-    fn of(explained: &Explained, size: ByteSize, packs: bool) -> Self {
+    /// `size` is what was asked about, before it was rounded up to whole elements.
+    fn of(explained: &Explained, size: ByteSize) -> Self {
         let choice = explained.served().map(|(alternative, service)| Choice {
             algorithm: alternative.name.clone(),
             loaded: alternative.loaded,
             basis: alternative.basis.clone(),
-            service: Service { pack: if packs { service.pack } else { 1 }, ..service },
+            service,
         });
         let collective = explained.collective.clone();
         Self { collective, from: size, to: size, choice }

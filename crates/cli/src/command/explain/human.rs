@@ -37,7 +37,7 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
     let chosen = served.map(|(chosen, _)| chosen);
     print_alternatives(alternatives, chosen, output);
     if let Some((_, service)) = served.filter(|_| library.place == PlaceName::Cuda) {
-        output.line(room(&service, library.packs));
+        output.line(room(&service));
     }
     if chosen.is_none() {
         output.line(output.paint(Paint::Warn, "  nothing serves such a call"));
@@ -46,15 +46,11 @@ fn print_call(library: &Library, explained: &Explained, output: &mut Output) {
     print_guesses(chosen.map(|chosen| &chosen.basis), output);
 }
 
-/// What a call takes of a GPU; with packs on and off, where that makes a difference.
-fn room(service: &Service, packs: bool) -> String {
+/// What a call takes of a GPU.
+fn room(service: &Service) -> String {
     let blocks = counted(service.blocks().into(), "thread block");
-    let most = |packs| counted(service.multiprocessors(packs).into(), "multiprocessor");
-    let (here, otherwise) = (most(packs), most(!packs));
-    let variable = if packs { "MSCCL_PACK=0" } else { "MSCCL_PACK=1" };
-    let threads = service.threads;
-    let taken = format!("  takes {blocks} of {threads} threads on r0, so at most {here}");
-    if here == otherwise { taken } else { format!("{taken}; with {variable} {otherwise}") }
+    let most = counted(service.multiprocessors().into(), "multiprocessor");
+    format!("  takes {blocks} of {} threads on r0, so at most {most}", service.threads)
 }
 
 /// Says what kind of kernel serves a call.
@@ -187,7 +183,7 @@ fn cells(decision: &Decision, library: &Library) -> [String; 7] {
                 Basis::Loaded | Basis::Row { .. } | Basis::Fallback => basis.to_string(),
             };
             let most = match library.place {
-                PlaceName::Cuda => format!("≤ {}", service.multiprocessors(library.packs)),
+                PlaceName::Cuda => format!("≤ {}", service.multiprocessors()),
                 PlaceName::Host => String::new(),
             };
             (title(algorithm, *loaded), basis, service.to_string(), most)

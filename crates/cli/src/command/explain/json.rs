@@ -89,7 +89,7 @@ struct ServiceJson {
     rounds: u32,
     /// Thread blocks of all instances.
     blocks: u32,
-    /// The most multiprocessors that they occupy, with packs as the environment says; none on host threads.
+    /// The most multiprocessors that they occupy; none on host threads.
     multiprocessors: Option<u32>,
 }
 
@@ -181,11 +181,10 @@ impl<'a> ChoiceJson<'a> {
 
 impl ServiceJson {
     fn of(service: &Service, library: &Library) -> Self {
-        let Service { protocol, links, instances, thread_blocks, threads, rounds, pack: _ } =
-            *service;
+        let Service { protocol, links, instances, thread_blocks, threads, rounds } = *service;
         let (protocol, links, blocks) = (protocol.name(), links.name(), service.blocks());
         let multiprocessors = match library.place {
-            PlaceName::Cuda => Some(service.multiprocessors(library.packs)),
+            PlaceName::Cuda => Some(service.multiprocessors()),
             PlaceName::Host => None,
         };
         Self { protocol, links, instances, thread_blocks, threads, rounds, blocks, multiprocessors }

@@ -34,7 +34,6 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
         registry: Arc::new(Registry::new(shape, &files)),
         place: args.device.unwrap_or_else(|| place(preferences.device)),
         special: preferences.special(),
-        packs: preferences.pack,
         wish: preferences.wish,
         tuning,
         terms: Terms::of(args),
@@ -173,8 +172,6 @@ struct Library {
     wish: Wish,
     special: Special,
     tuning: Option<Tuning>,
-    /// Whether thread blocks of large calls share multiprocessors.
-    packs: bool,
     place: PlaceName,
     terms: Terms,
 }
@@ -261,14 +258,11 @@ impl Library {
     /// What kind of kernel serves the call.
     fn kernel(&self, call: &Explained) -> Kernel {
         let Self { registry, wish, tuning, special, .. } = self;
-        let Some(question) = self.question(&call.collective, call.count) else {
+        let question = self.question(&call.collective, call.count).filter(|of| of.on_gpus);
+        let Some(question) = question.filter(|_| call.served().is_some()) else {
             return Kernel::None;
         };
-        let Some((_, service)) = call.served().filter(|_| question.on_gpus) else {
-            return Kernel::None;
-        };
-        let is_packed = self.packs && service.pack > 1;
-        if is_packed || special.mode == SpecialMode::Never {
+        if special.mode == SpecialMode::Never {
             return Kernel::Interpreter;
         }
         match special_kernel(registry, &question, wish, tuning.as_ref()) {

@@ -2,9 +2,9 @@
 //! come from C.
 //!
 //! Beside the driver's functions it has its own: [`nullSpecialLaunches`] says how often the calling thread has launched
-//! special kernels, [`nullPackedLaunches`] ones that pack thread blocks, [`nullCrewLaunches`] ones whose thread blocks work
-//! as crews. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
-//! `NULL_SPECIALS_SPILL` they have memory beside their registers.
+//! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews. With the variable `NULL_SPECIALS_ARE_WIDE`
+//! fewer blocks of special kernels run at once than of others, with `NULL_SPECIALS_SPILL` they have memory beside their
+//! registers.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -14,7 +14,6 @@ use crate::{SUCCESS, answer, new_handle};
 
 thread_local! {
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
-    static PACKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -37,12 +36,6 @@ const CREW: usize = 2;
 #[unsafe(no_mangle)]
 pub extern "C" fn nullSpecialLaunches() -> u64 {
     SPECIAL_LAUNCHES.get()
-}
-
-/// How often the calling thread has launched kernels whose blocks pack several thread blocks.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullPackedLaunches() -> u64 {
-    PACKED_LAUNCHES.get()
 }
 
 /// How often the calling thread has launched kernels whose thread blocks work as crews.
@@ -85,8 +78,6 @@ driver! {
     ) {
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
-        let [_grid_x, _grid_y, _grid_z, _threads, packed, ..] = config.shape;
-        PACKED_LAUNCHES.set(PACKED_LAUNCHES.get() + u64::from(packed > 1));
         work(config.stream, || ())
     }
 }

@@ -65,15 +65,7 @@ pub fn prepare(entry: &Entry) -> Vec<Arc<Prepared>> {
     let prepared = plans.into_iter().map(|plan| {
         let wiring = Wiring::of(plan.program());
         let (name, fingerprint) = (entry.name.clone(), entry.fingerprint);
-        Arc::new(Prepared {
-            name,
-            fingerprint,
-            plan,
-            wiring,
-            computes: true,
-            packs: false,
-            steps: 1,
-        })
+        Arc::new(Prepared { name, fingerprint, plan, wiring, computes: true, steps: 1 })
     });
     prepared.collect()
 }
