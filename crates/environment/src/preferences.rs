@@ -6,6 +6,7 @@ use msccl_registry::{File, built_in_programs};
 use msccl_runtime::{KernelCache, Links, Special, SpecialMode, Tuning, Wish};
 
 use super::kernels::Folder;
+use super::restrictions::{Remark, restrict};
 use super::{Complaint, Reader, Variable, files, of_process, tuning, variable};
 
 /// Where ranks should run.
@@ -29,6 +30,8 @@ pub struct Preferences {
     pub wish: Wish,
     /// Whether thread blocks of large calls share multiprocessors.
     pub pack: bool,
+    /// What is set, makes sense, and is not followed.
+    pub remarks: Vec<Remark>,
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
@@ -40,9 +43,11 @@ pub struct Preferences {
 impl Preferences {
     /// What the variables of `reader` say.
     pub fn read(reader: &mut Reader<'_>) -> Self {
+        let mut wish = wish(reader);
         Self {
             device: reader.parse(&variable::DEVICE, DeviceWish::parse).unwrap_or_default(),
-            wish: wish(reader),
+            remarks: restrict(&mut wish, reader),
+            wish,
             pack: reader.flag(&variable::PACK).unwrap_or(false),
             xml_files: reader.text(&variable::XML_FILES),
             algo_dir: reader.text(&variable::ALGO_DIR),
@@ -99,6 +104,7 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
         links: reader.parse(&variable::DIRECT, links).flatten(),
         instances: reader.count(&variable::INSTANCES),
         threads: reader.count(&variable::THREADS),
+        ..Wish::default()
     }
 }
 
@@ -200,7 +206,8 @@ mod tests {
         let (protocol, links) = (Some(Protocol::Ll128), Some(Links::Direct));
         let (instances, threads) = (Some(4), Some(512));
         let algorithm = Some("ring".into());
-        assert_eq!(wish, Wish { algorithm, protocol, links, instances, threads });
+        let expected = Wish { algorithm, protocol, links, instances, threads, ..Wish::default() };
+        assert_eq!(wish, expected);
         let named = (xml_files.as_deref(), algo_dir.as_deref());
         assert_eq!(named, (Some("a.xml"), Some("algorithms")));
         assert_eq!(tuning.as_deref(), Some("site.tuning"));
@@ -216,6 +223,29 @@ mod tests {
         wished(&[("MSCCL_XML_FILES", "yours.xml")], 1);
         wished(&[("MSCCL_XML_FILES", "yours.xml:/site/mine.xml")], 0);
         wished(&[("MSCCL_ALGO_DIR", "/site")], 0);
+    }
+
+    #[test]
+    fn our_variables_win_over_those_of_nccl() {
+        let theirs = [
+            ("NCCL_ALGO", "ring"),
+            ("NCCL_PROTO", "^LL128"),
+            ("NCCL_NTHREADS", "256"),
+            ("NCCL_MIN_CTAS", "4"),
+        ];
+        let Preferences { wish, remarks, .. } = check(&theirs, 0);
+        assert_eq!(
+            (wish.families.to_string(), wish.protocols.to_string()),
+            ("ring".into(), "Simple,LL".into())
+        );
+        assert_eq!((wish.threads_max, remarks.len()), (Some(256), 1));
+        let ours = [
+            ("MSCCL_ALGO", "tree"),
+            ("MSCCL_PROTO", "LL128"),
+            ("MSCCL_THREADS", "512"),
+            ("MSCCL_INSTANCES", "2"),
+        ];
+        assert_eq!(check(&[theirs, ours].concat(), 0), check(&ours, 0));
     }
 
     #[test]

@@ -294,6 +294,24 @@ fn as_frameworks_do() {
     assert_eq!(rest, "frameworks: ok\n");
 }
 
+#[test]
+fn what_is_set_for_nccl_is_followed_or_told() {
+    let theirs = [
+        ("NCCL_DEBUG", "INFO"),
+        ("NCCL_ALGO", "^Ring,NVLS;allreduce:Tree"),
+        ("NCCL_PROTO", "Simple"),
+        ("NCCL_MIN_CTAS", "4"),
+    ];
+    let Some(log) = run("threads", &["2"], &theirs) else { return };
+    let served =
+        log.lines().filter(|line| line.contains("allreduce of") && line.contains("served by"));
+    let (trees, others): (Vec<_>, Vec<_>) =
+        served.partition(|line| line.contains("double_binary_tree"));
+    assert!(!trees.is_empty() && others.is_empty(), "{log}");
+    assert_eq!(log.matches("NCCL_MIN_CTAS is `4`, which is not followed").count(), 1, "{log}");
+    assert!(!log.contains("NCCL_ALGO is") && !log.contains("NCCL WARN"), "{log}");
+}
+
 /// With its communicators ended, or not.
 #[test]
 fn loaded_and_unloaded() {

@@ -8,6 +8,7 @@
 //!
 //! Absent: addresses, streams, the execution.
 
+mod allowed;
 mod candidate;
 mod choices;
 mod decision;
@@ -32,6 +33,7 @@ use crate::engine::{Capacity, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Wish;
 use crate::wiring::Wiring;
+pub use allowed::{Allowed, Family};
 use candidate::{Candidate, Needs, Unserved};
 pub(crate) use decision::Decision;
 pub use decision::{Alternative, Service, multiprocessors};
