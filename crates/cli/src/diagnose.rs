@@ -108,6 +108,12 @@ impl Located {
     }
 }
 
+/// A warning in one line: where, what, and what to do.
+pub fn in_one_line(sources: &SourceMap, warning: &Diagnostic) -> String {
+    let located = Located::of(sources, warning);
+    located.hints.iter().fold(located.to_string(), |line, hint| format!("{line}; {hint}"))
+}
+
 impl Related {
     fn of(sources: &SourceMap, label: &msccl_syntax::Label) -> Self {
         let (line, column) = bounds(sources, label.span).0;

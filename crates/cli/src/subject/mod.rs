@@ -115,7 +115,7 @@ pub enum Evidence {
 /// An algorithm, or why there is no point in asking the verifier.
 pub type Loaded = std::result::Result<Subject, Box<Doubt>>;
 
-/// Reads `input` and makes an algorithm of it. Warnings about the writing go to `warn`.
+/// Reads `input` and makes an algorithm of it. Warnings about the text go to `warn`.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ pub fn load(
     match input.content()? {
         Content::Program => {
             let target = target.unwrap_or(TargetName::Native).target();
-            let program = evaluated(input, launch)?;
+            let program = evaluated(input, launch, warn)?;
             Ok(program::compiled(program, target))
         }
         Content::Xml => steps::from_xml(input, launch, target, warn),

@@ -240,6 +240,9 @@ fn tell(group: &Group, nodes: &Nodes, registry: &Registry, settings: &Settings) 
     for entry in registry.loaded() {
         log(Event::Loaded(format!("{} is proved and serves", entry.name)));
     }
+    for warning in registry.warnings() {
+        log(Event::Loaded(warning.to_string()));
+    }
     for refused in registry.refused() {
         log(Event::Refused(refused.to_string()));
     }

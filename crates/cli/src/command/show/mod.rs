@@ -79,12 +79,12 @@ fn picture(args: &ShowArgs) -> Result<Picture> {
 
 fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Shown, Box<Doubt>>> {
     let input = Input::read(&args.file)?;
+    let mut warn = |warning| output.warn(warning);
     if input.content()? == Content::Program {
-        let program = subject::evaluated(input, &args.launch)?;
+        let program = subject::evaluated(input, &args.launch, &mut warn)?;
         let target = args.target.unwrap_or(TargetName::Native).target();
         return Ok(of_program(program, args.stage, target));
     }
-    let mut warn = |warning| output.warn(warning);
     let loaded = subject::load(input, &args.launch, args.target, &mut warn)?;
     Ok(loaded.map(|subject| Shown::Finished(Box::new(subject))))
 }
