@@ -44,13 +44,21 @@ impl Preferences {
     /// What the variables of `reader` say.
     pub fn read(reader: &mut Reader<'_>) -> Self {
         let mut wish = wish(reader);
+        let xml_files = reader.text(&variable::XML_FILES);
+        let algo_dir = reader.text(&variable::ALGO_DIR);
+        // What a folder holds is not looked at here.
+        if algo_dir.is_none()
+            && let Some(complaint) = nobody_has(&wish, xml_files.as_deref())
+        {
+            reader.complain(complaint);
+        }
         Self {
             device: reader.parse(&variable::DEVICE, DeviceWish::parse).unwrap_or_default(),
             remarks: restrict(&mut wish, reader),
             wish,
             pack: reader.flag(&variable::PACK).unwrap_or(false),
-            xml_files: reader.text(&variable::XML_FILES),
-            algo_dir: reader.text(&variable::ALGO_DIR),
+            xml_files,
+            algo_dir,
             tuning: reader.text(&variable::TUNING),
             special: reader.parse(&variable::SPECIAL, special).unwrap_or_default(),
             kernel_cache: reader.text(&variable::KERNEL_CACHE),
@@ -99,7 +107,7 @@ impl DeviceWish {
 
 fn wish(reader: &mut Reader<'_>) -> Wish {
     Wish {
-        algorithm: algorithm(reader),
+        algorithm: reader.text(&variable::ALGO),
         protocol: reader.parse(&variable::PROTO, |text| text.parse().ok()),
         links: reader.parse(&variable::DIRECT, links).flatten(),
         instances: reader.count(&variable::INSTANCES),
@@ -108,20 +116,17 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
     }
 }
 
-/// The part of a name that is wished for. One that nothing at hand has is told, but kept: it does no harm, and a door may
-/// load files that are not named here.
-fn algorithm(reader: &mut Reader<'_>) -> Option<String> {
-    let wished = reader.text(&variable::ALGO)?;
-    let is_built_in = built_in_programs().keys().any(|name| name.contains(&wished));
-    let files = reader.text(&variable::XML_FILES).unwrap_or_default();
-    let folder = reader.text(&variable::ALGO_DIR);
-    if !is_built_in && !files.contains(&wished) && folder.is_none() {
-        let (name, files) = (variable::ALGO.name, variable::XML_FILES.name);
-        reader.complain(format!(
-            "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of {files}"
-        ));
+/// That nothing at hand is called what is wished for, if so. The wish is kept: it does no harm, and a door may load files
+/// that are not named here.
+fn nobody_has(wish: &Wish, xml_files: Option<&str>) -> Option<Complaint> {
+    let wished = wish.algorithm.as_deref()?;
+    let is_built_in = built_in_programs().keys().any(|name| name.contains(wished));
+    if is_built_in || xml_files.is_some_and(|files| files.contains(wished)) {
+        return None;
     }
-    Some(wished)
+    let (name, files) = (variable::ALGO.name, variable::XML_FILES.name);
+    let nowhere = format!("in the name of no built-in algorithm and of no file of {files}");
+    Some(format!("{name} is `{wished}`, which is {nowhere}"))
 }
 
 fn special(text: &str) -> Option<SpecialMode> {
