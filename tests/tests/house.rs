@@ -38,7 +38,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench", &["collective", "fabric", "gpu", "picture", "runtime"]),
-    ("environment", &["fabric", "registry", "runtime", "topology"]),
+    ("environment", &["collective", "fabric", "registry", "runtime", "topology"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 
