@@ -41,23 +41,21 @@ pub fn restrict(wish: &mut Wish, reader: &mut Reader<'_>) -> Vec<Remark> {
     if let Some(Families { allowed, is_followed }) = families {
         wish.families = allowed;
         if !is_followed {
-            remarks.push(remark(reader, &variable::NCCL_ALGO, &variable::ALGO));
+            let why = "this library has no such algorithms";
+            remarks.push(remark(reader, &variable::NCCL_ALGO, why, &variable::ALGO));
         }
     }
     for least in [&variable::MIN_CTAS, &variable::MIN_NCHANNELS] {
         if reader.text(least).is_some() && wish.instances.is_none() {
-            remarks.push(remark(reader, least, &variable::INSTANCES));
+            let why = "a call takes as many thread blocks as are best for its size";
+            remarks.push(remark(reader, least, why, &variable::INSTANCES));
         }
     }
     remarks
 }
 
-fn remark(reader: &Reader<'_>, set: &Variable, instead: &Variable) -> Remark {
+fn remark(reader: &Reader<'_>, set: &Variable, why: &str, instead: &Variable) -> Remark {
     let (name, ours, value) = (set.name, instead.name, reader.text(set).unwrap_or_default());
-    let why = match set.name == variable::NCCL_ALGO.name {
-        true => "this library has no such algorithms",
-        false => "a call takes as many thread blocks as are best for its size",
-    };
     format!("{name} is `{value}`, which is not followed: {why}; {ours} chooses here")
 }
 

@@ -41,6 +41,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     };
     let answer = library.answer(&kinds, size)?;
     drop(progress);
+    library.registry.warnings().iter().for_each(|warning| output.warn(warning));
     match args.report.format {
         Format::Human => human::print(&library, &answer, output),
         Format::Json => output.json(&json::to_json(&library, &answer)),
