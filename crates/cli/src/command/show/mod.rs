@@ -22,7 +22,7 @@ use crate::verdict;
 
 /// What there is to see of a file.
 enum Shown {
-    Chunks(chunk::Dag),
+    Chunks(Box<chunk::Dag>),
     Stages(Box<Stages>),
     Finished(Box<Subject>),
 }
@@ -95,7 +95,7 @@ fn of_program(
     target: Target,
 ) -> std::result::Result<Shown, Box<Doubt>> {
     match stage {
-        Stage::Chunk => Ok(Shown::Chunks(program.chunks)),
+        Stage::Chunk => Ok(Shown::Chunks(Box::new(program.chunks))),
         Stage::Instruction | Stage::Schedule | Stage::Timeline => {
             subject::stages(program, target).map(|stages| Shown::Stages(Box::new(stages)))
         }
