@@ -152,7 +152,8 @@ impl Arrival<'_> {
                 Failure::Stopped(stop) => Error::stopped(stop, patience, what),
                 Failure::Io(error) => {
                     let hint = "the process that made the id must be alive, and a route must lead \
-                                to the network interface that it chose (NCCL_SOCKET_IFNAME chooses), past every firewall";
+                                to the network interface that it chose (NCCL_SOCKET_IFNAME \
+                                chooses another), past every firewall";
                     let limit = patience.limit();
                     Error::network(format!("{what}, tried for {limit}: {error}; {hint}"))
                 }

@@ -117,8 +117,9 @@ pub(crate) fn nobody_else_came(roll: &Roll, address: SocketAddr, limit: &str) ->
     let absent =
         error::absent(&roll.missing(), roll.expected().unwrap_or(0), "not connected", limit);
     absent.hint(format_args!(
-        "a rank that was started and could not reach {address} says so itself: a network interface must \
-         lead there (NCCL_SOCKET_IFNAME chooses), and no firewall stand between"
+        "a rank that was started and could not reach {address} says so itself: a route must lead there from its \
+         host (the process that made the id chose the network interface: NCCL_SOCKET_IFNAME chooses another), \
+         past every firewall"
     ))
 }
 
