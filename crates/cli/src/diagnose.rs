@@ -108,10 +108,41 @@ impl Located {
     }
 }
 
-/// A warning in one line: where, what, and what to do.
-pub fn in_one_line(sources: &SourceMap, warning: &Diagnostic) -> String {
-    let located = Located::of(sources, warning);
-    located.hints.iter().fold(located.to_string(), |line, hint| format!("{line}; {hint}"))
+/// What keeps nobody from using a file; in one line.
+pub enum Warning {
+    /// At a place.
+    At(Box<Located>),
+    /// About the file as a whole.
+    Whole {
+        /// The file.
+        file: String,
+        /// What.
+        message: String,
+    },
+}
+
+impl Warning {
+    /// For editors.
+    pub fn into_located(self) -> Located {
+        match self {
+            Warning::At(located) => *located,
+            Warning::Whole { file, message } => {
+                Located { severity: "warning", ..Located::of_file(&file, message) }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::At(located) => {
+                write!(f, "{located}")?;
+                located.hints.iter().try_for_each(|hint| write!(f, "; {hint}"))
+            }
+            Warning::Whole { file, message } => write!(f, "{file}: {message}"),
+        }
+    }
 }
 
 impl Related {

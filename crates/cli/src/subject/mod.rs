@@ -16,6 +16,7 @@ use msccl_syntax::{Diagnostic, FileId, SourceMap, Span};
 use msccl_verify::FaultKind;
 
 use crate::args::{LaunchArgs, TargetName};
+use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::input::{Content, Input};
 use crate::size::range_in_words;
@@ -124,7 +125,7 @@ pub fn load(
     input: Input,
     launch: &LaunchArgs,
     target: Option<TargetName>,
-    warn: &mut dyn FnMut(String),
+    warn: &mut dyn FnMut(Warning),
 ) -> Result<Loaded> {
     match input.content()? {
         Content::Program => {

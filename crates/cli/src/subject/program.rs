@@ -11,7 +11,7 @@ use msccl_verify::FaultKind;
 
 use super::{Doubt, Evidence, Loaded, Provenance, Subject};
 use crate::args::{LaunchArgs, PlacementName};
-use crate::diagnose::{condensed, in_one_line};
+use crate::diagnose::{Located, Warning, condensed};
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::loader::{FileSystem, canonical_name};
@@ -34,7 +34,7 @@ pub struct Program {
 pub fn evaluated(
     input: Input,
     launch: &LaunchArgs,
-    warn: &mut dyn FnMut(String),
+    warn: &mut dyn FnMut(Warning),
 ) -> Result<Program> {
     let Input { name, text } = input;
     let mut sources = SourceMap::new();
@@ -43,7 +43,8 @@ pub fn evaluated(
     let launch = requested(&sources, file, launch)?;
     match evaluate(&mut sources, file, &FileSystem, &launch) {
         Ok(chunks) => {
-            chunks.warnings.iter().for_each(|warning| warn(in_one_line(&sources, warning)));
+            let located = |warning| Warning::At(Box::new(Located::of(&sources, warning)));
+            chunks.warnings.iter().map(located).for_each(warn);
             Ok(Program { file: name, sources, chunks })
         }
         Err(diagnostics) => Err(Failure::diagnostics(&sources, &diagnostics)),

@@ -38,6 +38,11 @@ fn a_loop_that_counts_down_is_noted() {
             "3..0 has no elements: it ends before it begins; to count down, write `reverse(a..b)`";
         assert!(said.ends_with(expected), "{ran}");
     }
+    let found = msccl_reading(&["check", "--format", "json", "-"], text.as_bytes()).json();
+    assert_eq!(found["ok"], true, "{found}");
+    let first = &found["diagnostics"][0];
+    assert_eq!(first["severity"], "warning", "{found}");
+    assert_eq!((first["line"].as_u64(), first["column"].as_u64()), (Some(2), Some(72)), "{found}");
 }
 
 #[test]
