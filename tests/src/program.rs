@@ -161,6 +161,7 @@ impl Grower {
             ops: self.ops,
             hints: self.hints,
             statements: statements.collect(),
+            warnings: Vec::new(),
         }
     }
 }

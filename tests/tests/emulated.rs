@@ -386,6 +386,47 @@ fn proved(example: &Example, launch: &Launch, placement: Placement) -> Option<Ve
     verify(compiled.schedule.algorithm, &Target::native()).ok()
 }
 
+/// An example, compiled and proved.
+struct Case {
+    what: String,
+    verified: Verified,
+    in_place: bool,
+}
+
+impl Case {
+    fn new(example: &Example, launch: &Launch, placement: Placement) -> Option<Self> {
+        let what = format!("{} {launch:?} {placement:?}", example.name);
+        let in_place = placement == Placement::InPlace;
+        proved(example, launch, placement).map(|verified| Self { what, verified, in_place })
+    }
+
+    /// `few` elements, or `divided` where chunks must divide the count.
+    fn count(&self, few: usize, divided: usize) -> usize {
+        if self.verified.facts().serves_any_count { few } else { divided }
+    }
+}
+
+/// Every example on three and four ranks, in and out of place, as far as links of `protocol` are deep enough for it.
+fn cases(protocol: Protocol) -> impl Iterator<Item = &'static Case> {
+    static CASES: OnceLock<Vec<Case>> = OnceLock::new();
+    let prove = || {
+        let placements = [Placement::InPlace, Placement::OutOfPlace];
+        let mut cases = Vec::new();
+        for example in examples() {
+            let launches = example.launches.iter();
+            for launch in launches.filter(|it| it.ranks.is_some_and(|it| (3..=4).contains(&it))) {
+                cases.extend(placements.iter().filter_map(|it| Case::new(&example, launch, *it)));
+            }
+        }
+        cases
+    };
+    let fits = move |case: &&Case| {
+        let verified = &case.verified;
+        verified.target().link(protocol).depth >= verified.facts().least_link_depth
+    };
+    CASES.get_or_init(prove).iter().filter(fits)
+}
+
 /// The example of that name for `ranks` ranks.
 fn named(name: &str, ranks: u32, placement: Placement) -> Verified {
     let examples = examples();
@@ -470,31 +511,20 @@ fn every_example_gives_the_same_whatever_is_offered() {
     let Some(emulator) = emulator() else { return };
     let numbers = &mut Numbers(2);
     let (mut runs, mut direct) = (0, 0);
-    for example in examples() {
-        for launch in
-            example.launches.iter().filter(|it| it.ranks.is_some_and(|it| (3..=4).contains(&it)))
-        {
-            for placement in [Placement::InPlace, Placement::OutOfPlace] {
-                let Some(verified) = proved(&example, launch, placement) else { continue };
-                let all = deliveries(&verified);
-                if verified.target().simple.depth < verified.facts().least_link_depth {
-                    continue;
-                }
-                let count = if verified.facts().serves_any_count { 205 } else { 192 };
-                let scenario = Scenario {
-                    algorithms: std::slice::from_ref(&verified),
-                    count,
-                    instances: 1 + numbers.below(2) as u32,
-                    in_place: placement == Placement::InPlace,
-                    offers: &SEQUENCE,
-                    ..Scenario::USUAL
-                };
-                runs += 1;
-                direct += usize::from(all.iter().any(|it| *it != Delivery::Staged));
-                let used = scenario.check(emulator, numbers);
-                assert!(used.is_ok(), "{} {launch:?} {placement:?}: {used:?}", example.name);
-            }
-        }
+    for case in cases(SIMPLE) {
+        let scenario = Scenario {
+            algorithms: std::slice::from_ref(&case.verified),
+            count: case.count(205, 192),
+            instances: 1 + numbers.below(2) as u32,
+            in_place: case.in_place,
+            offers: &SEQUENCE,
+            ..Scenario::USUAL
+        };
+        let used = scenario.check(emulator, numbers);
+        assert!(used.is_ok(), "{}: {used:?}", case.what);
+        runs += 1;
+        let all = deliveries(&case.verified);
+        direct += usize::from(all.iter().any(|it| *it != Delivery::Staged));
     }
     assert!(runs > 80 && direct > 40, "{direct} of {runs} deliver directly");
 }
@@ -603,40 +633,31 @@ fn check_small(protocol: Protocol) {
     };
     let numbers = &mut Numbers(6);
     let (mut runs, mut at_once, mut counted, mut waiting) = (0, 0, 0, 0);
-    for example in examples() {
-        for launch in
-            example.launches.iter().filter(|it| it.ranks.is_some_and(|it| (3..=4).contains(&it)))
-        {
-            for placement in [Placement::InPlace, Placement::OutOfPlace] {
-                let Some(verified) = proved(&example, launch, placement) else { continue };
-                let depth = verified.target().link(protocol).depth;
-                if depth < verified.facts().least_link_depth {
-                    continue;
-                }
-                let scenario = Scenario {
-                    algorithms: std::slice::from_ref(&verified),
-                    protocol,
-                    slot_bytes: LARGE_SLOT_BYTES,
-                    count: if verified.facts().serves_any_count { 61 } else { 48 },
-                    instances: 1 + numbers.below(2) as u32,
-                    in_place: placement == Placement::InPlace,
-                    offers: &[Offers::Off; 3],
-                    ..Scenario::USUAL
-                };
-                let used = scenario.check(&emulator, numbers);
-                assert!(used.is_ok(), "{} {launch:?} {placement:?}: {used:?}", example.name);
-                let plans = Plan::all(&verified).unwrap();
-                let finds = |plan: &Plan| finds_at_once(plan, &scenario.cut(plan).unwrap(), depth);
-                let steps = || {
-                    let programs = plans.iter().filter(|plan| finds(plan)).map(Plan::program);
-                    programs.flat_map(|it| &it.thread_blocks).flat_map(|block| &block.steps)
-                };
-                runs += 1;
-                at_once += usize::from(plans.iter().all(finds));
-                counted += usize::from(steps().any(|step| step.count > 1));
-                waiting += usize::from(steps().any(|step| !step.waits.is_empty()));
-            }
-        }
+    for case in cases(protocol) {
+        let verified = &case.verified;
+        let scenario = Scenario {
+            algorithms: std::slice::from_ref(verified),
+            protocol,
+            slot_bytes: LARGE_SLOT_BYTES,
+            count: case.count(61, 48),
+            instances: 1 + numbers.below(2) as u32,
+            in_place: case.in_place,
+            offers: &[Offers::Off; 3],
+            ..Scenario::USUAL
+        };
+        let used = scenario.check(&emulator, numbers);
+        assert!(used.is_ok(), "{}: {used:?}", case.what);
+        let depth = verified.target().link(protocol).depth;
+        let plans = Plan::all(verified).unwrap();
+        let finds = |plan: &Plan| finds_at_once(plan, &scenario.cut(plan).unwrap(), depth);
+        let steps = || {
+            let programs = plans.iter().filter(|plan| finds(plan)).map(Plan::program);
+            programs.flat_map(|it| &it.thread_blocks).flat_map(|block| &block.steps)
+        };
+        runs += 1;
+        at_once += usize::from(plans.iter().all(finds));
+        counted += usize::from(steps().any(|step| step.count > 1));
+        waiting += usize::from(steps().any(|step| !step.waits.is_empty()));
     }
     let what = format!("{at_once} of {runs} at once, {counted} with counts, {waiting} with waits");
     assert!(at_once > 150 && counted > 40 && waiting > 60, "{what}");

@@ -38,7 +38,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench", &["collective", "fabric", "gpu", "picture", "runtime"]),
-    ("environment", &["fabric", "registry", "runtime", "topology"]),
+    ("environment", &["collective", "fabric", "registry", "runtime", "topology"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];
 
@@ -212,6 +212,7 @@ const DOORS: &[&str] = &[
     "crates/rdma/src/verbs/adapter.rs",
     "crates/rdma/src/verbs/events.rs",
     "crates/rdma/src/verbs/pair.rs",
+    "crates/rdma/src/verbs/pair/requests.rs",
     "crates/rdma/src/verbs/region.rs",
     "crates/rdma/tests/rig/mod.rs",
     "crates/runtime/src/cpu/memory.rs",

@@ -21,6 +21,16 @@ fn every_example_teaches() {
 }
 
 #[test]
+fn no_example_has_warnings() {
+    for example in examples() {
+        for launch in &example.launches {
+            let warnings = example.compile(launch, &Target::native()).unwrap().chunks.warnings;
+            assert_eq!(warnings, [], "{} {launch:?}", example.name);
+        }
+    }
+}
+
+#[test]
 fn the_index_lists_every_example() {
     let index = std::fs::read_to_string(folder().join("README.md")).unwrap();
     for Example { name, .. } in examples() {

@@ -108,6 +108,43 @@ impl Located {
     }
 }
 
+/// What keeps nobody from using a file; in one line.
+pub enum Warning {
+    /// At a place.
+    At(Box<Located>),
+    /// About the file as a whole.
+    Whole {
+        /// The file.
+        file: String,
+        /// What.
+        message: String,
+    },
+}
+
+impl Warning {
+    /// For editors.
+    pub fn into_located(self) -> Located {
+        match self {
+            Warning::At(located) => *located,
+            Warning::Whole { file, message } => {
+                Located { severity: "warning", ..Located::of_file(&file, message) }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::At(located) => {
+                write!(f, "{located}")?;
+                located.hints.iter().try_for_each(|hint| write!(f, "; {hint}"))
+            }
+            Warning::Whole { file, message } => write!(f, "{file}: {message}"),
+        }
+    }
+}
+
 impl Related {
     fn of(sources: &SourceMap, label: &msccl_syntax::Label) -> Self {
         let (line, column) = bounds(sources, label.span).0;

@@ -2,9 +2,10 @@
 //!
 //! | fence | what is checked |
 //! |---|---|
-//! | `msccl` | a file that evaluates with its defaults and keeps its collective's promise |
+//! | `msccl` | a file that evaluates with its defaults, without warnings, and keeps its collective's promise |
 //! | `msccl-fragment` | definitions, or statements, that parse |
 //! | `msccl-error` | a file that is refused, with exactly the errors that `// error: …` expects, each on its line |
+//! | `msccl-warning` | a file like those of `msccl`, but with exactly the warnings that `// warning: …` expects |
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,7 +13,7 @@ use std::path::Path;
 
 use msccl_compiler::chunk::check_promise;
 use msccl_compiler::evaluate::{Launch, NoFiles, evaluate};
-use msccl_syntax::{Diagnostic, SourceMap, parse};
+use msccl_syntax::{Diagnostic, Severity, SourceMap, parse};
 
 /// A fenced block of the document.
 struct Fence {
@@ -43,22 +44,27 @@ fn fences(language: &str) -> Vec<Fence> {
     fences
 }
 
-/// The errors of a file with its defaults, each with the line it stands on.
-fn errors(text: &str) -> Vec<(u32, String)> {
+/// What is said of a file with its defaults, each with the line it stands on.
+fn diagnostics(text: &str) -> Vec<(u32, String)> {
     let mut sources = SourceMap::new();
     let file = sources.add("example", text);
     let checked = evaluate(&mut sources, file, &NoFiles, &Launch::default())
-        .and_then(|dag| check_promise(&dag));
+        .and_then(|dag| check_promise(&dag).map(|()| dag.warnings));
     let located = |one: Diagnostic| {
-        (one.labels.first().map_or(0, |label| sources.line_column(label.span).line), one.message)
+        let line = one.labels.first().map_or(0, |label| sources.line_column(label.span).line);
+        let severity = match one.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        (line, format!("{severity}: {}", one.message))
     };
-    checked.err().unwrap_or_default().into_iter().map(located).collect()
+    checked.unwrap_or_else(|errors| errors).into_iter().map(located).collect()
 }
 
 #[test]
 fn programs_keep_their_promise() {
     for fence in fences("msccl") {
-        assert_eq!(errors(&fence.text), [], "the program at line {}", fence.line);
+        assert_eq!(diagnostics(&fence.text), [], "the program at line {}", fence.line);
     }
 }
 
@@ -76,15 +82,26 @@ fn fragments_parse() {
     }
 }
 
-#[test]
-fn errors_are_as_documented() {
-    for fence in fences("msccl-error") {
-        let mut found = errors(&fence.text);
+/// The diagnostics of fences of `language` are what their comments of this severity say.
+fn check(language: &str, severity: &str) {
+    for fence in fences(language) {
+        let mut found = diagnostics(&fence.text);
         found.sort();
         let lines = (1..).zip(fence.text.lines());
+        let comment = |text: &str| Some(text.split_once(&format!("// {severity}: "))?.1.to_owned());
         let expected: Vec<(u32, String)> = lines
-            .filter_map(|(line, text)| Some((line, text.split_once("// error: ")?.1.to_owned())))
+            .filter_map(|(line, text)| Some((line, format!("{severity}: {}", comment(text)?))))
             .collect();
-        assert_eq!(found, expected, "the errors at line {}", fence.line);
+        assert_eq!(found, expected, "the fence at line {}", fence.line);
     }
+}
+
+#[test]
+fn errors_are_as_documented() {
+    check("msccl-error", "error");
+}
+
+#[test]
+fn warnings_are_as_documented() {
+    check("msccl-warning", "warning");
 }

@@ -12,6 +12,8 @@
 //!   what the files say.
 //! * A value that makes no sense is a complaint that says what to write, and counts as not set. It
 //!   is never a failure.
+//! * A value that makes sense and is not followed is a remark, in [`Preferences::remarks`]: programs set NCCL's variables for NCCL, so
+//!   it is no warning.
 //! * A file of an algorithm that cannot be read, or is too long, stays in the list with the reason:
 //!   [`Preferences::files`] never fails, and ranks with the same variables and folders get the same
 //!   names in the same order.
@@ -35,6 +37,7 @@ mod machine;
 mod network;
 mod preferences;
 mod reader;
+mod restrictions;
 mod tuning;
 pub mod variable;
 
@@ -46,6 +49,7 @@ pub use machine::{Root, topologies};
 pub use network::interface;
 pub use preferences::{DeviceWish, Preferences};
 pub use reader::Reader;
+pub use restrictions::Remark;
 pub use tuning::read as read_tuning;
 pub use variable::Variable;
 

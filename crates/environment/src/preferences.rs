@@ -6,6 +6,7 @@ use msccl_registry::{File, built_in_programs};
 use msccl_runtime::{KernelCache, Links, Special, SpecialMode, Tuning, Wish};
 
 use super::kernels::Folder;
+use super::restrictions::{Remark, restrict};
 use super::{Complaint, Reader, Variable, files, of_process, tuning, variable};
 
 /// Where ranks should run.
@@ -27,6 +28,8 @@ pub struct Preferences {
     pub device: DeviceWish,
     /// What is used where it serves.
     pub wish: Wish,
+    /// What is set, makes sense, and is not followed.
+    pub remarks: Vec<Remark>,
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
@@ -38,11 +41,21 @@ pub struct Preferences {
 impl Preferences {
     /// What the variables of `reader` say.
     pub fn read(reader: &mut Reader<'_>) -> Self {
+        let mut wish = wish(reader);
+        let xml_files = reader.text(&variable::XML_FILES);
+        let algo_dir = reader.text(&variable::ALGO_DIR);
+        // What a folder holds is not looked at here.
+        if algo_dir.is_none()
+            && let Some(complaint) = nobody_has(&wish, xml_files.as_deref())
+        {
+            reader.complain(complaint);
+        }
         Self {
             device: reader.parse(&variable::DEVICE, DeviceWish::parse).unwrap_or_default(),
-            wish: wish(reader),
-            xml_files: reader.text(&variable::XML_FILES),
-            algo_dir: reader.text(&variable::ALGO_DIR),
+            remarks: restrict(&mut wish, reader),
+            wish,
+            xml_files,
+            algo_dir,
             tuning: reader.text(&variable::TUNING),
             special: reader.parse(&variable::SPECIAL, special).unwrap_or_default(),
             kernel_cache: reader.text(&variable::KERNEL_CACHE),
@@ -91,28 +104,26 @@ impl DeviceWish {
 
 fn wish(reader: &mut Reader<'_>) -> Wish {
     Wish {
-        algorithm: algorithm(reader),
+        algorithm: reader.text(&variable::ALGO),
         protocol: reader.parse(&variable::PROTO, |text| text.parse().ok()),
         links: reader.parse(&variable::DIRECT, links).flatten(),
         instances: reader.count(&variable::INSTANCES),
         threads: reader.count(&variable::THREADS),
+        ..Wish::default()
     }
 }
 
-/// The part of a name that is wished for. One that nothing at hand has is told, but kept: it does no harm, and a door may
-/// load files that are not named here.
-fn algorithm(reader: &mut Reader<'_>) -> Option<String> {
-    let wished = reader.text(&variable::ALGO)?;
-    let is_built_in = built_in_programs().keys().any(|name| name.contains(&wished));
-    let files = reader.text(&variable::XML_FILES).unwrap_or_default();
-    let folder = reader.text(&variable::ALGO_DIR);
-    if !is_built_in && !files.contains(&wished) && folder.is_none() {
-        let (name, files) = (variable::ALGO.name, variable::XML_FILES.name);
-        reader.complain(format!(
-            "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of {files}"
-        ));
+/// That nothing at hand is called what is wished for, if so. The wish is kept: it does no harm, and a door may load files
+/// that are not named here.
+fn nobody_has(wish: &Wish, xml_files: Option<&str>) -> Option<Complaint> {
+    let wished = wish.algorithm.as_deref()?;
+    let is_built_in = built_in_programs().keys().any(|name| name.contains(wished));
+    if is_built_in || xml_files.is_some_and(|files| files.contains(wished)) {
+        return None;
     }
-    Some(wished)
+    let (name, files) = (variable::ALGO.name, variable::XML_FILES.name);
+    let nowhere = format!("in the name of no built-in algorithm and of no file of {files}");
+    Some(format!("{name} is `{wished}`, which is {nowhere}"))
 }
 
 fn special(text: &str) -> Option<SpecialMode> {
@@ -196,7 +207,8 @@ mod tests {
         let (protocol, links) = (Some(Protocol::Ll128), Some(Links::Direct));
         let (instances, threads) = (Some(4), Some(512));
         let algorithm = Some("ring".into());
-        assert_eq!(wish, Wish { algorithm, protocol, links, instances, threads });
+        let expected = Wish { algorithm, protocol, links, instances, threads, ..Wish::default() };
+        assert_eq!(wish, expected);
         let named = (xml_files.as_deref(), algo_dir.as_deref());
         assert_eq!(named, (Some("a.xml"), Some("algorithms")));
         assert_eq!(tuning.as_deref(), Some("site.tuning"));
@@ -212,6 +224,29 @@ mod tests {
         wished(&[("MSCCL_XML_FILES", "yours.xml")], 1);
         wished(&[("MSCCL_XML_FILES", "yours.xml:/site/mine.xml")], 0);
         wished(&[("MSCCL_ALGO_DIR", "/site")], 0);
+    }
+
+    #[test]
+    fn our_variables_win_over_those_of_nccl() {
+        let theirs = [
+            ("NCCL_ALGO", "ring"),
+            ("NCCL_PROTO", "^LL128"),
+            ("NCCL_NTHREADS", "256"),
+            ("NCCL_MIN_CTAS", "4"),
+        ];
+        let Preferences { wish, remarks, .. } = check(&theirs, 0);
+        assert_eq!(
+            (wish.families.to_string(), wish.protocols.to_string()),
+            ("ring".into(), "Simple,LL".into())
+        );
+        assert_eq!((wish.threads_max, remarks.len()), (Some(256), 1));
+        let ours = [
+            ("MSCCL_ALGO", "tree"),
+            ("MSCCL_PROTO", "LL128"),
+            ("MSCCL_THREADS", "512"),
+            ("MSCCL_INSTANCES", "2"),
+        ];
+        assert_eq!(check(&[theirs, ours].concat(), 0), check(&ours, 0));
     }
 
     #[test]

@@ -154,6 +154,23 @@ variables! {
         "Most thread blocks that a call may occupy. Wins over `maxCTAs` of a configuration."
     MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MAX_CTAS`, which wins over it."
+    NCCL_ALGO "NCCL_ALGO" "names, separated by commas; `^` in front excludes; `allreduce:` in front is for one collective, `;` between"
+        "by measurement"
+        "Which built-in algorithms come first: for `Ring` those with `ring` or `chain` in their names, for `Tree` those with \
+         `tree`; where none of them serves, others do. It costs speed wherever another would be best, above all in small calls. \
+         `MSCCL` stands for loaded algorithms, which come first always. NCCL's other names are no algorithms of this library: a \
+         list of nothing else is not followed, and the log says so (`INFO`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names \
+         comes first. The same on all ranks."
+    NCCL_PROTO "NCCL_PROTO" "`Simple`, `LL` and `LL128`, in lists like those of `NCCL_ALGO`" "by measurement"
+        "Which protocols collectives may use: one that may not be used is replaced by the likest that may. Where none of \
+         those can be used, as between nodes, it is `Simple`. `MSCCL_PROTO` wins. The same on all ranks."
+    NTHREADS "NCCL_NTHREADS" "a number from 1 on" "by measurement"
+        "Most threads in a block, rounded up to whole warps. `MSCCL_THREADS` wins. The same on all ranks."
+    MIN_CTAS "NCCL_MIN_CTAS" "a number from 1 on" "by measurement"
+        "Not followed, and the log says so (`INFO`): a call takes as many thread blocks as are best for its size. \
+         `MSCCL_INSTANCES` asks for more."
+    MIN_NCHANNELS "NCCL_MIN_NCHANNELS" "a number from 1 on" "by measurement"
+        "The older name of `NCCL_MIN_CTAS`."
     COMM_BLOCKING "NCCL_COMM_BLOCKING" "0 or 1" "as configured"
         "Whether communicators are blocking. Wins over `blocking` of a configuration."
 }

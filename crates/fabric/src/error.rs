@@ -70,6 +70,12 @@ impl Error {
         }
     }
 
+    /// The same, with what to do about it.
+    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
+        self.text = format!("{}; {hint}", self.text);
+        self
+    }
+
     pub(crate) fn of_ranks(mut self, ranks: impl IntoIterator<Item = Rank>) -> Self {
         self.ranks = ranks.into_iter().collect();
         self.ranks.sort_unstable();

@@ -82,6 +82,7 @@ fn enter(
 ) -> Result<Group, Error> {
     let Newcomer { rank, .. } = *newcomer;
     let member = |peer: Peer| Member { world: peer.rank, peer };
+    let hub = peers.first().map(|peer| peer.address);
     let members: Arc<[_]> = peers.into_iter().map(member).collect();
     if rank == Rank(0) {
         // Everyone connects to the hub of the first group.
@@ -92,7 +93,13 @@ fn enter(
     let id = mark(&[&world.to_le_bytes()]);
     let timeout = settings.operation_timeout;
     let group = Group::new(Arc::new(board), id, rank, members, timeout, &settings.abort);
-    group.meet(settings.join_timeout)?;
+    group.meet(settings.join_timeout).map_err(|error| match (error.kind(), hub) {
+        // Whoever did not come knows where, and could not get there.
+        (ErrorKind::TimedOut, Some(hub)) => {
+            error.hint(format_args!("every rank must reach rank 0 at {hub}, past every firewall"))
+        }
+        _ => error,
+    })?;
     Ok(group)
 }
 
@@ -145,7 +152,8 @@ impl Arrival<'_> {
                 Failure::Stopped(stop) => Error::stopped(stop, patience, what),
                 Failure::Io(error) => {
                     let hint = "the process that made the id must be alive, and a route must lead \
-                                to the network interface that it chose";
+                                to the network interface that it chose (NCCL_SOCKET_IFNAME \
+                                chooses another), past every firewall";
                     let limit = patience.limit();
                     Error::network(format!("{what}, tried for {limit}: {error}; {hint}"))
                 }

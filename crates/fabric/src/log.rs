@@ -46,6 +46,8 @@ pub enum Event {
         expected: u32,
         /// Who has not.
         missing: Vec<Rank>,
+        /// Where the root waits for them.
+        address: SocketAddr,
         /// Since the first one came.
         waited: Duration,
     },
@@ -101,9 +103,10 @@ impl fmt::Display for Event {
             Self::RankListens { rank, address, interface } => {
                 write!(f, "rank {} listens on {}{address}", rank.0, via(interface))
             }
-            Self::StillWaiting { expected, missing, waited } => {
+            Self::StillWaiting { expected, missing, address, waited } => {
                 let (missing, waited) = (RankList(missing), seconds(*waited));
-                write!(f, "after {waited}, still waiting for ranks {missing} of {expected}")
+                let who = format_args!("ranks {missing} of {expected} to reach {address}");
+                write!(f, "after {waited}, still waiting for {who}")
             }
             Self::Joined { rank, ranks, took } => {
                 write!(f, "rank {} of {ranks} joined in {}", rank.0, seconds(*took))

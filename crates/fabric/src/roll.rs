@@ -111,9 +111,16 @@ fn claimed_twice(first: &Peer, second: &Peer) -> Error {
     Error::mismatch(text).of_ranks([first.rank])
 }
 
-/// The ranks in `missing` did not connect within `limit`.
-pub(crate) fn nobody_else_came(roll: &Roll, limit: &str) -> Error {
-    error::absent(&roll.missing(), roll.expected().unwrap_or(0), "not connected", limit)
+/// Not all ranks reached the root at `address` within `limit`. It hears nothing of a rank that tries in vain, and cannot
+/// tell it from one that has not started yet; so nobody is told earlier.
+pub(crate) fn nobody_else_came(roll: &Roll, address: SocketAddr, limit: &str) -> Error {
+    let absent =
+        error::absent(&roll.missing(), roll.expected().unwrap_or(0), "not connected", limit);
+    absent.hint(format_args!(
+        "a rank that was started and could not reach {address} says so itself: a route must lead there from its \
+         host (the process that made the id chose the network interface: NCCL_SOCKET_IFNAME chooses another), \
+         past every firewall"
+    ))
 }
 
 /// The root of the first of several ids, at `address`, did not answer those of the others.

@@ -54,6 +54,7 @@ pub(crate) fn start(
     let address = listener.local_addr().map_err(failed)?;
     settings.log.event(&Event::RootListens { address, interface });
     let root = Root {
+        address,
         token,
         log: settings.log.clone(),
         abort: settings.abort.clone(),
@@ -72,6 +73,8 @@ pub(crate) fn start(
 }
 
 struct Root {
+    /// Where it listens.
+    address: SocketAddr,
     token: u128,
     log: Arc<dyn Log>,
     abort: Abort,
@@ -266,13 +269,15 @@ impl Root {
             return if waited > limit { Err(relay.silence(limit)) } else { Ok(()) };
         }
         if waited > self.join_timeout && !self.roll.is_complete() {
-            return Err(roll::nobody_else_came(&self.roll, &seconds(self.join_timeout)));
+            let limit = seconds(self.join_timeout);
+            return Err(roll::nobody_else_came(&self.roll, self.address, &limit));
         }
         if waited > self.next_reminder {
             self.next_reminder *= 3;
             let expected = self.roll.expected().unwrap_or(0);
             let missing = self.roll.missing();
-            self.log.event(&Event::StillWaiting { expected, missing, waited });
+            let address = self.address;
+            self.log.event(&Event::StillWaiting { expected, missing, address, waited });
         }
         Ok(())
     }

@@ -247,6 +247,7 @@ impl<'a> Grower<'a> {
             ops,
             hints: std::iter::once(Hints::default()).chain(asked).collect(),
             statements: vec![Origin { span: nowhere, called_from: Vec::new() }],
+            warnings: Vec::new(),
         }
     }
 }

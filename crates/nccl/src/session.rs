@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, Once, PoisonError};
 
-use msccl_environment::{self as environment, Complaint};
+use msccl_environment::{self as environment, Complaint, Remark};
 use msccl_runtime::Tuning;
 
 use crate::abi::VERSION_TEXT;
+use crate::log::Subsystem;
 use crate::requests::Requests;
 use crate::{log, signal};
 
@@ -14,6 +15,7 @@ use crate::{log, signal};
 pub fn begin() -> Requests {
     let (requests, complaints) = Requests::read(&environment::lookup);
     complaints.into_iter().chain(environment::strangers()).for_each(complain_once);
+    requests.preferences.remarks.iter().for_each(remark_once);
     if requests.story_signal {
         signal::watch();
     }
@@ -32,6 +34,13 @@ pub fn complain_once(complaint: Complaint) {
     }
 }
 
+/// Says what of the environment is not followed, once per process.
+fn remark_once(remark: &Remark) {
+    if log::hears(Subsystem::Env) && is_new(remark) {
+        log::info(Subsystem::Env, log::NO_DEVICE, format_args!("{remark}"));
+    }
+}
+
 /// Says once who we are, in a line that scripts look for, without pretending to be somebody else.
 /// One process of a job does so: that of rank 0.
 pub fn greet() {
@@ -42,7 +51,7 @@ pub fn greet() {
     });
 }
 
-fn is_new(complaint: &Complaint) -> bool {
-    static SAID: Mutex<BTreeSet<Complaint>> = Mutex::new(BTreeSet::new());
-    SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(complaint.clone())
+fn is_new(text: &str) -> bool {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned())
 }

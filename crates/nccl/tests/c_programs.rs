@@ -294,6 +294,24 @@ fn as_frameworks_do() {
     assert_eq!(rest, "frameworks: ok\n");
 }
 
+#[test]
+fn what_is_set_for_nccl_is_followed_or_told() {
+    let theirs = [
+        ("NCCL_DEBUG", "INFO"),
+        ("NCCL_ALGO", "^Ring,NVLS;allreduce:Tree"),
+        ("NCCL_PROTO", "Simple"),
+        ("NCCL_MIN_CTAS", "4"),
+    ];
+    let Some(log) = run("threads", &["2"], &theirs) else { return };
+    let served =
+        log.lines().filter(|line| line.contains("allreduce of") && line.contains("served by"));
+    let (trees, others): (Vec<_>, Vec<_>) =
+        served.partition(|line| line.contains("double_binary_tree"));
+    assert!(!trees.is_empty() && others.is_empty(), "{log}");
+    assert_eq!(log.matches("NCCL_MIN_CTAS is `4`, which is not followed").count(), 1, "{log}");
+    assert!(!log.contains("NCCL_ALGO is") && !log.contains("NCCL WARN"), "{log}");
+}
+
 /// With its communicators ended, or not.
 #[test]
 fn loaded_and_unloaded() {
@@ -350,13 +368,22 @@ fn files_of_algorithms() {
     fs::write(&garbage, "no algorithm").unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dsl-examples/allreduce");
     let good = examples.join("two_shot.msccl");
-    let list = format!("/no/such/file:{}:{}", garbage.display(), good.display());
+    let odd = folder().join("odd.msccl");
+    let text = "algorithm odd(ranks N) implements allreduce() {
+        for r in 1..0 { output@r = input@r }
+        for r in 0..N { output@r = sum(q in 0..N: input@q) }
+    }";
+    fs::write(&odd, text).unwrap();
+    let files = [garbage, good, odd].map(|path| path.display().to_string());
+    let list = format!("/no/such/file:{}", files.join(":"));
     let environment = [("MSCCL_XML_FILES", list.as_str()), ("NCCL_DEBUG", "INFO")];
     let Some(log) = run("groups", &[], &environment) else { return };
     for line in [
         "NCCL WARN /no/such/file is not used: it cannot be read: there is no such file",
         "garbage.xml is not used: ",
         "two_shot.msccl is proved and serves",
+        "odd.msccl is proved and serves",
+        "odd.msccl, line 2, column 18: 1..0 has no elements: it ends before it begins",
         "in place (400 bytes): served by ",
     ] {
         assert!(log.contains(line), "no line has {line:?}:\n{log}");

@@ -25,7 +25,7 @@ use msccl_verify::Verified;
 
 pub use built_in::{LeftOut, built_in_programs, built_ins, left_out};
 pub use fingerprint::Fingerprint;
-pub use load::{File, Refused};
+pub use load::{File, Refused, Warning};
 
 /// What a communicator looks like to an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -157,6 +157,7 @@ pub struct Registry {
     shape: Shape,
     loaded: Vec<Entry>,
     refused: Vec<Refused>,
+    warnings: Vec<Warning>,
     built_in: Mutex<BuiltIns>,
 }
 
@@ -164,14 +165,17 @@ impl Registry {
     /// The built-in algorithms for `shape`, and `files` in their order.
     pub fn new(shape: Shape, files: &[File]) -> Self {
         let mut loaded = Vec::new();
-        let mut refused = Vec::new();
+        let (mut refused, mut warnings) = (Vec::new(), Vec::new());
         for file in files {
             match load::load(file, shape) {
-                Ok(entry) => loaded.push(entry),
+                Ok((entry, noticed)) => {
+                    loaded.push(entry);
+                    warnings.extend(noticed);
+                }
                 Err(refusal) => refused.push(refusal),
             }
         }
-        Self { shape, loaded, refused, built_in: Mutex::default() }
+        Self { shape, loaded, refused, warnings, built_in: Mutex::default() }
     }
 
     /// The shape it belongs to.
@@ -187,6 +191,11 @@ impl Registry {
     /// The files that were refused, in their order.
     pub fn refused(&self) -> &[Refused] {
         &self.refused
+    }
+
+    /// What is hardly meant in the files that are used, in their order.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// The built-in algorithms for `wanted`, best for large messages first; at least one. They are

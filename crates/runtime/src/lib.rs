@@ -32,8 +32,8 @@ pub use diary::Diary;
 pub use error::{Error, ErrorKind};
 pub use msccl_topology::PathType;
 pub use select::{
-    Alternative, Basis, Choice, Links, Question, Row, Service, Tuning, TuningError, Way, explain,
-    multiprocessors,
+    Allowed, Alternative, Basis, Choice, Family, Links, Question, Row, Service, Tuning,
+    TuningError, Way, explain, multiprocessors,
 };
 pub use settings::{Event, FarSlots, Log, PlaceOfRank, Settings, Wish};
 pub use special::{

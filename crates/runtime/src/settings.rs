@@ -11,7 +11,7 @@ use msccl_proxy as proxy;
 use msccl_registry::File;
 use msccl_topology::PathType;
 
-use crate::select::{Links, Tuning};
+use crate::select::{Allowed, Family, Links, Tuning};
 use crate::special::Special;
 
 /// How a communicator is made and behaves.
@@ -80,14 +80,20 @@ pub enum FarSlots {
 pub struct Wish {
     /// Only algorithms whose name contains this.
     pub algorithm: Option<String>,
+    /// Built-in algorithms of these families, unless the user's table names others.
+    pub families: Allowed<Family>,
     /// This protocol.
     pub protocol: Option<Protocol>,
+    /// One of these protocols, unless `protocol` says which.
+    pub protocols: Allowed<Protocol>,
     /// Links that deliver so. If [`Links::Staged`], nothing is set aside for the others.
     pub links: Option<Links>,
     /// That many instances.
     pub instances: Option<u32>,
     /// That many threads in a block.
     pub threads: Option<u32>,
+    /// At most that many threads in a block, unless `threads` says how many.
+    pub threads_max: Option<u32>,
 }
 
 impl Default for Settings {

@@ -12,8 +12,8 @@ use msccl_collective::{DataType, Protocol, Rank, Reduction};
 use msccl_fabric::UniqueId;
 use msccl_registry::File;
 use msccl_runtime::{
-    Batch, Combine, Communicator, Diary, Error, ErrorKind, Links, Operation, Scalar, Settings,
-    Tuning, Wish, submit,
+    Allowed, Batch, Combine, Communicator, Diary, Error, ErrorKind, Family, Links, Operation,
+    Scalar, Settings, Tuning, Wish, submit,
 };
 
 use world::{all_reduce, call, check_on, run, sum, world};
@@ -192,6 +192,12 @@ fn disagreement(settings: &Settings) -> Vec<Error> {
     })
 }
 
+fn only<T: PartialEq>(this: T) -> Allowed<T> {
+    let mut allowed = Allowed::default();
+    allowed.only(None, vec![this]);
+    allowed
+}
+
 #[test]
 fn ranks_that_wish_for_different_things_do_not_start() {
     let any = Wish::default;
@@ -201,6 +207,9 @@ fn ranks_that_wish_for_different_things_do_not_start() {
         (Wish { links: Some(Links::Direct), ..any() }, "links direct"),
         (Wish { instances: Some(2), ..any() }, "instances 2"),
         (Wish { threads: Some(64), ..any() }, "threads 64"),
+        (Wish { threads_max: Some(96), ..any() }, "threads at most 96"),
+        (Wish { families: only(Family::Tree), ..any() }, "families tree"),
+        (Wish { protocols: only(Protocol::Ll), ..any() }, "protocols LL"),
     ];
     let wishes = wishes.map(|(wish, said)| (Settings { wish, ..Settings::default() }, said));
     let limit = Settings { blocks_max: Some(3), ..Settings::default() };

@@ -36,8 +36,17 @@ pub enum Severity {
 impl Diagnostic {
     /// An error at `span`.
     pub fn error(span: Span, message: impl Into<String>) -> Self {
+        Self::at(span, Severity::Error, message)
+    }
+
+    /// A warning at `span`.
+    pub fn warning(span: Span, message: impl Into<String>) -> Self {
+        Self::at(span, Severity::Warning, message)
+    }
+
+    fn at(span: Span, severity: Severity, message: impl Into<String>) -> Self {
         let labels = vec![Label { span, text: String::new() }];
-        Self { severity: Severity::Error, message: message.into(), labels, hints: Vec::new() }
+        Self { severity, message: message.into(), labels, hints: Vec::new() }
     }
 
     /// The same, with words under the principal caret.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::args::{CheckArgs, Format};
-use crate::diagnose::{self, Located};
+use crate::diagnose::{self, Located, Warning};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
@@ -25,8 +25,17 @@ struct Findings {
 
 /// Checks every file.
 pub fn check(args: &CheckArgs, output: &mut Output) -> Result<Exit> {
-    let findings: Vec<_> =
-        args.files.iter().map(|file| Findings::of(file, look(file, args, output))).collect();
+    let mut findings = Vec::with_capacity(args.files.len());
+    for file in &args.files {
+        let mut warnings = Vec::new();
+        let found = look(file, args, &mut |warning| {
+            output.warn(&warning);
+            warnings.push(warning.into_located());
+        });
+        let mut found = Findings::of(file, found);
+        found.diagnostics.extend(warnings);
+        findings.push(found);
+    }
     match args.report.format {
         Format::Json => output.json_one_or_many(&findings),
         Format::Human => findings.iter().for_each(|found| found.print(output)),
@@ -34,9 +43,8 @@ pub fn check(args: &CheckArgs, output: &mut Output) -> Result<Exit> {
     Ok(findings.iter().map(|found| found.exit).fold(Exit::Success, Exit::and))
 }
 
-fn look(file: &str, args: &CheckArgs, output: &mut Output) -> Result<Verdict> {
-    let mut warn = |warning| output.warn(warning);
-    let loaded = subject::load(Input::read(file)?, &args.launch, args.target, &mut warn)?;
+fn look(file: &str, args: &CheckArgs, warn: &mut dyn FnMut(Warning)) -> Result<Verdict> {
+    let loaded = subject::load(Input::read(file)?, &args.launch, args.target, warn)?;
     Ok(verdict::judge(loaded))
 }
 

@@ -35,6 +35,7 @@ pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     progress.now(format!("proving {}", args.file));
+    let could_be_written = loaded.is_ok();
     let verdict = verdict::judge(loaded);
     let bytes = match &verdict {
         Verdict::Refused(_) => None,
@@ -45,6 +46,10 @@ pub fn compile(args: &CompileArgs, output: &mut Output) -> Result<Exit> {
     };
     drop(progress);
     report(args, Some(&verdict), bytes, output);
+    let human = args.report.format == Format::Human;
+    if human && could_be_written && matches!(verdict, Verdict::Refused(_)) {
+        output.detail("help     nothing is written; --no-verify writes it without a proof");
+    }
     Ok(verdict.exit())
 }
 

@@ -30,9 +30,8 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
     };
     let progress = Progress::start("proving", output.is_quiet());
     let registry = Arc::new(Registry::new(shape(args.ranks, &args.nodes)?, &files));
-    for refused in registry.refused() {
-        output.warn(refused);
-    }
+    registry.refused().iter().for_each(|refused| output.warn(refused));
+    registry.warnings().iter().for_each(|warning| output.warn(warning));
     let of_rank =
         |rank| special_kernels(&registry, Rank(rank), &wanted, &preferences.wish, tuning.as_ref());
     let kernels: Vec<_> = ranks(args)?.flat_map(of_rank).collect();

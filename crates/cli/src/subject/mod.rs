@@ -16,6 +16,7 @@ use msccl_syntax::{Diagnostic, FileId, SourceMap, Span};
 use msccl_verify::FaultKind;
 
 use crate::args::{LaunchArgs, TargetName};
+use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::input::{Content, Input};
 use crate::size::range_in_words;
@@ -115,7 +116,7 @@ pub enum Evidence {
 /// An algorithm, or why there is no point in asking the verifier.
 pub type Loaded = std::result::Result<Subject, Box<Doubt>>;
 
-/// Reads `input` and makes an algorithm of it. Warnings about the writing go to `warn`.
+/// Reads `input` and makes an algorithm of it. Warnings about the text go to `warn`.
 ///
 /// # Errors
 ///
@@ -124,12 +125,12 @@ pub fn load(
     input: Input,
     launch: &LaunchArgs,
     target: Option<TargetName>,
-    warn: &mut dyn FnMut(String),
+    warn: &mut dyn FnMut(Warning),
 ) -> Result<Loaded> {
     match input.content()? {
         Content::Program => {
             let target = target.unwrap_or(TargetName::Native).target();
-            let program = evaluated(input, launch)?;
+            let program = evaluated(input, launch, warn)?;
             Ok(program::compiled(program, target))
         }
         Content::Xml => steps::from_xml(input, launch, target, warn),

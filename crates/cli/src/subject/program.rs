@@ -11,7 +11,7 @@ use msccl_verify::FaultKind;
 
 use super::{Doubt, Evidence, Loaded, Provenance, Subject};
 use crate::args::{LaunchArgs, PlacementName};
-use crate::diagnose::condensed;
+use crate::diagnose::{Located, Warning, condensed};
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::loader::{FileSystem, canonical_name};
@@ -26,19 +26,27 @@ pub struct Program {
     pub chunks: chunk::Dag,
 }
 
-/// Evaluates the program in `input`.
+/// Evaluates the program in `input`. What is allowed but hardly meant goes to `warn`.
 ///
 /// # Errors
 ///
 /// Its diagnostics, with excerpts.
-pub fn evaluated(input: Input, launch: &LaunchArgs) -> Result<Program> {
+pub fn evaluated(
+    input: Input,
+    launch: &LaunchArgs,
+    warn: &mut dyn FnMut(Warning),
+) -> Result<Program> {
     let Input { name, text } = input;
     let mut sources = SourceMap::new();
     let canonical = canonical_name(Path::new(&name));
     let file = sources.add(canonical, text);
     let launch = requested(&sources, file, launch)?;
     match evaluate(&mut sources, file, &FileSystem, &launch) {
-        Ok(chunks) => Ok(Program { file: name, sources, chunks }),
+        Ok(chunks) => {
+            let located = |warning| Warning::At(Box::new(Located::of(&sources, warning)));
+            chunks.warnings.iter().map(located).for_each(warn);
+            Ok(Program { file: name, sources, chunks })
+        }
         Err(diagnostics) => Err(Failure::diagnostics(&sources, &diagnostics)),
     }
 }

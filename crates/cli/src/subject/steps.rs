@@ -8,6 +8,7 @@ use msccl_verify::FaultKind;
 
 use super::{Doubt, Evidence, Loaded, Provenance, Subject, XmlSource};
 use crate::args::{LaunchArgs, TargetName};
+use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
 use crate::input::Input;
 
@@ -16,13 +17,13 @@ pub fn from_xml(
     input: Input,
     launch: &LaunchArgs,
     target: Option<TargetName>,
-    warn: &mut dyn FnMut(String),
+    warn: &mut dyn FnMut(Warning),
 ) -> Result<Loaded> {
     let read = xml::read(&input.text)
         .map_err(|error| Failure::at(&input.name, Some((error.line(), error.column())), &error))?;
     let xml::Read { algorithm, dialect: _, contradictions, warnings, places } = read;
-    for warning in warnings {
-        warn(format!("{}: {warning}", input.name));
+    for message in warnings {
+        warn(Warning::Whole { file: input.name.clone(), message });
     }
     let target = target.unwrap_or(TargetName::Msccl);
     if contradictions.is_empty() {

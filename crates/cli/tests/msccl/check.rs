@@ -26,6 +26,26 @@ fn diagnostics_are_what_editors_need() {
 }
 
 #[test]
+fn a_loop_that_counts_down_is_noted() {
+    let text = RING.replacen('{', "{ for i in 3..0 { input@0 = input@1 }", 1);
+    for subcommand in ["check", "verify", "compile", "show"] {
+        let ran = msccl_reading(&[subcommand, "-"], text.as_bytes());
+        assert_eq!(ran.code, 0, "{ran}");
+        let note = "<stdin>:2:";
+        let said = ran.stderr.lines().find(|line| line.contains(note)).unwrap_or_default();
+        assert!(said.starts_with("note: "), "{ran}");
+        let expected =
+            "3..0 has no elements: it ends before it begins; to count down, write `reverse(a..b)`";
+        assert!(said.ends_with(expected), "{ran}");
+    }
+    let found = msccl_reading(&["check", "--format", "json", "-"], text.as_bytes()).json();
+    assert_eq!(found["ok"], true, "{found}");
+    let first = &found["diagnostics"][0];
+    assert_eq!(first["severity"], "warning", "{found}");
+    assert_eq!((first["line"].as_u64(), first["column"].as_u64()), (Some(2), Some(72)), "{found}");
+}
+
+#[test]
 fn what_the_proof_finds_is_a_diagnostic_too() {
     let path = file("check/short.msccl", SHORT_RING);
     let ran = msccl(&["check", "--format", "json", arg(&path)]);

@@ -60,6 +60,19 @@ fn what_is_refused_is_not_written() {
 }
 
 #[test]
+fn a_refusal_tells_how_to_write_it_all_the_same() {
+    const HELP: &str = "help     nothing is written; --no-verify writes it without a proof";
+    let ran = msccl_reading(&["compile", "-"], stuck_xml().as_bytes());
+    assert_eq!(ran.code, 1, "{ran}");
+    assert_eq!(ran.stderr.lines().last(), Some(HELP), "{ran}");
+    let ran = msccl_reading(&["compile", "--format", "json", "-"], stuck_xml().as_bytes());
+    assert!(ran.code == 1 && !ran.stderr.contains(HELP), "{ran}");
+    // A program that breaks its promise never becomes an algorithm.
+    let ran = msccl_reading(&["compile", "-"], SHORT_RING.as_bytes());
+    assert!(ran.code == 1 && !ran.stderr.contains(HELP), "{ran}");
+}
+
+#[test]
 fn without_a_proof_says_so() {
     let ran = msccl_reading(&["compile", "--no-verify", "-"], stuck_xml().as_bytes());
     assert_eq!(ran.code, 0, "{ran}");

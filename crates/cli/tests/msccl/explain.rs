@@ -51,6 +51,36 @@ fn a_call_has_one_answer_and_every_alternative() {
 }
 
 #[test]
+fn what_is_hardly_meant_and_what_is_not_followed_is_noted() {
+    let text = MINE.replacen('{', "{ for i in 3..0 { output@0 = input@0 }", 1);
+    let args = ["explain", "--device", "host", "--ranks", "4", "allreduce", "64K", "-"];
+    let variables = [("NCCL_ALGO", "NVLS"), ("NCCL_MIN_NCHANNELS", "8")];
+    let ran = msccl_with(&variables, &args, text.as_bytes());
+    for line in [
+        "note: NCCL_ALGO is `NVLS`, which is not followed: ",
+        "note: NCCL_MIN_NCHANNELS is `8`, which is not followed: ",
+        "note: <stdin>, line 1, column ",
+    ] {
+        assert!(ran.stderr.lines().any(|said| said.starts_with(line)), "{line}: {ran}");
+    }
+}
+
+#[test]
+fn nccl_s_own_variables_choose_where_ours_do_not() {
+    let args = ["explain", "--device", "host", "--ranks", "4", "allreduce", "64K"];
+    let served = |variables: &[(&str, &str)]| {
+        let ran = msccl_with(variables, &args, b"");
+        let line = ran.stdout.lines().find(|line| line.starts_with("  serves")).unwrap().to_owned();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(served(&[]), "allreduce/ring");
+    assert_eq!(served(&[("NCCL_ALGO", "^Ring")]), "allreduce/double_binary_tree");
+    assert_eq!(served(&[("NCCL_ALGO", "broadcast:tree")]), "allreduce/ring");
+    let both = [("NCCL_ALGO", "Tree"), ("MSCCL_ALGO", "one_shot")];
+    assert_eq!(served(&both), "allreduce/one_shot");
+}
+
+#[test]
 fn the_table_has_a_row_wherever_the_decision_changes() {
     insta::assert_snapshot!(explained(&["allreduce", "-"]).stdout, @r"
     loaded   <stdin>: mine, allreduce over 4 ranks, 1 chunk a block

@@ -58,13 +58,14 @@ pub fn msccl_reading(args: &[&str], stdin: &[u8]) -> Ran {
     msccl_with(&[], args, stdin)
 }
 
-/// Runs the command with these variables, and no others of ours or of a user's file beside them.
+/// Runs the command with these variables, and no others of ours, of NCCL or of a user's file beside them.
 pub fn msccl_with(variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_msccl"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     command.args(args).current_dir(root).env_remove("NO_COLOR");
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("MSCCL_") {
+        let text = name.to_string_lossy();
+        if text.starts_with("MSCCL_") || text.starts_with("NCCL_") {
             command.env_remove(name);
         }
     }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use msccl_collective::{Collective, Placement, Protocol, Rank, SizeRange, Slot};
-use msccl_syntax::Span;
+use msccl_syntax::{Diagnostic, Span};
 use smallvec::SmallVec;
 
 /// A program, evaluated.
@@ -43,6 +43,8 @@ pub struct Dag {
     /// Where statements stand in the text; by [`StatementId`]. The first is the algorithm's head,
     /// to which the copies belong that finish an in-place program out of place.
     pub statements: Vec<Origin>,
+    /// What is allowed in the text, but hardly meant.
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// `to = Σ sources`, chunk by chunk over `count` slots. `+=` lists `to` itself as first source.

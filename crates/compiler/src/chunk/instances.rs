@@ -69,6 +69,7 @@ pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
         ops,
         hints,
         statements: dag.statements,
+        warnings: dag.warnings,
     })
 }
 

@@ -39,3 +39,6 @@ pub(super) const MAX_THREADS: i64 = 1024;
 
 /// Most errors reported at once.
 pub(super) const MAX_ERRORS: usize = 20;
+
+/// Most warnings reported at once.
+pub(super) const MAX_WARNINGS: usize = 20;

@@ -88,11 +88,25 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    // --- Errors ----------------------------------------------------------------------------------
+    // --- Errors and warnings ---------------------------------------------------------------------
 
     /// Notes an error, with the calls through which it was reached.
     #[cold]
-    pub(super) fn error(&mut self, mut diagnostic: Diagnostic) -> Refused {
+    pub(super) fn error(&mut self, diagnostic: Diagnostic) -> Refused {
+        let diagnostic = self.with_callers(diagnostic);
+        self.rounds_left = self.rounds_left.min(MAX_ROUNDS_AFTER_ERROR);
+        self.stopped |= self.report.is_full();
+        self.report.error(diagnostic)
+    }
+
+    /// Notes what is no error, with the calls through which it was reached.
+    #[cold]
+    pub(super) fn warn(&mut self, diagnostic: Diagnostic) {
+        let diagnostic = self.with_callers(diagnostic);
+        self.report.warning(diagnostic);
+    }
+
+    fn with_callers(&self, mut diagnostic: Diagnostic) -> Diagnostic {
         let mut shown: Vec<Span> = Vec::new();
         for &caller in self.callers.iter().rev() {
             if shown.len() < 3 && !shown.contains(&caller) {
@@ -100,9 +114,7 @@ impl<'a> Interpreter<'a> {
                 diagnostic = diagnostic.label(caller, "called from here");
             }
         }
-        self.rounds_left = self.rounds_left.min(MAX_ROUNDS_AFTER_ERROR);
-        self.stopped |= self.report.is_full();
-        self.report.error(diagnostic)
+        diagnostic
     }
 
     /// The error "expected this, found that".

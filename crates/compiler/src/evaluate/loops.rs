@@ -39,6 +39,9 @@ impl<'a> Interpreter<'a> {
         };
         match self.value(&first.domain)? {
             Value::Range(from, to) => {
+                if to < from {
+                    self.warn_of_descent(first.domain.span, from, to);
+                }
                 for value in from..to {
                     self.round(span)?;
                     self.match_pattern(first, Value::Int(value))?;
@@ -62,6 +65,14 @@ impl<'a> Interpreter<'a> {
             other => return Err(self.mismatch(first.span, "a range or a list", &other)),
         }
         Ok(())
+    }
+
+    /// An empty range like `1..N` for one rank is as it should be; one that ends before it begins is hardly meant.
+    #[cold]
+    fn warn_of_descent(&mut self, span: Span, from: i64, to: i64) {
+        let message = format!("{from}..{to} has no elements: it ends before it begins");
+        let hint = "to count down, write `reverse(a..b)`";
+        self.warn(Diagnostic::warning(span, message).hint(hint));
     }
 
     fn match_pattern(&mut self, binder: &'a Binder, value: Value) -> Result<(), Refused> {

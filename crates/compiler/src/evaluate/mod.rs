@@ -79,6 +79,10 @@ pub struct Launch {
 }
 
 /// Evaluates an algorithm of `file` for `launch`. Imported files are added to `sources`.
+///
+/// # Errors
+///
+/// What is wrong with it, then what else was noticed: errors before warnings.
 pub fn evaluate(
     sources: &mut SourceMap,
     file: FileId,
@@ -113,7 +117,7 @@ fn run(program: &Program, launch: &Launch) -> Result<Dag, Vec<Diagnostic>> {
     });
     let Interpreter { report, world, ranks, hint_table, origins, .. } = interpreter;
     let (Ok(head), World::Memory(memory)) = (head, world) else { return Err(report.into_errors()) };
-    report.check(())?;
+    let warnings = report.check()?;
     let (ops, scratch_chunks) = memory.finish(StatementId(0));
     let Head { collective, placement, protocol, sizes, threads, instances, interleaved, .. } = head;
     let dag = Dag {
@@ -130,6 +134,7 @@ fn run(program: &Program, launch: &Launch) -> Result<Dag, Vec<Diagnostic>> {
         ops,
         hints: hint_table.into_hints(),
         statements: origins.into_statements(),
+        warnings,
     };
     chunk::instances(dag, instances)
         .map_err(|error| vec![Diagnostic::error(head.instances_span, error.to_string())])

@@ -1,19 +1,20 @@
-//! Collecting errors: several at once, each place once.
+//! Collecting errors and warnings: several at once, each place once.
 
 use msccl_syntax::{Diagnostic, Span};
 use rustc_hash::FxHashSet;
 
-use super::budget::MAX_ERRORS;
+use super::budget::{MAX_ERRORS, MAX_WARNINGS};
 
 /// The thing was refused, and the reason is in the [`Report`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Refused;
 
-/// The errors found so far.
+/// The errors and warnings found so far.
 #[derive(Default)]
 pub(super) struct Report {
     diagnostics: Vec<Diagnostic>,
     places: FxHashSet<Span>,
+    warnings: Vec<Diagnostic>,
 }
 
 impl Report {
@@ -35,6 +36,16 @@ impl Report {
         }
     }
 
+    /// Notes a warning, unless its place has one or there are too many.
+    #[cold]
+    pub fn warning(&mut self, diagnostic: Diagnostic) {
+        let place = |of: &Diagnostic| of.labels.first().map(|label| label.span);
+        let is_known = self.warnings.iter().any(|of| place(of) == place(&diagnostic));
+        if !is_known && self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(diagnostic);
+        }
+    }
+
     /// Whether an error at this place would be news.
     pub fn is_news(&self, span: Span) -> bool {
         !self.is_full() && !self.places.contains(&span)
@@ -49,13 +60,15 @@ impl Report {
         self.diagnostics.len() >= MAX_ERRORS
     }
 
-    /// `value` if nothing was refused.
-    pub fn check<T>(self, value: T) -> Result<T, Vec<Diagnostic>> {
-        if self.diagnostics.is_empty() { Ok(value) } else { Err(self.diagnostics) }
+    /// The warnings, if nothing was refused.
+    pub fn check(self) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+        if self.is_empty() { Ok(self.warnings) } else { Err(self.into_errors()) }
     }
 
-    /// The errors.
+    /// The errors, then the warnings, which may tell why.
     pub fn into_errors(self) -> Vec<Diagnostic> {
-        self.diagnostics
+        let Self { diagnostics: mut all, places: _, warnings } = self;
+        all.extend(warnings);
+        all
     }
 }

@@ -32,6 +32,7 @@ pub(crate) fn program(text: &str) -> Dag {
         ops: Vec::new(),
         hints: vec![Hints::default()],
         statements: Vec::new(),
+        warnings: Vec::new(),
     };
     for (line, text) in text.trim().lines().enumerate() {
         let span = Span { file: FileId(0), start: line as u32, end: line as u32 + 1 };

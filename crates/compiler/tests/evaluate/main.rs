@@ -8,6 +8,7 @@ mod limits;
 mod meaning;
 mod placement;
 mod promise;
+mod warnings;
 
 use msccl_compiler::chunk::{Dag, Op};
 use msccl_compiler::evaluate::{Launch, NoFiles, evaluate};

@@ -44,7 +44,8 @@ fn root_address(diary: &crate::world::Diary) -> SocketAddr {
 fn who_has_not_come_is_named() {
     let settings = Settings { join_timeout: Duration::from_millis(300), ..settings() };
     let newcomers = [newcomer(0, 4), newcomer(1, 4), newcomer(3, 4)];
-    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3";
+    let text = "rank 2 of 4 has not connected within 0.3 s; ranks that have: 0-1, 3; a rank that was started and \
+                could not reach ";
     all_refused(join(&settings, &newcomers), ErrorKind::TimedOut, &[2], text);
 }
 

@@ -240,6 +240,9 @@ fn tell(group: &Group, nodes: &Nodes, registry: &Registry, settings: &Settings) 
     for entry in registry.loaded() {
         log(Event::Loaded(format!("{} is proved and serves", entry.name)));
     }
+    for warning in registry.warnings() {
+        log(Event::Loaded(warning.to_string()));
+    }
     for refused in registry.refused() {
         log(Event::Refused(refused.to_string()));
     }
@@ -286,18 +289,20 @@ type Kept = (Shape, Vec<File>, Arc<Registry>);
 /// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
 /// a call.
 fn agree(group: &Group, registry: &Registry, settings: &Settings) -> Result<(), Error> {
-    let Wish { algorithm, protocol, links, instances, threads } = &settings.wish;
+    let Wish { algorithm, families, protocol, protocols, links, instances, threads, threads_max } =
+        &settings.wish;
     let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
     let tuning = settings.tuning.as_ref().map(|of| of.fingerprint(registry.loaded()));
     let mine = format!(
-        "loaded algorithms {}, algorithm {}, protocol {}, links {}, instances {}, threads {}, thread blocks {}, tuning \
-         table {}",
+        "loaded algorithms {}, algorithm {}, families {families}, protocol {}, protocols {protocols}, links {}, \
+         instances {}, threads {}, threads at most {}, thread blocks {}, tuning table {}",
         registry.fingerprint(),
         said(algorithm.clone()),
         said(protocol.map(|of| of.to_string())),
         said(links.map(|of| of.to_string())),
         said(instances.map(|of| of.to_string())),
         said(threads.map(|of| of.to_string())),
+        said(threads_max.map(|of| of.to_string())),
         said(settings.blocks_max.map(|of| of.to_string())),
         tuning.map_or_else(|| "shipped".to_owned(), |of| format!("{of:016x}")),
     );

@@ -89,10 +89,11 @@ impl Candidate<'_> {
     /// How it serves a call on `terms` in the given way, as far as the wish allows.
     pub fn serve(self, terms: &Terms, way: &Way, wish: &Wish) -> Result<Decision, Unserved> {
         self.admits(terms)?;
-        let protocol = self.protocol(wish.protocol.unwrap_or(way.protocol));
+        let protocol = self.protocol(way, wish);
         let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
-        let threads = wish.threads.or(program.threads).unwrap_or(way.threads);
+        let usual = program.threads.unwrap_or(way.threads);
+        let threads = wish.threads.unwrap_or(usual.min(wish.threads_max.unwrap_or(u32::MAX)));
         let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
         let wished = wish.instances.unwrap_or(way.instances);
         let instances = self.instances(protocol, wished)?;
@@ -137,12 +138,18 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// `wished`, if the engine has wires for it and the algorithm allows it; every engine has wires for Simple, and every
-    /// algorithm allows it.
-    fn protocol(&self, wished: Protocol) -> Protocol {
+    /// The protocol that is wished for, or that of `way` or the likest to it that is allowed, if the engine has wires for
+    /// it and the algorithm can speak it; every engine has wires for Simple, and every algorithm can speak it.
+    fn protocol(&self, way: &Way, wish: &Wish) -> Protocol {
         let Needs { order, links: _, far_links: _, blocks: _, depth: _ } = self.needs;
-        let spoken = self.capacity.wires(wished).wires > 0;
-        if spoken && !order { wished } else { Protocol::Simple }
+        let spoken = |of: &Protocol| !order && self.capacity.wires(*of).wires > 0;
+        let collective = self.entry.verified.algorithm().collective.name();
+        let mut allowed = wish.protocols.instead_of(way.protocol, collective);
+        let found = match wish.protocol {
+            Some(wished) => Some(wished).filter(spoken),
+            None => allowed.find(spoken),
+        };
+        found.unwrap_or(Protocol::Simple)
     }
 
     /// As many instances as wished, or as fit.

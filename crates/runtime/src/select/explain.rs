@@ -48,8 +48,10 @@ pub fn explain(
 
 #[cfg(test)]
 mod tests {
+    use msccl_collective::Protocol;
     use msccl_registry::File;
 
+    use super::super::{Family, Service};
     use super::*;
 
     /// Which algorithm serves an all-reduce of `bytes` bytes over eight GPUs, one of which was loaded, and
@@ -95,6 +97,67 @@ mod tests {
         check(1024, &wish, None, "allreduce/double_binary_tree", "fallback");
         let wish = Wish { algorithm: Some("allreduce/ring".to_owned()), ..none };
         check(1 << 30, &wish, None, "allreduce/ring", "fallback");
+    }
+
+    #[test]
+    fn families_are_about_what_comes_with_the_library() {
+        let mut wish = Wish::default();
+        wish.families.only(Some("allreduce"), vec![Family::Tree]);
+        check(256, &wish, None, "allreduce/double_binary_tree", "fallback");
+        check(1024, &wish, None, "a/mine.msccl", "loaded");
+        let rows = Some("allreduce any 8 ..1MiB LL 4 512 allreduce/two_shot");
+        check(4096, &wish, rows, "allreduce/two_shot", "t line 3");
+        wish.families.only(Some("allreduce"), vec![Family::Ring, Family::Other]);
+        check(256, &wish, None, "allreduce/one_shot", "shipped table");
+        // Nothing of the kind is better than nothing.
+        wish.families.only(Some("allreduce"), vec![Family::Loaded]);
+        check(256, &wish, None, "allreduce/one_shot", "shipped table");
+        let mut wish = Wish::default();
+        wish.families.only(Some("allgather"), vec![Family::Tree]);
+        check(256, &wish, None, "allreduce/one_shot", "shipped table");
+    }
+
+    /// How a large all-to-all of eight GPUs on as many nodes as that, and a small all-reduce, are served.
+    fn services(nodes: u32, wish: &Wish) -> [Service; 2] {
+        let registry = Arc::new(Registry::new(Shape { ranks: 8, per_node: 8 / nodes }, &[]));
+        [(Wanted::AllToAll, None, 1 << 20), (Wanted::AllReduce, Some(Reduction::Sum), 64)].map(
+            |(wanted, reduction, count)| {
+                let (in_place, data_type, on_gpus) = (false, DataType::F32, true);
+                let question = Question { wanted, in_place, data_type, reduction, count, on_gpus };
+                let told = explain(&registry, &question, wish, None);
+                *told.iter().find_map(|of| of.verdict.as_ref().ok()).unwrap()
+            },
+        )
+    }
+
+    #[test]
+    fn protocols_that_may_not_be_used_are_replaced() {
+        let protocols = |nodes, wish: &Wish| services(nodes, wish).map(|of| of.protocol);
+        let (simple, ll, ll128) = (Protocol::Simple, Protocol::Ll, Protocol::Ll128);
+        let mut wish = Wish::default();
+        assert_eq!(protocols(1, &wish), [simple, ll]);
+        wish.protocols.only(Some("allreduce"), vec![simple]);
+        assert_eq!(protocols(1, &wish), [simple, simple]);
+        wish.protocols.only(None, vec![ll, ll128]);
+        assert_eq!(protocols(1, &wish), [ll128, simple]);
+        wish.protocols.only(Some("allreduce"), vec![simple, ll128]);
+        assert_eq!(protocols(1, &wish), [ll128, ll128]);
+        // Packets do not leave a node.
+        assert_eq!(protocols(2, &wish), [simple, simple]);
+        let named = Wish { protocol: Some(ll), ..wish };
+        assert_eq!(protocols(1, &named), [ll, ll]);
+    }
+
+    #[test]
+    fn threads_have_a_limit_unless_they_are_said() {
+        let threads = |wish: &Wish| services(1, wish).map(|of| of.threads);
+        let usual = threads(&Wish::default());
+        let wish = Wish { threads_max: Some(100), ..Wish::default() };
+        assert_eq!(threads(&wish), [128, 128]);
+        let wish = Wish { threads_max: Some(1024), ..wish };
+        assert_eq!(threads(&wish), usual);
+        let wish = Wish { threads: Some(256), threads_max: Some(64), ..wish };
+        assert_eq!(threads(&wish), [256, 256]);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! What the user wishes for comes first. Else loaded algorithms do, in the order of their files, unless the user's
 //! table of [`tuning`] names them; then what the rows of that table name, then of the shipped one; then any that serves, over several nodes
-//! the one first that an [`estimate`] takes to be fastest. The choice
+//! the one first that an [`estimate`] takes to be fastest. Among the last two, what is [`allowed`] comes first. The choice
 //! depends on nothing but what all ranks have in common: the registry, the table, the capacity of the
 //! engines, and the arguments that ranks must give alike. So all ranks choose alike without a word.
 //!
 //! Absent: addresses, streams, the execution.
 
+mod allowed;
 mod candidate;
 mod choices;
 mod decision;
@@ -32,6 +33,7 @@ use crate::engine::{Capacity, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Wish;
 use crate::wiring::Wiring;
+pub use allowed::{Allowed, Family};
 use candidate::{Candidate, Needs, Unserved};
 pub(crate) use decision::Decision;
 pub use decision::{Alternative, Service, multiprocessors};

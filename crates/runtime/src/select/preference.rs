@@ -5,6 +5,7 @@ use std::sync::Arc;
 use msccl_registry::Entry;
 
 use super::Selector;
+use super::allowed::Family;
 use super::request::Request;
 use super::tuning::{Basis, Machine, Tuning, Way};
 
@@ -27,9 +28,14 @@ impl Selector {
         guesses: &[u64],
         request: &Request,
     ) -> impl Iterator<Item = Preference<'a>> {
-        let rows = self.tables().flat_map(|table| self.rows(table, built_in, request));
-        let any = self.any(built_in, guesses, request);
-        let mut all: Vec<_> = self.unrestricted(request).chain(rows).chain(any).collect();
+        let rows = |table| self.rows(table, built_in, request);
+        let of_user = self.tuning.iter().flat_map(rows);
+        let of_library = self.shipped().into_iter().flat_map(rows);
+        let mut usual: Vec<_> = of_library.chain(self.any(built_in, guesses, request)).collect();
+        // What a user loads or names by a row was asked for more plainly than a family.
+        let (families, collective) = (&self.wish.families, request.wanted.name());
+        usual.sort_by_key(|of| !families.allows(collective, Family::of(of.entry)));
+        let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
         if let Some(wish) = self.wish.algorithm.as_deref() {
             // What has the very name comes before what contains it; what was not wished for is still better than nothing.
             all.sort_by_key(|of| (of.entry.name != wish, !of.entry.name.contains(wish)));
@@ -60,10 +66,14 @@ impl Selector {
         guessed.collect()
     }
 
-    /// The tables, that of the user first. Nobody measured hosts.
+    /// The tables, that of the user first.
     pub(super) fn tables(&self) -> impl Iterator<Item = &Tuning> {
-        let shipped = (self.machine == Machine::Gpus).then(Tuning::shipped);
-        self.tuning.iter().chain(shipped)
+        self.tuning.iter().chain(self.shipped())
+    }
+
+    /// The table that comes with the library. Nobody measured hosts.
+    fn shipped(&self) -> Option<&'static Tuning> {
+        (self.machine == Machine::Gpus).then(Tuning::shipped)
     }
 
     /// What the rows of `table` name, as far as it is at hand.

@@ -40,6 +40,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     };
     let answer = library.answer(&kinds, size)?;
     drop(progress);
+    library.registry.warnings().iter().for_each(|warning| output.warn(warning));
     match args.report.format {
         Format::Human => human::print(&library, &answer, output),
         Format::Json => output.json(&json::to_json(&library, &answer)),
@@ -65,10 +66,12 @@ pub(super) fn shape(ranks: u32, nodes: &NodesArgs) -> Result<Shape> {
     Ok(Shape { ranks, per_node })
 }
 
-/// What the environment asks for, as the library reads it; what in it makes no sense is told.
+/// What the environment asks for, as the library reads it; what in it makes no sense, or is not followed, is
+/// told.
 pub(super) fn preferences(output: &mut Output) -> Preferences {
     let mut reader = Reader::new(&msccl_environment::lookup);
     let preferences = Preferences::read(&mut reader);
+    preferences.remarks.iter().for_each(|remark| output.warn(remark));
     reader.complaints().iter().for_each(|complaint| output.warn(complaint));
     preferences
 }

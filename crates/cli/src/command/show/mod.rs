@@ -22,7 +22,7 @@ use crate::verdict;
 
 /// What there is to see of a file.
 enum Shown {
-    Chunks(chunk::Dag),
+    Chunks(Box<chunk::Dag>),
     Stages(Box<Stages>),
     Finished(Box<Subject>),
 }
@@ -79,12 +79,12 @@ fn picture(args: &ShowArgs) -> Result<Picture> {
 
 fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Shown, Box<Doubt>>> {
     let input = Input::read(&args.file)?;
+    let mut warn = |warning| output.warn(warning);
     if input.content()? == Content::Program {
-        let program = subject::evaluated(input, &args.launch)?;
+        let program = subject::evaluated(input, &args.launch, &mut warn)?;
         let target = args.target.unwrap_or(TargetName::Native).target();
         return Ok(of_program(program, args.stage, target));
     }
-    let mut warn = |warning| output.warn(warning);
     let loaded = subject::load(input, &args.launch, args.target, &mut warn)?;
     Ok(loaded.map(|subject| Shown::Finished(Box::new(subject))))
 }
@@ -95,7 +95,7 @@ fn of_program(
     target: Target,
 ) -> std::result::Result<Shown, Box<Doubt>> {
     match stage {
-        Stage::Chunk => Ok(Shown::Chunks(program.chunks)),
+        Stage::Chunk => Ok(Shown::Chunks(Box::new(program.chunks))),
         Stage::Instruction | Stage::Schedule | Stage::Timeline => {
             subject::stages(program, target).map(|stages| Shown::Stages(Box::new(stages)))
         }

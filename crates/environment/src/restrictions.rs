@@ -1,0 +1,200 @@
+//! What NCCL's own variables say about algorithms, protocols, threads and thread blocks, as far as it is followed.
+//!
+//! `NCCL_ALGO` and `NCCL_PROTO` are lists of names, separated by commas; `^` in front of a list means all names but
+//! these. A list is for all collectives, or for one whose name and a colon stand in front. Semicolons separate lists;
+//! only the first may be for all, and what is said of a collective by name wins. Case does not matter.
+//!
+//! A text of another form, or that leaves no protocol, is a complaint and counts as not set. NCCL's names of algorithms
+//! that this library has not allow nothing: a list of such names alone is not followed. That is a remark and no
+//! complaint, since nothing is wrong with the value.
+
+use msccl_collective::{Protocol, Rank};
+use msccl_registry::Wanted;
+use msccl_runtime::{Allowed, Family, Wish};
+
+use super::{Reader, Variable, variable};
+
+/// What is set, makes sense, and is not followed, and what would be.
+pub type Remark = String;
+
+/// NCCL's names of algorithms, and what they are here.
+const ALGORITHMS: [(&str, Option<Family>); 8] = [
+    ("Ring", Some(Family::Ring)),
+    ("Tree", Some(Family::Tree)),
+    // Of MSCCL, which came before this library.
+    ("MSCCL", Some(Family::Loaded)),
+    ("CollNetDirect", None),
+    ("CollNetChain", None),
+    ("NVLS", None),
+    ("NVLSTree", None),
+    ("PAT", None),
+];
+
+/// Adds to `wish` what NCCL's variables ask for and ours leave open; tells what is not followed.
+pub fn restrict(wish: &mut Wish, reader: &mut Reader<'_>) -> Vec<Remark> {
+    let families =
+        reader.parse(&variable::NCCL_ALGO, families).filter(|_| wish.algorithm.is_none());
+    let protocols = reader.parse(&variable::NCCL_PROTO, protocols);
+    wish.protocols = protocols.filter(|_| wish.protocol.is_none()).unwrap_or_default();
+    wish.threads_max = reader.count(&variable::NTHREADS).filter(|_| wish.threads.is_none());
+    let mut remarks = Vec::new();
+    if let Some(Families { allowed, is_followed }) = families {
+        wish.families = allowed;
+        if !is_followed {
+            let why = "this library has no such algorithms";
+            remarks.push(remark(reader, &variable::NCCL_ALGO, why, &variable::ALGO));
+        }
+    }
+    for least in [&variable::MIN_CTAS, &variable::MIN_NCHANNELS] {
+        if reader.text(least).is_some() && wish.instances.is_none() {
+            let why = "a call takes as many thread blocks as are best for its size";
+            remarks.push(remark(reader, least, why, &variable::INSTANCES));
+        }
+    }
+    remarks
+}
+
+fn remark(reader: &Reader<'_>, set: &Variable, why: &str, instead: &Variable) -> Remark {
+    let (name, ours, value) = (set.name, instead.name, reader.text(set).unwrap_or_default());
+    format!("{name} is `{value}`, which is not followed: {why}; {ours} chooses here")
+}
+
+fn protocols(text: &str) -> Option<Allowed<Protocol>> {
+    let mut allowed = Allowed::default();
+    for List { collective, is_exclusion, names } in lists(text)? {
+        let named =
+            names.iter().map(|name| name.parse().ok()).collect::<Option<Vec<Protocol>>>()?;
+        let of = |one: &Protocol| named.contains(one) != is_exclusion;
+        let these: Vec<_> = Protocol::ALL.into_iter().filter(of).collect();
+        if these.is_empty() {
+            return None;
+        }
+        allowed.only(collective, these);
+    }
+    Some(allowed)
+}
+
+struct Families {
+    allowed: Allowed<Family>,
+    /// Whether every list names something that is here.
+    is_followed: bool,
+}
+
+fn families(text: &str) -> Option<Families> {
+    let mut all = Families { allowed: Allowed::default(), is_followed: true };
+    for List { collective, is_exclusion, names } in lists(text)? {
+        let known =
+            |name: &&str| ALGORITHMS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let named = names.iter().map(|name| Some(known(name)?.1)).collect::<Option<Vec<_>>>()?;
+        let of = |one: &Family| named.contains(&Some(*one)) != is_exclusion;
+        let these: Vec<_> = Family::ALL.into_iter().filter(of).collect();
+        match these.is_empty() {
+            true => all.is_followed = false,
+            false => all.allowed.only(collective, these),
+        }
+    }
+    Some(all)
+}
+
+/// Names for one collective, or for all that have no list of their own.
+struct List<'a> {
+    collective: Option<&'static str>,
+    is_exclusion: bool,
+    names: Vec<&'a str>,
+}
+
+fn lists(text: &str) -> Option<Vec<List<'_>>> {
+    let lists: Option<Vec<_>> = text.split(';').filter(|part| !part.is_empty()).map(list).collect();
+    // A later list for all would undo those before it.
+    lists.filter(|lists| lists.iter().skip(1).all(|list| list.collective.is_some()))
+}
+
+fn list(text: &str) -> Option<List<'_>> {
+    let (collective, names) = match text.split_once(':') {
+        Some((name, names)) => (Some(collective(name)?), names),
+        None => (None, text),
+    };
+    let (is_exclusion, names) = names.strip_prefix('^').map_or((false, names), |rest| (true, rest));
+    Some(List { collective, is_exclusion, names: names.split(',').collect() })
+}
+
+fn collective(name: &str) -> Option<&'static str> {
+    let mut all = Wanted::all(Rank(0)).into_iter().map(Wanted::name);
+    all.find(|known| known.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the variables make of a wish, which protocols and families it allows, and how much is wrong with them.
+    #[track_caller]
+    fn check(variables: &[(&str, &str)], allows: [&str; 2], remarks: &[&str], complaints: usize) {
+        let lookup = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let mut reader = Reader::new(&lookup);
+        let mut wish = Wish::default();
+        let said = restrict(&mut wish, &mut reader);
+        let found = [wish.protocols.to_string(), wish.families.to_string()];
+        assert_eq!(found, allows, "{variables:?}");
+        assert_eq!(said, remarks, "{variables:?}");
+        assert_eq!(reader.complaints().len(), complaints, "{variables:?}");
+    }
+
+    #[test]
+    fn lists_of_protocols() {
+        let check = |text, allowed, complaints| {
+            check(&[("NCCL_PROTO", text)], [allowed, "any"], &[], complaints);
+        };
+        check("Simple", "Simple", 0);
+        check("ll128,SIMPLE", "Simple,LL128", 0);
+        check("^LL128", "Simple,LL", 0);
+        check("LL,Simple;allreduce:^LL", "Simple,LL;allreduce:Simple,LL128", 0);
+        check("^LL128;AllReduce:LL128;", "Simple,LL;allreduce:LL128", 0);
+        check("broadcast:ll", "any;broadcast:LL", 0);
+        for nonsense in [
+            "LL256",
+            "allreduce:",
+            "everything:LL",
+            "allreduce:LL;Simple",
+            "^Simple,LL,LL128",
+            "LL Simple",
+            ";",
+        ] {
+            check(nonsense, "any", usize::from(nonsense != ";"));
+        }
+    }
+
+    #[test]
+    fn lists_of_algorithms() {
+        let check = |text, allowed, remarks: &[&str], complaints| {
+            check(&[("NCCL_ALGO", text)], ["any", allowed], remarks, complaints);
+        };
+        check("Ring", "ring", &[], 0);
+        check("ring,nvls", "ring", &[], 0);
+        check("MSCCL,RING,TREE", "ring,tree,loaded", &[], 0);
+        check("^Tree", "ring,loaded,other", &[], 0);
+        check("^NVLS,NVLSTree", "ring,tree,loaded,other", &[], 0);
+        check("allreduce:tree;broadcast:ring", "any;allreduce:tree;broadcast:ring", &[], 0);
+        let remark = |text| {
+            format!(
+                "NCCL_ALGO is `{text}`, which is not followed: this library has no such algorithms; MSCCL_ALGO chooses here"
+            )
+        };
+        check("NVLS", "any", &[&remark("NVLS")], 0);
+        let half = "allreduce:CollnetDirect;broadcast:ring";
+        check(half, "any;broadcast:ring", &[&remark(half)], 0);
+        check("allpairs", "any", &[], 1);
+    }
+
+    #[test]
+    fn least_thread_blocks_are_not_followed() {
+        let ctas = "NCCL_MIN_CTAS is `16`, which is not followed: a call takes as many thread blocks as are best for its size; \
+                    MSCCL_INSTANCES chooses here";
+        check(&[("NCCL_MIN_CTAS", "16")], ["any"; 2], &[ctas], 0);
+        let channels = ctas.replace("CTAS", "NCHANNELS");
+        check(&[("NCCL_MIN_NCHANNELS", "16")], ["any"; 2], &[&channels], 0);
+    }
+}
