@@ -197,27 +197,29 @@ __device__ inline Operand find(const msccl_launch& launch, const Role& role, con
     return resolve_link<Protocol>(slice, number, {slot, count}, position);
 }
 
-// Whether the operand is one of most: aligned, with all of its chunk, and in no slot that is due to be refreshed.
+// Whether the operand is in no slot that is due to be refreshed.
 template <class Protocol>
-__device__ inline bool is_usual(const msccl_launch& launch, const Slice& slice, const Operand& operand) {
+__device__ inline bool is_usual(const msccl_launch& launch, const Operand& operand) {
     if constexpr (Protocol::REFRESHES) {
-        if (operand.is_link() && Protocol::is_due(operand.message, launch.link_depth)) return false;
+        return !operand.is_link() || !Protocol::is_due(operand.message, launch.link_depth);
     }
-    return operand.whole(0, slice.length);
+    return true;
 }
 
 // Finds all operands of the thread block, one in each thread, other threads than those with links coming first.
-// Whether those of this thread are usual.
+// Whether those of this thread are usual. Tells if some are not regular.
 template <class Protocol>
 __device__ inline bool find_all(Shared& shared, const msccl_launch& launch, const Role& role) {
     Slice slice = slice_of(launch, role.instance, 0);
-    bool usual = slice.length % 16 == 0;
+    bool usual = true, regular = slice.length % 16 == 0;
 #pragma unroll 1
     for (u32 at = Everyone::second(); at < role.operands; at += Everyone::count()) {
         Operand operand = find<Protocol>(launch, role, slice, plan_word(launch, role.first_operand + at));
         shared.operands[at] = operand;
-        usual = usual && is_usual<Protocol>(launch, slice, operand);
+        usual = usual && is_usual<Protocol>(launch, operand);
+        regular = regular && operand.whole(0, slice.length);
     }
+    if (!regular) shared.irregular_call = u32(launch.call);
     return usual;
 }
 
@@ -335,7 +337,9 @@ __device__ inline void interpret(const msccl_launch& launch) {
     bool usual = open_links<Protocol>(shared, launch, role, found);
     if (found) usual = find_all<Protocol>(shared, launch, role) && usual;
     usual = Everyone::all(usual);
-    u32 state = (found ? Context::FOUND : 0) | (usual ? Context::USUAL : 0);
+    bool regular = shared.irregular_call != u32(launch.call);
+    u32 state = (found ? Context::FOUND : 0) | (usual ? Context::USUAL : 0) |
+                (regular ? Context::REGULAR : 0);
     Context context{shared, launch, 0, 0, 0, state};
     if (found && !usual) {
         await_all_room(context);

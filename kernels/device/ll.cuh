@@ -33,9 +33,9 @@ struct LlLine {
         u64 low = row.word(unit * DATA), high = row.next(unit * DATA);
         return {u32(low), u32(low >> 32), u32(high), u32(high >> 32)};
     }
-    __device__ static Pack<2> pick(const Span& from, u32 unit, const ptx::Words4& around) {
+    __device__ static Pack<2> pick(const Span& from, const ptx::Words4& around) {
         u64 low = u64(around.y) << 32 | around.x, high = u64(around.w) << 32 | around.z;
-        return halves(existing(from, unit * DATA, Row(from).pick(low, high)));
+        return halves(Row(from).pick(low, high));
     }
     __device__ static void store_existing(const Span& to, u32 unit, const Pack<2>& data) {
         store_eight(to, unit * DATA, both(data));

@@ -44,16 +44,14 @@ struct Ll128Line {
     }
     // The last word around a unit is the first one of the next thread; that of the flag needs none. Threads read
     // `together`, so the next one has loaded what this one stored before.
-    __device__ static Pack<4> pick(const Span& from, u32 unit, const ptx::Words4& around) {
+    __device__ static Pack<4> pick(const Span& from, const ptx::Words4& around) {
         Row row(from);
-        u32 low = offset(unit), high = low + 8;
         u64 words[3] = {u64(around.y) << 32 | around.x, u64(around.w) << 32 | around.z, 0};
         if (row.shift != 0) {
             u64 upper = __shfl_down_sync(~0u, around.y, 1);
             words[2] = upper << 32 | __shfl_down_sync(~0u, around.x, 1);
         }
-        u64 first = existing(from, low, row.pick(words[0], words[1]));
-        u64 second = existing(from, high, row.pick(words[1], words[2]));
+        u64 first = row.pick(words[0], words[1]), second = row.pick(words[1], words[2]);
         return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
     }
     __device__ static void store_existing(const Span& to, u32 unit, const Pack<4>& data) {

@@ -30,7 +30,7 @@ struct Pack {
 // Some bytes of memory. One load from shared memory fetches it.
 struct alignas(16) Span {
     u64 address;  // the first byte
-    u32 limit;    // bytes that exist; loads beyond give zero, stores beyond are dropped
+    u32 limit;    // bytes that exist; loads beyond give something arbitrary, stores beyond are dropped
     u32 traits;   // `Span::` bits
 
     // It is in a message of a link.
@@ -187,6 +187,10 @@ __device__ __forceinline__ void store_eight(const Span& to, u32 offset, u64 byte
     u64 address = to.address + offset;
     u32 count = offset < to.limit ? min(to.limit - offset, 8u) : 0;
     if (count == 8 && address % 8 == 0) return ptx::st_weak_u64(address, bytes);
+    if (count == 8 && address % 4 == 0) {
+        ptx::st_weak_u32(address, u32(bytes));
+        return ptx::st_weak_u32(address + 4, u32(bytes >> 32));
+    }
     if (count != 0) store_first(address, bytes, count);
 }
 

@@ -14,6 +14,7 @@ struct Move {
     u32 destination_count;  // at least 1
     u32 length;             // bytes of the chunk
     u32 whole;              // those from the first on that every operand has
+    u32 most;               // those that some source and some destination have
     u32 misfit;             // the low bits of all addresses together: 0 if every operand is aligned
     Arithmetic arithmetic;
     bool bundle;            // each source goes to the destination of its number
@@ -23,7 +24,7 @@ struct Move {
     __device__ Move(const Operand* set, u32 sources, u32 stores, u32 length, bool regular,
                     const Arithmetic& arithmetic, bool bundle = false)
         : sources(set), destinations(set + sources), source_count(sources),
-          destination_count(stores), length(length), whole(length), misfit(0),
+          destination_count(stores), length(length), whole(length), most(length), misfit(0),
           arithmetic(arithmetic), bundle(bundle) {
         if (!regular) look();
     }
@@ -51,11 +52,16 @@ struct Move {
 
 private:
     __device__ void look() {
+        u32 from = 0, to = 0;
 #pragma unroll 1
         for (u32 at = 0; at < source_count + destination_count; ++at) {
-            whole = min(whole, sources[at].limit);
+            u32 limit = min(sources[at].limit, length);
+            whole = min(whole, limit);
             misfit |= u32(sources[at].address) % 16;
+            u32& side = at < source_count ? from : to;
+            side = max(side, limit);
         }
+        most = min(from, to);
     }
 };
 

@@ -9,7 +9,7 @@
 //     whole_units(bytes)    units that have all their data, of as many bytes
 //     load, store           a unit's data in a local buffer that is aligned and has all of the chunk, or all units at hand
 //     load_around           the aligned words around a unit's data in any local buffer, and
-//     pick                  the data, as far as it exists; the others 0
+//     pick                  the data; where there are none, something arbitrary
 //     store_existing        a unit's data in any local buffer, as far as it exists
 //     line(data, message)   the sixteen bytes of a unit, and
 //     data(line)            the data of such
@@ -293,8 +293,7 @@ private:
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 if (!places[at].any()) continue;
-                values[at][source] =
-                    Line::pick(sources[source], places[at].unit(), lines[at][source]);
+                values[at][source] = Line::pick(sources[source], lines[at][source]);
             }
         }
     }

@@ -1,11 +1,14 @@
 // Moves of protocol Simple whose operands are misaligned, and what is left at the end where some end early.
 //
-// As far as every operand has whole packs of sixteen bytes they are moved pack by pack, several on their way in every
-// thread, and memory sees aligned packs alone, each of them once: a thread loads the pack in which its own begins, and gets
-// from the next thread the one in which it ends; it stores the pack in which its own begins, of which the first bytes are
-// from the thread before. Where a warp begins and ends its threads load one pack more, and store parts of packs. Packs
-// that are loaded may hold bytes that are not the operand's, of the same sixteen and so of the same page; they are
-// not used. What is left at the end is moved as far as it exists.
+// Packs of sixteen bytes are moved one after another, several on their way in every thread, and memory sees aligned packs
+// alone: a thread loads the pack in which its own begins, and gets from the next thread the one in which it ends; it stores
+// the pack in which its own begins, of which the first bytes are from the thread before. Packs that are loaded may hold
+// bytes that are not the operand's, of the same sixteen and so of the same page; they are not used.
+//
+// A warp has what it needs of its neighbours' packs by itself. Of sources its threads load one pack more. To
+// destinations it stores parts of the two packs in which its own begin and end. On the way to another GPU parts take as
+// long as packs; so where no destination is aligned or is a source, too, it moves one pack less, and its first thread only
+// helps out the second: that repeats what another warp does, and must not load what that one stores.
 //
 // So threads of a warp load and store for one another, but never for those of another warp.
 #pragma once
@@ -49,9 +52,9 @@ __device__ __forceinline__ Pack<4> pick(const Pack<4>& low, const Pack<4>& high,
     }
 }
 
-// Bytes `first` to `last` of a pack to their places in the one at `address`, of which both are multiples as far as the
-// address is one of 16. Not inlined: few threads have to.
+// Bytes `first` to `last` of a pack to their places in the one at `address`. Not inlined: few threads have to.
 __device__ __noinline__ void store_part(u64 address, Pack<4> pack, u32 first, u32 last) {
+    u32 grain = u32(address) | first | last;
     auto each = [&](auto bytes, auto store) {
 #pragma unroll
         for (u32 at = 0; at < 16; at += sizeof bytes) {
@@ -59,9 +62,9 @@ __device__ __noinline__ void store_part(u64 address, Pack<4> pack, u32 first, u3
             if (at >= first && at < last) store(address + at, bits);
         }
     };
-    if (address % 4 == 0) {
+    if (grain % 4 == 0) {
         each(u32(), [](u64 to, u32 bits) { ptx::st_weak_u32(to, bits); });
-    } else if (address % 2 == 0) {
+    } else if (grain % 2 == 0) {
         each(u16(), [](u64 to, u32 bits) { ptx::st_weak_u16(to, u16(bits)); });
     } else {
         each(char(), [](u64 to, u32 bits) { ptx::st_weak_u8(to, bits); });
@@ -71,26 +74,23 @@ __device__ __noinline__ void store_part(u64 address, Pack<4> pack, u32 first, u3
 // By the threads of `Team`.
 template <class Team>
 struct Ragged {
-    // The packs that all operands have.
+    // The packs of which all operands have something.
     template <class Number>
     __device__ __forceinline__ static void packs(const Move& move) {
-        u32 packs = move.whole / 16;
         if constexpr (Number::COMPUTES) {
             // Two are common. Bytes take many registers each.
             bool few = move.is_copy() || (move.source_count == 2 && Number::BYTES > 1);
-            if (!few) return whole<Number, false>(move, packs);
+            if (!few) return whole<Number, false>(move);
         }
-        whole<Number, true>(move, packs);
+        whole<Number, true>(move);
     }
 
-    // What comes after them.
+    // What comes after them; or, if all are aligned, after those that every operand has whole. Pack by pack.
     template <class Number>
     __device__ __forceinline__ static void rest(const Move& move) {
-        u32 packs = move.whole / 16;
-        u32 pack = packs - packs % Team::count() + Team::index();
-        if (pack < packs) pack += Team::count();
+        u32 stride = Team::count() * 16, first = move.misfit == 0 ? move.whole / 16 : begun(move);
 #pragma unroll 1
-        for (u32 offset = pack * 16; offset < move.length; offset += Team::count() * 16) {
+        for (u32 offset = (first + Team::index()) * 16; offset < move.most; offset += stride) {
             Pack<4> result = result_at<Number>(move, offset);
 #pragma unroll 1
             for (u32 to = 0; to < move.destination_count; ++to) {
@@ -102,50 +102,85 @@ struct Ragged {
 private:
     __device__ static u32 lane() { return threadIdx.x % 32; }
 
+    // Packs of which every operand has something.
+    __device__ static u32 begun(const Move& move) { return (move.whole + 15) / 16; }
+
+    // The packs in the hands of a warp: from `first` on, one in each thread, of every `stride`. The first thread has one that
+    // is not the warp's own if it `helps`.
+    struct Hand {
+        u32 first;
+        u32 stride;
+        u32 packs;  // of all warps
+        bool helps;
+
+        __device__ u32 pack(int at) const { return first + lane() + at * stride; }
+        // The one after the last.
+        __device__ u32 next(u32 at) const { return first + 32 + at * stride; }
+        // Whether the warp has any.
+        __device__ bool any(int at) const { return next(at) - 32 + helps < packs; }
+    };
+
+    // Whether a warp must not do for itself what another one does, too: a destination is a source. Or has no need to, as one
+    // is aligned.
+    __device__ static bool keeps_apart(const Move& move) {
+        bool apart = false;
+#pragma unroll 1
+        for (u32 to = 0; to < move.destination_count; ++to) {
+            u64 address = move.destinations[to].address;
+            apart |= address % 16 == 0;
+#pragma unroll 1
+            for (u32 from = 0; from < move.source_count; ++from) {
+                apart |= address == move.sources[from].address;
+            }
+        }
+        return apart;
+    }
+
     // Several packs on their way in every thread, of one source after another. The threads of a warp go together. `FEW` if
     // there are at most two sources.
     template <class Number, bool FEW>
-    __device__ __forceinline__ static void whole(const Move& move, u32 packs) {
+    __device__ __forceinline__ static void whole(const Move& move) {
         constexpr int UNROLL = FEW ? 3 : 2;
+        bool helps = !keeps_apart(move);
+        u32 each = helps ? 31 : 32, warp = Team::index() / 32, warps = Team::count() / 32;
+        Hand hand{warp * each - helps, warps * each, begun(move), helps};
         // What they have stored before for one another.
         __syncwarp();
 #pragma unroll 1
-        for (u32 first = Team::index() - lane(); first < packs; first += UNROLL * Team::count()) {
+        for (; hand.any(0); hand.first += UNROLL * hand.stride) {
             Pack<4> results[UNROLL] = {};
-            load(move.sources[0], first, packs, results);
+            load(move.sources[0], hand, results);
             if constexpr (Number::COMPUTES && FEW) {
-                if (!move.is_copy()) combine_two<Number>(move, first, packs, results);
+                if (!move.is_copy()) combine_two<Number>(move, hand, results);
             } else if constexpr (Number::COMPUTES) {
-                combine<Number>(move, first, packs, results);
+                combine<Number>(move, hand, results);
             }
 #pragma unroll 1
             for (u32 to = 0; to < move.destination_count; ++to) {
-                store(move.destinations[to], first, packs, results);
+                store(move.destinations[to], hand, results);
             }
         }
     }
 
-    // A pack of every `Team::count()`, from the warp's pack `first` on. What the last thread of the warp lacks of them is
-    // loaded by the first ones, one pack each.
+    // The packs at hand. What the last thread of the warp lacks of them is loaded by the first ones, one pack each.
     template <int UNROLL>
-    __device__ __forceinline__ static void load(const Span& from, u32 first, u32 packs,
+    __device__ __forceinline__ static void load(const Span& from, const Hand& hand,
                                                 Pack<4> (&values)[UNROLL]) {
         Shifted source(from);
         // Aligned packs in which they lie.
-        u32 end = packs + (source.shift != 0);
+        u32 end = (source.shift + min(from.limit, hand.packs * 16) + 15) / 16;
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
-            u32 pack = first + lane() + at * Team::count();
-            if (pack < end) values[at] = load_whole(source.pack(pack));
+            if (hand.pack(at) < end) values[at] = load_whole(source.pack(hand.pack(at)));
         }
         if (source.shift == 0) return;
         Pack<4> beyond{};
-        u32 pack = first + 32 + lane() * Team::count();
+        u32 pack = hand.next(lane());
         if (lane() < UNROLL && pack < end) beyond = load_whole(source.pack(pack));
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
             // The same for all of the warp.
-            if (first + at * Team::count() >= packs) continue;
+            if (!hand.any(at)) continue;
             Pack<4> next;
 #pragma unroll
             for (int word = 0; word < 4; ++word) {
@@ -159,10 +194,10 @@ private:
 
     // Combines `results` with the second source.
     template <class Number, int UNROLL>
-    __device__ __forceinline__ static void combine_two(const Move& move, u32 first, u32 packs,
+    __device__ __forceinline__ static void combine_two(const Move& move, const Hand& hand,
                                                        Pack<4> (&results)[UNROLL]) {
         Pack<4> others[UNROLL] = {};
-        load(move.sources[1], first, packs, others);
+        load(move.sources[1], hand, others);
         if constexpr (Number::ADDS_WORDS) {
             if (move.is_sum_of_two()) {
 #pragma unroll
@@ -184,7 +219,7 @@ private:
 
     // Combines `results` with all sources but the first.
     template <class Number, int UNROLL>
-    __device__ __forceinline__ static void combine(const Move& move, u32 first, u32 packs,
+    __device__ __forceinline__ static void combine(const Move& move, const Hand& hand,
                                                    Pack<4> (&results)[UNROLL]) {
         Sum<Number, 4> sums[UNROLL] = {};
 #pragma unroll
@@ -192,7 +227,7 @@ private:
 #pragma unroll 1
         for (u32 from = 1; from < move.source_count; ++from) {
             Pack<4> others[UNROLL] = {};
-            load(move.sources[from], first, packs, others);
+            load(move.sources[from], hand, others);
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) {
                 Pack<4> other[1] = {others[at]};
@@ -204,38 +239,57 @@ private:
     }
 
     template <int UNROLL>
-    __device__ __forceinline__ static void store(const Span& to, u32 first, u32 packs,
+    __device__ __forceinline__ static void store(const Span& to, const Hand& hand,
                                                  const Pack<4> (&values)[UNROLL]) {
         Shifted target(to);
 #pragma unroll
         for (int at = 0; at < UNROLL; ++at) {
             // The same for all of the warp.
-            if (first + at * Team::count() >= packs) continue;
-            u32 pack = first + lane() + at * Team::count();
+            if (!hand.any(at)) continue;
             if (target.shift != 0) {
-                store_shifted(target, pack, packs, values[at]);
-            } else if (pack < packs) {
+                store_shifted(to, hand, hand.pack(at), values[at]);
+                continue;
+            }
+            u32 pack = hand.pack(at), bytes = bytes_of(to, pack);
+            if (pack >= hand.packs) continue;
+            if (bytes == 16) {
                 store_whole(target.pack(pack), values[at]);
+            } else {
+                store_part(target.pack(pack), values[at], 0, bytes);
             }
         }
     }
 
-    // The pack in which pack `pack` begins: what is in it of the one before is of the thread before. The first thread of
-    // the warp stores its part alone, and the last one also that of the pack in which its own ends.
-    __device__ __forceinline__ static void store_shifted(const Shifted& target, u32 pack, u32 packs,
+    // Bytes that `to` has of pack `pack`.
+    __device__ static u32 bytes_of(const Span& to, u32 pack) {
+        return min(16u, to.limit - min(to.limit, pack * 16));
+    }
+
+    // The pack in which pack `pack` begins: what is in it of the one before is of the thread before. The first thread that
+    // does not help stores its part alone, and the last one also that of the pack in which its own ends.
+    __device__ __forceinline__ static void store_shifted(const Span& to, const Hand& hand, u32 pack,
                                                          const Pack<4>& value) {
-        u32 head = 16 - target.shift;
+        Shifted target(to);
         Pack<4> before;
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
             before.word[word] = __shfl_up_sync(~0u, value.word[word], 1);
         }
-        if (pack >= packs) return;
-        bool begins = lane() == 0, ends = lane() == 31 || pack + 1 == packs;
-        if (!begins) store_whole(target.pack(pack), pick(before, value, head));
+        if (pack >= hand.packs || (hand.helps && lane() == 0)) return;
+        u32 head = 16 - target.shift, bytes = bytes_of(to, pack);
+        bool begins = pack == 0 || lane() == 0;
+        bool ends = pack + 1 == hand.packs || (!hand.helps && lane() == 31);
+        if (!begins) {
+            Pack<4> all = pick(before, value, head);
+            if (bytes >= head) {
+                store_whole(target.pack(pack), all);
+            } else {
+                store_part(target.pack(pack), all, 0, target.shift + bytes);
+            }
+        }
         if (begins || ends) {
             u64 address = target.pack(pack) + target.shift;
-            store_part(address, value, begins ? 0 : head, ends ? 16 : head);
+            store_part(address, value, begins ? 0 : head, ends ? bytes : min(head, bytes));
         }
     }
 

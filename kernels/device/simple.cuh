@@ -4,8 +4,7 @@
 // thread, of sixteen bytes each, as far as all operands have them. Operands that are not aligned, and what is left at the
 // end, are for `ragged.cuh`.
 //
-// Pack `p` of a chunk belongs to thread `p % Team::count()`, whatever the operands are: what a thread has stored in one
-// step is what it loads in the next.
+// The team meets between one move and the next.
 //
 // Arrays begin as zeros: a register that some path leaves as it was would be taken up to the end of the
 // kernel.

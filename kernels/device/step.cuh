@@ -70,6 +70,9 @@ struct Shared {
     alignas(16) u32 window[WINDOW];
     Role role;
     Slice slice;  // that of the first round
+    // The last call of which some operand that was found at once is not regular. It is never set back: what lay here before
+    // the kernel began may mean any call, which costs time and nothing else.
+    u32 irregular_call;
     Watch watch;
 
     // One of the two sets that are used in turn.
@@ -91,8 +94,10 @@ struct Context {
     static constexpr u32 OWES = 2;
     // All operands have been found at once.
     static constexpr u32 FOUND = 4;
-    // And all of them are aligned and have their chunks, and no slot is to be refreshed.
+    // And no slot is to be refreshed.
     static constexpr u32 USUAL = 8;
+    // And all of them are aligned and have their chunks.
+    static constexpr u32 REGULAR = 16;
 
     __device__ bool is(u32 bits) const { return (state & bits) == bits; }
 
@@ -472,7 +477,7 @@ __device__ inline bool have(Context& context, const Slice& slice, const Step& st
     if (has_found<Protocol>(context)) {
         context.take(operands);
         if (order_stores<Protocol>(context, step)) Everyone::meet();
-        return context.is(Context::USUAL);
+        return context.is(Context::REGULAR);
     }
     bool own = resolve<Protocol, Everyone>(context, slice, step, chunk, position);
     context.take(operands);

@@ -53,9 +53,9 @@ variables! {
     EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
         "Lets the kernel of a collective begin while the one before it in its stream ends (programmatic dependent \
          launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
-    AT_ONCE "MSCCL_AT_ONCE" "0 or 1" "0"
+    AT_ONCE "MSCCL_AT_ONCE" "0 or 1" "1"
         "Lets kernels of LL and LL128 find all operands of a small call before its first step, so that their threads need not \
-         meet at every step. Off until its gain has been measured. Ranks may differ."
+         meet at every step. Ranks may differ."
     SPECIAL "MSCCL_SPECIAL" "0, 1 or 2" "1"
         "Whether GPUs run special kernels, made for one algorithm each, which are faster than interpreters where calls are \
          small: 0 never, 1 as far as the cache holds them, 2 also compiles those that are missing when a communicator is \

@@ -59,9 +59,7 @@ pub struct World {
 /// The settings of every world: ranks meet on the loopback, and nobody waits for ever.
 pub fn settings() -> Settings {
     let special = shelf::of_all();
-    // Small calls at once, larger ones step by step.
-    let at_once = true;
-    let mut settings = Settings { timeout: Some(TIMEOUT), special, at_once, ..Settings::default() };
+    let mut settings = Settings { timeout: Some(TIMEOUT), special, ..Settings::default() };
     settings.fabric.interface = fabric::Choice { filter: Filter::parse("=lo"), family: None };
     // Ranks that compile come late.
     settings.fabric.join_timeout =

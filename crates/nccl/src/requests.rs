@@ -44,7 +44,7 @@ impl Requests {
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
-            at_once: reader.flag(&variable::AT_ONCE).unwrap_or(false),
+            at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
-        assert!(settings.early_start && !settings.at_once);
+        assert!(settings.early_start && settings.at_once);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
@@ -146,7 +146,7 @@ mod tests {
             ("NCCL_P2P_DISABLE", "1"),
             ("MSCCL_DIRECT", "0"),
             ("MSCCL_EARLY_START", "0"),
-            ("MSCCL_AT_ONCE", "1"),
+            ("MSCCL_AT_ONCE", "0"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
-        assert!(!settings.early_start && settings.at_once);
+        assert!(!settings.early_start && !settings.at_once);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory);
         let wish = settings.wish;

@@ -107,7 +107,7 @@ impl Default for Settings {
             check: false,
             peer_memory: true,
             early_start: true,
-            at_once: false,
+            at_once: true,
             special: Special::default(),
             far_slots: FarSlots::Best,
             wish: Wish::default(),
