@@ -17,6 +17,9 @@ use crate::wire::Malformed;
 /// What one pass takes from one connection at most, so that the others get their turn.
 const GULP_BYTES: usize = 4 << 20;
 
+/// What is told of a peer whose side of the connection has ended; it was reset if the peer had not read all that had come.
+const DIED: &str = "has died: its connection ended";
+
 /// A connection to a peer that has introduced itself.
 pub(super) struct Line {
     pub(super) id: LineId,
@@ -104,8 +107,47 @@ impl Line {
             _ if self.parted => Pass::Over(Manner::Left),
             (Err(Malformed(why)), _) => lost(format!("sent nonsense: {why}")),
             (Ok(()), Ok(false)) => Pass::Open,
-            (Ok(()), Ok(true)) => lost("has died: its connection ended".to_owned()),
+            (Ok(()), Ok(true)) => lost(DIED.to_owned()),
+            (Ok(()), Err(error)) if error.kind() == ErrorKind::ConnectionReset => {
+                lost(DIED.to_owned())
+            }
             (Ok(()), Err(error)) => lost(format!("is lost: {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A line, and the peer's end of it.
+    fn line() -> (Line, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        (Line::new(LineId(0), Rank(1), stream, Vec::new()), listener.accept().unwrap().0)
+    }
+
+    fn end(mut line: Line) -> Manner {
+        match line.read(|frame| panic!("{:?}", frame.subject)) {
+            Pass::Over(manner) => manner,
+            Pass::Open => panic!("still open"),
+        }
+    }
+
+    #[test]
+    fn a_peer_that_dies_is_told_alike_whatever_it_had_read() {
+        let (read, theirs) = line();
+        drop(theirs);
+        assert_eq!(end(read), Manner::Lost(DIED.to_owned()));
+        let (unread, mut theirs) = line();
+        (&unread.stream).write_all(&[1, 2]).unwrap();
+        theirs.read_exact(&mut [0]).unwrap();
+        drop(theirs);
+        assert_eq!(end(unread), Manner::Lost(DIED.to_owned()));
     }
 }

@@ -20,7 +20,7 @@ const RUMOUR_AGE: Duration = Duration::from_millis(500);
 /// A connection; several may lead to one peer, but each side sends over one of them only, which
 /// keeps messages in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct LineId(u64);
+pub(crate) struct LineId(pub(super) u64);
 
 /// Where mail lies: messages of one address are taken in the order in which they were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
