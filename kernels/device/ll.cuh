@@ -22,6 +22,10 @@ struct LlLine {
 
     __device__ static u64 whole_units(u64 data) { return data / DATA; }
 
+    __device__ static u32 offset(u32 unit) { return unit * DATA; }
+    // Flags stand beside all data.
+    __device__ static bool has_flag() { return false; }
+
     __device__ static Pack<2> load(const Span& from, u32 unit, u32 units) {
         return halves(ptx::ld_relaxed_gpu_u64(from.address + min(unit, units - 1) * DATA));
     }

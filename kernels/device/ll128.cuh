@@ -24,6 +24,10 @@ struct Ll128Line {
 
     __device__ static u64 whole_units(u64 data) { return data / DATA * LANES; }
 
+    // Units are dealt to threads in turn, and a block has whole warps.
+    __device__ static u32 offset(u32 unit) { return unit / LANES * DATA + lane() * 16; }
+    __device__ static bool has_flag() { return lane() == LANES - 1; }
+
     // The last line of a chunk may have less than all.
     __device__ static Pack<4> load(const Span& from, u32 unit, u32) {
         // What the thread of the flag loads second belongs to the next line, and is not used.
@@ -77,12 +81,7 @@ struct Ll128Line {
     __device__ static void together() { __syncwarp(); }
 
 private:
-    // Units are dealt to threads in turn, and a block has whole warps.
     __device__ static u32 lane() { return threadIdx.x % LANES; }
-    __device__ static bool has_flag() { return lane() == LANES - 1; }
-
-    // Where the data of a unit lies in the chunk.
-    __device__ static u32 offset(u32 unit) { return unit / LANES * DATA + lane() * 16; }
 };
 
 struct Ll128 : Packets<Ll128Line> {

@@ -160,13 +160,11 @@ __device__ __forceinline__ void store_few(u64 address, u64 bytes, u32 count) {
     if (count & 1) ptx::st_weak_u8(address + (count & 2), count & 2 ? word >> 16 : word);
 }
 
-// The first `count` of eight bytes, by as few stores as their address allows. Not inlined: this is the path of odd ends and
-// odd addresses.
+// The first `count` of eight bytes, fewer than all if their address is a multiple of four, by as few stores as it allows. Not
+// inlined: this is the path of odd ends and odd addresses.
 __device__ __noinline__ void store_first(u64 address, u64 bytes, u32 count) {
     if (address % 4 == 0) {
-        if (count < 8) return store_few(address, bytes, count);
-        ptx::st_weak_u32(address, u32(bytes));
-        ptx::st_weak_u32(address + 4, u32(bytes >> 32));
+        store_few(address, bytes, count);
     } else if (address % 2 == 0) {
 #pragma unroll
         for (u32 at = 0; at < 8; at += 2) {

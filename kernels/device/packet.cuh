@@ -34,6 +34,7 @@ namespace msccl {
 
 template <class Line>
 struct Packets {
+    using Unit = Line;
     // No counts announce messages.
     static constexpr bool TAILS = false;
     // All messages lie in slots.

@@ -29,6 +29,10 @@ struct Watch {
 // How often a wait looks before it reads the abort word, which lies across the bus.
 constexpr u32 LOOKS = 1000;
 
+// What is rare in a wait, called.
+__device__ __noinline__ u64 check_wait(Watch& watch, u32 kind, u32 subject, u64 number, u64 state);
+__device__ __noinline__ void hide_wait(Watch& watch);
+
 // One wait of one thread:
 //
 //     Wait wait;
@@ -52,6 +56,17 @@ public:
         if (state_ != GIVEN_UP && (state_ & SHOWN)) hide(watch);
     }
 
+    // The same two where code should be short, and registers are not scarce: what is rare is called.
+    __device__ __forceinline__ bool again_apart(Watch& watch, const Reason& reason) {
+        if (__builtin_expect(++looks_ < LOOKS, 1)) return true;
+        looks_ = 0;
+        state_ = check_wait(watch, reason.kind, reason.subject, reason.number, state_);
+        return state_ != GIVEN_UP;
+    }
+    __device__ __forceinline__ void over_apart(Watch& watch) {
+        if (__builtin_expect(state_ != GIVEN_UP && (state_ & SHOWN), 0)) hide_wait(watch);
+    }
+
 private:
     // What a wait remembers: 0 at first, then since when it has lasted in ns, with a bit for whether it
     // shows. In one register, so that it never needs memory.
@@ -59,7 +74,7 @@ private:
     static constexpr State SHOWN = 1;
     static constexpr State GIVEN_UP = ~0ull;
 
-    // Rare, but compiled in place, as is `hide`: for a call everything that waits would be spilled.
+    // Rare, but mostly compiled in place, as is `hide`: for a call everything that waits would be spilled.
     __device__ static State check(Watch& watch, Reason reason, State state) {
         volatile u32& aborted = watch.aborted;
         if (ptx::ld_relaxed_sys_u32(address(&watch.control->abort))) {
@@ -91,8 +106,17 @@ private:
         atomicExch(&watch.reporting, 0);
     }
 
+    friend u64 check_wait(Watch& watch, u32 kind, u32 subject, u64 number, u64 state);
+    friend void hide_wait(Watch& watch);
+
     u32 looks_ = 0;
     State state_ = 0;
 };
+
+__device__ __noinline__ u64 check_wait(Watch& watch, u32 kind, u32 subject, u64 number, u64 state) {
+    return Wait::check(watch, {kind, subject, number}, state);
+}
+
+__device__ __noinline__ void hide_wait(Watch& watch) { Wait::hide(watch); }
 
 }  // namespace msccl

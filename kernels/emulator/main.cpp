@@ -1,6 +1,6 @@
 // Runs the kernels for all ranks of a collective on the host: the interpreters of protocol Simple, or those of
-// MSCCL_PROTOCOL; and if MSCCL_SPECIAL is defined, in every other launch of a rank, the special kernels in the file of
-// that name.
+// MSCCL_PROTOCOL and its kernels for small calls; and if MSCCL_SPECIAL is defined, in every other launch of a rank, the
+// special kernels in the file of that name.
 //
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
@@ -17,6 +17,7 @@
 #include "device/interpreter.cuh"
 #include "device/ll.cuh"
 #include "device/ll128.cuh"
+#include "device/small.cuh"
 #endif
 
 using msccl::u32;
@@ -43,6 +44,7 @@ struct Rank {
     std::vector<u64> signals, scratch;
     std::vector<msccl_progress> progress;
     std::vector<msccl_launch> launches;
+    std::vector<u64> small;  // 1 or 2 of launches that a kernel for small calls runs, of even or of odd ones
 };
 
 // The arena of a rank: rings of slots, then wire ends, then offers.
@@ -123,6 +125,7 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* contro
     launch.most_messages = header[MSCCL_PLAN_HEADER_MOST_MESSAGES];
     size_t words = std::min<size_t>(plan.size() - MSCCL_PLAN_HEADER_LENGTH, MSCCL_PLAN_WORDS);
     std::memcpy(launch.words, header + MSCCL_PLAN_HEADER_LENGTH, words * sizeof(u32));
+    rank.small.push_back(word());
     return launch;
 }
 
@@ -144,8 +147,12 @@ void interpret_over(const msccl_launch& launch) {
 }
 
 template <class Number>
-void interpret(const msccl_launch& launch) {
+void run(const msccl_launch& launch, u64 small) {
 #ifdef MSCCL_PROTOCOL
+#ifndef MSCCL_SPECIAL
+    if (small == 1) return msccl::run_small<msccl::MSCCL_PROTOCOL, Number, false>(launch);
+    if (small == 2) return msccl::run_small<msccl::MSCCL_PROTOCOL, Number, true>(launch);
+#endif
     interpret_over<msccl::MSCCL_PROTOCOL, Number>(launch);
 #else
     if (launch.offers) {
@@ -154,20 +161,21 @@ void interpret(const msccl_launch& launch) {
         interpret_over<msccl::Simple, Number>(launch);
     }
 #endif
+    (void)small;
 }
 
 // The body of one thread of a launch of rank `rank`, whose elements have `element_bytes` bytes.
-void kernel(const msccl_launch& launch, size_t rank, u64 element_bytes) {
+void kernel(const msccl_launch& launch, size_t rank, u64 element_bytes, u64 small) {
 #ifdef MSCCL_SPECIAL
     if ((rank + launch.call) % 2 == 0) return SPECIAL[rank](launch);
 #else
     (void)rank;
-    if (element_bytes == 1) return interpret<msccl::U8>(launch);
-    if (element_bytes == 2) return interpret<msccl::Bf16>(launch);
-    if (element_bytes == 8) return interpret<msccl::U64>(launch);
+    if (element_bytes == 1) return run<msccl::U8>(launch, small);
+    if (element_bytes == 2) return run<msccl::Bf16>(launch, small);
+    if (element_bytes == 8) return run<msccl::U64>(launch, small);
 #endif
     (void)element_bytes;
-    interpret<msccl::I32>(launch);
+    run<msccl::I32>(launch, small);
 }
 
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
@@ -205,7 +213,7 @@ int main() {
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
-                                 [&] { kernel(launch, number, element_bytes); });
+                                 [&] { kernel(launch, number, element_bytes, rank.small[at]); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);
             }

@@ -36,6 +36,10 @@ pub fn image(module: Module, major: u32, minor: u32) -> Option<Image> {
         Module::Direct => images!("direct"),
         Module::Ll => images!("ll"),
         Module::Ll128 => images!("ll128"),
+        Module::LlSmall => images!("ll_small"),
+        Module::LlOdd => images!("ll_odd"),
+        Module::Ll128Small => images!("ll128_small"),
+        Module::Ll128Odd => images!("ll128_odd"),
         Module::Exchange => images!("exchange"),
         Module::Scale => images!("scale"),
     };

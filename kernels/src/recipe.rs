@@ -13,6 +13,14 @@ pub enum Module {
     Ll,
     /// Interpreters over protocol LL128.
     Ll128,
+    /// Kernels for small calls over protocol LL.
+    LlSmall,
+    /// The same whose operands lie anywhere.
+    LlOdd,
+    /// Kernels for small calls over protocol LL128.
+    Ll128Small,
+    /// The same whose operands lie anywhere.
+    Ll128Odd,
     /// Point-to-point exchanges.
     Exchange,
     /// Scaling by a number.
@@ -30,12 +38,16 @@ pub enum Architecture {
 
 impl Module {
     /// Every module.
-    pub const ALL: [Module; 7] = [
+    pub const ALL: [Module; 11] = [
         Module::Simple,
         Module::Crew,
         Module::Direct,
         Module::Ll,
         Module::Ll128,
+        Module::LlSmall,
+        Module::LlOdd,
+        Module::Ll128Small,
+        Module::Ll128Odd,
         Module::Exchange,
         Module::Scale,
     ];
@@ -48,6 +60,10 @@ impl Module {
             Module::Direct => "direct",
             Module::Ll => "ll",
             Module::Ll128 => "ll128",
+            Module::LlSmall => "ll_small",
+            Module::LlOdd => "ll_odd",
+            Module::Ll128Small => "ll128_small",
+            Module::Ll128Odd => "ll128_odd",
             Module::Exchange => "exchange",
             Module::Scale => "scale",
         }
@@ -63,6 +79,10 @@ impl Module {
             | Module::Direct
             | Module::Ll
             | Module::Ll128
+            | Module::LlSmall
+            | Module::LlOdd
+            | Module::Ll128Small
+            | Module::Ll128Odd
             | Module::Scale => format!("msccl_{}_{data_type}", self.name()),
         }
     }
@@ -113,7 +133,7 @@ pub fn options(architecture: Architecture) -> Vec<String> {
 }
 
 /// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 19] = [
+pub const HEADERS: [&str; 20] = [
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
@@ -132,6 +152,7 @@ pub const HEADERS: [&str; 19] = [
     "device/step.cuh",
     "device/crew.cuh",
     "device/interpreter.cuh",
+    "device/small.cuh",
     "device/exchange.cuh",
 ];
 

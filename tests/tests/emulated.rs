@@ -15,7 +15,7 @@ use msccl_kernels::special::{self, Known};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_plan::layout::{header, tb};
-use msccl_plan::{Alias, Delivery, Plan, Program};
+use msccl_plan::{Alias, Delivery, Plan, Program, Small, SmallPlan};
 use msccl_runtime::host::{Executor, Job, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
@@ -208,7 +208,7 @@ impl Scenario<'_> {
             for (launch, (offers, prepared)) in launches().enumerate() {
                 words.bytes(runs[launch][rank].before.iter().copied());
                 words.put([(launch % self.algorithms.len()) as u64]);
-                prepared.launch(rank, &mut words, *offers, numbers);
+                prepared.launch((rank, launch), self.protocol, &mut words, *offers, numbers);
             }
         }
         compare(&feed(emulator, &words.0)?, &runs, memory_bytes)
@@ -299,8 +299,15 @@ impl Scenario<'_> {
 }
 
 impl Prepared<'_> {
-    /// What the launch of a rank is given.
-    fn launch(&self, rank: usize, words: &mut Words, offers: Offers, numbers: &mut Numbers) {
+    /// What launch number `number` of a rank is given.
+    fn launch(
+        &self,
+        (rank, number): (usize, usize),
+        protocol: Protocol,
+        words: &mut Words,
+        offers: Offers,
+        numbers: &mut Numbers,
+    ) {
         let (lie, plan) = (&self.lies[rank], &self.plans[rank]);
         let Cut { block_bytes, chunk_bytes, part_bytes, slice_bytes, .. } = self.cuts[rank];
         let Cut { rounds, instances, chunks_per_message, .. } = self.cuts[rank];
@@ -314,6 +321,16 @@ impl Prepared<'_> {
         words.put([block_bytes, chunk_bytes, part_bytes, slice_bytes]);
         words.put([rounds, instances, chunks_per_message].map(u64::from));
         words.put([u64::from(launch::Launch::default().with_plan(plan).flags)]);
+        // Every other launch of a rank, and of the ranks every other one begins with it.
+        let small = self.small(rank, protocol).filter(|_| (number + rank).is_multiple_of(2));
+        words.put([small.map_or(0, |small| 1 + small as u64)]);
+    }
+
+    /// Which kernel for small calls can run the launches of a rank.
+    fn small(&self, rank: usize, protocol: Protocol) -> Option<Small> {
+        let Lie { input, output, .. } = self.lies[rank];
+        let depth = self.verified.target().link(protocol).depth;
+        small((&self.plans[rank], &self.cuts[rank]), (protocol, depth), (input, output))
     }
 }
 
@@ -624,6 +641,18 @@ fn finds_at_once(plan: &Plan, cut: &Cut, depth: u32) -> bool {
         && blocks.all(|(operands, steps)| operands > 0 || steps == 0)
 }
 
+/// Which kernel for small calls can run a call of buffers that lie at `input` and `output`, cut so.
+fn small(
+    (plan, cut): (&Plan, &Cut),
+    (protocol, link_depth): (Protocol, u32),
+    (input, output): (usize, usize),
+) -> Option<Small> {
+    let (input, output) = (input as u64, output as u64);
+    let launch = launch::Launch { input, output, link_depth, ..launch::Launch::default() };
+    let launch = launch.with_plan(plan).with_cut(cut);
+    launch.small(SmallPlan::of(plan)?, protocol, THREADS as u32)
+}
+
 /// Under `protocol`: small calls of every example, launch after launch.
 fn check_small(protocol: Protocol) {
     let Some(emulator) =
@@ -632,7 +661,7 @@ fn check_small(protocol: Protocol) {
         return;
     };
     let numbers = &mut Numbers(6);
-    let (mut runs, mut at_once, mut counted, mut waiting) = (0, 0, 0, 0);
+    let (mut runs, mut at_once, mut own, mut counted, mut waiting) = (0, 0, 0, 0, 0);
     for case in cases(protocol) {
         let verified = &case.verified;
         let scenario = Scenario {
@@ -656,11 +685,17 @@ fn check_small(protocol: Protocol) {
         };
         runs += 1;
         at_once += usize::from(plans.iter().all(finds));
+        let is_small = |plan: &Plan| {
+            small((plan, &scenario.cut(plan).unwrap()), (protocol, depth), (0, 0)).is_some()
+        };
+        own += usize::from(plans.iter().all(is_small));
         counted += usize::from(steps().any(|step| step.count > 1));
         waiting += usize::from(steps().any(|step| !step.waits.is_empty()));
     }
-    let what = format!("{at_once} of {runs} at once, {counted} with counts, {waiting} with waits");
-    assert!(at_once > 150 && counted > 40 && waiting > 60, "{what}");
+    let what = format!(
+        "{at_once} of {runs} at once, {own} of them small, {counted} with counts, {waiting} with waits"
+    );
+    assert!(at_once > 150 && own > 80 && counted > 40 && waiting > 60, "{what}");
 }
 
 #[test]

@@ -53,6 +53,9 @@ variables! {
     EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
         "Lets the kernel of a collective begin while the one before it in its stream ends (programmatic dependent \
          launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
+    SMALL "MSCCL_SMALL" "0 or 1" "1"
+        "Runs small calls of LL and LL128, of which no thread has more than one packet of a chunk, on kernels of their own. \
+         They need what `MSCCL_AT_ONCE` allows. Ranks may differ."
     AT_ONCE "MSCCL_AT_ONCE" "0 or 1" "1"
         "Lets kernels of LL and LL128 find all operands of a small call before its first step, so that their threads need not \
          meet at every step. Ranks may differ."

@@ -25,6 +25,7 @@ pub struct Requests {
     peer_memory: bool,
     early_start: bool,
     at_once: bool,
+    small: bool,
     far_slots: FarSlots,
     /// How ranks reach one another.
     pub network: Network,
@@ -45,6 +46,7 @@ impl Requests {
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
+            small: reader.flag(&variable::SMALL).unwrap_or(true),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -70,6 +72,7 @@ impl Requests {
             peer_memory: self.peer_memory,
             early_start: self.early_start,
             at_once: self.at_once,
+            small: self.small,
             special: self.preferences.special(),
             far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),
@@ -128,7 +131,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(600));
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
-        assert!(settings.early_start && settings.at_once);
+        assert!(settings.early_start && settings.at_once && settings.small);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
@@ -147,6 +150,7 @@ mod tests {
             ("MSCCL_DIRECT", "0"),
             ("MSCCL_EARLY_START", "0"),
             ("MSCCL_AT_ONCE", "0"),
+            ("MSCCL_SMALL", "0"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
@@ -163,7 +167,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!(settings.blocks_max, Some(16));
-        assert!(!settings.early_start && !settings.at_once);
+        assert!(!settings.early_start && !settings.at_once && !settings.small);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory);
         let wish = settings.wish;

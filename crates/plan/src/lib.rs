@@ -23,6 +23,7 @@ mod plan;
 mod program;
 pub mod record;
 mod shape;
+mod small;
 mod table;
 
 pub use decode::{Corrupt, decode};
@@ -33,3 +34,4 @@ pub use program::{
     Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol,
     ThreadBlock,
 };
+pub use small::{Small, SmallPlan};

@@ -36,6 +36,8 @@ pub struct Settings {
     pub early_start: bool,
     /// Whether kernels of packets find all operands of a small call before its first step.
     pub at_once: bool,
+    /// Whether small calls of packets run on kernels of their own, if all operands are found at once.
+    pub small: bool,
     /// Whether GPUs run kernels made for one plan each, where they can be had.
     pub special: Special,
     /// Where slots of links between GPUs of different nodes lie.
@@ -108,6 +110,7 @@ impl Default for Settings {
             peer_memory: true,
             early_start: true,
             at_once: true,
+            small: true,
             special: Special::default(),
             far_slots: FarSlots::Best,
             wish: Wish::default(),

@@ -13,15 +13,23 @@ use sha2::{Digest, Sha256};
 
 use crate::compiler;
 
-/// Compiles every image and writes it, with what it was made from.
+/// Compiles the images of the modules of these `names`, or all if there are none, and writes them, with what all are made
+/// from.
 ///
 /// # Errors
 ///
 /// What went wrong, with what to do.
-pub fn write() -> Result<(), String> {
+pub fn write(names: &[&str]) -> Result<(), String> {
     let package = package();
     fs::create_dir_all(package.join("images")).map_err(|error| error.to_string())?;
-    each_image(|path, bytes| {
+    if let Some(unknown) =
+        names.iter().find(|name| !Module::ALL.iter().any(|of| of.name() == **name))
+    {
+        let known = Module::ALL.map(Module::name).join(", ");
+        return Err(format!("there is no module {unknown}; there are {known}"));
+    }
+    let wanted = |module: &Module| names.is_empty() || names.contains(&module.name());
+    each_image(wanted, |path, bytes| {
         let packed = pack(&bytes).map_err(|error| error.to_string())?;
         crate::say(&format!("{path}: {} bytes, {} packed", bytes.len(), packed.len()));
         write_file(&package.join(path), &packed)
@@ -41,20 +49,27 @@ pub fn check() -> Result<(), String> {
     if read_file(&package.join(STAMP))? != stamp()?.as_bytes() {
         return Err(stale(STAMP));
     }
-    each_image(|path, bytes| {
-        let found = unpack(&read_file(&package.join(path))?).map_err(|error| error.to_string())?;
-        if found == bytes { Ok(()) } else { Err(stale(path)) }
-    })?;
+    each_image(
+        |_| true,
+        |path, bytes| {
+            let found =
+                unpack(&read_file(&package.join(path))?).map_err(|error| error.to_string())?;
+            if found == bytes { Ok(()) } else { Err(stale(path)) }
+        },
+    )?;
     crate::say("every image is what the sources give");
     Ok(())
 }
 
-/// Compiles every image and gives it to `take` with its path below the package.
-fn each_image(mut take: impl FnMut(&str, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
+/// Compiles every image of the modules that are `wanted` and gives it to `take` with its path below the package.
+fn each_image(
+    wanted: impl Fn(&Module) -> bool,
+    mut take: impl FnMut(&str, Vec<u8>) -> Result<(), String>,
+) -> Result<(), String> {
     let nvrtc = load_compiler()?;
     let headers: Result<Vec<_>, _> = HEADERS.iter().map(|path| source(path)).collect();
     let headers = headers?;
-    for module in Module::ALL {
+    for module in Module::ALL.into_iter().filter(wanted) {
         let main = source(&recipe::source(module))?;
         for architecture in Architecture::ALL {
             let compiled = compile(&nvrtc, &main, &headers, architecture);

@@ -25,6 +25,7 @@ const TEXTS: [&str; HEADERS.len() + 1] = [
     include_str!("../../device/step.cuh"),
     include_str!("../../device/crew.cuh"),
     include_str!("../../device/interpreter.cuh"),
+    include_str!("../../device/small.cuh"),
     include_str!("../../device/exchange.cuh"),
     include_str!("../../special/special.cuh"),
 ];

@@ -74,6 +74,7 @@ struct NullDriver {
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     special_launches: unsafe extern "C" fn() -> u64,
     crew_launches: unsafe extern "C" fn() -> u64,
+    small_launches: unsafe extern "C" fn() -> u64,
 }
 
 fn null_driver() -> &'static NullDriver {
@@ -86,10 +87,11 @@ fn null_driver() -> &'static NullDriver {
             let calls = *library.get(b"nullCalls\0").unwrap();
             let special_launches = *library.get(b"nullSpecialLaunches\0").unwrap();
             let crew_launches = *library.get(b"nullCrewLaunches\0").unwrap();
+            let small_launches = *library.get(b"nullSmallLaunches\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver { calls, special_launches, crew_launches }
+            NullDriver { calls, special_launches, crew_launches, small_launches }
         }
     })
 }
@@ -153,6 +155,12 @@ pub fn special_launches() -> u64 {
 pub fn crew_launches() -> u64 {
     // SAFETY: the function takes nothing.
     unsafe { (null_driver().crew_launches)() }
+}
+
+/// How often this thread has launched kernels for small calls.
+pub fn small_launches() -> u64 {
+    // SAFETY: the function takes nothing.
+    unsafe { (null_driver().small_launches)() }
 }
 
 /// The context of device `ordinal`.

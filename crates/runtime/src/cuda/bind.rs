@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use msccl_collective::{DataType, Protocol, Rank};
 use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer, PinnedBuffer};
+use msccl_plan::SmallPlan;
 use msccl_plan::launch::{self, Launch};
 use msccl_registry::Fingerprint;
 use rustc_hash::FxHashMap;
@@ -16,6 +17,7 @@ use rustc_hash::FxHashMap;
 use super::special::{Ready, Specials};
 use crate::engine::{Prepared, Waiting};
 use crate::error::Error;
+use crate::settings::Settings;
 
 /// A plan in the memory of the GPU.
 pub(super) struct Bound {
@@ -26,6 +28,8 @@ pub(super) struct Bound {
     pub launch: Launch,
     /// Whether peers may store to or load from the input, and the output.
     pub lends: [bool; 2],
+    /// What it asks of kernels for small calls, if they are to run it and can.
+    pub small: Option<SmallPlan>,
     /// Kernels for this plan alone.
     specials: Option<Arc<[Arc<Ready>]>>,
     /// Keeps the words.
@@ -82,15 +86,18 @@ pub(super) struct Bindings {
     sharing: bool,
     /// Whether kernels find all operands of a small call before its first step.
     at_once: bool,
+    /// Whether small calls have kernels of their own.
+    small: bool,
     specials: Specials,
     known: FxHashMap<Fingerprint, Arc<Bound>>,
     in_order: Vec<Arc<Bound>>,
 }
 
 impl Bindings {
-    pub fn new(sharing: bool, at_once: bool) -> Self {
+    pub fn new(sharing: bool, settings: &Settings) -> Self {
+        let Settings { at_once, small, .. } = *settings;
         let (specials, known) = (Specials::default(), FxHashMap::default());
-        Self { sharing, at_once, specials, known, in_order: Vec::new() }
+        Self { sharing, at_once, small, specials, known, in_order: Vec::new() }
     }
 
     /// What is bound from now on has `specials`.
@@ -120,6 +127,7 @@ impl Bindings {
             prepared: prepared.clone(),
             launch: if self.at_once { launch } else { launch.step_by_step() },
             lends: prepared.plan.program().lends(),
+            small: SmallPlan::of(&prepared.plan).filter(|_| self.small),
             specials: self.specials.get(&prepared.fingerprint).cloned(),
             _words: words,
         });

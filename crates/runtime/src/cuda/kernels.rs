@@ -10,7 +10,7 @@ use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{Context, DriverVersion, Function, Image, Module};
 use msccl_kernels as kernels;
 use msccl_kernels::recipe::Architecture;
-use msccl_plan::launch;
+use msccl_plan::{Small, launch};
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, ErrorKind};
@@ -23,6 +23,8 @@ pub(super) struct Kernels {
     direct: FxHashMap<DataType, Function>,
     /// Those of protocol Simple whose thread blocks work as crews.
     crews: FxHashMap<DataType, Function>,
+    /// Those for small calls, over packets.
+    small: FxHashMap<(Protocol, Small, DataType), Function>,
     scalers: FxHashMap<DataType, Function>,
     exchange: Function,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
@@ -55,6 +57,11 @@ impl Kernels {
         }
         let direct = load_interpreters(context, kernels::Module::Direct)?;
         let crews = load_interpreters(context, kernels::Module::Crew)?;
+        let mut small = FxHashMap::default();
+        for (protocol, kind, module) in SMALL_MODULES {
+            let functions = load_interpreters(context, module)?.into_iter();
+            small.extend(functions.map(|(of, function)| ((protocol, kind, of), function)));
+        }
         let module = load_module(context, kernels::Module::Scale)?;
         let scaler = |data_type: DataType| {
             let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
@@ -67,6 +74,7 @@ impl Kernels {
             interpreters,
             direct,
             crews,
+            small,
             scalers,
             exchange,
             can_start_early: can_start_early(context)?,
@@ -83,8 +91,10 @@ impl Kernels {
         let staged = staged.map(|((of, _), function)| (function, launch::threads_max(*of)));
         let direct = self.direct.values().chain(self.crews.values());
         let direct = direct.map(|of| (of, simple));
+        let small = self.small.iter();
+        let small = small.map(|((of, ..), function)| (function, launch::threads_max(*of)));
         let exchange = (&self.exchange, launch::THREADS_MAX_EXCHANGE);
-        let all = staged.chain(direct).chain([exchange]);
+        let all = staged.chain(direct).chain(small).chain([exchange]);
         all.map(|(function, threads)| function.blocks_per_multiprocessor(threads, 0))
             .try_fold(launch::BLOCKS_EACH, |least, each| Ok(least.min(each?)))
     }
@@ -113,6 +123,14 @@ impl Kernels {
         self.crews.get(&of).ok_or_else(|| Error::internal(format!("no kernel of crews for {of}")))
     }
 
+    /// The kernel for small calls over one protocol, of a kind and type.
+    pub fn small(&self, protocol: Protocol, kind: Small, of: DataType) -> Result<&Function, Error> {
+        let function = self.small.get(&(protocol, kind, of));
+        function.ok_or_else(|| {
+            Error::internal(format!("no kernel for small calls of {protocol} and {of}"))
+        })
+    }
+
     /// The kernel that scales elements of a type.
     pub fn scaler(&self, of: DataType) -> Result<&Function, Error> {
         self.scalers.get(&of).ok_or_else(|| Error::internal(format!("no kernel that scales {of}")))
@@ -129,6 +147,14 @@ impl Kernels {
         self.blocks_each
     }
 }
+
+/// The modules of kernels for small calls.
+const SMALL_MODULES: [(Protocol, Small, kernels::Module); 4] = [
+    (Protocol::Ll, Small::Even, kernels::Module::LlSmall),
+    (Protocol::Ll, Small::Odd, kernels::Module::LlOdd),
+    (Protocol::Ll128, Small::Even, kernels::Module::Ll128Small),
+    (Protocol::Ll128, Small::Odd, kernels::Module::Ll128Odd),
+];
 
 fn module(protocol: Protocol) -> kernels::Module {
     match protocol {

@@ -149,7 +149,7 @@ impl Rank {
             abort,
             lending,
             watchtower: Watchtower::new(context, capacity.blocks)?,
-            bindings: Mutex::new(Bindings::new(common.sharing > 1, settings.at_once)),
+            bindings: Mutex::new(Bindings::new(common.sharing > 1, settings)),
             state: Mutex::new(State::new(context)?),
             launched: AtomicU64::new(0),
             // After all else that may fail: here ranks meet.

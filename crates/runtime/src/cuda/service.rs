@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use msccl_collective::Protocol;
 use msccl_gpu::Function;
 use msccl_plan::exchange::Transfer;
-use msccl_plan::launch::{Exchange, Scale, THREADS_MAX_EXCHANGE};
+use msccl_plan::launch::{Exchange, Launch, Scale, THREADS_MAX_EXCHANGE};
 
 use super::bind::Bound;
 use super::far::Far;
@@ -30,9 +30,14 @@ struct Kernel<'a> {
 }
 
 impl Rank {
-    /// What runs `job`, of which `bound` is the plan: where a crew is better, an interpreter that has one, otherwise a
-    /// special kernel if there is one, or an interpreter.
-    fn kernel<'a>(&'a self, job: &Job<'_>, bound: &'a Bound) -> Result<Kernel<'a>, Error> {
+    /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an interpreter that has one;
+    /// otherwise a special kernel if there is one, a kernel for small calls where one can, or an interpreter.
+    fn kernel<'a>(
+        &'a self,
+        job: &Job<'_>,
+        bound: &'a Bound,
+        record: &Launch,
+    ) -> Result<Kernel<'a>, Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
         if job.has_crew() {
@@ -43,9 +48,13 @@ impl Rank {
             true => None,
             false => bound.special(job.protocol, data_type),
         };
+        let small = || bound.small.and_then(|plan| record.small(plan, job.protocol, job.threads));
         let function = match special {
             Some(special) => &special.function,
-            None => self.kernels.interpreter(job.protocol, job.links, data_type)?,
+            None => match small() {
+                Some(small) => self.kernels.small(job.protocol, small, data_type)?,
+                None => self.kernels.interpreter(job.protocol, job.links, data_type)?,
+            },
         };
         Ok(Kernel { function, is_special: special.is_some() })
     }
@@ -103,7 +112,7 @@ impl Engine for Rank {
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = Self::views(lending, job, bound, capture.is_some());
         }
-        let Kernel { function, is_special } = self.kernel(job, bound)?;
+        let Kernel { function, is_special } = self.kernel(job, bound, record)?;
         *special_calls += u64::from(is_special);
         let grid = Grid {
             width: bound.blocks(),

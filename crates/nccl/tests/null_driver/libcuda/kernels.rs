@@ -2,7 +2,7 @@
 //! come from C.
 //!
 //! Beside the driver's functions it has its own: [`nullSpecialLaunches`] says how often the calling thread has launched
-//! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews. With the variable `NULL_SPECIALS_ARE_WIDE`
+//! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews, [`nullSmallLaunches`] ones for small calls. With the variable `NULL_SPECIALS_ARE_WIDE`
 //! fewer blocks of special kernels run at once than of others, with `NULL_SPECIALS_SPILL` they have memory beside their
 //! registers.
 
@@ -15,6 +15,7 @@ use crate::{SUCCESS, answer, new_handle};
 thread_local! {
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static SMALL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// What a launch reads of its configuration: the stream, after the shape.
@@ -32,6 +33,9 @@ const SPECIAL: usize = 1;
 /// The next bit, of a kernel whose thread blocks work as crews.
 const CREW: usize = 2;
 
+/// The next bit, of a kernel for small calls.
+const SMALL: usize = 4;
+
 /// How often the calling thread has launched special kernels.
 #[unsafe(no_mangle)]
 pub extern "C" fn nullSpecialLaunches() -> u64 {
@@ -42,6 +46,12 @@ pub extern "C" fn nullSpecialLaunches() -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn nullCrewLaunches() -> u64 {
     CREW_LAUNCHES.get()
+}
+
+/// How often the calling thread has launched kernels for small calls.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullSmallLaunches() -> u64 {
+    SMALL_LAUNCHES.get()
 }
 
 driver! {
@@ -57,7 +67,9 @@ driver! {
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
         let special = if name.starts_with(b"msccl_special") { SPECIAL } else { 0 };
         let crew = if name.starts_with(b"msccl_crew") { CREW } else { 0 };
-        answer(function, new_handle() + special + crew)
+        let is_small = [&b"msccl_ll_small"[..], b"msccl_ll128_small", b"msccl_ll_odd", b"msccl_ll128_odd"];
+        let small = if is_small.iter().any(|of| name.starts_with(of)) { SMALL } else { 0 };
+        answer(function, new_handle() + special + crew + small)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
     fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
@@ -78,6 +90,7 @@ driver! {
     ) {
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
+        SMALL_LAUNCHES.set(SMALL_LAUNCHES.get() + u64::from(function & SMALL != 0));
         work(config.stream, || ())
     }
 }
