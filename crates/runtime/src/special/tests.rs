@@ -176,7 +176,7 @@ fn the_set_is_what_calls_up_to_some_mib_choose() {
         "allreduce/one_shot LL f32",
         "allreduce/one_shot Simple bf16",
         "allreduce/one_block LL f16",
-        "allgather/ring LL u64",
+        "allgather/allpairs LL u64",
         "reducescatter/direct LL f32",
     ] {
         assert!(names.contains(expected), "{expected}: {names:#?}");
