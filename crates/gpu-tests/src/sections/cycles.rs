@@ -1,6 +1,8 @@
 //! Nothing grows: making and ending communicators, and making calls, over and over.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use msccl_collective::{DataType, Rank};
 use msccl_registry::Wanted;
@@ -31,6 +33,9 @@ const HOST_SLACK_BYTES: i64 = 16 << 20;
 
 /// The same for a GPU, where the driver allots in blocks of 2 MiB.
 const GPU_SLACK_BYTES: i64 = 4 << 20;
+
+/// How long what has ended may still show.
+const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 
 /// What could leak.
 #[derive(Debug)]
@@ -124,7 +129,20 @@ fn flat(
             return;
         }
     }
-    let Some(after) = tally.need(|| "usage after".to_owned(), usage) else { return };
+    let settled = || settled(&usage, &before);
+    let Some(after) = tally.need(|| "usage after".to_owned(), settled) else { return };
     tally.remark(after.growth(&before));
     tally.check(|| format!("usage after {times} times"), || after.check(&before));
+}
+
+/// What is used when no more is than `before`, or after a while: a thread that has been joined may be there for a moment.
+fn settled(usage: &impl Fn() -> Result<Usage, Trouble>, before: &Usage) -> Result<Usage, Trouble> {
+    let deadline = Instant::now() + SETTLED_WITHIN;
+    loop {
+        let after = usage()?;
+        if after.check(before).is_ok() || Instant::now() > deadline {
+            return Ok(after);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
 }
