@@ -95,11 +95,11 @@ fn an_abort_ends_the_waits_of_all_ranks_at_once() {
     };
     assert!(*took.max(later) < Duration::from_millis(100), "{took:?} {later:?}");
     assert_eq!((own.kind(), remote.kind()), (ErrorKind::Aborted, ErrorKind::Remote));
-    let expected = format!(
-        "allreduce/ring (call 1) on r1: aborted (the communicator was aborted) while {}",
-        waits[0].text
-    );
-    assert_eq!(own.to_string(), expected);
+    // Rank 0 may have sent more between the first wait and the abort.
+    let story = own.to_string();
+    let begin = "allreduce/ring (call 1) on r1: aborted (the communicator was aborted) while tb0 s";
+    assert!(story.starts_with(begin) && story.ends_with(" from r0 on ch0 (round 0)"), "{story}");
+    assert!(waits[0].text.starts_with("tb0 s"), "{waits:?}");
     let text = remote.to_string();
     assert!(text.starts_with("allreduce/ring (call 1) on r0: another rank failed or"), "{text}");
     assert!(text.contains("waits for message 0 from r2 on ch0 (round 0)"), "{text}");
