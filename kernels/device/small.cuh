@@ -97,7 +97,7 @@ __device__ __noinline__ void await_slot(u64 entry, u64 count, u32 depth, Watch& 
 
 // ---- Moving --------------------------------------------------------------------------------------
 
-// What a thread block has when it moves chunks, in one thread. Small enough to be handed to what is not inlined.
+// What a thread block has when it moves chunks, in one thread.
 template <class Protocol, class Number, bool ODD>
 struct Mover {
     using Line = typename Protocol::Unit;
@@ -403,7 +403,7 @@ private:
     __device__ __forceinline__ bool move(u32 set, u32 sources, u32 destinations, u32 head) {
         // No thread of the warp has a unit.
         if ((threadIdx.x & ~31u) >= mover_.units) return true;
-        // Not kept across calls, which would have it wait in memory.
+        // Not kept any longer, for want of registers: one that is stored to memory is waited for.
         Data ahead = ahead_;
         bool has_ahead = state_ & AHEAD;
         ahead_ = {};

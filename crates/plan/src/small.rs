@@ -25,11 +25,6 @@ pub enum Small {
     Odd,
 }
 
-impl Small {
-    /// Both.
-    pub const ALL: [Small; 2] = [Small::Even, Small::Odd];
-}
-
 /// A plan that such kernels can run: it lies in the launch, and every thread block has an operand table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SmallPlan {

@@ -2,9 +2,9 @@
 //! come from C.
 //!
 //! Beside the driver's functions it has its own: [`nullSpecialLaunches`] says how often the calling thread has launched
-//! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews, [`nullSmallLaunches`] ones for small calls. With the variable `NULL_SPECIALS_ARE_WIDE`
-//! fewer blocks of special kernels run at once than of others, with `NULL_SPECIALS_SPILL` they have memory beside their
-//! registers.
+//! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews, [`nullSmallLaunches`] ones for small
+//! calls. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
+//! `NULL_SPECIALS_SPILL` they have memory beside their registers.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -67,8 +67,9 @@ driver! {
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
         let special = if name.starts_with(b"msccl_special") { SPECIAL } else { 0 };
         let crew = if name.starts_with(b"msccl_crew") { CREW } else { 0 };
-        let is_small = [&b"msccl_ll_small"[..], b"msccl_ll128_small", b"msccl_ll_odd", b"msccl_ll128_odd"];
-        let small = if is_small.iter().any(|of| name.starts_with(of)) { SMALL } else { 0 };
+        let modules: [&[u8]; 4] =
+            [b"msccl_ll_small", b"msccl_ll_odd", b"msccl_ll128_small", b"msccl_ll128_odd"];
+        let small = if modules.iter().any(|of| name.starts_with(of)) { SMALL } else { 0 };
         answer(function, new_handle() + special + crew + small)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
