@@ -113,6 +113,16 @@ __device__ inline void put_element(Pack<WORDS>& pack, int at, u64 bits) {
 
 // ---- Eight bytes at any address, of which all, some or none exist --------------------------------
 
+// The eight bytes that begin `shift` bits, a multiple of eight, into `low` and end in `high`.
+__device__ __forceinline__ u64 pick(u64 low, u64 high, u32 shift) {
+    bool far = shift >= 32;
+    u32 first = far ? u32(low >> 32) : u32(low);
+    u32 second = far ? u32(high) : u32(low >> 32);
+    u32 third = far ? u32(high >> 32) : u32(high);
+    u64 upper = __funnelshift_r(second, third, shift);
+    return upper << 32 | __funnelshift_r(first, second, shift);
+}
+
 // A buffer as a row of aligned words of eight bytes. The first and the last may hold bytes that are not the
 // buffer's, of the same eight and so of the same page: they are read, and not used.
 struct Row {
@@ -134,14 +144,7 @@ struct Row {
     __device__ u64 next(u32 offset) const { return shift == 0 ? 0 : word(offset + 8); }
 
     // The eight bytes that begin in `low` and end in `high`, the word after it.
-    __device__ u64 pick(u64 low, u64 high) const {
-        bool far = shift >= 32;
-        u32 first = far ? u32(low >> 32) : u32(low);
-        u32 second = far ? u32(high) : u32(low >> 32);
-        u32 third = far ? u32(high >> 32) : u32(high);
-        u64 upper = __funnelshift_r(second, third, shift);
-        return upper << 32 | __funnelshift_r(first, second, shift);
-    }
+    __device__ u64 pick(u64 low, u64 high) const { return msccl::pick(low, high, shift); }
 };
 
 // Of the eight bytes at `offset`, which are `bytes`, those that exist; the others 0.

@@ -67,6 +67,12 @@ __device__ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
     return value;
 }
 
+// As it is where it is not `wanted`, without a branch.
+__device__ inline void ld_relaxed_sys_2u64_if(Doubles2& value, u64 address, bool wanted) {
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %3, 0; @wanted ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2]; }"
+                 : "+l"(value.x), "+l"(value.y) : "l"(address), "r"(u32(wanted)) : "memory");
+}
+
 __device__ inline u64 ld_relaxed_gpu_u64(u64 address) {
     u64 value;
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
@@ -208,6 +214,15 @@ __device__ inline void barrier_sync(u32 barrier, u32 threads) {
 // The same for threads that the others need not wait for: they go on at once.
 __device__ inline void barrier_arrive(u32 barrier, u32 threads) {
     asm volatile("barrier.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// Sixteen bytes of what a kernel is given by value. From constant memory threads would have different ones one after another.
+__device__ inline Words4 ld_param_4u32(u64 address) {
+    Words4 value;
+    asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(address));
+    return value;
 }
 
 // ---- Kernels one after another -------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// Small calls: no thread has more than one unit of any chunk.
+// Small calls: few units of any chunk for every thread, one after another.
 //
 // Such calls take a few microseconds, and in an interpreter most of that is instructions. It has ways for whatever a
 // call may be, and every jump over one that is not needed costs as much as thirty instructions where it leads out of
@@ -8,11 +8,15 @@
 //   it has slots;
 // * no step waits for another thread block; the plan lies in the launch as a whole; every thread block has an operand
 //   table, if it has any step, and no more operands, nor links, than threads;
-// * it has at least as many threads as its part of a chunk has units;
 // * unless `ODD`, every operand begins at a multiple of eight bytes. It may end anywhere.
 //
 // It does what an interpreter does that finds all operands at once, for the reasons that `step.cuh` gives: the same
 // messages with the same numbers, in the same order, counted alike. What one rank runs is nothing to the others.
+//
+// Two things take longer than they look (measured, `docs/results/2026-11-23-2xh200.md`). Each few words of a launch are waited
+// for anew, so all of the plan is fetched at once. And the launch before ends late: whatever does not depend on it is done
+// by then. After it come the counts of links, the first source, one barrier, and the first step, if it is a copy: peers
+// wait for that. While they do, the rest is prepared.
 //
 // Calls would cost what all need its registers; waits alone make any, when they have lasted.
 #pragma once
@@ -35,54 +39,49 @@ struct alignas(16) Side {
     __device__ Span span() const { return {address, u32(meaning), 0}; }
 };
 
+// Most operands that are read at the same time.
+constexpr u32 FETCHED_MAX = 8;
+
 // What the threads of a thread block share.
 struct SmallShared {
-    Side sides[MSCCL_PLAN_WORDS];
+    Side sides[MSCCL_PLAN_WORDS + FETCHED_MAX];  // those after the last are looked at, and not used
     u32 links[MSCCL_PLAN_WORDS];  // of sides that are links: their numbers
+    alignas(16) u32 words[MSCCL_PLAN_WORDS];  // of the plan, after its header
     Watch watch;
 };
 
 // ---- Links ---------------------------------------------------------------------------------------
 
-// Four words of the plan from `at` on, a multiple of four.
-__device__ inline ptx::Words4 small_words(const msccl_launch& launch, u32 at) {
-    return *reinterpret_cast<const ptx::Words4*>(&launch.words[at - MSCCL_PLAN_HEADER_LENGTH]);
-}
-
-__device__ inline u32 small_word(const msccl_launch& launch, u32 at) {
-    return launch.words[at - MSCCL_PLAN_HEADER_LENGTH];
-}
-
-// The end of a wire, on its way from memory.
+// The end of a wire. Where it lies never changes; its counts are those that the launch before left.
 struct Opening {
     u64 entry;
+    u64 slots;  // the first slot
+    u64 far;    // where the other end sees this end's count
     u32 messages;  // that its link carries
     bool out;
-    ptx::Doubles2 places;  // the first slot, and where the other end sees this end's count
-    ptx::Doubles2 counts;  // the other end's count, and this end's
 
-    // That of the link whose entry in the plan is word `at`.
-    __device__ __forceinline__ void start(const msccl_launch& launch, u32 at) {
-        auto [peer, carried, traits, number] = small_words(launch, at);
+    // That of the link whose four words in the plan are `words`.
+    __device__ __forceinline__ Opening(const msccl_launch& launch, const ptx::Words4& words) {
+        auto [peer, carried, traits, number] = words;
         messages = carried;
         out = traits & MSCCL_PLAN_LINK_OUT;
         // As in `WireTable`; there are fewer ends than 2^32.
         u32 place = ((out ? launch.ranks : 0) + peer) * launch.wires + number * launch.instances + blockIdx.y;
         entry = launch.links + u64(sizeof(msccl_wire_end)) * place;
         load();
+        // An entry without slots only says where this end lies.
+        if (__builtin_expect(slots == 0, 0)) {
+            entry = far;
+            load();
+        }
     }
-
-    // An entry without slots only says where this end lies.
-    __device__ __forceinline__ void settle() {
-        if (__builtin_expect(places.x != 0, 1)) return;
-        entry = places.y;
-        load();
-    }
+    Opening() = default;
 
 private:
     __device__ __forceinline__ void load() {
-        places = ptx::ld_relaxed_sys_2u64(entry);
-        counts = ptx::ld_relaxed_sys_2u64(seen_at(entry));
+        ptx::Doubles2 places = ptx::ld_relaxed_sys_2u64(entry);
+        slots = places.x;
+        far = places.y;
     }
 };
 
@@ -106,107 +105,122 @@ struct Mover {
     static constexpr int EIGHTS = Line::WORDS / 2;
 
     SmallShared& shared;
-    u32 units;  // of a chunk; at most one in each thread
+    u32 units;  // of a chunk
+    u32 unit;   // the one at hand
 
-    // Where this thread's unit lies in a message. Threads that have none read the last one.
-    __device__ u64 on_wire() const { return 16ull * min(threadIdx.x, units - 1); }
+    // Where the unit lies in a message. Threads that have none read the last one.
+    __device__ u64 on_wire() const { return 16ull * min(unit, units - 1); }
 
-    // This thread's unit of a buffer; what does not exist of it is arbitrary.
-    __device__ __forceinline__ static Data load(const Span& span) {
-        Data data;
+    // What has been read of an operand: a unit of a message, or the one or two aligned packs of a buffer in which the unit
+    // lies. No two loads have the same registers, and none stands behind a branch: either would wait for what came before.
+    struct Reading {
+        ptx::Doubles2 pack;
+        ptx::Doubles2 next;
+    };
+
+    // Has the unit of a side read, if that is `wanted`; what does not exist of it is arbitrary. Of a buffer other bytes of the
+    // same packs, and so of the same page, are read with it and not used.
+    __device__ __forceinline__ void read(Reading& into, const Side& side, bool wanted) const {
+        bool link = side.is_link();
+        u64 first = side.address + (link ? on_wire() : Line::offset(unit)), pack = first & ~15ull;
+        u64 end = side.address + u32(side.meaning);
+        ptx::ld_relaxed_sys_2u64_if(into.pack, pack, wanted && (link || first < end));
+        if constexpr (ODD || EIGHTS > 1) {
+            bool reaches = pack + 16 < first + 8 * EIGHTS && pack + 16 < end;
+            ptx::ld_relaxed_sys_2u64_if(into.next, pack + 16, wanted && !link && reaches);
+        }
+    }
+
+    __device__ __forceinline__ static ptx::Words4 line(const Reading& reading) {
+        auto [x, y] = reading.pack;
+        return {u32(x), u32(x >> 32), u32(y), u32(y >> 32)};
+    }
+
+    // The unit that has been read of a side.
+    __device__ __forceinline__ Data data(const Reading& reading, const Side& side) const {
+        u32 before = u32(side.address + Line::offset(unit)) % 16;
+        auto [first, second] = reading.pack;
+        u64 third = reading.next.x;
+        if (before >= 8) {
+            first = second;
+            second = third;
+            third = reading.next.y;
+        }
+        if constexpr (ODD) {
+            u32 shift = before % 8 * 8;
+            first = pick(first, second, shift);
+            second = pick(second, third, shift);
+        }
+        Data of_link = Line::data(line(reading)), data;
 #pragma unroll
-        for (int at = 0; at < EIGHTS; ++at) {
-            u32 offset = Line::offset(threadIdx.x) + 8 * at;
-            u64 both;
-            if constexpr (ODD) {
-                Row row(span);
-                both = row.pick(row.word(offset), row.next(offset));
-            } else {
-                both = ptx::ld_relaxed_gpu_u64_if(span.address + offset, offset < span.limit);
-            }
-            data.word[2 * at] = u32(both);
-            data.word[2 * at + 1] = u32(both >> 32);
+        for (int word = 0; word < Line::WORDS; ++word) {
+            u64 both = word < 2 ? first : second;
+            data.word[word] = u32(word % 2 == 0 ? both : both >> 32);
+            if (side.is_link()) data.word[word] = of_link.word[word];
         }
         return data;
     }
 
-    // This thread's unit of a message.
-    __device__ __forceinline__ ptx::Words4 read(u64 address) const {
-        ptx::Doubles2 both = ptx::ld_relaxed_sys_2u64(address + on_wire());
-        return {u32(both.x), u32(both.x >> 32), u32(both.y), u32(both.y >> 32)};
-    }
-
     // This thread's units of `count` sources from `from` on, all at the same time; of others, something arbitrary. That of
-    // the first is `ahead` if it was loaded before. Relaxed: a number vouches for the data of its unit or line, and for
+    // the first is `ahead` if it has been read before. Relaxed: a number vouches for the data of its unit or line, and for
     // nothing else. False when the kernel is to end.
     template <int MOST>
     __device__ __forceinline__ bool fetch(u32 from, u32 count, Data (&values)[MOST], bool has_ahead,
-                                          const Data& ahead) const {
-        // Beyond the last one, that again.
-        Side sides[MOST];
-#pragma unroll
-        for (u32 source = 0; source < MOST; ++source) {
-            sides[source] = shared.sides[from + min(source, count - 1)];
-        }
-        ptx::Words4 lines[MOST] = {};
-        u64 first = sides[0].meaning;
+                                          const Reading& ahead) const {
+        static_assert(MOST <= FETCHED_MAX, "sides may be looked at that are none");
+        Reading readings[MOST] = {ahead};
         u32 links = 0;
         Line::together();
 #pragma unroll
         for (u32 source = 0; source < MOST; ++source) {
-            const Side& side = sides[source];
-            if (side.is_link()) {
-                links |= 1u << source;
-                lines[source] = read(side.address);
-            } else if (source == 0 && has_ahead) {
-                lines[source] = Line::line(ahead, 0);
-            } else {
-                lines[source] = Line::line(load(side.span()), 0);
-            }
+            Side side = shared.sides[from + source];
+            bool wanted = source < count && !(source == 0 && has_ahead);
+            read(readings[source], side, wanted);
+            links |= u32(wanted && side.is_link()) << source;
         }
-        links &= ~(~0u << count);
-        if (links != 0 && !arrive(from, links, first, lines)) return false;
+        if (links != 0 && !arrive(from, links, readings)) return false;
 #pragma unroll
-        for (int source = 0; source < MOST; ++source) values[source] = Line::data(lines[source]);
+        for (int source = 0; source < MOST; ++source) {
+            values[source] = data(readings[source], shared.sides[from + source]);
+        }
         return true;
     }
 
-    // Reads again until the units of all `links` among the sides from `from` on have come; `first` is the message of that.
+    // Reads again until the units of all `links` among the sides from `from` on have come.
     template <int MOST>
-    __device__ __forceinline__ bool arrive(u32 from, u32 links, u64 first,
-                                           ptx::Words4 (&lines)[MOST]) const {
+    __device__ __forceinline__ bool arrive(u32 from, u32 links, Reading (&readings)[MOST]) const {
         u32 missing = links;
         Wait wait;
         while (true) {
 #pragma unroll
             for (int source = 0; source < MOST; ++source) {
-                if (!(missing >> source & 1)) continue;
-                u64 message = source == 0 ? first : shared.sides[from + source].meaning;
-                if (Line::all(Line::here(lines[source], message))) missing &= ~(1u << source);
+                bool here = Line::here(line(readings[source]), shared.sides[from + source].meaning);
+                if (Line::all(here)) missing &= ~(1u << source);
             }
             if (missing == 0) break;
             u32 at = from + u32(__ffs(int(missing)) - 1);
             Reason reason{MSCCL_WAITING_MESSAGE, shared.links[at], shared.sides[at].meaning - 1};
             if (!Line::all(wait.again_apart(shared.watch, reason))) return false;
-            read_again(from, missing, lines);
+            read_again(from, missing, readings);
         }
         wait.over_apart(shared.watch);
-        if constexpr (Line::CONFIRMS) read_again(from, links, lines);
+        if constexpr (Line::CONFIRMS) read_again(from, links, readings);
         return true;
     }
 
     template <int MOST>
-    __device__ __forceinline__ void read_again(u32 from, u32 wanted, ptx::Words4 (&lines)[MOST]) const {
+    __device__ __forceinline__ void read_again(u32 from, u32 wanted, Reading (&readings)[MOST]) const {
         Line::together();
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
-            if (wanted >> source & 1) lines[source] = read(shared.sides[from + source].address);
+            u64 address = shared.sides[from + source].address + on_wire();
+            ptx::ld_relaxed_sys_2u64_if(readings[source].pack, address, wanted >> source & 1);
         }
     }
 
     // Writes this thread's unit to side `to`.
     __device__ __forceinline__ void deliver(u32 to, const Data& data) const {
-        if (threadIdx.x >= units) return;
+        if (unit >= units) return;
         Side side = shared.sides[to];
         if (side.is_link()) {
             ptx::Words4 line = Line::line(data, side.meaning);
@@ -217,7 +231,7 @@ struct Mover {
 #pragma unroll
         for (int at = 0; at < EIGHTS; ++at) {
             if (at != 0 && Line::has_flag()) continue;
-            u32 offset = Line::offset(threadIdx.x) + 8 * at;
+            u32 offset = Line::offset(unit) + 8 * at;
             u64 both = u64(data.word[2 * at + 1]) << 32 | data.word[2 * at];
             if constexpr (ODD) {
                 store_eight(span, offset, both);
@@ -237,46 +251,95 @@ template <class Protocol, class Number, bool ODD>
 class Small {
     using Line = typename Protocol::Unit;
     using Data = Pack<Line::WORDS>;
+    using Reading = typename Mover<Protocol, Number, ODD>::Reading;
 
 public:
     __device__ __forceinline__ Small(const msccl_launch& launch, SmallShared& shared)
         : launch_(launch), shared_(shared), start_(blockIdx.y * u32(launch.part_bytes)),
           length_(start_ < u32(launch.chunk_bytes) ? min(u32(launch.part_bytes), u32(launch.chunk_bytes) - start_) : 0),
-          mover_{shared, u32(Line::units(length_))} {}
+          mover_{shared, u32(Line::units(length_)), threadIdx.x} {}
 
     __device__ __forceinline__ void run() {
-        u32 entry = MSCCL_PLAN_HEADER_LENGTH + blockIdx.x * MSCCL_PLAN_TB_LENGTH;
-        auto [first_step, step_words, step_count, channel] = small_words(launch_, entry);
-        auto [first_link, links, first_operand, operands] = small_words(launch_, entry + 4);
-        first_link_ = launch_.link_table + first_link * MSCCL_PLAN_LINK_LENGTH;
-        // Before this nothing is read but the launch.
-        ptx::griddepcontrol_wait();
+        read_plan();
+        auto [first_step, step_words, step_count, channel] = words(blockIdx.x * MSCCL_PLAN_TB_LENGTH);
+        auto [first_link, links, first_operand, operands] = words(blockIdx.x * MSCCL_PLAN_TB_LENGTH + 4);
+        first_link_ = launch_.link_table - MSCCL_PLAN_HEADER_LENGTH + first_link * MSCCL_PLAN_LINK_LENGTH;
+        first_operand -= MSCCL_PLAN_HEADER_LENGTH;
+        first_step -= MSCCL_PLAN_HEADER_LENGTH;
         u32 ends = (links & 0xffff) + (links >> MSCCL_PLAN_TB_SENDS_SHIFT);
-        if (begin(ends, first_operand, operands, first_step)) walk(first_step, step_count);
+        Share share = find(ends, first_operand, operands, first_step);
+        ptx::griddepcontrol_wait();
+        if (begin(share)) walk(first_step, step_count);
     }
 
 private:
     // ---- Beginning
 
-    // Takes up the links, one in each thread, with all their messages, and finds the operands, one in each thread, other
-    // threads than those with links coming first. False when the kernel is to end.
-    __device__ __forceinline__ bool begin(u32 links, u32 first_operand, u32 operands, u32 first_step) {
-        // All loads are on their way before the first is looked at.
-        bool has_link = threadIdx.x < links;
-        Opening own{}, sought{};
-        if (has_link) own.start(launch_, first_link_ + threadIdx.x * MSCCL_PLAN_LINK_LENGTH);
-        u32 at = Everyone::second();
-        u32 word = at < operands ? small_word(launch_, first_operand + at) : 0;
-        bool seeks = word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK;
-        u32 number = word & ((1u << MSCCL_PLAN_TABLE_LINK_BITS) - 1);
-        // Some other thread takes that link up, at the same time.
-        if (seeks) sought.start(launch_, first_link_ + number * MSCCL_PLAN_LINK_LENGTH);
-        if (operands != 0) look_ahead(small_word(launch_, first_operand), small_words(launch_, first_step));
+    // Has the words of the plan in shared memory: in the launch each few of them would have to be waited for anew.
+    __device__ __forceinline__ void read_plan() {
+#pragma unroll 1
+        for (u32 at = 4 * threadIdx.x; at < MSCCL_PLAN_WORDS; at += 4 * blockDim.x) {
+            put_words(at, ptx::ld_param_4u32(address(&launch_.words[at])));
+        }
         if (threadIdx.x == blockDim.x - 1) share();
-        if (at < operands && !seeks) shared_.sides[at] = slot(word);
-        bool usual = !seeks || put_message(at, word, number, sought);
-        u64 count = 0;
-        bool waits = has_link && !take_up(own, count);
+        Everyone::meet();
+    }
+
+    __device__ __forceinline__ void put_words(u32 at, const ptx::Words4& words) {
+        *reinterpret_cast<ptx::Words4*>(&shared_.words[at]) = words;
+    }
+
+    // Four words of the plan from `at` on, a multiple of four; words of its header do not count.
+    __device__ __forceinline__ ptx::Words4 words(u32 at) const {
+        return *reinterpret_cast<const ptx::Words4*>(&shared_.words[at]);
+    }
+
+    // What a thread looks after: an end of a link, and an operand.
+    struct Share {
+        Opening own;      // the link of the thread's number, if `has_link`
+        Opening sought;   // that of its operand, if `seeks`: some other thread takes it up
+        Side first;       // the first source, if it can be read at once
+        ptx::Words4 step; // of the first step
+        u32 at;           // the operand
+        u32 word;         // of the operand table
+        bool has_link;
+        bool seeks;
+
+        __device__ u32 number() const { return word & ((1u << MSCCL_PLAN_TABLE_LINK_BITS) - 1); }
+    };
+
+    // Finds the links, one in each thread, and the operands, one in each thread, other threads than those with links coming
+    // first. The launch before may not have ended: nothing is read but this one and where wires lie.
+    __device__ __forceinline__ Share find(u32 links, u32 first_operand, u32 operands, u32 first_step) {
+        Share share{};
+        share.has_link = threadIdx.x < links;
+        share.at = Everyone::second();
+        share.word = share.at < operands ? shared_.words[first_operand + share.at] : 0;
+        share.seeks = share.word >> MSCCL_PLAN_PLACE_SHIFT == MSCCL_PLAN_PLACE_LINK;
+        if (share.has_link) share.own = opening(threadIdx.x);
+        if (share.seeks) share.sought = opening(share.number());
+        if (share.at < operands && !share.seeks) shared_.sides[share.at] = slot(share.word);
+        share.step = words(first_step);
+        if (operands != 0) share.first = first_source(shared_.words[first_operand], share.step);
+        if (!share.first.is_link()) state_ |= is_copy(share.step) ? AHEAD | ALONE : AHEAD;
+        return share;
+    }
+
+    __device__ __forceinline__ Opening opening(u32 link) const {
+        return Opening(launch_, words(first_link_ + link * MSCCL_PLAN_LINK_LENGTH));
+    }
+
+    // Takes up the links with all their messages, and copies what the first step copies. False when the kernel is to end.
+    __device__ __forceinline__ bool begin(const Share& share) {
+        const Opening& own = share.own;
+        // All loads are on their way before the first is looked at.
+        ptx::Doubles2 counts{}, sought{};
+        if (share.has_link) counts = ptx::ld_relaxed_sys_2u64(seen_at(own.entry));
+        if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
+        mover_.read(ahead_, share.first, state_ & AHEAD);
+        bool usual = !share.seeks || put_message(share, sought.y);
+        u64 count = counts.y + own.messages;
+        bool waits = share.has_link && !take_up(own, counts, count);
         if (__builtin_expect(!Everyone::all(usual && !waits), 0)) {
             if (waits) await_slot(own.entry, count, launch_.link_depth, shared_.watch);
             ahead_ = {};
@@ -284,9 +347,29 @@ private:
             Everyone::meet();
             if (shared_.watch.aborted) return false;
         }
+        if (state_ & ALONE) copy_first(share.first, share.step);
         // Everybody has read it: the next launch goes on after these messages.
-        if (has_link) ptx::st_weak_u64(count_at(own.entry), count);
+        if (share.has_link) ptx::st_weak_u64(count_at(own.entry), count);
         return true;
+    }
+
+    // Whether the step of these words is a copy of one chunk, of which no thread has two units.
+    __device__ __forceinline__ bool is_copy(const ptx::Words4& step) const {
+        auto [head, operands, chunks, reserved] = step;
+        bool divides = head & MSCCL_PLAN_STEP_COMPLETES && launch_.divisor != 0;
+        bool plain = !divides && !(head & MSCCL_PLAN_STEP_BUNDLE) && (operands & 0xffff) == 1;
+        return plain && chunks == 1 && mover_.units <= blockDim.x;
+    }
+
+    // Makes such a copy of `first`. Peers wait for it.
+    __device__ __forceinline__ void copy_first(const Side& first, const ptx::Words4& step) {
+        Data data = mover_.data(ahead_, first);
+        Line::together();
+        u32 destinations = step.y >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
+#pragma unroll 1
+        for (u32 to = 1; to <= destinations; ++to) mover_.deliver(to, data);
+        state_ &= ~AHEAD;
+        ahead_ = {};
     }
 
     // The slot that word `word` of the operand table says. All but addresses have 32 bits.
@@ -309,37 +392,33 @@ private:
         return {base + u64(block) * block_bytes + in_block, Side::BUFFER | min(exists, length_)};
     }
 
-    // Operand `at` is a chunk of a message of link `number`. False if the message's slot is to be refreshed.
-    __device__ __forceinline__ bool put_message(u32 at, u32 word, u32 number, Opening& sought) {
-        u32 fields = (word & MSCCL_PLAN_INDEX_MASK) >> MSCCL_PLAN_TABLE_LINK_BITS;
+    // The operand of `share` is a chunk of a message of a link that has had `count` before. False if the message's slot is to
+    // be refreshed.
+    __device__ __forceinline__ bool put_message(const Share& share, u64 count) {
+        u32 fields = (share.word & MSCCL_PLAN_INDEX_MASK) >> MSCCL_PLAN_TABLE_LINK_BITS;
         u32 position = fields >> MSCCL_PLAN_TABLE_MESSAGE_BITS;
         u32 before = fields & ((1u << MSCCL_PLAN_TABLE_MESSAGE_BITS) - 1);
-        sought.settle();
-        u64 message = sought.counts.y + before + 1;
+        u64 message = count + before + 1;
         u32 slot = u32(message - 1) & (launch_.link_depth - 1);
-        u64 address = sought.places.x + u64(slot) * launch_.slot_bytes;
-        shared_.sides[at] = {address + position * Protocol::wire_bytes(length_), message};
-        shared_.links[at] = number;
+        u64 address = share.sought.slots + u64(slot) * launch_.slot_bytes;
+        shared_.sides[share.at] = {address + position * Protocol::wire_bytes(length_), message};
+        shared_.links[share.at] = share.number();
         if constexpr (Protocol::REFRESHES) return !Protocol::is_due(message, launch_.link_depth);
         return true;
     }
 
-    // Takes up a link; `count` is that of its messages after this launch. False if they have no slots yet.
-    __device__ __forceinline__ bool take_up(Opening& own, u64& count) {
-        own.settle();
-        count = own.counts.y + own.messages;
-        if (own.out) return count <= own.counts.x + launch_.link_depth;
-        ptx::st_relaxed_sys_u64(own.places.y, own.counts.y);
+    // Takes up a link, of which there are `count` messages after this launch. False if they have no slots yet.
+    __device__ __forceinline__ bool take_up(const Opening& own, const ptx::Doubles2& counts, u64 count) {
+        if (own.out) return count <= counts.x + launch_.link_depth;
+        ptx::st_relaxed_sys_u64(own.far, counts.y);
         return true;
     }
 
-    // Loads this thread's unit of the first source, which word `word` of the operand table says, if it lies in a buffer
-    // and is of the first step, whose words `step` are. The loads of `begin` take as long.
-    __device__ __forceinline__ void look_ahead(u32 word, const ptx::Words4& step) {
+    // The first source, which word `word` of the operand table says, if it lies in a buffer and is of the first step, whose
+    // words `step` are: it can be read at once.
+    __device__ __forceinline__ Side first_source(u32 word, const ptx::Words4& step) const {
         bool lies = word >> MSCCL_PLAN_PLACE_SHIFT < MSCCL_PLAN_PLACE_SCRATCH;
-        if (!lies || step.z == 0) return;
-        state_ |= AHEAD;
-        ahead_ = mover_.load(slot(word).span());
+        return lies && step.z != 0 ? slot(word) : Side{};
     }
 
     // One thread: what waits need.
@@ -355,25 +434,33 @@ private:
     __device__ __forceinline__ void walk(u32 word, u32 count) {
         u32 unordered = launch_.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY ? UNORDERED : 0;
         u32 set = 0;
+        // The launch before has ended, so no more than two are there. Not earlier: it takes as long as a load from memory.
+        if (launch_.flags & MSCCL_LAUNCH_LEAVES_ROOM) let_next_begin();
 #pragma unroll 1
         for (u32 step = 0; step < count; ++step) {
-            auto [head, operands, chunks, reserved] = small_words(launch_, word);
+            auto [head, operands, chunks, reserved] = words(word);
             u32 sources = operands & 0xffff, destinations = operands >> MSCCL_PLAN_STEP_DESTINATIONS_SHIFT;
             if (__builtin_expect(head & MSCCL_PLAN_STEP_BUNDLE, 0)) step += sources - 1;
             if (threadIdx.x == 0) shared_.watch.step = step;
             if (__builtin_expect(state_ & UNORDERED, 0)) order_stores(head);
 #pragma unroll 1
             for (u32 chunk = 0; chunk < chunks; ++chunk) {
-                if (!move(set, sources, destinations, head)) return;
+                if (!(state_ & ALONE) && !move(set, sources, destinations, head)) return;
                 set += sources + destinations;
             }
+            state_ &= ~ALONE;
             if (head & MSCCL_PLAN_STEP_STORES) state_ |= unordered;
             if (__builtin_expect(state_ & REFRESHES, 0)) refresh(set - destinations, destinations, chunks);
             u32 far = head & MSCCL_PLAN_STEP_FAR ? sources + destinations : 0;
             u32 used = MSCCL_PLAN_STEP_LENGTH + sources + destinations + far;
             word += (used + MSCCL_PLAN_STEP_ALIGNMENT - 1) & ~(MSCCL_PLAN_STEP_ALIGNMENT - 1);
         }
-        // The next kernel may take up room: this one waits for none to begin. The first thread has data if any has.
+        // Now it waits for nothing that the next kernel could keep from running.
+        let_next_begin();
+    }
+
+    // The first thread has data if any has.
+    __device__ __forceinline__ static void let_next_begin() {
         if (threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();
     }
 
@@ -401,24 +488,28 @@ private:
 
     // Moves one chunk, whose operands are the sides from `set` on. False when the kernel is to end.
     __device__ __forceinline__ bool move(u32 set, u32 sources, u32 destinations, u32 head) {
-        // No thread of the warp has a unit.
-        if ((threadIdx.x & ~31u) >= mover_.units) return true;
+        // As long as any thread of the warp has a unit.
+#pragma unroll 1
+        for (mover_.unit = threadIdx.x; (mover_.unit & ~31u) < mover_.units; mover_.unit += blockDim.x) {
+            if (!move_unit(set, sources, destinations, head)) return false;
+        }
+        return true;
+    }
+
+    // The same for one unit.
+    __device__ __forceinline__ bool move_unit(u32 set, u32 sources, u32 destinations, u32 head) {
         // Not kept any longer, for want of registers: one that is stored to memory is waited for.
-        Data ahead = ahead_;
+        Reading ahead = ahead_;
         bool has_ahead = state_ & AHEAD;
         ahead_ = {};
         state_ &= ~AHEAD;
         if (__builtin_expect(head & MSCCL_PLAN_STEP_BUNDLE, 0)) return deal(set, sources);
         u32 divisor = head & MSCCL_PLAN_STEP_COMPLETES ? launch_.divisor : 0;
         Data data{};
-        if (__builtin_expect(sources == 1 && divisor == 0, 1)) {
-            Data values[1];
-            if (!mover_.fetch(set, 1, values, has_ahead, ahead)) return false;
-            data = values[0];
-        } else if (sources == 2 && adds_words(divisor)) {
+        if (__builtin_expect(is_plain(sources, divisor), 1)) {
             Data values[2];
-            if (!mover_.fetch(set, 2, values, has_ahead, ahead)) return false;
-            if constexpr (Number::COMPUTES && Number::ADDS_WORDS) data = add_words<Number>(values[0], values[1]);
+            if (!mover_.fetch(set, sources, values, has_ahead, ahead)) return false;
+            data = sources == 2 ? sum_of(values) : values[0];
         } else {
             Arithmetic arithmetic{launch_.reduction, divisor};
             if (!combine(set, sources, arithmetic, data)) return false;
@@ -430,18 +521,30 @@ private:
         return true;
     }
 
-    // Whether the sum of two is all that is wanted, and comes word by word.
-    __device__ __forceinline__ bool adds_words(u32 divisor) const {
-        if constexpr (Number::COMPUTES && Number::ADDS_WORDS) {
-            return divisor == 0 && launch_.reduction == MSCCL_REDUCTION_SUM;
+    // Whether a copy or a sum of two is all that is wanted.
+    __device__ __forceinline__ bool is_plain(u32 sources, u32 divisor) const {
+        bool sums = Number::COMPUTES && launch_.reduction == MSCCL_REDUCTION_SUM;
+        return divisor == 0 && (sources == 1 || (sources == 2 && sums));
+    }
+
+    __device__ __forceinline__ static Data sum_of(const Data (&values)[2]) {
+        if constexpr (!Number::COMPUTES) {
+            return values[0];
+        } else if constexpr (Number::ADDS_WORDS) {
+            return add_words<Number>(values[0], values[1]);
+        } else {
+            Sum<Number, Line::WORDS> sum{};
+            sum.start(values[0]);
+            sum.add(MSCCL_REDUCTION_SUM, values, 1, 2);
+            return sum.finish(0);
         }
-        return false;
     }
 
     // What any number of sources combines to.
     __device__ __forceinline__ bool combine(u32 set, u32 sources, const Arithmetic& arithmetic, Data& result) const {
         if constexpr (Number::COMPUTES) {
-            constexpr int MOST = group<Number>();
+            // Lines, and units anywhere, take twice the registers.
+            constexpr int MOST = ODD || Line::WORDS > 2 ? 4 : group<Number>();
             Sum<Number, Line::WORDS> sum{};
 #pragma unroll 1
             for (u32 from = 0; from < sources; from += MOST) {
@@ -480,10 +583,12 @@ private:
     Mover<Protocol, Number, ODD> mover_;
     u32 first_link_ = 0;  // the word of the plan
     u32 state_ = 0;       // bits, in one register
-    Data ahead_{};        // the first source, if `AHEAD`
+    Reading ahead_{};     // the first source, if `AHEAD`
 
-    // The first source has been loaded.
+    // The first source has been read.
     static constexpr u32 AHEAD = 1;
+    // The first step is a copy that is made before steps are looked at.
+    static constexpr u32 ALONE = 8;
     // Some slot is to be refreshed.
     static constexpr u32 REFRESHES = 2;
     // The thread block stored to local memory since its last fence, and links order memory.

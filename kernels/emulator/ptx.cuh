@@ -49,6 +49,9 @@ inline Doubles2 ld_relaxed_sys_2u64(u64 address) {
     emulator::yield();
     return {load<u64>(address), load<u64>(address + 8)};
 }
+inline void ld_relaxed_sys_2u64_if(Doubles2& value, u64 address, bool wanted) {
+    if (wanted) value = ld_relaxed_sys_2u64(address);
+}
 inline u64 ld_relaxed_gpu_u64(u64 address) { return load<u64>(address); }
 inline u64 ld_relaxed_gpu_u64_if(u64 address, bool wanted) {
     return wanted ? load<u64>(address) : 0;
@@ -58,6 +61,7 @@ inline u16 ld_relaxed_gpu_u16(u64 address) { return load<u16>(address); }
 inline u32 ld_relaxed_gpu_u8(u64 address) { return load<unsigned char>(address); }
 inline Words4 ld_weak_4u32(u64 address) { return emulator::stumble(), load4(address); }
 inline Words4 ld_constant_4u32(u64 address) { return load4(address); }
+inline Words4 ld_param_4u32(u64 address) { return load4(address); }
 inline u32 ld_constant_u32(u64 address) { return load<u32>(address); }
 
 inline void st_release_sys_u64(u64 address, u64 value) { store(address, value); }

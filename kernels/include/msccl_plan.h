@@ -147,6 +147,7 @@ enum : unsigned {
     MSCCL_REDUCTION_MAX                  = 3,  // largest
     MSCCL_LAUNCH_LINKS_ORDER_MEMORY      = 1,  // bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores
     MSCCL_LAUNCH_SIGNALS                 = 2,  // bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once
+    MSCCL_LAUNCH_LEAVES_ROOM             = 4,  // bit of `flags`: there is room for the thread blocks of the next launch beside those of this one, so it may begin, and wait, while this one runs
     MSCCL_TRANSFER_PARTS_MASK            = 65535,  // bits of a transfer's `traits`: the number of parts
     MSCCL_TRANSFER_OUT                   = 65536,  // bit of a transfer's `traits`: it goes to the peer
     MSCCL_TRANSFER_LL                    = 131072,  // bit of a transfer's `traits`: over the wires of LL, not those of Simple

@@ -33,6 +33,7 @@ pub struct Preferences {
     xml_files: Option<String>,
     algo_dir: Option<String>,
     tuning: Option<String>,
+    small: Option<bool>,
     special: SpecialMode,
     kernel_cache: Option<String>,
     nvrtc: Option<String>,
@@ -57,10 +58,16 @@ impl Preferences {
             xml_files,
             algo_dir,
             tuning: reader.text(&variable::TUNING),
+            small: reader.flag(&variable::SMALL),
             special: reader.parse(&variable::SPECIAL, special).unwrap_or_default(),
             kernel_cache: reader.text(&variable::KERNEL_CACHE),
             nvrtc: reader.text(&variable::NVRTC),
         }
+    }
+
+    /// Whether small calls have kernels of their own.
+    pub fn small(&self) -> bool {
+        self.small.unwrap_or(true)
     }
 
     /// Whether special kernels are used, and where they come from.

@@ -51,10 +51,10 @@ variables! {
          proved sound and peers can map that memory (`docs/MEMORY.md` says how): 0 never, 1 for the calls of \
          which a tuning table says so, 2 for all. The same on all ranks."
     EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
-        "Lets the kernel of a collective begin while the one before it in its stream ends (programmatic dependent \
-         launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
+        "Lets the kernel of a collective begin while the one before it in its stream ends, behind small calls while it runs \
+         (programmatic dependent launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
     SMALL "MSCCL_SMALL" "0 or 1" "1"
-        "Runs small calls of LL and LL128, of which no thread has more than one packet of a chunk, on kernels of their own. \
+        "Runs small calls of LL and LL128, of which no thread has more than eight packets of a chunk, on kernels of their own. \
          They need what `MSCCL_AT_ONCE` allows. Ranks may differ."
     AT_ONCE "MSCCL_AT_ONCE" "0 or 1" "1"
         "Lets kernels of LL and LL128 find all operands of a small call before its first step, so that their threads need not \

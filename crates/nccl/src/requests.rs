@@ -25,7 +25,6 @@ pub struct Requests {
     peer_memory: bool,
     early_start: bool,
     at_once: bool,
-    small: bool,
     far_slots: FarSlots,
     /// How ranks reach one another.
     pub network: Network,
@@ -46,7 +45,6 @@ impl Requests {
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
-            small: reader.flag(&variable::SMALL).unwrap_or(true),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -72,7 +70,7 @@ impl Requests {
             peer_memory: self.peer_memory,
             early_start: self.early_start,
             at_once: self.at_once,
-            small: self.small,
+            small: self.preferences.small(),
             special: self.preferences.special(),
             far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),

@@ -167,6 +167,7 @@ constants! {
     REDUCTION_MAX = 3, "largest";
     LAUNCH_LINKS_ORDER_MEMORY = 1, "bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores";
     LAUNCH_SIGNALS = 2, "bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once";
+    LAUNCH_LEAVES_ROOM = 4, "bit of `flags`: there is room for the thread blocks of the next launch beside those of this one, so it may begin, and wait, while this one runs";
     TRANSFER_PARTS_MASK = 0xffff, "bits of a transfer's `traits`: the number of parts";
     TRANSFER_OUT = 1 << 16, "bit of a transfer's `traits`: it goes to the peer";
     TRANSFER_LL = 1 << 17, "bit of a transfer's `traits`: over the wires of LL, not those of Simple";

@@ -1,4 +1,4 @@
-//! Small calls: launches of which no thread has more than one packet of any chunk. They have kernels of their own
+//! Small calls: launches of which every thread has few packets of any chunk. They have kernels of their own
 //! (`kernels/device/small.cuh`), which leave out what such calls cannot need, and which of them serves is said here.
 //!
 //! It follows from what one rank is asked for and how it lies there: others may run something else.
@@ -10,8 +10,12 @@ use crate::launch::{LAUNCH_SIGNALS, Launch, PLAN_WORDS};
 use crate::layout::{header, tb};
 use crate::plan::Plan;
 
-/// Bytes of a packet, of which each thread has one.
+/// Bytes of a packet.
 const PACKET_BYTES: u64 = 16;
+
+/// Packets of a chunk that a thread has at most, one after another. Interpreters have several on their way at once, and were
+/// slower all the same with 1 to 14 on two H200s (`docs/results/2026-11-23-2xh200.md`); beyond that, other protocols serve.
+const PACKETS_EACH: u64 = 8;
 
 /// Bytes that kernels for [`Small::Even`] load at once.
 const WORD_BYTES: u64 = 8;
@@ -71,7 +75,7 @@ impl Launch {
             && self.link_depth >= self.most_messages
             && u32::try_from(self.block_bytes).is_ok()
             && threads >= least
-            && u64::from(threads) >= packets;
+            && u64::from(threads) * PACKETS_EACH >= packets;
         if !fits {
             return None;
         }
@@ -115,12 +119,17 @@ mod tests {
     }
 
     #[test]
-    fn every_thread_has_a_packet_at_most() {
-        check(|_| (), Protocol::Ll, 127, Some(Small::Even));
-        check(|_| (), Protocol::Ll, 126, None);
-        check(|_| (), Protocol::Ll128, 72, Some(Small::Even));
-        check(|_| (), Protocol::Ll128, 71, None);
+    fn every_thread_has_few_packets() {
+        let long = |launch: &mut Launch| {
+            (launch.part_bytes, launch.chunk_bytes, launch.block_bytes) = (8192, 8128, 16256);
+        };
+        // 1016 and 544 packets.
+        check(long, Protocol::Ll, 127, Some(Small::Even));
+        check(long, Protocol::Ll, 126, None);
+        check(long, Protocol::Ll128, 68, Some(Small::Even));
+        check(long, Protocol::Ll128, 67, None);
         check(|_| (), Protocol::Simple, 256, None);
+        // So many operands.
         check(|launch| launch.part_bytes = 256, Protocol::Ll, 40, Some(Small::Even));
         check(|launch| launch.part_bytes = 256, Protocol::Ll, 39, None);
     }

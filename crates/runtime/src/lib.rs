@@ -37,7 +37,7 @@ pub use select::{
 };
 pub use settings::{Event, FarSlots, Log, PlaceOfRank, Settings, Wish};
 pub use special::{
-    KernelCache, Made, Origin, Special, SpecialKernel, SpecialMode, compile_special,
+    KernelCache, Made, Origin, Special, SpecialKernel, SpecialMode, compile_special, serves_small,
     special_kernel, special_kernels,
 };
 pub use watch::request_story;

@@ -69,7 +69,10 @@ fn kernels_are_compiled_once_and_explained() {
         assert_eq!(ran.code, 0, "{ran}");
         ran.stdout
     };
-    let explained = || run(&["explain", "alltoall", "4K", "--ranks", "2", "--device", "cuda"]);
+    let explained =
+        || run(&["explain", "alltoall", "4M", "--in-place", "--ranks", "2", "--device", "cuda"]);
+    let small = run(&["explain", "alltoall", "4K", "--ranks", "2", "--device", "cuda"]);
+    assert!(small.contains("  run by a kernel for small calls\n"), "{small}");
     assert!(explained().contains("run by the interpreter; there is no special kernel"));
     let specialise = || run(&["specialise", "alltoall", "--ranks", "2", "--rank", "0"]);
     let first = specialise();
@@ -78,6 +81,6 @@ fn kernels_are_compiled_once_and_explained() {
     assert!(kernels > 1 && summary.contains(&format!(": {kernels} compiled, ")), "{first}");
     assert!(specialise().contains(": 0 compiled, "));
     assert!(explained().contains("run by a special kernel, which is in the cache for sm_90"));
-    let rooted = run(&["explain", "broadcast", "4K", "--ranks", "2", "--device", "cuda"]);
+    let rooted = run(&["explain", "broadcast", "1M", "--ranks", "2", "--device", "cuda"]);
     assert!(rooted.contains("  run by the interpreter\n"), "{rooted}");
 }

@@ -98,7 +98,8 @@ fn forced(
     let protocol = wish.protocol.map_or("any", Protocol::name);
     let setting = format!("{name} {protocol} early {early_start}");
     let wish = wish.clone();
-    let settings = Settings { wish, early_start, special: shelf::kept(), ..settings() };
+    let special = shelf::kept();
+    let settings = Settings { wish, early_start, special, small: false, ..settings() };
     let mut runner = bench.runner(settings, setting.clone());
     for &in_place in placements(wanted) {
         if oracle.entry(name, wanted, in_place).is_some() {
@@ -130,7 +131,8 @@ fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
 fn chosen(bench: &Bench, tally: &mut Tally) {
     for early_start in [true, false] {
         let setting = format!("chosen, early {early_start}");
-        let settings = Settings { early_start, special: shelf::kept(), ..settings() };
+        let special = shelf::kept();
+        let settings = Settings { early_start, special, small: false, ..settings() };
         let world = tally.need(|| setting.clone(), || bench.world(&settings));
         let Some(mut world) = world else { continue };
         for wanted in WANTED {
@@ -145,7 +147,7 @@ fn chosen(bench: &Bench, tally: &mut Tally) {
     }
 }
 
-/// Special kernels at one end of links, interpreters at the other.
+/// Special kernels at one end of links, interpreters and kernels for small calls at the other.
 fn mixed(bench: &Bench, wish: Wish, tally: &mut Tally) {
     let setting = format!("{HALVES}, {}", wish.protocol.map_or("chosen", Protocol::name));
     let settings = Settings { wish, ..settings() };
@@ -179,6 +181,8 @@ fn halves(bench: &Bench, settings: &Settings) -> Result<World, Trouble> {
         settings.log = diary.clone();
         settings.fabric.abort = Abort::new();
         settings.special = shelf::kept();
+        // Which would come first.
+        settings.small = rank % 2 == 1;
         if rank % 2 == 1 {
             settings.special.mode = SpecialMode::Never;
         }

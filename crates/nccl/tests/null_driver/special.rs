@@ -42,6 +42,8 @@ impl Place {
             .env("MSCCL_KERNEL_CACHE", &self.folder)
             .env("MSCCL_NVRTC", &self.nvrtc)
             .env("NCCL_DEBUG", "INFO")
+            // Which would come first.
+            .env("MSCCL_SMALL", "0")
             .env(EXPECTED, case.launches.to_string())
             .envs(case.variables.iter().copied())
             .output()

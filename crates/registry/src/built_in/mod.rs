@@ -81,13 +81,20 @@ const ALL_GATHER: &[Program] = &[
     program!("allgather/ring"),
     program!("allgather/ring_interleaved"),
     program!("allgather/allpairs", Pairs),
+    program!("allgather/one_block", Pairs),
 ];
 const REDUCE_SCATTER: &[Program] = &[
     program!("reducescatter/ring"),
     program!("reducescatter/ring_interleaved"),
     program!("reducescatter/direct", Pairs),
+    program!("reducescatter/one_block", Pairs),
 ];
-const ALL_TO_ALL: &[Program] = &[program!("alltoall/allpairs"), program!("alltoall/in_place")];
+const ALL_TO_ALL: &[Program] = &[
+    program!("alltoall/allpairs"),
+    program!("alltoall/in_place"),
+    program!("alltoall/one_block", Pairs),
+    program!("alltoall/one_block_in_place", Pairs, InPlace),
+];
 const BROADCAST: &[Program] =
     &[program!("broadcast/chain"), program!("broadcast/tree"), program!("broadcast/direct")];
 const REDUCE: &[Program] =

@@ -33,9 +33,10 @@ const PART_OF_BLOCKS: u32 = 2;
 /// once: better one communicator than none.
 const BLOCKS_LEAST: u32 = 8;
 
-/// Wires of a pair for collectives, under Simple and under each of the other protocols.
+/// Wires of a pair for collectives, under Simple and under each of the other protocols. So many carry 256 KiB in packets of
+/// LL128 of which no thread has two.
 const WIRES: u32 = 64;
-const PACKET_WIRES: u32 = 32;
+const PACKET_WIRES: u32 = 72;
 
 /// The most that a slot under Simple has, in bytes.
 const SLOT_BYTES: u64 = 128 << 10;

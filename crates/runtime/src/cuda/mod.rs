@@ -24,6 +24,7 @@ mod launch;
 mod lending;
 mod links;
 mod order;
+mod overlap;
 mod recent;
 mod scratch;
 mod service;
@@ -55,6 +56,7 @@ use kernels::Kernels;
 use lending::Lending;
 use links::{Links, Place};
 use order::Order;
+use overlap::Overlap;
 use recent::Recent;
 use scratch::Scratch;
 use tenancy::Tenancy;
@@ -113,6 +115,7 @@ struct State {
     kept: Scratch,
     /// Collectives that special kernels have served.
     special_calls: u64,
+    overlap: Overlap,
 }
 
 impl Rank {
@@ -202,6 +205,7 @@ impl State {
             scratch: Scratch::new(context),
             kept: Scratch::new(context),
             special_calls: 0,
+            overlap: Overlap::default(),
         })
     }
 }

@@ -12,6 +12,7 @@ use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 
 use super::bind::Bound;
 use super::lending::{Lending, Lent};
+use super::overlap::Overlap;
 use super::{REPORT_AFTER_US, Rank, tagged};
 use crate::engine::{Job, Prepared};
 use crate::error::Error;
@@ -115,6 +116,9 @@ impl Rank {
         let shape = self.capacity.wires(job.protocol);
         let (reduction, divisor) = reduction(job);
         let lends = self.lending.is_some() && job.links.lend();
+        let launch = bound.launch.with_cut(&job.cut);
+        let blocks = bound.blocks() * job.cut.instances;
+        let leaves_room = Overlap::leaves_room(blocks, self.capacity.blocks);
         let record = Launch {
             links: self.links.view.table(job.protocol),
             offers: if lends { self.links.view.offers() } else { 0 },
@@ -129,7 +133,8 @@ impl Rank {
             reduction,
             divisor,
             report_after_us: REPORT_AFTER_US,
-            ..bound.launch.with_cut(&job.cut)
+            flags: launch.flags | if leaves_room { abi::LAUNCH_LEAVES_ROOM } else { 0 },
+            ..launch
         };
         Recent::new(job, bound, record)
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use msccl_collective::Protocol;
 use msccl_gpu::Function;
 use msccl_plan::exchange::Transfer;
-use msccl_plan::launch::{Exchange, Launch, Scale, THREADS_MAX_EXCHANGE};
+use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
 use super::bind::Bound;
 use super::far::Far;
@@ -26,12 +26,19 @@ use crate::special::SpecialMode;
 /// What runs a collective.
 struct Kernel<'a> {
     function: &'a Function,
-    is_special: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Interpreter,
+    Small,
+    Special,
 }
 
 impl Rank {
     /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an interpreter that has one;
-    /// otherwise a special kernel if there is one, a kernel for small calls where one can, or an interpreter.
+    /// otherwise a kernel for small calls where one can, a special kernel if there is one, or an interpreter.
     fn kernel<'a>(
         &'a self,
         job: &Job<'_>,
@@ -42,21 +49,24 @@ impl Rank {
         let data_type = if computes { job.data_type } else { CARRIED };
         if job.has_crew() {
             let function = self.kernels.crew(data_type)?;
-            return Ok(Kernel { function, is_special: false });
+            return Ok(Kernel { function, kind: Kind::Interpreter });
+        }
+        let small = bound.small.and_then(|plan| record.small(plan, job.protocol, job.threads));
+        if let Some(small) = small {
+            let function = self.kernels.small(job.protocol, small, data_type)?;
+            return Ok(Kernel { function, kind: Kind::Small });
         }
         let special = match job.links.lend() {
             true => None,
             false => bound.special(job.protocol, data_type),
         };
-        let small = || bound.small.and_then(|plan| record.small(plan, job.protocol, job.threads));
-        let function = match special {
-            Some(special) => &special.function,
-            None => match small() {
-                Some(small) => self.kernels.small(job.protocol, small, data_type)?,
-                None => self.kernels.interpreter(job.protocol, job.links, data_type)?,
-            },
-        };
-        Ok(Kernel { function, is_special: special.is_some() })
+        Ok(match special {
+            Some(special) => Kernel { function: &special.function, kind: Kind::Special },
+            None => {
+                let function = self.kernels.interpreter(job.protocol, job.links, data_type)?;
+                Kernel { function, kind: Kind::Interpreter }
+            }
+        })
     }
 }
 
@@ -101,7 +111,7 @@ impl Engine for Rank {
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let State { order, recent, scratch, kept: _, special_calls } = &mut *state;
+        let State { order, recent, scratch, kept: _, special_calls, overlap } = &mut *state;
         let recent = match recent {
             Some(recent) if recent.serves(job) => recent,
             other => other.insert(self.shape_of(job)?),
@@ -112,14 +122,13 @@ impl Engine for Rank {
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = Self::views(lending, job, bound, capture.is_some());
         }
-        let Kernel { function, is_special } = self.kernel(job, bound, record)?;
-        *special_calls += u64::from(is_special);
-        let grid = Grid {
-            width: bound.blocks(),
-            height: job.cut.instances,
-            threads: job.threads,
-            starts_early: self.starts_early,
-        };
+        let Kernel { function, kind } = self.kernel(job, bound, record)?;
+        *special_calls += u64::from(kind == Kind::Special);
+        let (width, height) = (bound.blocks(), job.cut.instances);
+        let admits = kind == Kind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
+        let has_room = overlap.admit(width * height, self.capacity.blocks, admits);
+        let starts_early = self.starts_early && has_room;
+        let grid = Grid { width, height, threads: job.threads, starts_early };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;
         self.far.as_ref().inspect(|far| far.stir());
         self.expect_graphs(capture.is_some());

@@ -25,7 +25,7 @@ use msccl_kernels::special::{Kernel, headers};
 pub(crate) use provide::{Compiler, provide};
 pub use provide::{Made, Origin};
 pub(crate) use set::REDUCED;
-pub use set::{SpecialKernel, compile_special, special_kernel, special_kernels};
+pub use set::{SpecialKernel, compile_special, serves_small, special_kernel, special_kernels};
 
 /// Whether special kernels are used, and where they come from.
 #[derive(Clone, Default)]

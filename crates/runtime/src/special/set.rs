@@ -5,10 +5,12 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Rank};
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::Kernel;
+use msccl_plan::SmallPlan;
+use msccl_plan::launch::Launch;
 use msccl_registry::{Registry, Shape, Wanted};
 
 use crate::cuda;
-use crate::select::{Foreseen, Machine, Question, Request, Selector, Tuning};
+use crate::select::{Decision, Foreseen, Machine, Question, Request, Selector, Tuning};
 use crate::settings::{Event, Wish};
 
 use super::{Made, Special, SpecialMode, load, provide};
@@ -60,18 +62,43 @@ pub fn special_kernel(
     wish: &Wish,
     tuning: Option<&Tuning>,
 ) -> Option<SpecialKernel> {
-    let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
-    let request = Request { wanted, in_place, data_type, reduction, count };
+    let Question { wanted, data_type, .. } = *question;
     let selector = selector(registry, Rank(0), wish, tuning);
     if !selector.likely().contains(&wanted) {
         return None;
     }
-    let (decision, _) = selector.choose(&request).ok().filter(|_| on_gpus)?;
+    let decision = decision(&selector, question)?;
     let foreseen = Foreseen::of(&decision, data_type)?;
     let ranks = registry.shape().ranks;
     let all = selector.foreseen(&[wanted]);
     let known = all.iter().any(|of| of.is(&foreseen));
     known.then(|| SpecialKernel::of(&foreseen, Rank(0), ranks))
+}
+
+/// Whether a kernel for small calls would serve a call of the first rank, whose buffers are aligned; then no other does.
+pub fn serves_small(
+    registry: &Arc<Registry>,
+    question: &Question,
+    wish: &Wish,
+    tuning: Option<&Tuning>,
+) -> bool {
+    let selector = selector(registry, Rank(0), wish, tuning);
+    let Some(decision) = decision(&selector, question) else { return false };
+    let Decision { prepared, protocol, threads, cut, .. } = &*decision;
+    let Shape { ranks, per_node } = registry.shape();
+    let link_depth = cuda::nominal_capacity(ranks, per_node).wires(*protocol).depth;
+    let launch = Launch { link_depth, ..Launch::default() };
+    let launch = launch.with_plan(&prepared.plan).with_cut(cut);
+    let plan = SmallPlan::of(&prepared.plan);
+    plan.is_some_and(|plan| launch.small(plan, *protocol, *threads).is_some())
+}
+
+/// What serves such a call, if it is one of GPUs.
+fn decision(selector: &Selector, question: &Question) -> Option<Arc<Decision>> {
+    let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
+    let request = Request { wanted, in_place, data_type, reduction, count };
+    let (decision, _) = selector.choose(&request).ok().filter(|_| on_gpus)?;
+    Some(decision)
 }
 
 /// Compiles those of `kernels` for compute capability `capability` (90 of 9.0) that the cache of `special` does not hold,

@@ -173,9 +173,9 @@ fn the_set_is_what_calls_up_to_some_mib_choose() {
     let of_ranks = |ranks| names(ranks, &Wish::default(), None);
     let names = of_ranks(2);
     for expected in [
-        "allreduce/one_shot LL f32",
-        "allreduce/one_shot Simple bf16",
         "allreduce/one_block LL f16",
+        "allreduce/one_block LL128 f32",
+        "allreduce/one_block Simple bf16",
         "allgather/allpairs LL u64",
         "reducescatter/direct LL f32",
     ] {

@@ -133,6 +133,7 @@ impl<'a> AnswerJson<'a> {
             kernel: match kernel {
                 Kernel::None => None,
                 Kernel::Interpreter | Kernel::NotCached => Some("interpreter"),
+                Kernel::Small => Some("small"),
                 Kernel::Special => Some("special"),
             },
             kernel_missing: *kernel == Kernel::NotCached,

@@ -10,7 +10,8 @@ use msccl_collective::{Collective, DataType, Kind, Rank, Reduction};
 use msccl_environment::{DeviceWish, Preferences, Reader};
 use msccl_registry::{File, Registry, Shape, Wanted};
 use msccl_runtime::{
-    Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, special_kernel,
+    Alternative, Question, Service, Special, SpecialMode, Tuning, Wish, serves_small,
+    special_kernel,
 };
 
 use crate::args::{ExplainArgs, Format, NodesArgs, PlaceName, Word};
@@ -33,6 +34,7 @@ pub fn explain(args: &ExplainArgs, output: &mut Output) -> Result<Exit> {
     let library = Library {
         registry: Arc::new(Registry::new(shape, &files)),
         place: args.device.unwrap_or_else(|| place(preferences.device)),
+        small: preferences.small(),
         special: preferences.special(),
         wish: preferences.wish,
         tuning,
@@ -173,6 +175,7 @@ impl Terms {
 struct Library {
     registry: Arc<Registry>,
     wish: Wish,
+    small: bool,
     special: Special,
     tuning: Option<Tuning>,
     place: PlaceName,
@@ -201,6 +204,8 @@ enum Kernel {
     NotCached,
     /// The special kernel, which the cache has.
     Special,
+    /// One for small calls.
+    Small,
 }
 
 /// What was asked for.
@@ -260,11 +265,14 @@ impl Library {
 
     /// What kind of kernel serves the call.
     fn kernel(&self, call: &Explained) -> Kernel {
-        let Self { registry, wish, tuning, special, .. } = self;
+        let Self { registry, wish, tuning, small, special, .. } = self;
         let question = self.question(&call.collective, call.count).filter(|of| of.on_gpus);
         let Some(question) = question.filter(|_| call.served().is_some()) else {
             return Kernel::None;
         };
+        if *small && serves_small(registry, &question, wish, tuning.as_ref()) {
+            return Kernel::Small;
+        }
         if special.mode == SpecialMode::Never {
             return Kernel::Interpreter;
         }
