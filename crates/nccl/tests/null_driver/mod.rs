@@ -75,6 +75,7 @@ struct NullDriver {
     special_launches: unsafe extern "C" fn() -> u64,
     crew_launches: unsafe extern "C" fn() -> u64,
     small_launches: unsafe extern "C" fn() -> u64,
+    early_launches: unsafe extern "C" fn() -> u64,
 }
 
 fn null_driver() -> &'static NullDriver {
@@ -88,10 +89,11 @@ fn null_driver() -> &'static NullDriver {
             let special_launches = *library.get(b"nullSpecialLaunches\0").unwrap();
             let crew_launches = *library.get(b"nullCrewLaunches\0").unwrap();
             let small_launches = *library.get(b"nullSmallLaunches\0").unwrap();
+            let early_launches = *library.get(b"nullEarlyLaunches\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver { calls, special_launches, crew_launches, small_launches }
+            NullDriver { calls, special_launches, crew_launches, small_launches, early_launches }
         }
     })
 }
@@ -161,6 +163,12 @@ pub fn crew_launches() -> u64 {
 pub fn small_launches() -> u64 {
     // SAFETY: the function takes nothing.
     unsafe { (null_driver().small_launches)() }
+}
+
+/// How often this thread has launched kernels that may begin before the one ahead of them has ended.
+pub fn early_launches() -> u64 {
+    // SAFETY: the function takes nothing.
+    unsafe { (null_driver().early_launches)() }
 }
 
 /// The context of device `ordinal`.

@@ -84,6 +84,8 @@ pub(crate) struct Rank {
     starts_early: bool,
     /// For collectives.
     capacity: Capacity,
+    /// Thread blocks of two collectives that may be on the GPU at once.
+    room: u32,
     place: Place,
     sharing: u32,
     ranks: u32,
@@ -144,6 +146,7 @@ impl Rank {
             starts_early: settings.early_start && kernels.can_start_early(),
             kernels,
             capacity,
+            room: capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)),
             place,
             sharing: common.sharing,
             ranks: group.ranks(),

@@ -3,7 +3,8 @@
 //! A kernel that begins early waits for the end of the one before it, with its thread blocks on the GPU. That hides what
 //! comes before its first load; but the two need room together, and while a kernel waits for peers nobody may take the room
 //! that a kernel of another communicator needs, for which those peers may wait. So all thread blocks of a communicator
-//! that are on the GPU at once stay within its share of it ([`Capacity::blocks`](crate::engine::Capacity)):
+//! that are on the GPU at once stay within its share of it ([`Capacity::blocks`](crate::engine::Capacity)),
+//! or what the user leaves of that (`NCCL_MAX_CTAS`):
 //!
 //! * a kernel lets the next one begin as soon as the one before it has ended, so there are two at most, and only if it is
 //!   told ([`LAUNCH_LEAVES_ROOM`](msccl_plan::launch::LAUNCH_LEAVES_ROOM)) that twice its blocks fit; any other does when it

@@ -118,7 +118,7 @@ impl Rank {
         let lends = self.lending.is_some() && job.links.lend();
         let launch = bound.launch.with_cut(&job.cut);
         let blocks = bound.blocks() * job.cut.instances;
-        let leaves_room = Overlap::leaves_room(blocks, self.capacity.blocks);
+        let leaves_room = Overlap::leaves_room(blocks, self.room);
         let record = Launch {
             links: self.links.view.table(job.protocol),
             offers: if lends { self.links.view.offers() } else { 0 },

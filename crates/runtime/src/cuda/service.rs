@@ -126,7 +126,7 @@ impl Engine for Rank {
         *special_calls += u64::from(kind == Kind::Special);
         let (width, height) = (bound.blocks(), job.cut.instances);
         let admits = kind == Kind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
-        let has_room = overlap.admit(width * height, self.capacity.blocks, admits);
+        let has_room = overlap.admit(width * height, self.room, admits);
         let starts_early = self.starts_early && has_room;
         let grid = Grid { width, height, threads: job.threads, starts_early };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;

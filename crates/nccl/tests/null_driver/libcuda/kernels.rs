@@ -3,11 +3,12 @@
 //!
 //! Beside the driver's functions it has its own: [`nullSpecialLaunches`] says how often the calling thread has launched
 //! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews, [`nullSmallLaunches`] ones for small
-//! calls. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
+//! calls, [`nullEarlyLaunches`] kernels that may begin before the one ahead of them has ended. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
 //! `NULL_SPECIALS_SPILL` they have memory beside their registers.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
+use std::slice;
 
 use crate::objects::work;
 use crate::{SUCCESS, answer, new_handle};
@@ -16,6 +17,7 @@ thread_local! {
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static SMALL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static EARLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// What a launch reads of its configuration: the stream, after the shape.
@@ -23,8 +25,30 @@ thread_local! {
 pub struct LaunchConfig {
     shape: [u32; 7],
     stream: usize,
-    attributes: *const c_void,
+    attributes: *const Attribute,
     attribute_count: u32,
+}
+
+/// What else a launch says, as the driver lays it out.
+#[repr(C)]
+struct Attribute {
+    id: u32,
+    padding: u32,
+    value: [u64; 8],
+}
+
+/// The number of the attribute by which a kernel may begin early.
+const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
+
+impl LaunchConfig {
+    fn starts_early(&self) -> bool {
+        if self.attribute_count == 0 {
+            return false;
+        }
+        // SAFETY: callers of a driver give as many attributes as they say.
+        let all = unsafe { slice::from_raw_parts(self.attributes, self.attribute_count as usize) };
+        all.iter().any(|of| of.id == PROGRAMMATIC_STREAM_SERIALIZATION && of.value[0] as u32 != 0)
+    }
 }
 
 /// The lowest bit of the handle of a special kernel.
@@ -52,6 +76,12 @@ pub extern "C" fn nullCrewLaunches() -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn nullSmallLaunches() -> u64 {
     SMALL_LAUNCHES.get()
+}
+
+/// How often the calling thread has launched kernels that may begin early.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullEarlyLaunches() -> u64 {
+    EARLY_LAUNCHES.get()
 }
 
 driver! {
@@ -92,6 +122,7 @@ driver! {
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
         SMALL_LAUNCHES.set(SMALL_LAUNCHES.get() + u64::from(function & SMALL != 0));
+        EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.starts_early()));
         work(config.stream, || ())
     }
 }
