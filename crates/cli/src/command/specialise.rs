@@ -32,8 +32,10 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
     let registry = Arc::new(Registry::new(shape(args.ranks, &args.nodes)?, &files));
     registry.refused().iter().for_each(|refused| output.warn(refused));
     registry.warnings().iter().for_each(|warning| output.warn(warning));
-    let of_rank =
-        |rank| special_kernels(&registry, Rank(rank), &wanted, &preferences.wish, tuning.as_ref());
+    let of_rank = |rank| {
+        let (wish, small) = (&preferences.wish, preferences.small());
+        special_kernels(&registry, Rank(rank), &wanted, wish, tuning.as_ref(), small)
+    };
     let kernels: Vec<_> = ranks(args)?.flat_map(of_rank).collect();
     let remarks = Mutex::new(Vec::new());
     let hear = |event: Event| remarks.lock().unwrap_or_else(PoisonError::into_inner).push(event);

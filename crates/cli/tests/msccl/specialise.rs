@@ -78,7 +78,7 @@ fn kernels_are_compiled_once_and_explained() {
     let first = specialise();
     let (_, summary) = first.trim_end().rsplit_once('\n').unwrap();
     let kernels: usize = summary.split(' ').next().unwrap().parse().unwrap();
-    assert!(kernels > 1 && summary.contains(&format!(": {kernels} compiled, ")), "{first}");
+    assert!(kernels > 0 && summary.contains(&format!(": {kernels} compiled, ")), "{first}");
     assert!(specialise().contains(": 0 compiled, "));
     assert!(explained().contains("run by a special kernel, which is in the cache for sm_90"));
     let rooted = run(&["explain", "broadcast", "1M", "--ranks", "2", "--device", "cuda"]);

@@ -45,7 +45,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let registry =
         Arc::new(Registry::new(Shape { ranks: bench.ranks, per_node: bench.ranks }, &[]));
     let compile = |wanted: &[Wanted], wish: &Wish, tally: &mut Tally| {
-        let of_rank = |rank| special_kernels(&registry, Rank(rank), wanted, wish, None);
+        let of_rank = |rank| special_kernels(&registry, Rank(rank), wanted, wish, None, false);
         let kernels: Vec<_> = (0..bench.ranks).flat_map(of_rank).collect();
         shelf::fill(&bench.machine, &kernels, tally);
     };

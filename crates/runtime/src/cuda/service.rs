@@ -94,7 +94,7 @@ impl Engine for Rank {
         if settings.special.mode == SpecialMode::Never {
             return;
         }
-        let foreseen = selector.foreseen(&selector.likely());
+        let foreseen = selector.foreseen(&selector.likely(), settings.small);
         match Loader::new(&self.context, &self.kernels, settings) {
             Ok(loader) => {
                 let may_load = self.tenancy.may_wait();

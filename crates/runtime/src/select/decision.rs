@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use msccl_collective::Protocol;
+use msccl_plan::SmallPlan;
 use msccl_plan::cut::Cut;
+use msccl_plan::launch::Launch;
 use msccl_registry::{Entry, LeftOut};
 
 use super::candidate::Unserved;
@@ -30,6 +32,15 @@ impl Decision {
     pub fn story(&self) -> String {
         let service = self.service();
         format!("{} ({service}, rounds: {})", self.prepared.name, service.rounds)
+    }
+
+    /// Whether a kernel for small calls serves, wherever buffers lie, if links are `link_depth` messages deep.
+    pub fn is_small(&self, link_depth: u32) -> bool {
+        let Decision { prepared, protocol, threads, cut, .. } = self;
+        let launch = Launch { link_depth, ..Launch::default() };
+        let launch = launch.with_plan(&prepared.plan).with_cut(cut);
+        let plan = SmallPlan::of(&prepared.plan);
+        plan.is_some_and(|plan| launch.small(plan, *protocol, *threads).is_some())
     }
 
     /// How it serves.

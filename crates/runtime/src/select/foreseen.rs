@@ -3,9 +3,9 @@
 //! A decision is taken for many sizes of the larger buffer up to [`SIZES_MAX`]: all powers of two, and both ends of every
 //! range that a row or a loaded algorithm names, each also with an element more. Above that, interpretation costs little.
 //!
-//! Left out are collectives with a root, whose plans are as many as ranks, unless an algorithm for one was loaded;
-//! communicators of more ranks than compile everything when they are made; links that deliver directly; and plans that are
-//! too long ([`WEIGHT_MAX`]).
+//! Left out are small calls, where they have kernels of their own; collectives with a root, whose plans are as many as
+//! ranks, unless an algorithm for one was loaded; communicators of more ranks than compile everything when they are made;
+//! links that deliver directly; and plans that are too long ([`WEIGHT_MAX`]).
 
 use std::sync::{Arc, PoisonError};
 
@@ -83,13 +83,14 @@ impl Selector {
         likely
     }
 
-    /// What is likely to serve calls of `wanted`, and whatever was loaded; each once.
-    pub fn foreseen(&self, wanted: &[Wanted]) -> Vec<Foreseen> {
+    /// What is likely to serve calls of `wanted`, and whatever was loaded; each once. If `small`, small calls have kernels of
+    /// their own.
+    pub fn foreseen(&self, wanted: &[Wanted], small: bool) -> Vec<Foreseen> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Gathered::default();
         if self.ranks() <= WARM_RANKS_MAX {
             for wanted in wanted {
-                self.foresee(&mut known, *wanted, &mut all);
+                self.foresee(&mut known, *wanted, small, &mut all);
             }
         }
         for entry in self.registry.loaded() {
@@ -98,7 +99,7 @@ impl Selector {
         all.in_order
     }
 
-    fn foresee(&self, known: &mut Known, wanted: Wanted, all: &mut Gathered) {
+    fn foresee(&self, known: &mut Known, wanted: Wanted, small: bool, all: &mut Gathered) {
         let reduces =
             matches!(wanted, Wanted::AllReduce | Wanted::ReduceScatter | Wanted::Reduce(_));
         let types = if reduces { &REDUCED[..] } else { &REDUCED[..1] };
@@ -108,10 +109,16 @@ impl Selector {
                 for count in self.counts(wanted, data_type) {
                     let request = Request { wanted, in_place, data_type, reduction, count };
                     let decision = self.decide(known, &request).ok();
+                    let decision = decision.filter(|of| !(small && self.is_small(of)));
                     all.add(decision.and_then(|of| Foreseen::of(&of, data_type)));
                 }
             }
         }
+    }
+
+    /// Whether a kernel for small calls serves.
+    pub fn is_small(&self, decision: &Decision) -> bool {
+        decision.is_small(self.capacity.wires(decision.protocol).depth)
     }
 
     /// An algorithm that may be named by whoever calls it, whatever serves otherwise.

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use msccl_collective::{DataType, Rank};
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::Kernel;
-use msccl_plan::SmallPlan;
-use msccl_plan::launch::Launch;
 use msccl_registry::{Registry, Shape, Wanted};
 
 use crate::cuda;
@@ -35,16 +33,17 @@ impl SpecialKernel {
 }
 
 /// The special kernels of `rank` for calls of `wanted`, on GPUs like the H200: those that its communicators would use,
-/// each once.
+/// each once. If `small`, small calls have kernels of their own, so there are none for them.
 pub fn special_kernels(
     registry: &Arc<Registry>,
     rank: Rank,
     wanted: &[Wanted],
     wish: &Wish,
     tuning: Option<&Tuning>,
+    small: bool,
 ) -> Vec<SpecialKernel> {
     let ranks = registry.shape().ranks;
-    let foreseen = selector(registry, rank, wish, tuning).foreseen(wanted);
+    let foreseen = selector(registry, rank, wish, tuning).foreseen(wanted, small);
     let mut kernels: Vec<SpecialKernel> = Vec::new();
     for of in foreseen.iter().map(|of| SpecialKernel::of(of, rank, ranks)) {
         // Algorithms that differ may be the same for a rank.
@@ -55,12 +54,14 @@ pub fn special_kernels(
     kernels
 }
 
-/// The special kernel that would serve a call of the first rank, if it is one for which there should be one.
+/// The special kernel that would serve a call of the first rank, if it is one for which there should be one; `small` as for
+/// [`special_kernels`].
 pub fn special_kernel(
     registry: &Arc<Registry>,
     question: &Question,
     wish: &Wish,
     tuning: Option<&Tuning>,
+    small: bool,
 ) -> Option<SpecialKernel> {
     let Question { wanted, data_type, .. } = *question;
     let selector = selector(registry, Rank(0), wish, tuning);
@@ -70,7 +71,7 @@ pub fn special_kernel(
     let decision = decision(&selector, question)?;
     let foreseen = Foreseen::of(&decision, data_type)?;
     let ranks = registry.shape().ranks;
-    let all = selector.foreseen(&[wanted]);
+    let all = selector.foreseen(&[wanted], small);
     let known = all.iter().any(|of| of.is(&foreseen));
     known.then(|| SpecialKernel::of(&foreseen, Rank(0), ranks))
 }
@@ -83,14 +84,7 @@ pub fn serves_small(
     tuning: Option<&Tuning>,
 ) -> bool {
     let selector = selector(registry, Rank(0), wish, tuning);
-    let Some(decision) = decision(&selector, question) else { return false };
-    let Decision { prepared, protocol, threads, cut, .. } = &*decision;
-    let Shape { ranks, per_node } = registry.shape();
-    let link_depth = cuda::nominal_capacity(ranks, per_node).wires(*protocol).depth;
-    let launch = Launch { link_depth, ..Launch::default() };
-    let launch = launch.with_plan(&prepared.plan).with_cut(cut);
-    let plan = SmallPlan::of(&prepared.plan);
-    plan.is_some_and(|plan| launch.small(plan, *protocol, *threads).is_some())
+    decision(&selector, question).is_some_and(|decision| selector.is_small(&decision))
 }
 
 /// What serves such a call, if it is one of GPUs.

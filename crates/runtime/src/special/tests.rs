@@ -58,7 +58,7 @@ impl Compiler for Parrot<'_> {
 /// The kernels of a rank of `ranks` for all-reduces.
 fn kernels(ranks: u32) -> Vec<SpecialKernel> {
     let registry = registry(ranks, &[]);
-    special_kernels(&registry, Rank(1), &[Wanted::AllReduce], &Wish::default(), None)
+    special_kernels(&registry, Rank(1), &[Wanted::AllReduce], &Wish::default(), None, false)
 }
 
 fn registry(ranks: u32, files: &[File]) -> Arc<Registry> {
@@ -156,12 +156,18 @@ fn without_a_compiler_nothing_is_compiled_and_that_is_told() {
     assert!(only.contains("no NVRTC: /no/nvrtc: ") && only.contains("MSCCL_NVRTC"), "{only}");
 }
 
-/// Algorithm, protocol and type of all kernels of a rank, by `wish` and `rows`.
+/// Algorithm, protocol and type of all kernels of a rank, by `wish` and `rows`, where small calls have none of their own.
 fn names(ranks: u32, wish: &Wish, rows: Option<&str>) -> BTreeSet<String> {
+    names_beside(ranks, wish, rows, false)
+}
+
+/// The same where they have if `small`.
+fn names_beside(ranks: u32, wish: &Wish, rows: Option<&str>, small: bool) -> BTreeSet<String> {
     let tuning = rows.map(|rows| format!("msccl-tuning 2\nmachine m\n{rows}\n"));
     let tuning = tuning.map(|text| Tuning::parse("t", text.as_bytes()).unwrap());
     let all = Wanted::WITHOUT_ROOT;
-    let kernels = special_kernels(&registry(ranks, &[]), Rank(0), &all, wish, tuning.as_ref());
+    let kernels =
+        special_kernels(&registry(ranks, &[]), Rank(0), &all, wish, tuning.as_ref(), small);
     let name = |of: &SpecialKernel| {
         format!("{} {} {}", of.algorithm, of.kernel.protocol, of.kernel.data_type)
     };
@@ -188,6 +194,13 @@ fn the_set_is_what_calls_up_to_some_mib_choose() {
 }
 
 #[test]
+fn small_calls_with_kernels_of_their_own_need_none() {
+    let names = names_beside(2, &Wish::default(), None, true);
+    assert!(names.contains("allreduce/one_block Simple bf16"), "{names:#?}");
+    assert!(!names.iter().any(|name| name.contains(" LL")), "{names:#?}");
+}
+
+#[test]
 fn the_set_follows_wishes_and_tables() {
     let wish = Wish { protocol: Some(Protocol::Ll128), ..Wish::default() };
     let all = names(4, &wish, None);
@@ -205,7 +218,7 @@ fn loaded_algorithms_have_kernels() {
     let content = Ok(text.as_bytes().to_vec());
     let registry = registry(2, &[File { name: "mine.msccl".to_owned(), content }]);
     assert_eq!(registry.refused().len(), 0, "{:?}", registry.refused());
-    let kernels = special_kernels(&registry, Rank(0), &[], &Wish::default(), None);
+    let kernels = special_kernels(&registry, Rank(0), &[], &Wish::default(), None, true);
     let [only] = &kernels[..] else { panic!("{kernels:?}") };
     assert_eq!((only.algorithm.as_str(), only.kernel.data_type), ("mine.msccl", DataType::U64));
 }
@@ -221,7 +234,8 @@ fn a_question_has_its_kernel_or_none() {
         count,
         on_gpus: true,
     };
-    let find = |question: Question| special_kernel(&registry, &question, &Wish::default(), None);
+    let find =
+        |question: Question| special_kernel(&registry, &question, &Wish::default(), None, false);
     let found = find(question(Wanted::AllReduce, 256, DataType::F16)).unwrap();
     assert_eq!((found.rank, found.kernel.protocol), (Rank(0), Protocol::Ll));
     assert_eq!(found.kernel.data_type, DataType::F16);
@@ -242,7 +256,7 @@ fn joins_load_a_bounded_number() {
     for (ranks, most) in [(2, 64), (4, 64), (8, 64), (16, 128)] {
         let registry = registry(ranks, &[]);
         let all = Wanted::WITHOUT_ROOT;
-        let kernels = special_kernels(&registry, Rank(0), &all, &Wish::default(), None);
+        let kernels = special_kernels(&registry, Rank(0), &all, &Wish::default(), None, false);
         let keys: BTreeSet<_> = kernels.iter().map(|of| file_name(&of.kernel, SM_90)).collect();
         assert_eq!(keys.len(), kernels.len(), "{ranks} ranks");
         assert!(kernels.len() <= most, "{ranks} ranks: {}", kernels.len());

@@ -276,7 +276,7 @@ impl Library {
         if special.mode == SpecialMode::Never {
             return Kernel::Interpreter;
         }
-        match special_kernel(registry, &question, wish, tuning.as_ref()) {
+        match special_kernel(registry, &question, wish, tuning.as_ref(), *small) {
             None => Kernel::Interpreter,
             Some(kernel) if kernel.is_kept(H200, special) => Kernel::Special,
             Some(_) => Kernel::NotCached,
