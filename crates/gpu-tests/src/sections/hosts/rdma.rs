@@ -1,8 +1,11 @@
 //! Whole communicators over the RDMA devices of the rig: what must be right over RDMA, in few calls, since
 //! Soft-RoCE is slow.
 
+use std::time::Duration;
+
 use msccl_collective::DataType;
 use msccl_registry::Wanted;
+use msccl_runtime::Settings;
 
 use super::rig::{Patience, Rig};
 use super::{Site, forced, loaded, sent};
@@ -21,6 +24,10 @@ pub const SECTION: Section = Section {
 /// Devices, which hosts divide among themselves: two hosts have two rails.
 const DEVICES: u32 = 4;
 
+/// How long a call may stand still: eight ranks, their proxies and Soft-RoCE share the few processors of a guest, and what
+/// else the machine does slows all of them.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Ranks, and the hosts that they are spread over.
 const SHAPES: &[(u32, u32)] = &[(2, 2), (4, 2), (8, 4), (4, 4), (8, 2)];
 
@@ -31,6 +38,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
     let Some(rig) = Rig::find(DEVICES, tally) else { return };
     let site = |(ranks, hosts)| {
         let (hosts, settings) = (rig.hosts(hosts), rig.settings(Patience::DEFAULT));
+        let settings = Settings { timeout: Some(TIMEOUT), ..settings };
         Site { bench, ranks, hosts, settings }
     };
     for &shape in bench.some(SHAPES, 3) {
