@@ -75,6 +75,11 @@ fn run(bench: &Bench, tally: &mut Tally) {
     }
 }
 
+/// Settings with which special kernels serve whatever they can: those for small calls would come first.
+fn specials() -> Settings {
+    Settings { special: shelf::kept(), small: false, ..settings() }
+}
+
 /// The names of all built-in algorithms of `wanted`.
 fn names(oracle: &Oracle, wanted: Wanted) -> Vec<String> {
     let placements = placements(wanted).iter();
@@ -98,8 +103,7 @@ fn forced(
     let protocol = wish.protocol.map_or("any", Protocol::name);
     let setting = format!("{name} {protocol} early {early_start}");
     let wish = wish.clone();
-    let special = shelf::kept();
-    let settings = Settings { wish, early_start, special, small: false, ..settings() };
+    let settings = Settings { wish, early_start, ..specials() };
     let mut runner = bench.runner(settings, setting.clone());
     for &in_place in placements(wanted) {
         if oracle.entry(name, wanted, in_place).is_some() {
@@ -131,8 +135,7 @@ fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
 fn chosen(bench: &Bench, tally: &mut Tally) {
     for early_start in [true, false] {
         let setting = format!("chosen, early {early_start}");
-        let special = shelf::kept();
-        let settings = Settings { early_start, special, small: false, ..settings() };
+        let settings = Settings { early_start, ..specials() };
         let world = tally.need(|| setting.clone(), || bench.world(&settings));
         let Some(mut world) = world else { continue };
         for wanted in WANTED {

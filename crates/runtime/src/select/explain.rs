@@ -27,6 +27,14 @@ pub struct Question {
     pub on_gpus: bool,
 }
 
+impl Question {
+    /// The call, wherever its ranks are.
+    pub(crate) fn request(&self) -> Request {
+        let Self { wanted, in_place, data_type, reduction, count, on_gpus: _ } = *self;
+        Request { wanted, in_place, data_type, reduction, count }
+    }
+}
+
 /// The algorithms at hand for `question` in the order of preference: the first that serves does. For
 /// ranks with a GPU each the answer is that of GPUs like the H200.
 pub fn explain(
@@ -35,15 +43,14 @@ pub fn explain(
     wish: &Wish,
     tuning: Option<&Tuning>,
 ) -> Vec<Alternative> {
-    let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
     let Shape { ranks, per_node } = registry.shape();
-    let (machine, capacity) = match on_gpus {
+    let (machine, capacity) = match question.on_gpus {
         true => (Machine::Gpus, cuda::nominal_capacity(ranks, per_node)),
         false => (Machine::Host, cpu::capacity(ranks, per_node)),
     };
     let (registry, wish, tuning) = (registry.clone(), wish.clone(), tuning.cloned());
     let selector = Selector::new(registry, Rank(0), capacity, machine, wish, tuning);
-    selector.explain(&Request { wanted, in_place, data_type, reduction, count })
+    selector.explain(&question.request())
 }
 
 #[cfg(test)]

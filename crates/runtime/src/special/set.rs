@@ -8,7 +8,7 @@ use msccl_kernels::special::Kernel;
 use msccl_registry::{Registry, Shape, Wanted};
 
 use crate::cuda;
-use crate::select::{Decision, Foreseen, Machine, Question, Request, Selector, Tuning};
+use crate::select::{Decision, Foreseen, Machine, Question, Selector, Tuning};
 use crate::settings::{Event, Wish};
 
 use super::{Made, Special, SpecialMode, load, provide};
@@ -89,10 +89,8 @@ pub fn serves_small(
 
 /// What serves such a call, if it is one of GPUs.
 fn decision(selector: &Selector, question: &Question) -> Option<Arc<Decision>> {
-    let Question { wanted, in_place, data_type, reduction, count, on_gpus } = *question;
-    let request = Request { wanted, in_place, data_type, reduction, count };
-    let (decision, _) = selector.choose(&request).ok().filter(|_| on_gpus)?;
-    Some(decision)
+    let chosen = question.on_gpus.then(|| selector.choose(&question.request()).ok());
+    chosen.flatten().map(|(decision, _)| decision)
 }
 
 /// Compiles those of `kernels` for compute capability `capability` (90 of 9.0) that the cache of `special` does not hold,
