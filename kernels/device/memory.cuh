@@ -4,7 +4,7 @@
 // Two ways to read a local buffer. Under protocol Simple, links and signals acquire before they let a
 // step begin, so weak loads of sixteen bytes see all that they must. Packets acquire nothing: where they carry the
 // order, a load must reach the memory that the GPU shares, past this processor's own cache; those are
-// the relaxed loads of eight bytes. Stores are weak in both; `link.cuh` says what orders them.
+// relaxed loads, of eight bytes, or of sixteen in kernels for small calls. Stores are weak in both; `link.cuh` says what orders them.
 #pragma once
 
 #include "ptx.cuh"

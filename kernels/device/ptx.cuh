@@ -225,6 +225,110 @@ __device__ inline Words4 ld_param_4u32(u64 address) {
     return value;
 }
 
+// ---- Bulk copies ---------------------------------------------------------------------------------
+//
+// The bulk copy engine of a multiprocessor moves multiples of sixteen bytes between multiples of sixteen, of global memory
+// and of shared memory. It works beside the threads, by the *async proxy*: what threads have done and what it does
+// is in order only where the functions below say so.
+
+// Only where the compute capability is 9.0 or higher; elsewhere none of these does anything.
+
+// What lies in shared memory, for instructions that take no other address.
+__device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
+
+// How much shared memory the launch gives the thread block beside what the kernel declares, and where it lies.
+__device__ inline u32 dynamic_smem_size() {
+    u32 bytes;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+    return bytes;
+}
+__device__ inline unsigned char* dynamic_shared() {
+    extern __shared__ __align__(128) unsigned char dynamic[];
+    return dynamic;
+}
+
+// The first phase of a barrier in shared memory begins; it ends when `arrivals` threads have come, and all bytes that they said.
+__device__ inline void mbarrier_init(u64* barrier, u32 arrivals) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+#endif
+}
+
+// Comes to the barrier, and says how many bytes will.
+__device__ inline void mbarrier_arrive_expect_tx(u64* barrier, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+#endif
+}
+
+// Whether the barrier's phase of that parity, of phases counted from 0, has ended; waits for it a little. Acquires at the scope of
+// the thread block, what bulk copies have brought included.
+__device__ inline bool mbarrier_try_wait_parity(u64* barrier, u32 parity) {
+    u32 ended = 1;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2; selp.u32 %0, 1, 0, ended; }"
+                 : "=r"(ended) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+#endif
+    return ended;
+}
+
+// From global memory to shared memory; the bytes come to `barrier`.
+__device__ inline void cp_async_bulk_load(void* to, u64 from, u32 bytes, u64* barrier) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+#endif
+}
+
+// From shared memory to global memory, in the group of this thread that is not committed yet.
+__device__ inline void cp_async_bulk_store(u64 to, const void* from, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
+#endif
+}
+
+// The thread's copies since the last call are a group.
+__device__ inline void cp_async_bulk_commit_group() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+// Until all groups of the thread but its last `PENDING` are where they go. What it releases after that covers them.
+template <int PENDING>
+__device__ inline void cp_async_bulk_wait_group() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+// Until all groups of the thread but its last `PENDING` have been read from where they come.
+template <int PENDING>
+__device__ inline void cp_async_bulk_wait_group_read() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+// What the thread has done or acquired comes before the bulk copies that it begins from here on.
+__device__ inline void fence_proxy_async() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async;" ::: "memory");
+#endif
+}
+
+// ---- Words that threads of a block share ---------------------------------------------------------
+
+__device__ inline u64 ld_acquire_cta_shared_u64(const u64* word) {
+    u64 value;
+    asm volatile("ld.acquire.cta.shared.u64 %0, [%1];" : "=l"(value) : "r"(shared_address(word)) : "memory");
+    return value;
+}
+
+__device__ inline void st_release_cta_shared_u64(u64* word, u64 value) {
+    asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(shared_address(word)), "l"(value) : "memory");
+}
+
 // ---- Kernels one after another -------------------------------------------------------------------
 
 // Until the kernel before this one in the stream has ended and what it wrote is seen; nothing is left to wait

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -203,6 +206,100 @@ inline void stumble() {
 inline unsigned long long now_ns() {
     return (unsigned long long)(std::chrono::steady_clock::now().time_since_epoch().count());
 }
+
+// Copies in bulk that some thread block has begun, of all of the process.
+inline std::atomic<unsigned long> bulk_copies;
+
+// What carries the bulk copies of a thread block, of which one thread begins all. It does everything as late as it may, and now
+// and then at once: what nobody has waited for has not come, or has been overwritten.
+class BulkEngine {
+public:
+    static BulkEngine& own() {
+        static thread_local BulkEngine engine;
+        return engine;
+    }
+
+    void begin(const void* barrier) { barriers_[barrier] = {}; }
+
+    void expect(const void* barrier, unsigned bytes) { barriers_[barrier].expected += bytes; }
+
+    // How many phases of the barrier have ended, with all that has been loaded.
+    unsigned long phases(const void* barrier) {
+        Barrier& of = barriers_[barrier];
+        for (const Load& load : of.loads) {
+            std::memcpy(load.to, load.from, load.bytes);
+            of.expected -= load.bytes;
+        }
+        if (!of.loads.empty() && of.expected == 0) ++of.phases;
+        of.loads.clear();
+        return of.phases;
+    }
+
+    void load(void* to, const void* from, unsigned bytes, const void* barrier) {
+        check(to, from, bytes);
+        std::memset(to, 0xee, bytes);
+        barriers_[barrier].loads.push_back({to, from, bytes});
+    }
+
+    void store(void* to, const void* from, unsigned bytes) {
+        check(to, from, bytes);
+        open_.push_back({to, from, bytes, {}});
+    }
+
+    void commit() {
+        groups_.push_back(std::move(open_));
+        open_.clear();
+        if (++committed_ % 5 != 0) return;
+        read(0);
+        write(0);
+    }
+
+    // Reads the sources of all groups but the last `pending`.
+    void read(size_t pending) {
+        for (size_t at = 0; at + pending < groups_.size(); ++at) {
+            for (Store& store : groups_[at]) {
+                if (!store.data.empty()) continue;
+                auto* from = static_cast<const char*>(store.from);
+                store.data.assign(from, from + store.bytes);
+            }
+        }
+    }
+
+    // Writes what they have read.
+    void write(size_t pending) {
+        for (; groups_.size() > pending; groups_.erase(groups_.begin())) {
+            for (const Store& store : groups_.front()) std::memcpy(store.to, store.data.data(), store.bytes);
+        }
+    }
+
+private:
+    struct Load {
+        void* to;
+        const void* from;
+        unsigned bytes;
+    };
+    struct Store {
+        void* to;
+        const void* from;
+        unsigned bytes;
+        std::vector<char> data;
+    };
+    struct Barrier {
+        unsigned long phases = 0, expected = 0;
+        std::vector<Load> loads;
+    };
+
+    static void check(const void* to, const void* from, unsigned bytes) {
+        ++bulk_copies;
+        bool even = (reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from) | bytes) % 16 == 0;
+        if (!even || bytes == 0) std::abort();
+    }
+
+    std::map<const void*, Barrier> barriers_;
+    std::vector<Store> open_;
+    std::vector<std::vector<Store>> groups_;
+    unsigned long committed_ = 0;
+};
 
 // Runs `kernel` in a grid of blocks of `threads` threads; returns when all of it has ended.
 inline void launch(Dim grid, unsigned threads, const std::function<void()>& kernel) {

@@ -5,6 +5,7 @@
 // of a wait let other threads go on.
 #pragma once
 
+#include "../include/msccl_plan.h"
 #include "machine.hpp"
 
 namespace msccl::ptx {
@@ -93,6 +94,43 @@ inline void barrier_sync(u32 barrier, u32 threads) {
 inline void barrier_arrive(u32 barrier, u32 threads) {
     emulator::Block::current->arrive(barrier, threads);
 }
+
+inline u64 ld_acquire_cta_shared_u64(const u64* word) {
+    return emulator::yield(), load<u64>(u64(word));
+}
+inline void st_release_cta_shared_u64(u64* word, u64 value) { store(u64(word), value); }
+inline u32 dynamic_smem_size() { return MSCCL_STAGE_BYTES; }
+inline unsigned char* dynamic_shared() {
+    alignas(128) static thread_local unsigned char dynamic[MSCCL_STAGE_BYTES];
+    return dynamic;
+}
+inline void mbarrier_init(u64* barrier, u32) { emulator::BulkEngine::own().begin(barrier); }
+inline void mbarrier_arrive_expect_tx(u64* barrier, u32 bytes) {
+    emulator::BulkEngine::own().expect(barrier, bytes);
+}
+inline bool mbarrier_try_wait_parity(u64* barrier, u32 parity) {
+    emulator::yield();
+    return emulator::BulkEngine::own().phases(barrier) % 2 != parity;
+}
+inline void cp_async_bulk_load(void* to, u64 from, u32 bytes, u64* barrier) {
+    emulator::BulkEngine::own().load(to, reinterpret_cast<const void*>(from), bytes, barrier);
+}
+inline void cp_async_bulk_store(u64 to, const void* from, u32 bytes) {
+    emulator::BulkEngine::own().store(reinterpret_cast<void*>(to), from, bytes);
+}
+inline void cp_async_bulk_commit_group() { emulator::BulkEngine::own().commit(); }
+template <int PENDING>
+inline void cp_async_bulk_wait_group() {
+    emulator::yield();
+    emulator::BulkEngine::own().read(PENDING);
+    emulator::BulkEngine::own().write(PENDING);
+}
+template <int PENDING>
+inline void cp_async_bulk_wait_group_read() {
+    emulator::BulkEngine::own().read(PENDING);
+}
+inline void fence_proxy_async() {}
+
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }

@@ -2,7 +2,7 @@
 //!
 //! The sources stand in `device/`, to be read in this order: `ptx` (one instruction per function),
 //! `memory`, `number`, `reduce`, `wait`, `link`, `direct`, the three protocols `simple` (of which there are several kinds), `ll` and `ll128` with
-//! what the latter two share in `packet`, `step`, `crew`, `interpreter`, `small`, `exchange`, and a `.cu` file for every
+//! what the latter two share in `packet`, `step`, `crew`, `interpreter`, `small`, `bulk`, `exchange`, and a `.cu` file for every
 //! image. `cargo xtask kernels` compiles them with a
 //! pinned compiler and writes `images/`; a test holds the committed images to the sources.
 //!

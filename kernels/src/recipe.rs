@@ -133,7 +133,7 @@ pub fn options(architecture: Architecture) -> Vec<String> {
 }
 
 /// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 20] = [
+pub const HEADERS: [&str; 21] = [
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
@@ -153,6 +153,7 @@ pub const HEADERS: [&str; 20] = [
     "device/crew.cuh",
     "device/interpreter.cuh",
     "device/small.cuh",
+    "device/bulk.cuh",
     "device/exchange.cuh",
 ];
 

@@ -45,6 +45,8 @@ enum Kernels {
     Special(Protocol, String),
     /// None: a program that loads and stores as they do.
     Memory,
+    /// That of exchanges.
+    Exchange,
 }
 
 /// The emulator in a folder of that name.
@@ -61,11 +63,15 @@ fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
         }
     }
     let program = folder.join("emulator");
-    let main = if matches!(kernels_of, Kernels::Memory) { "memory.cpp" } else { "main.cpp" };
+    let main = match kernels_of {
+        Kernels::Memory => "memory.cpp",
+        Kernels::Exchange => "exchange.cpp",
+        Kernels::Plain | Kernels::Packets(_) | Kernels::Special(..) => "main.cpp",
+    };
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let mut command = Command::new(&compiler);
     match kernels_of {
-        Kernels::Plain | Kernels::Memory => {}
+        Kernels::Plain | Kernels::Memory | Kernels::Exchange => {}
         Kernels::Packets(protocol) => {
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
         }
@@ -606,11 +612,21 @@ fn check_odd(protocol: Protocol, kernels: &Kernels) {
     }
 }
 
-#[test]
-fn what_exists_is_loaded_and_stored_and_nothing_else() {
-    let Some(program) = compile("memory", &Kernels::Memory) else { return };
+/// Runs a program that says itself whether all is right.
+fn check_program(name: &str, kernels: &Kernels) {
+    let Some(program) = compile(name, kernels) else { return };
     let output = Command::new(program).output().unwrap();
     assert!(output.status.success(), "{}: {output:?}", output.status);
+}
+
+#[test]
+fn what_exists_is_loaded_and_stored_and_nothing_else() {
+    check_program("memory", &Kernels::Memory);
+}
+
+#[test]
+fn transfers_bring_all_bytes_in_bulk_or_not() {
+    check_program("exchange", &Kernels::Exchange);
 }
 
 #[test]

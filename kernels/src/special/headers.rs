@@ -26,6 +26,7 @@ const TEXTS: [&str; HEADERS.len() + 1] = [
     include_str!("../../device/crew.cuh"),
     include_str!("../../device/interpreter.cuh"),
     include_str!("../../device/small.cuh"),
+    include_str!("../../device/bulk.cuh"),
     include_str!("../../device/exchange.cuh"),
     include_str!("../../special/special.cuh"),
 ];

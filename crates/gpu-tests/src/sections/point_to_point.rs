@@ -62,6 +62,12 @@ fn patterns(bench: &Bench) -> Vec<(String, Vec<Message>)> {
     patterns.push(("to self".to_owned(), (0..ranks).map(to_self).collect()));
     let in_order = [5, 0, 4000, 1, 300_000].map(|bytes| Message { from: 1, to: 0, bytes });
     patterns.push(("several to one peer".to_owned(), in_order.to_vec()));
+    // The first one of each way is aligned, and long enough to be carried by bulk copies where there are any.
+    let long = |first, from, to| {
+        [first, 70_001, 14_000_000, 0, 3].map(|bytes| Message { from, to, bytes })
+    };
+    let there_and_back = [long(20_000_003, 0, ranks - 1), long(13_107_200, ranks - 1, 0)];
+    patterns.push(("long ones both ways".to_owned(), there_and_back.concat()));
     let mut dice = Dice::new(bench.seed);
     for number in 0..bench.number(60, 8) {
         patterns.push((format!("random number {number}"), random(ranks, &mut dice)));

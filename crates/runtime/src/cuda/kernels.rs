@@ -26,11 +26,41 @@ pub(super) struct Kernels {
     /// Those for small calls, over packets.
     small: FxHashMap<(Protocol, Small, DataType), Function>,
     scalers: FxHashMap<DataType, Function>,
-    exchange: Function,
+    exchange: Exchanger,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
     can_start_early: bool,
     /// Blocks of every kernel that fit on a multiprocessor at once, at the largest size.
     blocks_each: u32,
+}
+
+/// The kernel of point-to-point exchanges.
+pub(super) struct Exchanger {
+    pub function: Function,
+    /// The dynamic shared memory that its thread blocks get.
+    pub shared_bytes: u32,
+}
+
+impl Exchanger {
+    fn load(context: &Context) -> Result<Self, Error> {
+        let module = load_module(context, kernels::Module::Exchange)?;
+        let function = module.function(&kernels::Module::Exchange.kernel(""))?;
+        let shared_bytes =
+            if Self::has_stage(context, &function)? { launch::STAGE_BYTES } else { 0 };
+        Ok(Self { function, shared_bytes })
+    }
+
+    /// Whether there are bulk copies, and enough thread blocks with the memory that these go through fit on a multiprocessor.
+    fn has_stage(context: &Context, function: &Function) -> Result<bool, Error> {
+        let device = context.device();
+        if device.compute_capability()?.major < 9
+            || device.max_shared_bytes_per_block()? < launch::STAGE_BYTES
+        {
+            return Ok(false);
+        }
+        function.allow_dynamic_shared(launch::STAGE_BYTES)?;
+        let (threads, bytes) = (launch::THREADS_MAX_EXCHANGE, launch::STAGE_BYTES as usize);
+        Ok(function.blocks_per_multiprocessor(threads, bytes)? >= launch::BLOCKS_EACH)
+    }
 }
 
 /// What is loaded, by device.
@@ -68,15 +98,13 @@ impl Kernels {
             Ok::<_, Error>((data_type, function))
         };
         let scalers = DataType::ALL.into_iter().map(scaler).collect::<Result<_, _>>()?;
-        let exchange = load_module(context, kernels::Module::Exchange)?;
-        let exchange = exchange.function(&kernels::Module::Exchange.kernel(""))?;
         let mut kernels = Self {
             interpreters,
             direct,
             crews,
             small,
             scalers,
-            exchange,
+            exchange: Exchanger::load(context)?,
             can_start_early: can_start_early(context)?,
             blocks_each: 0,
         };
@@ -93,9 +121,12 @@ impl Kernels {
         let direct = direct.map(|of| (of, simple));
         let small = self.small.iter();
         let small = small.map(|((of, ..), function)| (function, launch::threads_max(*of)));
-        let exchange = (&self.exchange, launch::THREADS_MAX_EXCHANGE);
-        let all = staged.chain(direct).chain(small).chain([exchange]);
-        all.map(|(function, threads)| function.blocks_per_multiprocessor(threads, 0))
+        let Exchanger { function, shared_bytes } = &self.exchange;
+        let exchange = (function, launch::THREADS_MAX_EXCHANGE, *shared_bytes as usize);
+        let all =
+            staged.chain(direct).chain(small).map(|(function, threads)| (function, threads, 0));
+        all.chain([exchange])
+            .map(|(function, threads, shared)| function.blocks_per_multiprocessor(threads, shared))
             .try_fold(launch::BLOCKS_EACH, |least, each| Ok(least.min(each?)))
     }
 
@@ -137,7 +168,7 @@ impl Kernels {
     }
 
     /// The kernel of point-to-point exchanges.
-    pub fn exchange(&self) -> &Function {
+    pub fn exchange(&self) -> &Exchanger {
         &self.exchange
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Grid {
     pub height: u32,
     /// In a thread block.
     pub threads: u32,
+    /// The dynamic shared memory of each, in bytes.
+    pub shared_bytes: u32,
     /// Whether they may begin while the kernel before them in the stream ends; those of the kernel must then
     /// wait for that end.
     pub starts_early: bool,
@@ -31,7 +33,7 @@ pub(super) struct Grid {
 impl Grid {
     /// `blocks` thread blocks in a row, which begin when what came before has ended.
     pub fn row(blocks: u32, threads: u32) -> Self {
-        Self { width: blocks, height: 1, threads, starts_early: false }
+        Self { width: blocks, height: 1, threads, shared_bytes: 0, starts_early: false }
     }
 }
 
@@ -45,9 +47,14 @@ pub(super) fn launch<R: Record>(
     let start = std::ptr::from_ref(record).cast::<u8>();
     // SAFETY: records are integers without padding, which their definition asserts.
     let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<R>()) };
-    let Grid { width, height, threads, starts_early } = grid;
-    let (grid, plain) = ([width, height, 1], Shape::linear(1, threads));
-    let shape = Shape { grid, own_memory_domain: true, starts_early, ..plain };
+    let Grid { width, height, threads, shared_bytes, starts_early } = grid;
+    let shape = Shape {
+        grid: [width, height, 1],
+        dynamic_shared_bytes: shared_bytes,
+        own_memory_domain: true,
+        starts_early,
+        ..Shape::linear(1, threads)
+    };
     // SAFETY: the record is what the kernel declares; of its addresses see above.
     unsafe { function.launch_in(stream, &shape, bytes)? };
     Ok(())

@@ -10,6 +10,7 @@ use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MA
 
 use super::bind::Bound;
 use super::far::Far;
+use super::kernels::Exchanger;
 use super::launch::{self, Grid};
 use super::lending::Lending;
 use super::links::Place;
@@ -128,7 +129,7 @@ impl Engine for Rank {
         let admits = kind == Kind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = overlap.admit(width * height, self.room, admits);
         let starts_early = self.starts_early && has_room;
-        let grid = Grid { width, height, threads: job.threads, starts_early };
+        let grid = Grid { width, height, threads: job.threads, shared_bytes: 0, starts_early };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;
         self.far.as_ref().inspect(|far| far.stir());
         self.expect_graphs(capture.is_some());
@@ -150,8 +151,10 @@ impl Engine for Rank {
                     report_after_us: REPORT_AFTER_US,
                     ..launch
                 };
-                let grid = Grid::row(record.lane_count, THREADS_MAX_EXCHANGE);
-                launch::launch(self.kernels.exchange(), stream, grid, &record)?;
+                let Exchanger { function, shared_bytes } = self.kernels.exchange();
+                let row = Grid::row(record.lane_count, THREADS_MAX_EXCHANGE);
+                let grid = Grid { shared_bytes: *shared_bytes, ..row };
+                launch::launch(function, stream, grid, &record)?;
             }
             self.far.as_ref().inspect(|far| far.stir());
             self.launched.store(call, Ordering::Release);

@@ -1,0 +1,258 @@
+// Messages of protocol Simple, carried by the bulk copy engine of the multiprocessor: from the source to shared memory, and
+// from there to the destination, piece by piece.
+//
+// Two threads are enough, whatever the others of the thread block could do. The *carrier* begins all copies and keeps a few pieces
+// on their way in either direction, across messages. The *messenger* talks to the peer meanwhile, since every word from or to it
+// takes as long as a piece: it sees what the peer has posted or taken, and tells what has been moved. A message counts
+// as moved when all of it lies where it goes, some pieces after the last one was begun; before the carrier waits
+// it lets all that it has moved be told, so nobody ever waits for what is done already.
+//
+// Serves multiples of sixteen bytes at multiples of sixteen, on wires of this host. What a peer sees is what it sees of other
+// senders and receivers.
+//
+// Order. Out: the copies of a message are done (`cp_async_bulk_wait_group`), the carrier releases its number to the messenger, and that
+// one releases it to the peer. In: the messenger acquires the peer's count, puts it before all bulk copies (`fence_proxy_async`), and
+// releases it to the carrier; a slot is given back when the last piece of it has come to shared memory.
+#pragma once
+
+#include "link.cuh"
+
+namespace msccl {
+
+// Bytes of a piece, and how many have room in shared memory, of which so many may be on their way there.
+constexpr u32 PIECE_BYTES = 16 << 10;
+constexpr u32 PIECES = MSCCL_STAGE_BYTES / PIECE_BYTES;
+constexpr u32 PIECES_AHEAD = 3;
+
+// After so many further pieces a message has probably arrived.
+constexpr u32 PIECES_BEHIND = 3;
+
+// The barriers of the pieces, which lie in the launch's dynamic shared memory.
+struct Stage {
+    u64 full[PIECES];  // the piece has come
+    u64 moved;         // the last message that the carrier has moved
+
+    // Whether the launch has such memory.
+    __device__ static bool exists() { return ptx::dynamic_smem_size() >= MSCCL_STAGE_BYTES; }
+
+    __device__ static unsigned char* piece(u32 at) { return ptx::dynamic_shared() + at * PIECE_BYTES; }
+
+    // One thread, once; a barrier of the thread block need not follow.
+    __device__ void prepare() {
+        for (u32 at = 0; at < PIECES; ++at) ptx::mbarrier_init(&full[at], 1);
+        ptx::fence_proxy_async();
+    }
+};
+
+// The pieces of a transfer, in their order. None lies in two messages.
+struct Course {
+    u64 left;      // bytes of the transfer from the piece at hand on
+    u32 most;      // bytes of a message, but for the last one
+    u32 message;   // those of the message at hand from the piece on
+    u32 length;    // of the piece; 0: there are no more
+    bool begins;   // it is the first one of its message
+
+    __device__ Course(u64 bytes, u32 most) : left(bytes), most(most) { begin(); }
+
+    __device__ bool ends_message() const { return length == message; }
+
+    __device__ void next() {
+        left -= length;
+        message -= length;
+        begins = false;
+        length = min(PIECE_BYTES, message);
+        if (message == 0) begin();
+    }
+
+private:
+    __device__ void begin() {
+        message = u32(min(left, u64(most)));
+        length = min(PIECE_BYTES, message);
+        begins = true;
+    }
+};
+
+// Places in the stage, one after another.
+struct Place {
+    u32 at = 0;
+    u32 parity = 0;  // that of the phase in which the place is filled
+
+    __device__ void next() {
+        if (++at == PIECES) {
+            at = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// A transfer of one lane, as its two threads see it.
+struct Haul {
+    Link& link;  // the carrier counts its messages, the messenger what the peer says
+    LinkShape shape;
+    u32 peer;
+    Watch& watch;
+    u64& moved;  // in shared memory: the last message that has been moved, at first the one before
+
+    // Until the peer has posted, or taken, that many messages; false when the kernel is to end.
+    __device__ bool await_peer(u64 messages) const {
+        while (ptx::ld_acquire_cta_shared_u64(&link.seen) < messages) {
+            if (static_cast<const volatile Watch&>(watch).aborted) return false;
+        }
+        return true;
+    }
+};
+
+// What the carrier does: out, from here to slots, or in.
+template <bool OUT>
+class Carrier {
+public:
+    // `place` is the one that the next piece has.
+    __device__ Carrier(const Haul& haul, Stage& stage, Place place)
+        : haul_(haul), stage_(stage), loading_(place), storing_(place), ended_(haul.link.count) {}
+
+    // Carries `bytes` bytes from, or to, `local` on. The place that the next piece will have.
+    __device__ Place carry(u64 local, u64 bytes) {
+        Course loads(bytes, haul_.shape.slot_bytes), stores = loads;
+        from_ = to_ = local;
+#pragma unroll 1
+        while (stores.length != 0) {
+            if (!(may_load(loads) ? load(loads) : store(stores))) break;
+        }
+        drain();
+        return loading_;
+    }
+
+private:
+    // Whether to load the next piece before the one that is here is stored: if it has room, and can be had at once.
+    __device__ bool may_load(const Course& course) {
+        if (ahead_ == 0) return true;
+        if (ahead_ == PIECES_AHEAD || course.length == 0) return false;
+        const Link& link = haul_.link;
+        return OUT || !course.begins || ptx::ld_acquire_cta_shared_u64(&link.seen) > link.count;
+    }
+
+    // Begins to load the next piece. False when the kernel is to end.
+    __device__ bool load(Course& course) {
+        if (!OUT && course.begins) {
+            if (!haul_.await_peer(haul_.link.count + 1)) return false;
+            from_ = advance(haul_.link, haul_.shape).address;
+        }
+        // The piece that lay here is `PIECES` back, and fewer than `PIECES_AHEAD` have been loaded and not stored since.
+        ptx::cp_async_bulk_wait_group_read<PIECES - PIECES_AHEAD>();
+        u64& full = stage_.full[loading_.at];
+        ptx::mbarrier_arrive_expect_tx(&full, course.length);
+        ptx::cp_async_bulk_load(Stage::piece(loading_.at), from_, course.length, &full);
+        from_ += course.length;
+        ahead_ += 1;
+        loading_.next();
+        course.next();
+        return true;
+    }
+
+    // Begins to store the piece that has been loading for longest. False when the kernel is to end.
+    __device__ bool store(Course& course) {
+        if (OUT && course.begins && !begin_out()) return false;
+        await_piece();
+        ptx::cp_async_bulk_store(to_, Stage::piece(storing_.at), course.length);
+        ptx::cp_async_bulk_commit_group();
+        to_ += course.length;
+        ahead_ -= 1;
+        storing_.next();
+        if (OUT && ++behind_ == PIECES_BEHIND) tell<PIECES_BEHIND>();
+        if (course.ends_message()) end();
+        course.next();
+        return true;
+    }
+
+    // Takes up the next message out when it has a slot. Whoever waits for the one before need not wait for that.
+    __device__ bool begin_out() {
+        Link& link = haul_.link;
+        u64 taken = link.count + 1 - min(link.count + 1, u64(haul_.shape.depth));
+        if (ptx::ld_acquire_cta_shared_u64(&link.seen) < taken) {
+            tell<0>();
+            if (!haul_.await_peer(taken)) return false;
+        }
+        to_ = advance(link, haul_.shape).address;
+        return true;
+    }
+
+    // The piece last stored ends a message. Of those out one at a time waits to be told.
+    __device__ void end() {
+        if (OUT) tell<0>();
+        ended_ += 1;
+        behind_ = 0;
+        if (!OUT) ptx::st_release_cta_shared_u64(&haul_.moved, ended_);
+    }
+
+    // Out: lets the messages that have ended be told, after which came at least `LATER` pieces, when they have arrived.
+    template <u32 LATER>
+    __device__ void tell() {
+        if (haul_.moved == ended_) return;
+        ptx::cp_async_bulk_wait_group<LATER>();
+        ptx::st_release_cta_shared_u64(&haul_.moved, ended_);
+    }
+
+    __device__ void await_piece() {
+        while (!ptx::mbarrier_try_wait_parity(&stage_.full[storing_.at], storing_.parity)) {
+        }
+    }
+
+    // Nothing is on its way any more.
+    __device__ void drain() {
+        for (; ahead_ != 0; --ahead_) {
+            await_piece();
+            storing_.next();
+        }
+        ptx::cp_async_bulk_wait_group<0>();
+        if (OUT) tell<0>();
+    }
+
+    const Haul& haul_;
+    Stage& stage_;
+    Place loading_, storing_;
+    u32 ahead_ = 0;          // pieces loaded and not stored
+    u64 from_ = 0, to_ = 0;  // where the next piece lies, and goes
+    u64 ended_;              // the last message of which all has been stored
+    u32 behind_ = 0;         // pieces stored since
+};
+
+// What the messenger does while messages `told + 1` to `last` are moved: returns when it has told all of
+// them, or, of those that come in, all but the last, whose slot is for the caller to give back.
+template <bool OUT>
+__device__ inline void run_messenger(const Haul& haul, u64 told, u64 last) {
+    Link& link = haul.link;
+    // Out: what the peer has taken before there is room for the last one. In: all that it posts.
+    u64 needed = OUT ? last - min(last, u64(haul.shape.depth)) : last;
+    u64 until = OUT ? last : last - 1, seen = link.seen;
+    Wait wait;
+#pragma unroll 1
+    while (told < until || seen < needed) {
+        u64 moved = ptx::ld_acquire_cta_shared_u64(&haul.moved), news = seen;
+        if (seen < needed) {
+            u64 entry = seen_at(link.entry);
+            news = OUT ? ptx::ld_relaxed_sys_u64(entry) : ptx::ld_acquire_sys_u64(entry);
+        }
+        if (news > seen) {
+            if (!OUT) ptx::fence_proxy_async();
+            ptx::st_release_cta_shared_u64(&link.seen, news);
+        }
+        if (moved > told && told < until) {
+            told = min(moved, until);
+            if (OUT) {
+                ptx::st_release_sys_u64(link.far, told);
+            } else {
+                end_receive(link, told);
+            }
+        } else if (news == seen) {
+            u32 kind = OUT ? MSCCL_WAITING_ROOM : MSCCL_WAITING_MESSAGE;
+            if (!wait.again(haul.watch, {kind, haul.peer, seen})) return;
+            continue;
+        }
+        seen = news;
+        wait.over(haul.watch);
+        wait = {};
+    }
+    wait.over(haul.watch);
+}
+
+}  // namespace msccl
