@@ -99,8 +99,8 @@ const BROADCAST: &[Program] =
     &[program!("broadcast/chain"), program!("broadcast/tree"), program!("broadcast/direct")];
 const REDUCE: &[Program] =
     &[program!("reduce/chain"), program!("reduce/tree"), program!("reduce/direct")];
-const GATHER: &[Program] = &[program!("gather/direct")];
-const SCATTER: &[Program] = &[program!("scatter/direct")];
+const GATHER: &[Program] = &[program!("gather/direct"), program!("gather/one_block", Pairs)];
+const SCATTER: &[Program] = &[program!("scatter/direct"), program!("scatter/one_block", Pairs)];
 
 const ALL_REDUCE_OF_NODES: &[Program] = &[
     program!("allreduce/hierarchical"),

@@ -192,15 +192,32 @@ fn what_grows_too_fast_is_left_out() {
     assert_eq!(entries.iter().map(|of| &*of.name).collect::<Vec<_>>(), ["gather/hierarchical"]);
 }
 
+/// The most thread blocks that a rank has.
+fn thread_blocks(entry: &Entry) -> usize {
+    let ranks = entry.verified.algorithm().ranks.iter();
+    ranks.map(|rank| rank.thread_blocks.len()).max().unwrap()
+}
+
+/// So many ranks on one GPU have eight thread blocks each there.
+#[test]
+fn eight_thread_blocks_are_enough_for_sixteen_ranks() {
+    let shape = Shape { ranks: 16, per_node: 16 };
+    for wanted in wanted(shape.ranks) {
+        for placement in [Placement::InPlace, Placement::OutOfPlace] {
+            let entries = built_ins(shape, wanted, placement);
+            assert!(entries.iter().any(|of| thread_blocks(of) <= 8), "{wanted:?} {placement:?}");
+        }
+    }
+}
+
 #[test]
 fn many_nodes_need_few_thread_blocks() {
     let shape = Shape { ranks: 160, per_node: 2 };
     for wanted in wanted(shape.ranks) {
         for placement in [Placement::InPlace, Placement::OutOfPlace] {
-            for Entry { name, verified, .. } in built_ins(shape, wanted, placement) {
-                let ranks = verified.algorithm().ranks.iter();
-                let most = ranks.map(|rank| rank.thread_blocks.len()).max().unwrap();
-                assert!(most <= 72, "{name}: {most}");
+            for entry in built_ins(shape, wanted, placement) {
+                let most = thread_blocks(&entry);
+                assert!(most <= 72, "{}: {most}", entry.name);
             }
         }
     }
