@@ -52,9 +52,8 @@ impl Exchanger {
     /// Whether there are bulk copies, and enough thread blocks with the memory that these go through fit on a multiprocessor.
     fn has_stage(context: &Context, function: &Function) -> Result<bool, Error> {
         let device = context.device();
-        if device.compute_capability()?.major < 9
-            || device.max_shared_bytes_per_block()? < launch::STAGE_BYTES
-        {
+        let needed = launch::STAGE_BYTES + function.attributes()?.static_shared_bytes;
+        if device.compute_capability()?.major < 9 || device.max_shared_bytes_per_block()? < needed {
             return Ok(false);
         }
         function.allow_dynamic_shared(launch::STAGE_BYTES)?;
