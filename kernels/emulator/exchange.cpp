@@ -9,6 +9,7 @@
 #include "device/machine.hpp"
 #include "device/exchange.cuh"
 
+using msccl::address;
 using msccl::u32;
 using msccl::u64;
 
@@ -21,14 +22,6 @@ constexpr size_t MARGIN = 32;
 struct Shape {
     u32 wires, depth, slot_bytes;
 };
-
-u64 address(const void* of) { return reinterpret_cast<u64>(of); }
-
-char* aligned(size_t bytes) {
-    auto* memory = static_cast<char*>(std::aligned_alloc(256, (bytes + 511) / 256 * 256));
-    std::memset(memory, 0, bytes);
-    return memory;
-}
 
 // A buffer of a transfer.
 struct Buffer {
@@ -55,15 +48,15 @@ struct Rank {
 };
 
 u64 entry(const Rank& rank, const Shape& shape, bool out, u32 peer, u32 wire) {
-    return address(rank.ends) + sizeof(msccl_wire_end) * ((u64(out) * RANKS + peer) * shape.wires + wire);
+    return msccl::WireTable{address(rank.ends), RANKS, shape.wires}.entry(out, peer, wire);
 }
 
 std::vector<Rank> wired(const Shape& shape) {
     std::vector<Rank> ranks(RANKS);
     size_t ring = size_t(shape.depth) * shape.slot_bytes;
     for (Rank& rank : ranks) {
-        rank.slots = aligned(shape.wires * ring);
-        rank.ends = aligned(2 * RANKS * shape.wires * sizeof(msccl_wire_end));
+        rank.slots = emulator::zeroed(shape.wires * ring);
+        rank.ends = emulator::zeroed(2 * RANKS * shape.wires * sizeof(msccl_wire_end));
         rank.progress.resize(2 * shape.wires);
     }
     for (u32 me = 0; me < RANKS; ++me) {
@@ -71,7 +64,7 @@ std::vector<Rank> wired(const Shape& shape) {
             for (bool out : {false, true}) {
                 auto* end = reinterpret_cast<msccl_wire_end*>(entry(ranks[me], shape, out, 1 - me, wire));
                 end->slots = address(ranks[out ? 1 - me : me].slots + wire * ring);
-                end->far = entry(ranks[1 - me], shape, !out, me, wire) + offsetof(msccl_wire_end, seen);
+                end->far = msccl::seen_at(entry(ranks[1 - me], shape, !out, me, wire));
             }
         }
     }

@@ -207,6 +207,14 @@ inline unsigned long long now_ns() {
     return (unsigned long long)(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
+// Memory of a GPU, never given back.
+inline char* zeroed(size_t count) {
+    size_t rounded = (count + 511) / 256 * 256;
+    void* memory = std::aligned_alloc(256, rounded);
+    std::memset(memory, 0, rounded);
+    return static_cast<char*>(memory);
+}
+
 // Copies in bulk that some thread block has begun, of all of the process.
 inline std::atomic<unsigned long> bulk_copies;
 

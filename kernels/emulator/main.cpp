@@ -60,13 +60,6 @@ struct Layout {
     u64 bytes() const { return 2 * offers() - slots_end(); }
 };
 
-char* zeroed(size_t count) {
-    size_t rounded = (count + 511) / 256 * 256;
-    void* memory = std::aligned_alloc(256, rounded);
-    std::memset(memory, 0, rounded);
-    return static_cast<char*>(memory);
-}
-
 u64 address(const void* of) { return reinterpret_cast<u64>(of); }
 
 void wire(const Layout& layout, std::vector<Rank>& ranks) {
@@ -193,8 +186,8 @@ int main() {
             rank.plans.emplace_back(word());
             bytes(rank.plans.back().data(), rank.plans.back().size() * sizeof(u32));
         }
-        rank.memory = zeroed(memory_bytes);
-        rank.arena = zeroed(layout.bytes());
+        rank.memory = emulator::zeroed(memory_bytes);
+        rank.arena = emulator::zeroed(layout.bytes());
         rank.signals.resize(blocks_max);
         rank.progress.resize(blocks_max);
         for (u64 at = 0; at < launches; ++at) {
