@@ -44,6 +44,9 @@ const SIMPLE_PART_BYTES: u64 = 64 << 10;
 /// More parts than these gain nothing: they fill what connects two GPUs.
 pub const PARTS_MAX: u32 = 16;
 
+/// From so many messages a part on, bulk copies carry a transfer under Simple; kernels go by the same number.
+const BULK_MESSAGES: u64 = 6;
+
 /// What makes a further thread block worth a copy within the rank.
 const COPY_PART_BYTES: u64 = 64 << 10;
 
@@ -139,6 +142,17 @@ impl Shape<'_> {
             ..Exchange::default()
         }
     }
+}
+
+/// Whether bulk copies carry some transfer of `launch` where there are any. Then its thread blocks need
+/// [`launch::STAGE_BYTES`] of shared memory; for others that costs time and gains nothing.
+pub fn is_bulky(launch: &Exchange) -> bool {
+    let slot_bytes = u64::from(launch.simple_slot_bytes.max(1));
+    launch.transfers.iter().take_while(|transfer| transfer.traits != 0).any(|transfer| {
+        let parts = transfer.traits & launch::TRANSFER_PARTS_MASK;
+        let (start, end) = part(transfer.bytes, parts, 0);
+        transfer.traits & TRANSFER_LL == 0 && (end - start) / slot_bytes >= BULK_MESSAGES
+    })
 }
 
 /// Bytes of part `part` of `bytes` bytes in `parts` parts: from where, and up to where. Kernels

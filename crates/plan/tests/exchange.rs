@@ -190,3 +190,20 @@ proptest! {
         check_ends(ranks, blocks, &calls.collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn only_long_transfers_ask_for_the_stage_of_bulk_copies() {
+    let simple = WireShape { wires: 8, depth: 4, slot_bytes: 128 << 10 };
+    let shape = Shape { simple, ..shape(0, 2, 64) };
+    let is_bulky = |sizes: &[u64]| {
+        let calls: Vec<_> = sizes.iter().map(|&bytes| (0, 1, bytes)).collect();
+        exchange::launches(&shape, &halves(2, &calls)[0], &[]).iter().any(exchange::is_bulky)
+    };
+    let six_messages_each = 8 * 6 * (128 << 10);
+    for sizes in [&[1 << 10][..], &[1 << 20], &[six_messages_each - (1 << 10), 3]] {
+        assert!(!is_bulky(sizes), "{sizes:?}");
+    }
+    for sizes in [&[six_messages_each][..], &[3, 1 << 30], &[1 << 20, 1 << 24]] {
+        assert!(is_bulky(sizes), "{sizes:?}");
+    }
+}

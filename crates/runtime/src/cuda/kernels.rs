@@ -36,7 +36,7 @@ pub(super) struct Kernels {
 /// The kernel of point-to-point exchanges.
 pub(super) struct Exchanger {
     pub function: Function,
-    /// The dynamic shared memory that its thread blocks get.
+    /// The dynamic shared memory that its thread blocks get where bulk copies carry transfers; 0: there are none.
     pub shared_bytes: u32,
 }
 

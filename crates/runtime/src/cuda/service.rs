@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use msccl_collective::Protocol;
 use msccl_gpu::Function;
-use msccl_plan::exchange::Transfer;
+use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
 use super::bind::Bound;
@@ -153,7 +153,8 @@ impl Engine for Rank {
                 };
                 let Exchanger { function, shared_bytes } = self.kernels.exchange();
                 let row = Grid::row(record.lane_count, THREADS_MAX_EXCHANGE);
-                let grid = Grid { shared_bytes: *shared_bytes, ..row };
+                let shared_bytes = if exchange::is_bulky(&record) { *shared_bytes } else { 0 };
+                let grid = Grid { shared_bytes, ..row };
                 launch::launch(function, stream, grid, &record)?;
             }
             self.far.as_ref().inspect(|far| far.stir());
