@@ -20,6 +20,7 @@
 #include "device/small.cuh"
 #endif
 
+using msccl::address;
 using msccl::u32;
 using msccl::u64;
 
@@ -60,8 +61,6 @@ struct Layout {
     u64 bytes() const { return 2 * offers() - slots_end(); }
 };
 
-u64 address(const void* of) { return reinterpret_cast<u64>(of); }
-
 void wire(const Layout& layout, std::vector<Rank>& ranks) {
     for (u64 me = 0; me < layout.ranks; ++me) {
         for (u64 peer = 0; peer < layout.ranks; ++peer) {
@@ -71,7 +70,7 @@ void wire(const Layout& layout, std::vector<Rank>& ranks) {
                     char* far = ranks[peer].arena + layout.entry(!out, me, wire);
                     msccl_wire_end end{};
                     end.slots = address(receiver + layout.ring(out ? me : peer, wire));
-                    end.far = address(far) + offsetof(msccl_wire_end, seen);
+                    end.far = msccl::seen_at(address(far));
                     std::memcpy(ranks[me].arena + layout.entry(out, peer, wire), &end, sizeof end);
                 }
             }

@@ -147,11 +147,11 @@ impl Shape<'_> {
 /// Whether bulk copies carry some transfer of `launch` where there are any. Then its thread blocks need
 /// [`launch::STAGE_BYTES`] of shared memory; for others that costs time and gains nothing.
 pub fn is_bulky(launch: &Exchange) -> bool {
-    let slot_bytes = u64::from(launch.simple_slot_bytes.max(1));
+    let message_bytes = message_bytes(Protocol::Simple, launch.simple_slot_bytes).max(1);
     launch.transfers.iter().take_while(|transfer| transfer.traits != 0).any(|transfer| {
         let parts = transfer.traits & launch::TRANSFER_PARTS_MASK;
         let (start, end) = part(transfer.bytes, parts, 0);
-        transfer.traits & TRANSFER_LL == 0 && (end - start) / slot_bytes >= BULK_MESSAGES
+        transfer.traits & TRANSFER_LL == 0 && (end - start) / message_bytes >= BULK_MESSAGES
     })
 }
 
