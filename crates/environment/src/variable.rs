@@ -35,7 +35,8 @@ variables! {
         "Loads every `.xml`, `.json` and `.msccl` file of the folder, in order of their names, after \
          those of `MSCCL_XML_FILES`."
     ALGO "MSCCL_ALGO" "part of a name" "by measurement"
-        "Uses only algorithms whose name contains this, where one of them serves the call."
+        "Uses only algorithms whose name contains this, where one of them serves the call: first the one with this very name, \
+         then those of which it is the part behind a slash."
     PROTO "MSCCL_PROTO" "`Simple`, `LL` or `LL128`" "by measurement"
         "Uses this protocol where it can be used."
     INSTANCES "MSCCL_INSTANCES" "a number from 1 on" "by measurement"

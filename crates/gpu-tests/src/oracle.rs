@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use msccl_registry::{Entry, File, Registry, Shape, Wanted};
+use msccl_registry::{Entry, File, Likeness, Registry, Shape, Wanted};
 use msccl_runtime::host::{Executor, Job, Workers};
 
 use crate::Trouble;
@@ -48,7 +48,7 @@ impl Oracle {
         Ok(self.executors[&key].run(&job)?.outputs)
     }
 
-    /// The algorithm whose name contains `name`, if it is there and serves the placement.
+    /// The algorithm that `MSCCL_ALGO` would name as `name`, if it is there and serves the placement.
     pub fn entry(&self, name: &str, wanted: Wanted, in_place: bool) -> Option<Entry> {
         let serves = |entry: &&Entry| {
             let algorithm = entry.verified.algorithm();
@@ -56,9 +56,11 @@ impl Oracle {
                 true => algorithm.placement.serves_in_place(),
                 false => algorithm.placement.serves_out_of_place(),
             };
-            entry.name.contains(name) && wanted.is(&algorithm.collective.kind) && placed
+            wanted.is(&algorithm.collective.kind) && placed
         };
         let built_in = self.registry.built_in(wanted, in_place);
-        self.registry.loaded().iter().chain(built_in.iter()).find(serves).cloned()
+        let serving = self.registry.loaded().iter().chain(built_in.iter()).filter(serves);
+        let like = serving.filter(|entry| entry.likeness(name) != Likeness::None);
+        like.min_by_key(|entry| entry.likeness(name)).cloned()
     }
 }

@@ -148,6 +148,34 @@ pub struct Entry {
     pub fingerprint: Fingerprint,
 }
 
+/// How what a user calls an algorithm fits its name, best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Likeness {
+    /// It is the name.
+    Name,
+    /// It is the last part of the name, behind a slash.
+    LastPart,
+    /// The name contains it.
+    Part,
+    /// It does not.
+    None,
+}
+
+impl Entry {
+    /// How `called` fits its name.
+    pub fn likeness(&self, called: &str) -> Likeness {
+        if self.name == called {
+            return Likeness::Name;
+        }
+        match self.name.strip_suffix(called) {
+            Some(before) if before.ends_with('/') || called.starts_with('/') => Likeness::LastPart,
+            Some(_) => Likeness::Part,
+            None if self.name.contains(called) => Likeness::Part,
+            None => Likeness::None,
+        }
+    }
+}
+
 /// What has been instantiated so far, by collective and whether in place.
 type BuiltIns = HashMap<(Wanted, bool), Arc<[Entry]>>;
 

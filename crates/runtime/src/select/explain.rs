@@ -102,8 +102,12 @@ mod tests {
         check(1 << 30, &wish, None, "allreduce/double_binary_tree", "fallback");
         // Before what was loaded, and before what only contains the name.
         check(1024, &wish, None, "allreduce/double_binary_tree", "fallback");
-        let wish = Wish { algorithm: Some("allreduce/ring".to_owned()), ..none };
-        check(1 << 30, &wish, None, "allreduce/ring", "fallback");
+        for ring in ["allreduce/ring", "/ring", "ring"] {
+            let wish = Wish { algorithm: Some(ring.to_owned()), ..none.clone() };
+            check(1 << 30, &wish, None, "allreduce/ring", "fallback");
+        }
+        let wish = Wish { algorithm: Some("/ring_".to_owned()), ..none };
+        check(1 << 30, &wish, None, "allreduce/ring_interleaved", "shipped table");
     }
 
     #[test]

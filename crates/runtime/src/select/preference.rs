@@ -37,8 +37,8 @@ impl Selector {
         usual.sort_by_key(|of| !families.allows(collective, Family::of(of.entry)));
         let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
         if let Some(wish) = self.wish.algorithm.as_deref() {
-            // What has the very name comes before what contains it; what was not wished for is still better than nothing.
-            all.sort_by_key(|of| (of.entry.name != wish, !of.entry.name.contains(wish)));
+            // What was not wished for is still better than nothing.
+            all.sort_by_key(|of| of.entry.likeness(wish));
         }
         all.into_iter()
     }
