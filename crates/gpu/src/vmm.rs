@@ -55,6 +55,24 @@ fn location(device: Device) -> sys::CUmemLocation {
     sys::CUmemLocation { type_, id: device.raw() }
 }
 
+impl Context {
+    /// Lets `device` read and write the `length_bytes` bytes of virtual memory that somebody in this process has mapped at
+    /// `base`, too.
+    pub fn open_mapping(
+        &self,
+        base: DevicePtr,
+        length_bytes: usize,
+        device: Device,
+    ) -> Result<(), Error> {
+        let access = sys::CUmemAccessDesc {
+            location: location(device),
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        let _entered = self.enter()?;
+        self.calls().memory_access(base.0, length_bytes, &access, SINGLE)
+    }
+}
+
 /// Physical memory of a device.
 #[derive(Debug)]
 pub struct VmmAllocation {
@@ -91,6 +109,9 @@ impl VmmAllocation {
 
     /// The memory that is mapped at `address`, by anyone in this process: one piece of a range
     /// that may be made of several. `length_bytes` is how long the piece is.
+    ///
+    /// Nobody may be unmapping the address meanwhile, or the last mapping of the memory while this value is dropped: with driver
+    /// 580 either ends the process, or spoils its heap, within seconds of trying. Other addresses do not matter.
     pub fn mapped_at(
         context: &Context,
         address: DevicePtr,
@@ -144,7 +165,8 @@ impl Drop for VmmAllocation {
 
 /// Addresses at which physical memory appears, given back when dropped.
 ///
-/// Unmapping does not wait for kernels that use the memory.
+/// Unmapping does not wait for kernels that use the memory. Memory of which this is the last mapping must not be unmapped
+/// elsewhere in this process at the same time (see [`VmmAllocation::mapped_at`]).
 #[derive(Debug)]
 pub struct VmmMapping {
     context: Context,
@@ -163,12 +185,7 @@ impl VmmMapping {
 
     /// Lets `device` read and write the memory, too.
     pub fn open_to(&self, device: Device) -> Result<(), Error> {
-        let access = sys::CUmemAccessDesc {
-            location: location(device),
-            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        let _entered = self.context.enter()?;
-        self.calls().memory_access(self.base.0, self.length_bytes, &access, SINGLE)
+        self.context.open_mapping(self.base, self.length_bytes, device)
     }
 
     /// Where it begins.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -12,7 +12,7 @@ use msccl_collective::Rank;
 use msccl_gpu::{CaptureModeGuard, DevicePtr, IpcHandle, IpcMapping, VmmAllocation, VmmMapping};
 
 use super::ledger::{Allocation, ENTRIES, Handle};
-use super::pieces::{LentPiece, Outgoing, Piece};
+use super::pieces::Outgoing;
 use super::{Known, Neighbour, Process, Shared};
 use crate::error::Error;
 
@@ -124,30 +124,22 @@ impl Shared {
         allocation: &Allocation,
     ) -> Option<Option<(u64, Option<Mapping>)>> {
         let Allocation { base, length_bytes, handle } = *allocation;
-        let piece = |mapping: VmmMapping| kept(mapping.ptr(), mapping);
         match (handle, peer.process) {
-            (Handle::Plain(_), Process::Same { reaches }) => Some(reaches.then_some((base, None))),
+            (Handle::Plain(_), Process::Same { reaches, device: _ }) => {
+                Some(reaches.then_some((base, None)))
+            }
+            // Its owner has opened it. Mapped once more, it would be unmapped when the owner may be doing so.
+            (Handle::Piece, Process::Same { .. }) => Some(Some((base, None))),
             (Handle::Plain(handle), Process::Other) => {
                 let mapping = self.open(&handle).ok();
                 let whole = mapping.filter(|of| of.length_bytes() as u64 >= length_bytes);
                 Some(whole.map(|mapping| kept(mapping.ptr(), mapping)))
             }
-            (Handle::Piece(number), Process::Same { reaches: _ }) => {
-                let there = || {
-                    VmmAllocation::mapped_at(&self.context, DevicePtr(base), length_bytes as usize)
-                };
-                let mapping =
-                    self.map_piece(|| Ok(Some(there()?).filter(|of| of.number() == number)));
-                Some(mapping.ok().flatten().map(piece))
-            }
-            (Handle::Piece(_), Process::Other) => {
+            (Handle::Piece, Process::Other) => {
                 let descriptor = self.group.try_receive_fd(peer.rank, tag(entry, generation));
                 let Some(descriptor) = descriptor.transpose()?.ok() else { return Some(None) };
-                let import = || {
-                    VmmAllocation::import(&self.context, descriptor.as_fd(), length_bytes as usize)
-                };
-                let mapping = self.map_piece(|| Ok(Some(import()?)));
-                Some(mapping.ok().flatten().map(piece))
+                let mapping = self.import(descriptor.as_fd(), length_bytes as usize).ok();
+                Some(mapping.map(|mapping| kept(mapping.ptr(), mapping)))
             }
         }
     }
@@ -158,21 +150,18 @@ impl Shared {
         Ok(IpcMapping::open(&self.context, handle)?)
     }
 
-    /// Maps what `find` finds, for this rank's GPU.
-    fn map_piece(
-        &self,
-        find: impl FnOnce() -> Result<Option<VmmAllocation>, Error>,
-    ) -> Result<Option<VmmMapping>, Error> {
+    /// Maps another process's piece, for this rank's GPU.
+    fn import(&self, descriptor: BorrowedFd<'_>, length_bytes: usize) -> Result<VmmMapping, Error> {
         // A caller of this process may be capturing.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
-        let Some(found) = find()? else { return Ok(None) };
-        Ok(Some(found.map(&[self.context.device()])?))
+        let piece = VmmAllocation::import(&self.context, descriptor, length_bytes)?;
+        Ok(piece.map(&[self.context.device()])?)
     }
 
     /// Puts new pieces into the ledger, after other processes have been sent their descriptors.
     fn tell_of_pieces(&self) {
         let outgoing = std::mem::take(&mut self.known().outgoing);
-        for Outgoing { entry, number, descriptor } in outgoing {
+        for Outgoing { id: _, entry, descriptor } in outgoing {
             let sent = descriptor.iter().all(|descriptor| {
                 let tag = tag(entry.number, entry.generation);
                 let others = self.peers.iter().filter(|peer| peer.process == Process::Other);
@@ -183,28 +172,21 @@ impl Shared {
             // Who was not sent it would wait for it.
             if sent {
                 let (base, length_bytes) = (entry.base, entry.length_bytes);
-                let handle = Handle::Piece(number);
+                let handle = Handle::Piece;
                 self.own.publish(entry.number, &Allocation { base, length_bytes, handle });
             }
         }
     }
 
-    /// Allocations whose addresses now name something else, or nothing, are lent no more.
+    /// Allocations whose addresses now name something else, or nothing, are lent no more. Of what their caller may be freeing
+    /// nothing is asked but ids: other questions may end the process (`docs/MEMORY.md`, section 6).
     fn retire_what_is_gone(&self) {
         let mut known = self.known();
-        let Known { lent, refused: _, pieces, refused_pieces: _, outgoing } = &mut *known;
-        pieces.retain(|number, LentPiece { entry, _held }| {
-            let now = Piece::at(&self.context, entry.base);
-            let lives = now.is_some_and(|now| now.number == *number && now.base == entry.base);
-            if !lives {
-                outgoing.retain(|waiting| waiting.number != *number);
-                self.own.retire(entry.number);
-            }
-            lives
-        });
+        let Known { lent, refused: _, outgoing } = &mut *known;
         lent.retain(|id, entry| {
             let lives = self.context.buffer_id(DevicePtr(entry.base)).is_ok_and(|now| now == *id);
             if !lives {
+                outgoing.retain(|waiting| waiting.id != *id);
                 self.own.retire(entry.number);
             }
             lives

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Lent;
 use super::ledger::ENTRIES;
-use super::pieces::{LentPiece, Outgoing};
+use super::pieces::Outgoing;
 
 /// Buffers that cannot be lent are remembered, so many of them.
 const REFUSED_MAX: usize = 1024;
@@ -18,25 +18,19 @@ pub(super) struct Known {
     pub lent: FxHashMap<u64, Entry>,
     /// Ids of those that cannot be lent.
     pub refused: Refused,
-    /// Pieces of virtual memory, by their numbers.
-    pub pieces: FxHashMap<u64, LentPiece>,
-    /// Those that cannot be lent. Nobody holds them: the number may be another's one day, which then is not lent.
-    pub refused_pieces: Refused,
-    /// Pieces that peers are yet to be told of, by the thread.
+    /// Pieces of virtual memory that peers are yet to be told of, by the thread.
     pub outgoing: Vec<Outgoing>,
 }
 
 impl Known {
     /// An entry that is not in use.
     pub fn free_entry(&self) -> Option<u32> {
-        let pieces = self.pieces.values().map(|lent| lent.entry.number);
-        let used = self.lent.values().map(|entry| entry.number).chain(pieces);
-        let used: FxHashSet<u32> = used.collect();
+        let used: FxHashSet<u32> = self.lent.values().map(|entry| entry.number).collect();
         (0..ENTRIES).find(|number| !used.contains(number))
     }
 
     pub fn is_full(&self) -> bool {
-        self.lent.len() + self.pieces.len() >= ENTRIES as usize
+        self.lent.len() >= ENTRIES as usize
     }
 }
 

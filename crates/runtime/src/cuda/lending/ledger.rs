@@ -48,9 +48,8 @@ pub(super) struct Allocation {
 pub(super) enum Handle {
     /// A plain allocation, with what other processes open; zeros if there are none.
     Plain(IpcHandle),
-    /// A piece of virtual memory: the owner's number of it, by which ranks of its process know it. Others are sent a
-    /// descriptor.
-    Piece(u64),
+    /// A piece of virtual memory. Ranks of the owner's process use it where it lies, others are sent a descriptor.
+    Piece,
 }
 
 /// The ledger of one rank.
@@ -82,10 +81,7 @@ impl Ledger {
                     self.store(entry, at, u64::from_ne_bytes(*word), Ordering::Relaxed);
                 }
             }
-            Handle::Piece(number) => {
-                self.store(entry, KIND, PIECE, Ordering::Relaxed);
-                self.store(entry, HANDLE, *number, Ordering::Relaxed);
-            }
+            Handle::Piece => self.store(entry, KIND, PIECE, Ordering::Relaxed),
         }
         let generation = self.next_generation(entry);
         self.store(entry, GENERATION, generation, Ordering::Release);
@@ -132,7 +128,7 @@ impl Ledger {
             *word = self.load(entry, at, Ordering::Relaxed).to_ne_bytes();
         }
         let handle = match self.load(entry, KIND, Ordering::Relaxed) {
-            PIECE => Handle::Piece(self.load(entry, HANDLE, Ordering::Relaxed)),
+            PIECE => Handle::Piece,
             _ => Handle::Plain(IpcHandle(bytes)),
         };
         let allocation = Allocation {
@@ -189,7 +185,7 @@ mod tests {
 
     fn allocation(base: u64) -> Allocation {
         let handle = match base.is_multiple_of(2) {
-            true => Handle::Piece(base + 100),
+            true => Handle::Piece,
             false => Handle::Plain(IpcHandle([base as u8; 64])),
         };
         Allocation { base, length_bytes: 4096, handle }

@@ -17,9 +17,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Peer};
-use msccl_gpu::{
-    CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind, VmmAllocation,
-};
+use msccl_gpu::{CaptureModeGuard, Context, Device, DevicePtr, IpcHandle, MemoryKind};
 use msccl_plan::launch::{DIRECT_RANKS_MAX, OFFER_SHIFT, View};
 
 use super::links::agree;
@@ -27,7 +25,7 @@ use crate::error::Error;
 use borrower::Borrower;
 use known::{Entry, Known};
 use ledger::{Allocation, Handle, Ledger};
-use pieces::{LentPiece, Outgoing, Piece};
+use pieces::{Outgoing, Piece, Users};
 
 /// Marks the ledger's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
@@ -76,9 +74,11 @@ struct Neighbour {
 /// Where a peer runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Process {
-    /// In this rank's process; whether this rank's GPU `reaches` the peer's plain allocations.
+    /// In this rank's process; whether this rank's GPU `reaches` the peer's plain allocations, and the peer's GPU, if it is
+    /// known.
     Same {
         reaches: bool,
+        device: Option<Device>,
     },
     Other,
 }
@@ -103,7 +103,10 @@ impl Lending {
             let descriptor = group.receive_fd(peer.rank, TAG)?;
             let uuid = uuids.get(peer.rank.index());
             let process = match me.same_process(peer) {
-                true => Process::Same { reaches: uuid.is_some_and(|uuid| open_to(context, uuid)) },
+                true => {
+                    let device = uuid.and_then(|uuid| device_of(context, uuid));
+                    Process::Same { reaches: device.is_some_and(|it| open_to(context, it)), device }
+                }
                 false => Process::Other,
             };
             let ledger = Ledger::open(descriptor, group.ranks())?;
@@ -182,16 +185,15 @@ impl Lending {
 
     /// The entry of the allocation in which `address` lies, made now if it is new.
     fn entry(&self, known: &mut Known, address: u64) -> Option<Entry> {
-        let id = self.shared.context.buffer_id(DevicePtr(address)).ok();
-        if let Some(entry) = id.and_then(|id| known.lent.get(&id)) {
+        let id = self.shared.context.buffer_id(DevicePtr(address)).ok()?;
+        if let Some(entry) = known.lent.get(&id) {
             return Some(*entry);
         }
-        if let Some(piece) = Piece::at(&self.shared.context, address) {
-            return self.entry_of(known, piece);
-        }
         // There may be room later.
-        let id = id.filter(|id| !known.refused.contains(*id) && !known.is_full())?;
-        let entry = self.shared.lend(known, id, address);
+        if known.refused.contains(id) || known.is_full() {
+            return None;
+        }
+        let entry = self.shared.lend(known, id, DevicePtr(address));
         match entry {
             Some(entry) => {
                 known.lent.insert(id, entry);
@@ -200,27 +202,6 @@ impl Lending {
             None => known.refused.insert(id),
         }
         entry
-    }
-
-    /// The entry of a piece of virtual memory, made now if it is new.
-    fn entry_of(&self, known: &mut Known, piece: Piece) -> Option<Entry> {
-        let number = piece.number;
-        if let Some(lent) = known.pieces.get(&number) {
-            // It may be mapped twice.
-            return Some(lent.entry).filter(|entry| entry.base == piece.base);
-        }
-        if known.refused_pieces.contains(number) || known.is_full() {
-            return None;
-        }
-        let Some((outgoing, _held)) = self.shared.lend_piece(known, piece) else {
-            known.refused_pieces.insert(number);
-            return None;
-        };
-        let entry = outgoing.entry;
-        known.outgoing.push(outgoing);
-        known.pieces.insert(number, LentPiece { entry, _held });
-        self.wake();
-        Some(entry)
     }
 
     fn wake(&self) {
@@ -285,25 +266,36 @@ impl Shared {
         (end >> OFFER_SHIFT == 0).then_some(base + offset)
     }
 
-    /// Puts the allocation of `address` into the ledger, if it can be lent and there is room.
-    fn lend(&self, known: &Known, id: u64, address: u64) -> Option<Entry> {
+    /// Puts the allocation of `address`, of which `id` is the id, into the ledger, if it can be lent and there is room.
+    fn lend(&self, known: &mut Known, id: u64, address: DevicePtr) -> Option<Entry> {
         let number = known.free_entry()?;
-        let allocation = self.describe(DevicePtr(address)).ok().flatten()?;
+        let since = Instant::now();
+        let Some(allocation) = self.describe(address).ok().flatten() else {
+            let Piece { base, length_bytes, descriptor } =
+                Piece::open(&self.context, address, id, &self.users()?)?;
+            let generation = self.own.next_generation(number);
+            let length_bytes = length_bytes as u64;
+            let entry = Entry { number, generation, base, length_bytes, since };
+            known.outgoing.push(Outgoing { id, entry, descriptor });
+            return Some(entry);
+        };
         // The same allocation still: what was asked is about this one.
         self.context.buffer_id(DevicePtr(allocation.base)).ok().filter(|of| *of == id)?;
         let generation = self.own.publish(number, &allocation);
         let Allocation { base, length_bytes, handle: _ } = allocation;
-        Some(Entry { number, generation, base, length_bytes, since: Instant::now() })
+        Some(Entry { number, generation, base, length_bytes, since })
     }
 
-    /// What becomes an entry for `piece`, and what holds it, if it can be lent and there is room.
-    fn lend_piece(&self, known: &Known, piece: Piece) -> Option<(Outgoing, VmmAllocation)> {
-        let (held, descriptor) = piece.hold(&self.context, self.travels())?;
-        let number = known.free_entry()?;
-        let (generation, since) = (self.own.next_generation(number), Instant::now());
-        let length_bytes = piece.length_bytes as u64;
-        let entry = Entry { number, generation, base: piece.base, length_bytes, since };
-        Some((Outgoing { entry, number: piece.number, descriptor }, held))
+    /// Who is to use what this rank lends; `None` if some GPU of this process is not known.
+    fn users(&self) -> Option<Users> {
+        let own = self.context.device();
+        let of_process = self.peers.iter().filter_map(|peer| match peer.process {
+            Process::Same { reaches: _, device } => Some(device),
+            Process::Other => None,
+        });
+        let mut devices = of_process.collect::<Option<Vec<_>>>()?;
+        devices.retain(|device| device.ordinal() != own.ordinal());
+        Some(Users { devices, travels: self.travels() })
     }
 
     /// Whether some peer is another process.
@@ -342,12 +334,16 @@ fn others(group: &Group) -> impl Iterator<Item = (&Peer, &Peer)> {
     others.filter_map(move |peer| Some((me?, peer)))
 }
 
-/// Whether kernels of `context` reach plain allocations of the device `uuid` in this process.
-fn open_to(context: &Context, uuid: &[u8]) -> bool {
+/// The device `uuid`, as far as this process sees it.
+fn device_of(context: &Context, uuid: &[u8]) -> Option<Device> {
     let driver = context.device().driver();
     let devices = (0..driver.device_count()).filter_map(|ordinal| driver.device(ordinal).ok());
     let is_it = |device: &Device| device.uuid().is_ok_and(|of| of.as_slice() == uuid);
-    let Some(device) = devices.into_iter().find(is_it) else { return false };
+    devices.into_iter().find(is_it)
+}
+
+/// Whether kernels of `context` reach plain allocations of `device` in this process.
+fn open_to(context: &Context, device: Device) -> bool {
     if device.ordinal() == context.device().ordinal() {
         return true;
     }

@@ -1,65 +1,61 @@
 //! Virtual memory (`cuMemCreate` and `cuMemMap`), which is lent piece by piece: what one handle stands for, mapped
-//! from its beginning on. `docs/MEMORY.md`, section 6, says why a piece is never taken for another.
+//! from its beginning on. `docs/MEMORY.md`, section 6, says why a piece is never taken for another, and what must not be
+//! asked of a driver, or done, while the caller may be unmapping.
 
 use std::os::fd::OwnedFd;
 
-use msccl_gpu::{AddressRange, CaptureModeGuard, Context, DevicePtr, MemoryKind, VmmAllocation};
+use msccl_gpu::{
+    AddressRange, CaptureModeGuard, Context, Device, DevicePtr, MemoryKind, VmmAllocation,
+};
 
 use super::known::Entry;
 
-/// A piece that is in the ledger.
-pub(super) struct LentPiece {
-    pub entry: Entry,
-    /// While it is held, no other memory has its number.
-    pub _held: VmmAllocation,
-}
-
 /// A piece on its way into the ledger: other processes must have its descriptor before they read of it.
 pub(super) struct Outgoing {
+    /// The driver's id of the piece where it is mapped.
+    pub id: u64,
     pub entry: Entry,
-    /// The driver's number of the piece, in this process.
-    pub number: u64,
     /// For other processes, if there are any.
     pub descriptor: Option<OwnedFd>,
 }
 
-/// A piece as this process has mapped it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Who is to use a piece.
+pub(super) struct Users {
+    /// Other devices of this process.
+    pub devices: Vec<Device>,
+    /// Whether some are other processes.
+    pub travels: bool,
+}
+
+/// A piece as this process has mapped it, open to its users.
 pub(super) struct Piece {
-    /// The driver's number of it, in this process.
-    pub number: u64,
     /// Where the mapped range begins.
     pub base: u64,
     pub length_bytes: usize,
+    /// For other processes, if there are any.
+    pub descriptor: Option<OwnedFd>,
 }
 
 impl Piece {
-    /// The piece in which `address` lies, if that is virtual memory.
-    pub fn at(context: &Context, address: u64) -> Option<Self> {
-        // Somebody may be capturing; what happens here has nothing to do with that.
-        let _relaxed = CaptureModeGuard::relaxed(context.device().driver()).ok()?;
-        let number = VmmAllocation::mapped_at(context, DevicePtr(address), 0).ok()?.number();
-        let AddressRange { base, length_bytes } = context.address_range(DevicePtr(address)).ok()?;
-        Some(Self { number, base: base.0, length_bytes })
-    }
-
-    /// Holds it, with a descriptor for other processes where it `travels`; `None` if it cannot be lent. Of a range of
-    /// several pieces only the first begins where the range does.
-    pub fn hold(
-        self,
-        context: &Context,
-        travels: bool,
-    ) -> Option<(VmmAllocation, Option<OwnedFd>)> {
+    /// The piece in which `address` lies, of which `id` is the id, if it is virtual memory that can be lent to `users`. Its caller
+    /// must be using the memory, so that nobody unmaps it meanwhile.
+    pub fn open(context: &Context, address: DevicePtr, id: u64, users: &Users) -> Option<Self> {
         let driver = context.device().driver();
+        // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(driver).ok()?;
-        let Self { number, base, length_bytes } = self;
-        let held = VmmAllocation::mapped_at(context, DevicePtr(base), length_bytes).ok()?;
-        let info = driver.pointer_info(DevicePtr(base)).ok()??;
+        let there = VmmAllocation::mapped_at(context, address, 0).ok()?;
+        let AddressRange { base, length_bytes } = context.address_range(address).ok()?;
+        // Where a range has several pieces, only the first begins where the range does, and nobody may be using that one.
+        context.buffer_id(base).ok().filter(|of| *of == id)?;
+        let first = VmmAllocation::mapped_at(context, base, length_bytes).ok()?;
+        let info = driver.pointer_info(base).ok()??;
         let own = info.kind == MemoryKind::Device && info.device == context.device().ordinal();
-        if held.number() != number || !own || travels && !info.descriptor {
+        if first.number() != there.number() || !own || users.travels && !info.descriptor {
             return None;
         }
-        let descriptor = travels.then(|| held.export()).transpose().ok()?;
-        Some((held, descriptor))
+        let open = |device: &Device| context.open_mapping(base, length_bytes, *device);
+        users.devices.iter().try_for_each(open).ok()?;
+        let descriptor = users.travels.then(|| first.export()).transpose().ok()?;
+        Some(Self { base: base.0, length_bytes, descriptor })
     }
 }
