@@ -55,24 +55,6 @@ fn location(device: Device) -> sys::CUmemLocation {
     sys::CUmemLocation { type_, id: device.raw() }
 }
 
-impl Context {
-    /// Lets `device` read and write the `length_bytes` bytes of virtual memory that somebody in this process has mapped at
-    /// `base`, too.
-    pub fn open_mapping(
-        &self,
-        base: DevicePtr,
-        length_bytes: usize,
-        device: Device,
-    ) -> Result<(), Error> {
-        let access = sys::CUmemAccessDesc {
-            location: location(device),
-            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        let _entered = self.enter()?;
-        self.calls().memory_access(base.0, length_bytes, &access, SINGLE)
-    }
-}
-
 /// Physical memory of a device.
 #[derive(Debug)]
 pub struct VmmAllocation {
@@ -92,7 +74,7 @@ impl VmmAllocation {
         Ok(Self { context: context.clone(), handle, length_bytes })
     }
 
-    /// The memory behind `descriptor`, which another process exported, `length_bytes` long as that
+    /// The memory behind `descriptor`, which another process exported, or this one, `length_bytes` long as that
     /// process knows. The descriptor is not needed afterwards.
     pub fn import(
         context: &Context,
@@ -185,7 +167,12 @@ impl VmmMapping {
 
     /// Lets `device` read and write the memory, too.
     pub fn open_to(&self, device: Device) -> Result<(), Error> {
-        self.context.open_mapping(self.base, self.length_bytes, device)
+        let access = sys::CUmemAccessDesc {
+            location: location(device),
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        let _entered = self.context.enter()?;
+        self.calls().memory_access(self.base.0, self.length_bytes, &access, SINGLE)
     }
 
     /// Where it begins.

@@ -125,17 +125,15 @@ impl Shared {
     ) -> Option<Option<(u64, Option<Mapping>)>> {
         let Allocation { base, length_bytes, handle } = *allocation;
         match (handle, peer.process) {
-            (Handle::Plain(_), Process::Same { reaches, device: _ }) => {
-                Some(reaches.then_some((base, None)))
-            }
-            // Its owner has opened it. Mapped once more, it would be unmapped when the owner may be doing so.
-            (Handle::Piece, Process::Same { .. }) => Some(Some((base, None))),
+            (_, Process::SameGpu) => Some(Some((base, None))),
+            (Handle::Plain(_), Process::Same { reaches }) => Some(reaches.then_some((base, None))),
             (Handle::Plain(handle), Process::Other) => {
                 let mapping = self.open(&handle).ok();
                 let whole = mapping.filter(|of| of.length_bytes() as u64 >= length_bytes);
                 Some(whole.map(|mapping| kept(mapping.ptr(), mapping)))
             }
-            (Handle::Piece, Process::Other) => {
+            // Within a process, too: a handle that the owner may be giving back must not be mapped (`docs/MEMORY.md`, section 6).
+            (Handle::Piece, Process::Same { .. } | Process::Other) => {
                 let descriptor = self.group.try_receive_fd(peer.rank, tag(entry, generation));
                 let Some(descriptor) = descriptor.transpose()?.ok() else { return Some(None) };
                 let mapping = self.import(descriptor.as_fd(), length_bytes as usize).ok();
@@ -150,7 +148,7 @@ impl Shared {
         Ok(IpcMapping::open(&self.context, handle)?)
     }
 
-    /// Maps another process's piece, for this rank's GPU.
+    /// Maps a peer's piece, for this rank's GPU.
     fn import(&self, descriptor: BorrowedFd<'_>, length_bytes: usize) -> Result<VmmMapping, Error> {
         // A caller of this process may be capturing.
         let _relaxed = CaptureModeGuard::relaxed(self.context.device().driver())?;
@@ -158,14 +156,14 @@ impl Shared {
         Ok(piece.map(&[self.context.device()])?)
     }
 
-    /// Puts new pieces into the ledger, after other processes have been sent their descriptors.
+    /// Puts new pieces into the ledger, after those who map them have been sent their descriptors.
     fn tell_of_pieces(&self) {
         let outgoing = std::mem::take(&mut self.known().outgoing);
         for Outgoing { id: _, entry, descriptor } in outgoing {
             let sent = descriptor.iter().all(|descriptor| {
                 let tag = tag(entry.number, entry.generation);
-                let others = self.peers.iter().filter(|peer| peer.process == Process::Other);
-                others
+                let mapping = self.peers.iter().filter(|peer| peer.process != Process::SameGpu);
+                mapping
                     .map(|peer| self.group.send_fd(peer.rank, tag, descriptor))
                     .all(|sent| sent.is_ok())
             });

@@ -25,7 +25,7 @@ use crate::error::Error;
 use borrower::Borrower;
 use known::{Entry, Known};
 use ledger::{Allocation, Handle, Ledger};
-use pieces::{Outgoing, Piece, Users};
+use pieces::{Outgoing, Piece};
 
 /// Marks the ledger's descriptor among others that ranks send.
 const TAG: u64 = u64::from_be_bytes(*b"\0\0ledger");
@@ -74,11 +74,11 @@ struct Neighbour {
 /// Where a peer runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Process {
-    /// In this rank's process; whether this rank's GPU `reaches` the peer's plain allocations, and the peer's GPU, if it is
-    /// known.
+    /// In this rank's process, on its GPU: what lies anywhere lies there for both.
+    SameGpu,
+    /// In this rank's process, on another GPU; whether this rank's GPU `reaches` the peer's plain allocations.
     Same {
         reaches: bool,
-        device: Option<Device>,
     },
     Other,
 }
@@ -103,10 +103,7 @@ impl Lending {
             let descriptor = group.receive_fd(peer.rank, TAG)?;
             let uuid = uuids.get(peer.rank.index());
             let process = match me.same_process(peer) {
-                true => {
-                    let device = uuid.and_then(|uuid| device_of(context, uuid));
-                    Process::Same { reaches: device.is_some_and(|it| open_to(context, it)), device }
-                }
+                true => within(context, uuid),
                 false => Process::Other,
             };
             let ledger = Ledger::open(descriptor, group.ranks())?;
@@ -272,7 +269,7 @@ impl Shared {
         let since = Instant::now();
         let Some(allocation) = self.describe(address).ok().flatten() else {
             let Piece { base, length_bytes, descriptor } =
-                Piece::open(&self.context, address, id, &self.users()?)?;
+                Piece::at(&self.context, address, id, self.is_mapped())?;
             let generation = self.own.next_generation(number);
             let length_bytes = length_bytes as u64;
             let entry = Entry { number, generation, base, length_bytes, since };
@@ -286,16 +283,9 @@ impl Shared {
         Some(Entry { number, generation, base, length_bytes, since })
     }
 
-    /// Who is to use what this rank lends; `None` if some GPU of this process is not known.
-    fn users(&self) -> Option<Users> {
-        let own = self.context.device();
-        let of_process = self.peers.iter().filter_map(|peer| match peer.process {
-            Process::Same { reaches: _, device } => Some(device),
-            Process::Other => None,
-        });
-        let mut devices = of_process.collect::<Option<Vec<_>>>()?;
-        devices.retain(|device| device.ordinal() != own.ordinal());
-        Some(Users { devices, travels: self.travels() })
+    /// Whether some peer maps pieces.
+    fn is_mapped(&self) -> bool {
+        self.peers.iter().any(|peer| peer.process != Process::SameGpu)
     }
 
     /// Whether some peer is another process.
@@ -334,18 +324,19 @@ fn others(group: &Group) -> impl Iterator<Item = (&Peer, &Peer)> {
     others.filter_map(move |peer| Some((me?, peer)))
 }
 
-/// The device `uuid`, as far as this process sees it.
-fn device_of(context: &Context, uuid: &[u8]) -> Option<Device> {
+/// Where a peer of this process is, of which the device is `uuid`.
+fn within(context: &Context, uuid: Option<&Vec<u8>>) -> Process {
     let driver = context.device().driver();
     let devices = (0..driver.device_count()).filter_map(|ordinal| driver.device(ordinal).ok());
-    let is_it = |device: &Device| device.uuid().is_ok_and(|of| of.as_slice() == uuid);
-    devices.into_iter().find(is_it)
+    let is_it = |of: &Device| of.uuid().is_ok_and(|of| uuid.is_some_and(|uuid| *uuid == of));
+    match devices.into_iter().find(is_it) {
+        Some(device) if device.ordinal() == context.device().ordinal() => Process::SameGpu,
+        Some(device) => Process::Same { reaches: reaches(context, device) },
+        None => Process::Same { reaches: false },
+    }
 }
 
-/// Whether kernels of `context` reach plain allocations of `device` in this process.
-fn open_to(context: &Context, device: Device) -> bool {
-    if device.ordinal() == context.device().ordinal() {
-        return true;
-    }
+/// Whether kernels of `context` reach plain allocations of `device`, from here on.
+fn reaches(context: &Context, device: Device) -> bool {
     device.context().is_ok_and(|peer| context.enable_peer_access(&peer).is_ok())
 }

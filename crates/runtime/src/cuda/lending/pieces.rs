@@ -4,42 +4,32 @@
 
 use std::os::fd::OwnedFd;
 
-use msccl_gpu::{
-    AddressRange, CaptureModeGuard, Context, Device, DevicePtr, MemoryKind, VmmAllocation,
-};
+use msccl_gpu::{AddressRange, CaptureModeGuard, Context, DevicePtr, MemoryKind, VmmAllocation};
 
 use super::known::Entry;
 
-/// A piece on its way into the ledger: other processes must have its descriptor before they read of it.
+/// A piece on its way into the ledger: who is to map it must have its descriptor before it reads of it.
 pub(super) struct Outgoing {
     /// The driver's id of the piece where it is mapped.
     pub id: u64,
     pub entry: Entry,
-    /// For other processes, if there are any.
+    /// For whoever maps it, if anybody does.
     pub descriptor: Option<OwnedFd>,
 }
 
-/// Who is to use a piece.
-pub(super) struct Users {
-    /// Other devices of this process.
-    pub devices: Vec<Device>,
-    /// Whether some are other processes.
-    pub travels: bool,
-}
-
-/// A piece as this process has mapped it, open to its users.
+/// A piece as this process has mapped it.
 pub(super) struct Piece {
     /// Where the mapped range begins.
     pub base: u64,
     pub length_bytes: usize,
-    /// For other processes, if there are any.
+    /// For whoever maps it, if anybody does.
     pub descriptor: Option<OwnedFd>,
 }
 
 impl Piece {
-    /// The piece in which `address` lies, of which `id` is the id, if it is virtual memory that can be lent to `users`. Its caller
-    /// must be using the memory, so that nobody unmaps it meanwhile.
-    pub fn open(context: &Context, address: DevicePtr, id: u64, users: &Users) -> Option<Self> {
+    /// The piece in which `address` lies, of which `id` is the id, if it is virtual memory that can be lent, with a descriptor if
+    /// it is `mapped` by others. The caller must be using the memory, so that nobody unmaps it meanwhile.
+    pub fn at(context: &Context, address: DevicePtr, id: u64, mapped: bool) -> Option<Self> {
         let driver = context.device().driver();
         // Somebody may be capturing; what happens here has nothing to do with that.
         let _relaxed = CaptureModeGuard::relaxed(driver).ok()?;
@@ -50,12 +40,10 @@ impl Piece {
         let first = VmmAllocation::mapped_at(context, base, length_bytes).ok()?;
         let info = driver.pointer_info(base).ok()??;
         let own = info.kind == MemoryKind::Device && info.device == context.device().ordinal();
-        if first.number() != there.number() || !own || users.travels && !info.descriptor {
+        if first.number() != there.number() || !own || mapped && !info.descriptor {
             return None;
         }
-        let open = |device: &Device| context.open_mapping(base, length_bytes, *device);
-        users.devices.iter().try_for_each(open).ok()?;
-        let descriptor = users.travels.then(|| first.export()).transpose().ok()?;
+        let descriptor = mapped.then(|| first.export()).transpose().ok()?;
         Some(Self { base: base.0, length_bytes, descriptor })
     }
 }
