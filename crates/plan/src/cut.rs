@@ -19,6 +19,9 @@ use crate::program::{Counts, LinkLimits, Program};
 /// What a thread loads at once.
 pub const GRAIN_BYTES: u64 = 16;
 
+/// What caches move at once; slices of several rounds begin with one.
+const LINE_BYTES: u64 = 128;
+
 /// The measures of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
@@ -30,7 +33,8 @@ pub struct Cut {
     /// shorter or empty.
     pub part_bytes: u64,
     /// Bytes of a part that one round handles, a multiple of the grain; the last slice may be shorter
-    /// or empty.
+    /// or empty. Slices of several rounds are as alike as lines of caches allow: a short last one would take nearly as long
+    /// as a whole one, and leave the others longer, for which the next rank waits.
     pub slice_bytes: u64,
     /// How often the program runs.
     pub rounds: u32,
@@ -84,11 +88,11 @@ impl Cut {
     ) -> Option<Self> {
         let instances = instances.max(1);
         let chunk_bytes = chunk_bytes(program, elements, element_bytes)?;
-        let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
         let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
-        let slice_bytes = part_bytes.min(most);
+        let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
+        let rounds = part_bytes.div_ceil(most);
         // Nothing has no slices.
-        let rounds = part_bytes.div_ceil(slice_bytes.max(1));
+        let slice_bytes = lines(part_bytes.div_ceil(rounds.max(1)))?.min(part_bytes).min(most);
         Some(Self {
             block_bytes: elements.checked_mul(element_bytes)?,
             chunk_bytes,
@@ -145,6 +149,11 @@ pub fn data_bytes(protocol: Protocol, wire_bytes: u64) -> u64 {
         Protocol::Ll128 => wire_bytes / 128 * 120,
     };
     data_bytes / GRAIN_BYTES * GRAIN_BYTES
+}
+
+/// `bytes`, rounded up to whole lines of caches.
+fn lines(bytes: u64) -> Option<u64> {
+    bytes.checked_next_multiple_of(LINE_BYTES)
 }
 
 /// `bytes`, rounded up to whole grains.
@@ -248,6 +257,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rounds_are_alike() {
+        let program = program(1, 1 << 20, Counts::Any);
+        let slices = |bytes: u64, slot_bytes: u64| {
+            let cut = Cut::within(&program, bytes, 1, 1, Protocol::Simple, slot_bytes).unwrap();
+            (cut.slice_bytes, cut.rounds)
+        };
+        assert_eq!(slices(128 << 10, 128 << 10), (128 << 10, 1));
+        // Not 128 KiB and one grain.
+        assert_eq!(slices((128 << 10) + 16, 128 << 10), ((64 << 10) + 128, 2));
+        assert_eq!(slices(384 << 10, 128 << 10), (128 << 10, 3));
+        assert_eq!(slices(1_000_000, 77_824), (76_928, 13));
+        assert_eq!(slices(100, 48), (48, 3));
     }
 
     #[test]
