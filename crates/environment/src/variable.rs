@@ -154,6 +154,10 @@ variables! {
          differ."
     P2P_DISABLE "NCCL_P2P_DISABLE" "0 or 1" "0"
         "Keeps GPUs from mapping one another's memory; links lie in host memory instead."
+    BUFFSIZE "NCCL_BUFFSIZE" "bytes" "524288, less with more than five GPUs of a node"
+        "Bytes that a rank sets aside for each wire from a GPU of its node under Simple, four slots together: messages of large \
+         calls have a quarter. From 65536 to 2097152, and as far as a sixteenth of the GPU's memory goes. Larger ones have each \
+         thread block move more, and take more memory: 80 wires from each GPU. Of ranks that differ the least counts."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"
         "Most thread blocks that a call may occupy. Wins over `maxCTAs` of a configuration."
     MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"

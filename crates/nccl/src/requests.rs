@@ -25,6 +25,7 @@ pub struct Requests {
     peer_memory: bool,
     early_start: bool,
     at_once: bool,
+    buffer_bytes: Option<u64>,
     far_slots: FarSlots,
     /// How ranks reach one another.
     pub network: Network,
@@ -45,6 +46,7 @@ impl Requests {
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
+            buffer_bytes: reader.parse(&variable::BUFFSIZE, buffer_bytes),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -70,6 +72,7 @@ impl Requests {
             peer_memory: self.peer_memory,
             early_start: self.early_start,
             at_once: self.at_once,
+            buffer_bytes: self.buffer_bytes,
             small: self.preferences.small(),
             special: self.preferences.special(),
             far_slots: self.far_slots,
@@ -84,6 +87,11 @@ impl Requests {
 fn ctas_max(reader: &mut Reader<'_>) -> Option<u32> {
     let older = reader.count(&variable::MAX_NCHANNELS);
     reader.count(&variable::MAX_CTAS).or(older)
+}
+
+/// Bytes, from 1 on.
+fn buffer_bytes(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|&bytes| bytes > 0)
 }
 
 /// How far network cards may be from the GPU.
@@ -149,6 +157,7 @@ mod tests {
             ("MSCCL_EARLY_START", "0"),
             ("MSCCL_AT_ONCE", "0"),
             ("MSCCL_SMALL", "0"),
+            ("NCCL_BUFFSIZE", "2097152"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
@@ -164,7 +173,7 @@ mod tests {
         assert_eq!(settings.fabric.operation_timeout, settings.timeout);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
-        assert_eq!(settings.blocks_max, Some(16));
+        assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
         assert!(!settings.early_start && !settings.at_once && !settings.small);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory);

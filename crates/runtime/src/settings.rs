@@ -38,6 +38,9 @@ pub struct Settings {
     pub at_once: bool,
     /// Whether small calls of packets run on kernels of their own, if all operands are found at once.
     pub small: bool,
+    /// Bytes of all slots of a wire between GPUs of one node under protocol Simple, as far as there is memory; of ranks that
+    /// differ the least counts.
+    pub buffer_bytes: Option<u64>,
     /// Whether GPUs run kernels made for one plan each, where they can be had.
     pub special: Special,
     /// Where slots of links between GPUs of different nodes lie.
@@ -111,6 +114,7 @@ impl Default for Settings {
             early_start: true,
             at_once: true,
             small: true,
+            buffer_bytes: None,
             special: Special::default(),
             far_slots: FarSlots::Best,
             wish: Wish::default(),

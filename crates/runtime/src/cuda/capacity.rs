@@ -38,7 +38,16 @@ const BLOCKS_LEAST: u32 = 8;
 const WIRES: u32 = 64;
 const PACKET_WIRES: u32 = 72;
 
-/// The most that a slot under Simple has, in bytes.
+/// Of what a rank sets aside, what slots under Simple have, in per cent.
+const SIMPLE_PERCENT: u64 = 65;
+
+/// The least that a slot has, in bytes.
+const LEAST_SLOT_BYTES: u64 = 256;
+
+/// The least that a slot has because ranks ask for less than usual: with smaller ones some algorithms do not serve.
+const LEAST_ASKED_SLOT_BYTES: u64 = 16 << 10;
+
+/// The most that a slot under Simple has, in bytes, if nobody asks for more.
 const SLOT_BYTES: u64 = 128 << 10;
 
 /// A pair of ranks on two nodes has slots at both ends, which may lie in pinned memory, and a proxy that looks at each of its
@@ -65,6 +74,8 @@ struct Means {
     blocks: u32,
     /// Ranks on its node.
     near: u32,
+    /// What its settings say of the slots of a wire.
+    buffer_bytes: Option<u64>,
     /// Where the device is; nowhere, if the driver does not say.
     bus_id: Option<BusId>,
 }
@@ -73,28 +84,36 @@ struct Means {
 const NOWHERE: u64 = u64::MAX;
 
 impl Means {
-    fn of(context: &Context, kernels: &Kernels, near: u32) -> Result<Self, Error> {
+    fn of(
+        context: &Context,
+        kernels: &Kernels,
+        near: u32,
+        buffer_bytes: Option<u64>,
+    ) -> Result<Self, Error> {
         let device = context.device();
         Ok(Self {
             device: device.uuid()?,
             memory_bytes: device.memory_bytes()? as u64,
             blocks: device.multiprocessors()? * kernels.blocks_each(),
             near,
+            buffer_bytes,
             bus_id: device.pci_bus_id()?.parse().ok(),
         })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { device, memory_bytes, blocks, near, bus_id } = self;
+        let Self { device, memory_bytes, blocks, near, buffer_bytes, bus_id } = self;
         let memory_bytes = memory_bytes.to_le_bytes();
+        let buffer_bytes = buffer_bytes.unwrap_or(0).to_le_bytes();
         let numbers = [blocks, near].map(|number| number.to_le_bytes());
         let bus_id = bus_id.map_or(NOWHERE, BusId::to_number).to_le_bytes();
-        [&device[..], &memory_bytes, &bus_id, numbers.as_flattened()].concat()
+        [&device[..], &memory_bytes, &buffer_bytes, &bus_id, numbers.as_flattened()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (device, rest) = bytes.split_first_chunk()?;
         let (memory_bytes, rest) = rest.split_first_chunk()?;
+        let (buffer_bytes, rest) = rest.split_first_chunk()?;
         let (bus_id, rest) = rest.split_first_chunk()?;
         let numbers: &[u8; 8] = rest.first_chunk()?;
         let [blocks, near] = numbers.as_chunks().0 else { return None };
@@ -103,6 +122,7 @@ impl Means {
             memory_bytes: u64::from_le_bytes(*memory_bytes),
             blocks: u32::from_le_bytes(*blocks),
             near: u32::from_le_bytes(*near),
+            buffer_bytes: Some(u64::from_le_bytes(*buffer_bytes)).filter(|bytes| *bytes != 0),
             bus_id: BusId::from_number(u64::from_le_bytes(*bus_id)),
         })
     }
@@ -115,8 +135,12 @@ pub(super) struct Common {
     near: u32,
     /// All ranks.
     ranks: u32,
-    /// The least memory that a rank may set aside.
+    /// The least memory that a rank sets aside if nobody asks for more.
     budget_bytes: u64,
+    /// The least that a rank may set aside.
+    room_bytes: u64,
+    /// The least that somebody asks for the slots of a wire under Simple.
+    buffer_bytes: Option<u64>,
     /// Thread blocks of a rank that run at once beside those of its neighbours on one GPU.
     blocks: u32,
     /// The most ranks that share a GPU.
@@ -131,21 +155,24 @@ impl Common {
         context: &Context,
         kernels: &Kernels,
         near: u32,
+        buffer_bytes: Option<u64>,
     ) -> Result<(Self, Vec<Option<BusId>>), Error> {
-        let mine = Means::of(context, kernels, near)?.to_bytes();
+        let mine = Means::of(context, kernels, near, buffer_bytes)?.to_bytes();
         let all = group.all_gather(&mine)?;
         let all: Option<Vec<_>> = all.iter().map(|bytes| Means::from_bytes(bytes)).collect();
         let all =
             all.ok_or_else(|| Error::new(ErrorKind::System, "a rank's answer is too short"))?;
         let sharing =
             |of: &Means| all.iter().filter(|other| other.device == of.device).count() as u64;
-        let budget =
-            |of: &Means| (of.memory_bytes / PART_OF_MEMORY / sharing(of)).min(BUDGET_BYTES);
+        let room = |of: &Means| of.memory_bytes / PART_OF_MEMORY / sharing(of);
+        let room_bytes = all.iter().map(room).min().unwrap_or(0);
         let blocks = |of: &Means| blocks_of_rank(of.blocks, sharing(of) as u32);
         let common = Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
             ranks: group.ranks(),
-            budget_bytes: all.iter().map(budget).min().unwrap_or(0),
+            budget_bytes: room_bytes.min(BUDGET_BYTES),
+            room_bytes,
+            buffer_bytes: all.iter().filter_map(|of| of.buffer_bytes).min(),
             blocks: all.iter().map(blocks).min().unwrap_or(0),
             sharing: all.iter().map(sharing).max().unwrap_or(1) as u32,
         };
@@ -155,7 +182,8 @@ impl Common {
     /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node.
     pub fn nominal(ranks: u32, near: u32) -> Self {
         let blocks = blocks_of_rank(132 * launch::BLOCKS_EACH, 1);
-        Self { near, ranks, budget_bytes: BUDGET_BYTES, blocks, sharing: 1 }
+        let (budget_bytes, room_bytes) = (BUDGET_BYTES, BUDGET_BYTES);
+        Self { near, ranks, budget_bytes, room_bytes, buffer_bytes: None, blocks, sharing: 1 }
     }
 
     /// Whether there are several nodes.
@@ -174,13 +202,17 @@ impl Common {
         let each = budget / u64::from(self.near.saturating_sub(1).max(1));
         let shape = |percent: u64, wires: u32, depth: u32, largest: u64| {
             let slot = each * percent / 100 / u64::from(wires) / u64::from(depth);
-            let slot_bytes = (slot / 128 * 128).clamp(256, largest) as u32;
+            let slot_bytes = (slot / 128 * 128).clamp(LEAST_SLOT_BYTES, largest) as u32;
             WireShape { wires, depth, slot_bytes }
         };
-        let simple =
-            |wires, largest| shape(65, wires + TRANSFER_WIRES, target.simple.depth, largest);
+        let simple = |wires, largest| {
+            shape(SIMPLE_PERCENT, wires + TRANSFER_WIRES, target.simple.depth, largest)
+        };
         let (simple, far_wires, packets) = match self.is_divided() {
-            false => (simple(WIRES, SLOT_BYTES), WIRES, PACKET_WIRES),
+            false => {
+                let usual = simple(WIRES, SLOT_BYTES);
+                (self.as_asked(usual, place), WIRES, PACKET_WIRES)
+            }
             // Proxies know nothing of packets, and all links of a launch speak one protocol: a collective, which concerns
             // all nodes, cannot speak another one within them. That there are no wires for packets is all that keeps it
             // to Simple, and the only place that says so. Transfers between two ranks of a node have theirs.
@@ -206,6 +238,20 @@ impl Common {
             // Ranks lend to those of their node alone.
             lends: place == Place::Device && !self.is_divided(),
         }
+    }
+
+    /// Wires of one node, which usually have the shape `usual`: slots of the size that ranks ask for, as far as proofs and
+    /// memory go.
+    fn as_asked(&self, usual: WireShape, place: Place) -> WireShape {
+        let (Some(asked), Place::Device) = (self.buffer_bytes, place) else { return usual };
+        let WireShape { wires, depth, slot_bytes: _ } = usual;
+        let peers = u64::from(self.near.saturating_sub(1).max(1));
+        let slots = u64::from(wires) * u64::from(depth);
+        let affordable = self.room_bytes / peers * SIMPLE_PERCENT / 100 / slots;
+        let most = affordable.min(Target::native().simple.message_bytes);
+        let slot = (asked / u64::from(depth)).min(most) / 128 * 128;
+        let least = LEAST_ASKED_SLOT_BYTES.min(u64::from(usual.slot_bytes));
+        WireShape { slot_bytes: slot.max(least) as u32, ..usual }
     }
 }
 
@@ -245,6 +291,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn slots_are_as_large_as_ranks_ask_and_memory_goes() {
+        let room_bytes = 8 << 30;
+        let slot = |ranks, buffer_bytes, place| {
+            let usual = Common::nominal(ranks, ranks);
+            let common = Common { buffer_bytes: Some(buffer_bytes), room_bytes, ..usual };
+            common.wires(place).simple.slot_bytes >> 10
+        };
+        for (asked, slot_kib) in [(0, 16), (512 << 10, 128), (1 << 20, 256), (8 << 20, 512)] {
+            assert_eq!(
+                (slot(2, asked, Place::Device), slot(8, asked, Place::Device)),
+                (slot_kib, slot_kib)
+            );
+            assert_eq!(slot(2, asked, Place::Host), 66);
+        }
+        assert_eq!(slot(64, 8 << 20, Place::Device), 270);
+        let divided = Common { buffer_bytes: Some(8 << 20), room_bytes, ..Common::nominal(16, 8) };
+        assert_eq!(divided.wires(Place::Device).simple.slot_bytes, 64 << 10);
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Rank {
     ) -> Result<Self, Error> {
         let kernels = links::agree(group, Kernels::of(context))?;
         let near = nodes.around(group.rank()).len() as u32;
-        let (common, gpus) = Common::find(group, context, &kernels, near)?;
+        let (common, gpus) = Common::find(group, context, &kernels, near, settings.buffer_bytes)?;
         let abort = Abort::new();
         let wires = wires(group, nodes, context, settings, (&common, &gpus), &abort)?;
         let Wires { place, capacity, links, far } = wires;
