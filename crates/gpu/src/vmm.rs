@@ -128,10 +128,8 @@ impl VmmAllocation {
     /// Maps all of it, to be read and written by `devices`.
     pub fn map(&self, devices: &[Device]) -> Result<VmmMapping, Error> {
         let _entered = self.context.enter()?;
-        let calls = self.context.calls();
         let mut mapping = VmmMapping::reserve(&self.context, self.length_bytes)?;
-        calls.memory_map(mapping.base.0, self.length_bytes, 0, self.handle, 0)?;
-        mapping.mapped = true;
+        mapping.put(self)?;
         devices.iter().try_for_each(|device| mapping.open_to(*device))?;
         Ok(mapping)
     }
@@ -158,6 +156,30 @@ pub struct VmmMapping {
 }
 
 impl VmmMapping {
+    /// Whether mappings have buffer ids of their own ([`Context::buffer_id`]) with this driver, tried out: one that takes the
+    /// place of another must not have its id. No manual says so.
+    pub fn have_ids(context: &Context) -> Result<bool, Error> {
+        let _entered = context.enter()?;
+        let (one, other) = (VmmAllocation::new(context, 1)?, VmmAllocation::new(context, 1)?);
+        let mut place = Self::reserve(context, one.length_bytes)?;
+        let mut ids = Vec::new();
+        for memory in [&one, &other, &one] {
+            place.put(memory)?;
+            ids.push(context.buffer_id(place.base)?);
+            place.mapped = false;
+            context.calls().memory_unmap(place.base.0, place.length_bytes)?;
+        }
+        let gone = context.buffer_id(place.base).is_err();
+        Ok(gone && ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2])
+    }
+
+    /// Maps all of `memory`, which is as long as the addresses; nothing is mapped yet.
+    fn put(&mut self, memory: &VmmAllocation) -> Result<(), Error> {
+        self.calls().memory_map(self.base.0, self.length_bytes, 0, memory.handle, 0)?;
+        self.mapped = true;
+        Ok(())
+    }
+
     fn reserve(context: &Context, length_bytes: usize) -> Result<Self, Error> {
         let mut base = 0;
         context.calls().address_reserve(&mut base, length_bytes, 0, 0, 0)?;

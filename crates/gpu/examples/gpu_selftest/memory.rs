@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use msccl_gpu::{
     CuResult, DeviceBuffer, DevicePtr, DeviceSpan, Event, Launch, MemoryKind, PinnedBuffer,
-    RegisteredMemory, Stream, StreamRef, VmmAllocation,
+    RegisteredMemory, Stream, StreamRef, VmmAllocation, VmmMapping,
 };
 
 use crate::{Bench, Check, Outcome, fine, kernel, same};
@@ -230,6 +230,7 @@ fn virtual_memory(bench: &Bench) -> Outcome {
     let third = retained.map(&[device])?;
     third.span().read(&mut found)?;
     same("bytes through the address", &found, b"once")?;
+    same("ids of their own", VmmMapping::have_ids(&bench.context)?, true)?;
     Ok(format!("granularity {granularity}"))
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Allocation {
 pub(super) enum Handle {
     /// A plain allocation, with what other processes open; zeros if there are none.
     Plain(IpcHandle),
-    /// A piece of virtual memory. Ranks of the owner's process use it where it lies, others are sent a descriptor.
+    /// A piece of virtual memory. Ranks of the owner's process on its GPU use it where it lies, others are sent a descriptor.
     Piece,
 }
 

@@ -58,6 +58,8 @@ struct Shared {
     me: Rank,
     own: Ledger,
     peers: Vec<Neighbour>,
+    /// Whether virtual memory can be told apart, so that it can be lent.
+    lends_pieces: bool,
     known: Mutex<Known>,
     ends: AtomicBool,
     /// Calls of which every peer could use all that it wanted.
@@ -112,7 +114,9 @@ impl Lending {
         let peers = agree(group, near().map(neighbour).collect::<Result<_, Error>>())?;
         let (group, context, me) = (group.clone(), context.clone(), group.rank());
         let (known, ends, calls) = Default::default();
-        let shared = Arc::new(Shared { group, context, me, own, peers, known, ends, calls });
+        let lends_pieces = pieces::can_be_told_apart(&context);
+        let shared = Shared { group, context, me, own, peers, lends_pieces, known, ends, calls };
+        let shared = Arc::new(shared);
         Ok(Some(Self { shared, thread: OnceLock::new() }))
     }
 
@@ -268,10 +272,13 @@ impl Shared {
         let number = known.free_entry()?;
         let since = Instant::now();
         let Some(allocation) = self.describe(address).ok().flatten() else {
-            let Piece { base, length_bytes, descriptor } =
-                Piece::at(&self.context, address, id, self.is_mapped())?;
-            let generation = self.own.next_generation(number);
-            let length_bytes = length_bytes as u64;
+            if !self.lends_pieces {
+                return None;
+            }
+            let piece = Piece::at(&self.context, address, id, self.is_mapped())?;
+            let Piece { base, length_bytes, descriptor } = piece;
+            let (generation, length_bytes) =
+                (self.own.next_generation(number), length_bytes as u64);
             let entry = Entry { number, generation, base, length_bytes, since };
             known.outgoing.push(Outgoing { id, entry, descriptor });
             return Some(entry);

@@ -3,10 +3,24 @@
 //! asked of a driver, or done, while the caller may be unmapping.
 
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
-use msccl_gpu::{AddressRange, CaptureModeGuard, Context, DevicePtr, MemoryKind, VmmAllocation};
+use msccl_gpu::{
+    AddressRange, CaptureModeGuard, Context, DevicePtr, MemoryKind, VmmAllocation, VmmMapping,
+};
 
 use super::known::Entry;
+
+/// Whether the driver gives every mapping an id of its own, found out once. Not if that cannot be found out now.
+pub(super) fn can_be_told_apart(context: &Context) -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    if let Some(can) = CAN.get() {
+        return *can;
+    }
+    // Somebody may be capturing; what happens here has nothing to do with that.
+    let _relaxed = CaptureModeGuard::relaxed(context.device().driver());
+    VmmMapping::have_ids(context).is_ok_and(|can| *CAN.get_or_init(|| can))
+}
 
 /// A piece on its way into the ledger: who is to map it must have its descriptor before it reads of it.
 pub(super) struct Outgoing {
