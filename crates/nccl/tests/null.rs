@@ -22,7 +22,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_gpu::{CaptureMode, Stream};
+use msccl_gpu::{CaptureMode, Stream, VmmAllocation};
 use null_driver::{Rank, World};
 
 /// The system's allocator, which counts how often a thread asks it.
@@ -214,6 +214,42 @@ fn a_lent_buffer_is_asked_for_its_allocation() {
     assert_eq!(asked.driver.get("cuPointerGetAttribute"), Some(&1), "{asked:?}");
     let marks = ["cuLaunchKernelEx", "cuEventRecord", "cuStreamGetCaptureInfo_v2"];
     marks.iter().for_each(|call| assert_eq!(asked.driver.get(call), Some(&1), "{asked:?}"));
+}
+
+/// The same of virtual memory, of which the thread that looks whether it still lives asks nothing but ids, or the driver
+/// ends the process.
+#[test]
+fn lent_virtual_memory_is_asked_for_its_id() {
+    const DIRECT: &str = "MSCCL_DIRECT";
+    if std::env::var_os(DIRECT).is_none() {
+        let wish = [(DIRECT, "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
+        let mut itself = null_driver::again("lent_virtual_memory_is_asked_for_its_id");
+        null_driver::passed(&itself.envs(wish).output().unwrap(), wish);
+        return;
+    }
+    let world = World::new(2);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    // Peers look at what is lent from their first call on.
+    let peer_stream = self::stream(world.rank(1));
+    world.rank(1).all_reduce(null_driver::ELEMENTS, &peer_stream);
+    let bytes = 4 * null_driver::ELEMENTS;
+    let exported = null_driver::calls("cuMemExportToShareableHandle");
+    for lent in 1..=2 {
+        let memory = VmmAllocation::new(rank.context, bytes).unwrap();
+        let buffer = memory.map(&[rank.context.device()]).unwrap();
+        drop(memory);
+        let call = || {
+            let stream = stream.borrow().as_raw();
+            rank.all_reduce_at(buffer.ptr(), null_driver::ELEMENTS, stream);
+        };
+        call();
+        let asked = asked(call);
+        assert_eq!(asked.driver.get("cuPointerGetAttribute"), Some(&1), "{asked:?}");
+        assert_eq!(null_driver::calls("cuMemExportToShareableHandle") - exported, lent);
+        // Longer than it takes peers to map the piece, and its owner to look whether it lives.
+        thread::sleep(Duration::from_millis(300));
+    }
+    thread::sleep(Duration::from_millis(300));
 }
 
 /// Runs itself again as two processes, each a rank on a host of its own as far as both know. Their messages go nowhere,

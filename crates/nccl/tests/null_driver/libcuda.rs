@@ -32,7 +32,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use memory::{
-    Allocation, allocate, allocation_of, allocations, copy, enter_allocation, free, system,
+    Allocation, allocate, allocation_of, allocations, check_asker, copy, enter_allocation, free,
+    hold, release, system,
 };
 use objects::{
     CAPTURES, EVENTS, MODE, RELAXED, STREAMS, STRICT_CAPTURES, graphs, is_strict, stream, work,
@@ -145,7 +146,7 @@ driver! {
             return OUT_OF_MEMORY;
         }
         *address = memory.expose_provenance() as u64;
-        enter_allocation(*address, bytes, true);
+        enter_allocation(*address, bytes, None);
         SUCCESS
     }
     fn cuMemFree_v2(address: u64) {
@@ -156,21 +157,22 @@ driver! {
         SUCCESS
     }
     fn cuMemGetAddressRange_v2(base: &mut u64, bytes: &mut usize, address: u64) {
+        check_asker("for the range");
         let Some((start, allocation)) = allocation_of(address) else { return INVALID_VALUE };
         (*base, *bytes) = (start, allocation.bytes);
         SUCCESS
     }
     fn cuPointerGetAttribute(value: &mut u64, attribute: u32, address: u64) {
         let Some((_, allocation)) = allocation_of(address) else { return INVALID_VALUE };
-        let Allocation { bytes: _, device, id, plain } = allocation;
+        let Allocation { bytes: _, device, id, handle } = allocation;
         // Kind, id, managed, device, legacy handles, kinds of handles.
         answer(value, match attribute {
             2 => 2,
             7 => id,
             8 => 0,
             9 => device as u64,
-            10 => u64::from(plain),
-            _ => u64::from(!plain),
+            10 => u64::from(handle.is_none()),
+            _ => u64::from(handle.is_some()),
         })
     }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: usize) {
@@ -196,7 +198,7 @@ driver! {
         if memory.is_null() {
             return OUT_OF_MEMORY;
         }
-        enter_allocation(memory.expose_provenance() as u64, bytes, true);
+        enter_allocation(memory.expose_provenance() as u64, bytes, None);
         SUCCESS
     }
     fn cuMemFreeHost(memory: *mut c_void) {
@@ -222,12 +224,16 @@ driver! {
             }
             descriptor
         };
+        hold(descriptor as u64);
         answer(handle, descriptor as u64)
     }
-    fn cuMemRelease(handle: u64) {
-        // SAFETY: the handle is a descriptor of ours, given back once.
-        unsafe { system::close(handle as c_int) };
-        SUCCESS
+    fn cuMemRelease(handle: u64) { release(handle) }
+    fn cuMemRetainAllocationHandle(handle: &mut u64, address: u64) {
+        check_asker("for the handle");
+        let mapped = allocation_of(address).and_then(|(_, allocation)| allocation.handle);
+        let Some(mapped) = mapped else { return INVALID_VALUE };
+        hold(mapped);
+        answer(handle, mapped)
     }
     fn cuMemExportToShareableHandle(
         descriptor: &mut c_int, handle: u64, _kind: u32, _flags: u64,
@@ -237,7 +243,9 @@ driver! {
     }
     fn cuMemImportFromShareableHandle(handle: &mut u64, descriptor: usize, _kind: u32) {
         // SAFETY: the caller's descriptor is open.
-        answer(handle, unsafe { system::dup(descriptor as c_int) } as u64)
+        *handle = unsafe { system::dup(descriptor as c_int) } as u64;
+        hold(*handle);
+        SUCCESS
     }
     fn cuMemAddressReserve(
         address: &mut u64, bytes: usize, _alignment: usize, _wanted: u64, _flags: u64,
@@ -257,12 +265,13 @@ driver! {
         let (protection, flags) = (system::READ_WRITE, system::SHARED_FIXED);
         // SAFETY: the addresses were reserved for this; the handle is a descriptor of ours.
         unsafe { system::mmap(at, bytes, protection, flags, handle as c_int, offset as i64) };
-        enter_allocation(address, bytes, false);
+        hold(handle);
+        enter_allocation(address, bytes, Some(handle));
         SUCCESS
     }
     fn cuMemUnmap(address: u64, _bytes: usize) {
-        allocations(|all| all.remove(&address));
-        SUCCESS
+        let mapped = allocations(|all| all.remove(&address)).and_then(|of| of.handle);
+        mapped.map_or(INVALID_VALUE, release)
     }
     fn cuMemSetAccess(_address: u64, _bytes: usize, _access: *const c_void, _count: usize) {
         SUCCESS

@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-use msccl_gpu::{Context, ContextGuard, DeviceBuffer, Driver, Stream};
+use msccl_gpu::{Context, ContextGuard, DeviceBuffer, DevicePtr, Driver, Stream};
 // Whose functions are called by their names in C.
 use nccl as _;
 
@@ -258,7 +258,12 @@ impl Rank {
     /// The same, in a stream as C has it.
     pub fn all_reduce_in(&self, count: usize, stream: *mut c_void) {
         assert!(count <= ELEMENTS);
-        let buffer = std::ptr::with_exposed_provenance_mut(self.buffer.ptr().0 as usize);
+        self.all_reduce_at(self.buffer.ptr(), count, stream);
+    }
+
+    /// The same of other memory, which has room for as many.
+    pub fn all_reduce_at(&self, buffer: DevicePtr, count: usize, stream: *mut c_void) {
+        let buffer = std::ptr::with_exposed_provenance_mut(buffer.0 as usize);
         // SAFETY: the buffer has that many elements; communicator and stream are alive.
         let code = unsafe { ncclAllReduce(buffer, buffer, count, F32, SUM, self.comm, stream) };
         assert_eq!(code, 0, "{}", last_error());

@@ -3,9 +3,9 @@
 use std::alloc::{self, Layout};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
+use std::{fs, process, ptr};
 
 use super::{CONTEXT, INVALID_VALUE, PAGE_BYTES, SUCCESS, current};
 
@@ -15,7 +15,8 @@ pub struct Allocation {
     pub bytes: usize,
     pub device: i32,
     pub id: u64,
-    pub plain: bool,
+    /// What is mapped, of virtual memory.
+    pub handle: Option<u64>,
 }
 
 /// By address.
@@ -25,10 +26,10 @@ pub fn allocations<T>(body: impl FnOnce(&mut BTreeMap<u64, Allocation>) -> T) ->
     body(&mut ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-pub fn enter_allocation(address: u64, bytes: usize, plain: bool) {
+pub fn enter_allocation(address: u64, bytes: usize, handle: Option<u64>) {
     static IDS: AtomicU64 = AtomicU64::new(1);
     let device = current().map_or(0, |context| (context - CONTEXT) as i32);
-    let allocation = Allocation { bytes, device, id: IDS.fetch_add(1, SeqCst), plain };
+    let allocation = Allocation { bytes, device, id: IDS.fetch_add(1, SeqCst), handle };
     allocations(|all| all.insert(address, allocation));
 }
 
@@ -36,6 +37,42 @@ pub fn enter_allocation(address: u64, bytes: usize, plain: bool) {
 pub fn allocation_of(address: u64) -> Option<(u64, Allocation)> {
     let last = allocations(|all| all.range(..=address).next_back().map(|(at, of)| (*at, *of)));
     last.filter(|(base, of)| address - base < of.bytes as u64)
+}
+
+/// How often each handle of virtual memory is held, by callers and mappings. It is a descriptor of ours.
+static HANDLES: Mutex<BTreeMap<u64, u32>> = Mutex::new(BTreeMap::new());
+
+fn handles<T>(body: impl FnOnce(&mut BTreeMap<u64, u32>) -> T) -> T {
+    body(&mut HANDLES.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Holds `handle` once more.
+pub fn hold(handle: u64) {
+    handles(|all| *all.entry(handle).or_default() += 1);
+}
+
+/// Holds `handle` once less; it ends with that, maybe.
+pub fn release(handle: u64) -> u32 {
+    handles(|all| {
+        let Some(holds) = all.get_mut(&handle) else { return INVALID_VALUE };
+        *holds -= 1;
+        if *holds == 0 {
+            all.remove(&handle);
+            // SAFETY: the handle is a descriptor of ours, closed once.
+            unsafe { system::close(handle as c_int) };
+        }
+        SUCCESS
+    })
+}
+
+/// The thread that looks whether buffers still live must not ask what a driver does not bear while they are freed.
+pub fn check_asker(question: &str) {
+    // The library that this one is loaded into has threads of its own, of which names are known to the system alone.
+    let asker = fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
+    if asker.starts_with("msccl-lend") {
+        eprintln!("{} asks {question} about memory that its caller may be freeing", asker.trim());
+        process::abort();
+    }
 }
 
 /// Allocations begin so far into a page: drivers promise no more than such alignment.
