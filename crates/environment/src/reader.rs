@@ -1,5 +1,6 @@
 //! Reading values: one function per shape of value, each of which looks once, complains, and goes on.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::{Complaint, Lookup, Variable};
@@ -55,8 +56,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A number from 1 on.
-    pub fn count(&mut self, variable: &Variable) -> Option<u32> {
-        self.parse(variable, |text| text.parse().ok().filter(|&count| count > 0))
+    pub fn count<T: FromStr + PartialOrd + Default>(&mut self, variable: &Variable) -> Option<T> {
+        self.parse(variable, |text| text.parse().ok().filter(|count| *count > T::default()))
     }
 
     /// Seconds, with decimals if need be.
@@ -89,8 +90,8 @@ mod tests {
         check("2", |r| r.flag(&variable::CHECK), Some(true), 0);
         check("yes", |r| r.flag(&variable::CHECK), None, 1);
         check("8", |r| r.count(&variable::INSTANCES), Some(8), 0);
-        check("0", |r| r.count(&variable::INSTANCES), None, 1);
-        check("-3", |r| r.count(&variable::INSTANCES), None, 1);
+        check("0", |r| r.count::<u32>(&variable::INSTANCES), None, 1);
+        check("-3", |r| r.count::<u32>(&variable::INSTANCES), None, 1);
         let half = Duration::from_millis(500);
         check("0.5", |r| r.seconds(&variable::TIMEOUT_S), Some(half), 0);
         check("0", |r| r.seconds(&variable::TIMEOUT_S), Some(Duration::ZERO), 0);

@@ -46,7 +46,7 @@ impl Requests {
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
-            buffer_bytes: reader.parse(&variable::BUFFSIZE, buffer_bytes),
+            buffer_bytes: reader.count(&variable::BUFFSIZE),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -87,11 +87,6 @@ impl Requests {
 fn ctas_max(reader: &mut Reader<'_>) -> Option<u32> {
     let older = reader.count(&variable::MAX_NCHANNELS);
     reader.count(&variable::MAX_CTAS).or(older)
-}
-
-/// Bytes, from 1 on.
-fn buffer_bytes(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|&bytes| bytes > 0)
 }
 
 /// How far network cards may be from the GPU.

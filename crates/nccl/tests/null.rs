@@ -196,14 +196,21 @@ fn a_stream_may_be_destroyed_after_its_calls() {
     drop(next);
 }
 
-/// Runs itself again as a process whose links deliver directly, which is asked for by variables.
+/// Whether links of this process deliver directly, which is asked for by variables. If not, runs the test `name` again as a
+/// process where they do.
+fn has_direct_links(name: &str) -> bool {
+    const DIRECT: &str = "MSCCL_DIRECT";
+    let has = std::env::var_os(DIRECT).is_some();
+    if !has {
+        let wish = [(DIRECT, "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
+        null_driver::passed(&null_driver::again(name).envs(wish).output().unwrap(), wish);
+    }
+    has
+}
+
 #[test]
 fn a_lent_buffer_is_asked_for_its_allocation() {
-    const DIRECT: &str = "MSCCL_DIRECT";
-    if std::env::var_os(DIRECT).is_none() {
-        let wish = [(DIRECT, "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
-        let mut itself = null_driver::again("a_lent_buffer_is_asked_for_its_allocation");
-        null_driver::passed(&itself.envs(wish).output().unwrap(), wish);
+    if !has_direct_links("a_lent_buffer_is_asked_for_its_allocation") {
         return;
     }
     let world = World::new(2);
@@ -220,11 +227,7 @@ fn a_lent_buffer_is_asked_for_its_allocation() {
 /// ends the process.
 #[test]
 fn lent_virtual_memory_is_asked_for_its_id() {
-    const DIRECT: &str = "MSCCL_DIRECT";
-    if std::env::var_os(DIRECT).is_none() {
-        let wish = [(DIRECT, "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
-        let mut itself = null_driver::again("lent_virtual_memory_is_asked_for_its_id");
-        null_driver::passed(&itself.envs(wish).output().unwrap(), wish);
+    if !has_direct_links("lent_virtual_memory_is_asked_for_its_id") {
         return;
     }
     let world = World::new(2);

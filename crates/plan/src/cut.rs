@@ -88,11 +88,12 @@ impl Cut {
     ) -> Option<Self> {
         let instances = instances.max(1);
         let chunk_bytes = chunk_bytes(program, elements, element_bytes)?;
-        let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
         let part_bytes = grains(chunk_bytes.div_ceil(u64::from(instances)))?;
+        let most = (slice_limit / GRAIN_BYTES * GRAIN_BYTES).max(GRAIN_BYTES);
         let rounds = part_bytes.div_ceil(most);
         // Nothing has no slices.
-        let slice_bytes = lines(part_bytes.div_ceil(rounds.max(1)))?.min(part_bytes).min(most);
+        let alike = part_bytes.div_ceil(rounds.max(1)).checked_next_multiple_of(LINE_BYTES)?;
+        let slice_bytes = alike.min(part_bytes).min(most);
         Some(Self {
             block_bytes: elements.checked_mul(element_bytes)?,
             chunk_bytes,
@@ -149,11 +150,6 @@ pub fn data_bytes(protocol: Protocol, wire_bytes: u64) -> u64 {
         Protocol::Ll128 => wire_bytes / 128 * 120,
     };
     data_bytes / GRAIN_BYTES * GRAIN_BYTES
-}
-
-/// `bytes`, rounded up to whole lines of caches.
-fn lines(bytes: u64) -> Option<u64> {
-    bytes.checked_next_multiple_of(LINE_BYTES)
 }
 
 /// `bytes`, rounded up to whole grains.

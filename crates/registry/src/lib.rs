@@ -164,14 +164,11 @@ pub enum Likeness {
 impl Entry {
     /// How `called` fits its name.
     pub fn likeness(&self, called: &str) -> Likeness {
-        if self.name == called {
-            return Likeness::Name;
-        }
         match self.name.strip_suffix(called) {
+            Some("") => Likeness::Name,
             Some(before) if before.ends_with('/') || called.starts_with('/') => Likeness::LastPart,
-            Some(_) => Likeness::Part,
-            None if self.name.contains(called) => Likeness::Part,
-            None => Likeness::None,
+            _ if self.name.contains(called) => Likeness::Part,
+            _ => Likeness::None,
         }
     }
 }

@@ -199,9 +199,8 @@ impl Common {
             Place::Device => self.budget_bytes,
             Place::Host => self.budget_bytes.min(HOST_BUDGET_BYTES),
         };
-        let each = budget / u64::from(self.near.saturating_sub(1).max(1));
         let shape = |percent: u64, wires: u32, depth: u32, largest: u64| {
-            let slot = each * percent / 100 / u64::from(wires) / u64::from(depth);
+            let slot = self.slot_bytes(budget, percent, wires, depth);
             let slot_bytes = (slot / 128 * 128).clamp(LEAST_SLOT_BYTES, largest) as u32;
             WireShape { wires, depth, slot_bytes }
         };
@@ -240,14 +239,19 @@ impl Common {
         }
     }
 
+    /// Bytes of a slot where a rank sets `budget` bytes aside, of which so many per cent are for `wires` wires from each peer, of
+    /// `depth` slots.
+    fn slot_bytes(&self, budget: u64, percent: u64, wires: u32, depth: u32) -> u64 {
+        let each = budget / u64::from(self.near.saturating_sub(1).max(1));
+        each * percent / 100 / u64::from(wires) / u64::from(depth)
+    }
+
     /// Wires of one node, which usually have the shape `usual`: slots of the size that ranks ask for, as far as proofs and
     /// memory go.
     fn as_asked(&self, usual: WireShape, place: Place) -> WireShape {
         let (Some(asked), Place::Device) = (self.buffer_bytes, place) else { return usual };
         let WireShape { wires, depth, slot_bytes: _ } = usual;
-        let peers = u64::from(self.near.saturating_sub(1).max(1));
-        let slots = u64::from(wires) * u64::from(depth);
-        let affordable = self.room_bytes / peers * SIMPLE_PERCENT / 100 / slots;
+        let affordable = self.slot_bytes(self.room_bytes, SIMPLE_PERCENT, wires, depth);
         let most = affordable.min(Target::native().simple.message_bytes);
         let slot = (asked / u64::from(depth)).min(most) / 128 * 128;
         let least = LEAST_ASKED_SLOT_BYTES.min(u64::from(usual.slot_bytes));
@@ -302,10 +306,9 @@ mod tests {
             common.wires(place).simple.slot_bytes >> 10
         };
         for (asked, slot_kib) in [(0, 16), (512 << 10, 128), (1 << 20, 256), (8 << 20, 512)] {
-            assert_eq!(
-                (slot(2, asked, Place::Device), slot(8, asked, Place::Device)),
-                (slot_kib, slot_kib)
-            );
+            for ranks in [2, 8] {
+                assert_eq!(slot(ranks, asked, Place::Device), slot_kib);
+            }
             assert_eq!(slot(2, asked, Place::Host), 66);
         }
         assert_eq!(slot(64, 8 << 20, Place::Device), 270);

@@ -13,7 +13,7 @@ use msccl_gpu::{CaptureModeGuard, DevicePtr, IpcHandle, IpcMapping, VmmAllocatio
 
 use super::ledger::{Allocation, ENTRIES, Handle};
 use super::pieces::Outgoing;
-use super::{Known, Neighbour, Process, Shared};
+use super::{Known, Neighbour, Process, Shared, is_at};
 use crate::error::Error;
 
 /// How often it looks while there is something new, and for how long after.
@@ -170,8 +170,8 @@ impl Shared {
             // Who was not sent it would wait for it.
             if sent {
                 let (base, length_bytes) = (entry.base, entry.length_bytes);
-                let handle = Handle::Piece;
-                self.own.publish(entry.number, &Allocation { base, length_bytes, handle });
+                let piece = Allocation { base, length_bytes, handle: Handle::Piece };
+                self.own.publish(entry.number, &piece);
             }
         }
     }
@@ -182,7 +182,7 @@ impl Shared {
         let mut known = self.known();
         let Known { lent, refused: _, outgoing } = &mut *known;
         lent.retain(|id, entry| {
-            let lives = self.context.buffer_id(DevicePtr(entry.base)).is_ok_and(|now| now == *id);
+            let lives = is_at(&self.context, DevicePtr(entry.base), *id);
             if !lives {
                 outgoing.retain(|waiting| waiting.id != *id);
                 self.own.retire(entry.number);

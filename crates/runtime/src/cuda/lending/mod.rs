@@ -270,24 +270,35 @@ impl Shared {
     /// Puts the allocation of `address`, of which `id` is the id, into the ledger, if it can be lent and there is room.
     fn lend(&self, known: &mut Known, id: u64, address: DevicePtr) -> Option<Entry> {
         let number = known.free_entry()?;
-        let since = Instant::now();
-        let Some(allocation) = self.describe(address).ok().flatten() else {
-            if !self.lends_pieces {
-                return None;
-            }
-            let piece = Piece::at(&self.context, address, id, self.is_mapped())?;
-            let Piece { base, length_bytes, descriptor } = piece;
-            let (generation, length_bytes) =
-                (self.own.next_generation(number), length_bytes as u64);
-            let entry = Entry { number, generation, base, length_bytes, since };
-            known.outgoing.push(Outgoing { id, entry, descriptor });
-            return Some(entry);
-        };
+        if let Some(allocation) = self.describe(address).ok().flatten() {
+            return self.lend_plain(number, id, &allocation);
+        }
+        let outgoing = self.lend_piece(number, id, address)?;
+        let entry = outgoing.entry;
+        known.outgoing.push(outgoing);
+        Some(entry)
+    }
+
+    fn lend_plain(&self, number: u32, id: u64, allocation: &Allocation) -> Option<Entry> {
+        let Allocation { base, length_bytes, handle: _ } = *allocation;
         // The same allocation still: what was asked is about this one.
-        self.context.buffer_id(DevicePtr(allocation.base)).ok().filter(|of| *of == id)?;
-        let generation = self.own.publish(number, &allocation);
-        let Allocation { base, length_bytes, handle: _ } = allocation;
-        Some(Entry { number, generation, base, length_bytes, since })
+        if !is_at(&self.context, DevicePtr(base), id) {
+            return None;
+        }
+        let generation = self.own.publish(number, allocation);
+        Some(Entry { number, generation, base, length_bytes, since: Instant::now() })
+    }
+
+    /// What becomes entry `number` for the piece of `address`, of which `id` is the id.
+    fn lend_piece(&self, number: u32, id: u64, address: DevicePtr) -> Option<Outgoing> {
+        if !self.lends_pieces {
+            return None;
+        }
+        let piece = Piece::at(&self.context, address, id, self.is_mapped())?;
+        let Piece { base, length_bytes, descriptor } = piece;
+        let (generation, since) = (self.own.next_generation(number), Instant::now());
+        let entry = Entry { number, generation, base, length_bytes: length_bytes as u64, since };
+        Some(Outgoing { id, entry, descriptor })
     }
 
     /// Whether some peer maps pieces.
@@ -322,6 +333,11 @@ impl Shared {
         let length_bytes = range.length_bytes as u64;
         Ok(Some(Allocation { base: range.base.0, length_bytes, handle }))
     }
+}
+
+/// Whether `id` names what lies at `base` now. It can be asked whoever may be freeing that.
+fn is_at(context: &Context, base: DevicePtr, id: u64) -> bool {
+    context.buffer_id(base).is_ok_and(|now| now == id)
 }
 
 /// This rank and each other one.

@@ -9,6 +9,7 @@ use msccl_gpu::{
     AddressRange, CaptureModeGuard, Context, DevicePtr, MemoryKind, VmmAllocation, VmmMapping,
 };
 
+use super::is_at;
 use super::known::Entry;
 
 /// Whether the driver gives every mapping an id of its own, found out once. Not if that cannot be found out now.
@@ -50,7 +51,9 @@ impl Piece {
         let there = VmmAllocation::mapped_at(context, address, 0).ok()?;
         let AddressRange { base, length_bytes } = context.address_range(address).ok()?;
         // Where a range has several pieces, only the first begins where the range does, and nobody may be using that one.
-        context.buffer_id(base).ok().filter(|of| *of == id)?;
+        if !is_at(context, base, id) {
+            return None;
+        }
         let first = VmmAllocation::mapped_at(context, base, length_bytes).ok()?;
         let info = driver.pointer_info(base).ok()??;
         let own = info.kind == MemoryKind::Device && info.device == context.device().ordinal();
