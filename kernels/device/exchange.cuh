@@ -132,14 +132,12 @@ __device__ inline bool stream(Lane& lane, const Pipe& pipe, u64 local, u64 bytes
     return true;
 }
 
-// Of fewer messages all threads together make short work: with two H200s, 8 MiB in 16 lanes take as long either way.
-constexpr u32 BULK_MESSAGES = 6;
-
 // How many of the first `bytes` bytes from `local` on bulk copies carry: those of whole messages, and all if they come out
 // even. Never those to another host, of which a proxy wants to know the lengths.
 __device__ inline u64 bytes_in_bulk(const Pipe& pipe, u64 local, u64 bytes) {
     u64 messages = bytes / pipe.shape.slot_bytes;
-    bool serves = Stage::exists() && local % 16 == 0 && messages >= BULK_MESSAGES && !(pipe.link.far & 1);
+    bool is_long = messages >= MSCCL_BULK_MESSAGES_MIN;
+    bool serves = Stage::exists() && is_long && local % 16 == 0 && !(pipe.link.far & 1);
     if (!serves) return 0;
     return bytes % 16 == 0 ? bytes : messages * pipe.shape.slot_bytes;
 }

@@ -132,6 +132,15 @@ __device__ inline u32 ld_constant_u32(u64 address) {
     return value;
 }
 
+// Sixteen bytes of what a kernel is given by value. From constant memory threads would have different ones one after another.
+__device__ inline Words4 ld_param_4u32(u64 address) {
+    Words4 value;
+    asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(address));
+    return value;
+}
+
 // ---- Coherent stores -----------------------------------------------------------------------------
 
 __device__ inline void st_release_sys_u64(u64 address, u64 value) {
@@ -214,15 +223,6 @@ __device__ inline void barrier_sync(u32 barrier, u32 threads) {
 // The same for threads that the others need not wait for: they go on at once.
 __device__ inline void barrier_arrive(u32 barrier, u32 threads) {
     asm volatile("barrier.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-
-// Sixteen bytes of what a kernel is given by value. From constant memory threads would have different ones one after another.
-__device__ inline Words4 ld_param_4u32(u64 address) {
-    Words4 value;
-    asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                 : "l"(address));
-    return value;
 }
 
 // ---- Bulk copies ---------------------------------------------------------------------------------

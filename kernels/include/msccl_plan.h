@@ -161,7 +161,8 @@ enum : unsigned {
     MSCCL_CREW_THREADS                   = 64,  // of the threads in a block that works as a crew, those that move no data
     MSCCL_THREADS_MAX_LL                 = 256,  // most threads in a block under protocol LL
     MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
-    MSCCL_STAGE_BYTES                    = 98304,  // dynamic shared memory of a block of an exchange whose transfers are to be carried by bulk copies; with none, its threads carry them
+    MSCCL_STAGE_BYTES                    = 81920,  // dynamic shared memory of a block of an exchange whose transfers are to be carried by bulk copies; with none, its threads carry them
+    MSCCL_BULK_MESSAGES_MIN              = 6,  // fewest messages of a transfer's part that bulk copies carry: all threads together move fewer as fast
     MSCCL_THREADS_MAX_LL128              = 256,  // most threads in a block under protocol LL128
     MSCCL_BLOCKS_EACH                    = 2,  // thread blocks of every kernel that fit on a multiprocessor at once, at least
     MSCCL_SOURCES_MAX                    = 128,  // most sources of a step

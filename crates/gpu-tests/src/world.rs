@@ -172,6 +172,15 @@ impl World {
         communicator.choices(&operation, case.in_place, case.data_type, case.count as u64)
     }
 
+    /// Thread blocks of a rank if `choice` serves `case`; none, if it cannot.
+    pub fn blocks(&self, case: &Case, choice: &Choice) -> u32 {
+        let Some(Seat { communicator, .. }) = self.seats.first() else { return 0 };
+        let Case { in_place, data_type, count, reduction, .. } = *case;
+        let operation = case.operation(Combine::Plain(reduction));
+        let blocks = communicator.blocks(choice, &operation, in_place, data_type, count as u64);
+        blocks.unwrap_or(0)
+    }
+
     /// From now on every collective is served by `choice` and nothing else; without one, as usual.
     pub fn pin(&self, choice: Option<&Choice>) {
         self.seats.iter().for_each(|seat| seat.communicator.pin(choice.cloned()));

@@ -107,6 +107,16 @@ impl Device {
         self.count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
     }
 
+    /// How much shared memory all blocks on a multiprocessor have together, at most.
+    pub fn shared_bytes_per_multiprocessor(self) -> Result<u32, Error> {
+        self.count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)
+    }
+
+    /// How much shared memory of each block is the driver's own; 0 before compute capability 8.0.
+    pub fn reserved_shared_bytes_per_block(self) -> Result<u32, Error> {
+        self.count(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)
+    }
+
     /// How fast its clock counts, in kilohertz.
     pub fn clock_rate_khz(self) -> Result<u32, Error> {
         self.count(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)

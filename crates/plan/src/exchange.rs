@@ -44,9 +44,6 @@ const SIMPLE_PART_BYTES: u64 = 64 << 10;
 /// More parts than these gain nothing: they fill what connects two GPUs.
 pub const PARTS_MAX: u32 = 16;
 
-/// From so many messages a part on, bulk copies carry a transfer under Simple; kernels go by the same number.
-const BULK_MESSAGES: u64 = 6;
-
 /// What makes a further thread block worth a copy within the rank.
 const COPY_PART_BYTES: u64 = 64 << 10;
 
@@ -148,10 +145,11 @@ impl Shape<'_> {
 /// [`launch::STAGE_BYTES`] of shared memory; for others that costs time and gains nothing.
 pub fn is_bulky(launch: &Exchange) -> bool {
     let message_bytes = message_bytes(Protocol::Simple, launch.simple_slot_bytes).max(1);
+    let bulk_bytes = u64::from(launch::BULK_MESSAGES_MIN) * message_bytes;
     launch.transfers.iter().take_while(|transfer| transfer.traits != 0).any(|transfer| {
         let parts = transfer.traits & launch::TRANSFER_PARTS_MASK;
         let (start, end) = part(transfer.bytes, parts, 0);
-        transfer.traits & TRANSFER_LL == 0 && (end - start) / message_bytes >= BULK_MESSAGES
+        transfer.traits & TRANSFER_LL == 0 && end - start >= bulk_bytes
     })
 }
 

@@ -4,6 +4,7 @@ mod abort;
 mod built_ins;
 mod checking;
 mod counts;
+mod crossed;
 mod cycles;
 mod data_types;
 mod direct;
@@ -76,6 +77,7 @@ pub const SECTIONS: &[Section] = &[
     point_to_point::SECTION,
     scaled::SECTION,
     groups::SECTION,
+    crossed::SECTION,
     graphs::SECTION,
     links::SECTION,
     direct::SECTION,

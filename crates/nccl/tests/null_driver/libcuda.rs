@@ -95,8 +95,16 @@ driver! {
         if (0..DEVICES).contains(&ordinal) { SUCCESS } else { INVALID_DEVICE }
     }
     fn cuDeviceGetAttribute(value: &mut i32, attribute: u32, _device: i32) {
-        // The compute capability, the number of multiprocessors; everything else is supported.
-        answer(value, match attribute { 75 => 9, 76 => 0, 16 => 132, _ => 1 })
+        // The compute capability, the number of multiprocessors, shared memory; everything else is supported.
+        answer(value, match attribute {
+            75 => 9,
+            76 => 0,
+            16 => 132,
+            81 => kernels::SHARED_BYTES as i32,
+            97 => (kernels::SHARED_BYTES - kernels::RESERVED_BYTES) as i32,
+            111 => kernels::RESERVED_BYTES as i32,
+            _ => 1,
+        })
     }
     fn cuDeviceGetUuid_v2(uuid: &mut [u8; 16], device: i32) {
         *uuid = *b"null device    0";

@@ -25,8 +25,9 @@ const PART_OF_MEMORY: u64 = 16;
 /// the kernels of two communicators run side by side, even where ranks do not start them in the same
 /// order, which programs with several process groups do.
 ///
-/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a multiprocessor. However
-/// the blocks of one communicator lie, each is in the way of one of another's at most.
+/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a multiprocessor, and all take
+/// like shares of its memory (`footprint`). However the blocks of one communicator lie, each is in the way of one of another's
+/// at most.
 const PART_OF_BLOCKS: u32 = 2;
 
 /// Where very many ranks share a GPU, each may have that many thread blocks, as far as all of one communicator run at

@@ -13,52 +13,89 @@ use msccl_kernels::recipe::Architecture;
 use msccl_plan::{Small, launch};
 use rustc_hash::FxHashMap;
 
+use super::footprint::Footprint;
 use crate::error::{Error, ErrorKind};
 use crate::select::Links;
 
 /// Every kernel, ready to be launched.
 pub(super) struct Kernels {
-    interpreters: FxHashMap<(Protocol, DataType), Function>,
+    interpreters: FxHashMap<(Protocol, DataType), Launchable>,
     /// The interpreters of protocol Simple for links that may deliver directly.
-    direct: FxHashMap<DataType, Function>,
+    direct: FxHashMap<DataType, Launchable>,
     /// Those of protocol Simple whose thread blocks work as crews.
-    crews: FxHashMap<DataType, Function>,
+    crews: FxHashMap<DataType, Launchable>,
     /// Those for small calls, over packets.
-    small: FxHashMap<(Protocol, Small, DataType), Function>,
+    small: FxHashMap<(Protocol, Small, DataType), Launchable>,
+    /// They wait for nobody.
     scalers: FxHashMap<DataType, Function>,
     exchange: Exchanger,
+    /// What thread blocks of all that wait take.
+    footprint: Footprint,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
     can_start_early: bool,
     /// Blocks of every kernel that fit on a multiprocessor at once, at the largest size.
     blocks_each: u32,
 }
 
-/// The kernel of point-to-point exchanges.
-pub(super) struct Exchanger {
+/// A kernel that waits for peers.
+pub(super) struct Launchable {
     pub function: Function,
-    /// The dynamic shared memory that its thread blocks get where bulk copies carry transfers; 0: there are none.
+    /// The dynamic shared memory of its thread blocks, at least.
     pub shared_bytes: u32,
 }
 
-impl Exchanger {
-    fn load(context: &Context) -> Result<Self, Error> {
-        let module = load_module(context, kernels::Module::Exchange)?;
-        let function = module.function(&kernels::Module::Exchange.kernel(""))?;
-        let shared_bytes =
-            if Self::has_stage(context, &function)? { launch::STAGE_BYTES } else { 0 };
+impl Launchable {
+    /// The kernel `name` of `module`, whose thread blocks are to take what `footprint` says.
+    pub fn new(
+        module: &Module,
+        name: &str,
+        footprint: Footprint,
+    ) -> Result<Self, msccl_gpu::Error> {
+        let function = module.function(name)?;
+        let shared_bytes = footprint.dynamic_bytes(function.attributes()?.static_shared_bytes);
+        function.allow_dynamic_shared(shared_bytes)?;
         Ok(Self { function, shared_bytes })
     }
 
-    /// Whether there are bulk copies, and enough thread blocks with the memory that these go through fit on a multiprocessor.
-    fn has_stage(context: &Context, function: &Function) -> Result<bool, Error> {
-        let device = context.device();
+    /// How many of its blocks of `threads` threads fit on a multiprocessor at once.
+    pub fn blocks_each(&self, threads: u32) -> Result<u32, msccl_gpu::Error> {
+        self.function.blocks_per_multiprocessor(threads, self.shared_bytes as usize)
+    }
+}
+
+/// The kernel of point-to-point exchanges.
+pub(super) struct Exchanger {
+    pub kernel: Launchable,
+    /// Whether there are bulk copies, which need [`launch::STAGE_BYTES`].
+    has_stage: bool,
+}
+
+impl Exchanger {
+    fn load(context: &Context, footprint: Footprint) -> Result<Self, Error> {
+        let module = load_module(context, kernels::Module::Exchange)?;
+        let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), footprint)?;
+        Ok(Self { has_stage: Self::has_stage(context, &kernel)?, kernel })
+    }
+
+    /// Whether there are bulk copies, and as many thread blocks fit on a multiprocessor with the memory that these go
+    /// through.
+    fn has_stage(context: &Context, kernel: &Launchable) -> Result<bool, Error> {
+        let (device, Launchable { function, shared_bytes }) = (context.device(), kernel);
         let needed = launch::STAGE_BYTES + function.attributes()?.static_shared_bytes;
-        if device.compute_capability()?.major < 9 || device.max_shared_bytes_per_block()? < needed {
+        let has_room = device.max_shared_bytes_per_block()? >= needed;
+        // Kernels with less do without bulk copies.
+        let can_tell = *shared_bytes < launch::STAGE_BYTES;
+        if device.compute_capability()?.major < 9 || !has_room || !can_tell {
             return Ok(false);
         }
         function.allow_dynamic_shared(launch::STAGE_BYTES)?;
         let (threads, bytes) = (launch::THREADS_MAX_EXCHANGE, launch::STAGE_BYTES as usize);
         Ok(function.blocks_per_multiprocessor(threads, bytes)? >= launch::BLOCKS_EACH)
+    }
+
+    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where there are any.
+    pub fn shared_bytes(&self, is_bulky: bool) -> u32 {
+        if is_bulky && self.has_stage { launch::STAGE_BYTES } else { self.kernel.shared_bytes }
     }
 }
 
@@ -79,31 +116,26 @@ impl Kernels {
     }
 
     fn load(context: &Context) -> Result<Self, Error> {
+        let footprint = Footprint::of(context.device())?;
+        let load = |module| load_interpreters(context, module, footprint);
         let mut interpreters = FxHashMap::default();
         for protocol in Protocol::ALL {
-            let functions = load_interpreters(context, module(protocol))?.into_iter();
-            interpreters.extend(functions.map(|(of, function)| ((protocol, of), function)));
+            let kernels = load(module(protocol))?.into_iter();
+            interpreters.extend(kernels.map(|(of, kernel)| ((protocol, of), kernel)));
         }
-        let direct = load_interpreters(context, kernels::Module::Direct)?;
-        let crews = load_interpreters(context, kernels::Module::Crew)?;
         let mut small = FxHashMap::default();
         for (protocol, kind, module) in SMALL_MODULES {
-            let functions = load_interpreters(context, module)?.into_iter();
-            small.extend(functions.map(|(of, function)| ((protocol, kind, of), function)));
+            let kernels = load(module)?.into_iter();
+            small.extend(kernels.map(|(of, kernel)| ((protocol, kind, of), kernel)));
         }
-        let module = load_module(context, kernels::Module::Scale)?;
-        let scaler = |data_type: DataType| {
-            let function = module.function(&kernels::Module::Scale.kernel(data_type.name()))?;
-            Ok::<_, Error>((data_type, function))
-        };
-        let scalers = DataType::ALL.into_iter().map(scaler).collect::<Result<_, _>>()?;
         let mut kernels = Self {
             interpreters,
-            direct,
-            crews,
+            direct: load(kernels::Module::Direct)?,
+            crews: load(kernels::Module::Crew)?,
             small,
-            scalers,
-            exchange: Exchanger::load(context)?,
+            scalers: load_scalers(context)?,
+            exchange: Exchanger::load(context, footprint)?,
+            footprint,
             can_start_early: can_start_early(context)?,
             blocks_each: 0,
         };
@@ -115,18 +147,23 @@ impl Kernels {
     fn least_blocks_each(&self) -> Result<u32, Error> {
         let simple = launch::threads_max(Protocol::Simple);
         let staged = self.interpreters.iter();
-        let staged = staged.map(|((of, _), function)| (function, launch::threads_max(*of)));
+        let staged = staged.map(|((of, _), kernel)| (kernel, launch::threads_max(*of)));
         let direct = self.direct.values().chain(self.crews.values());
-        let direct = direct.map(|of| (of, simple));
+        let direct = direct.map(|kernel| (kernel, simple));
         let small = self.small.iter();
-        let small = small.map(|((of, ..), function)| (function, launch::threads_max(*of)));
-        let Exchanger { function, shared_bytes } = &self.exchange;
-        let exchange = (function, launch::THREADS_MAX_EXCHANGE, *shared_bytes as usize);
-        let all =
-            staged.chain(direct).chain(small).map(|(function, threads)| (function, threads, 0));
-        all.chain([exchange])
-            .map(|(function, threads, shared)| function.blocks_per_multiprocessor(threads, shared))
+        let small = small.map(|((of, ..), kernel)| (kernel, launch::threads_max(*of)));
+        let exchange = (&self.exchange.kernel, launch::THREADS_MAX_EXCHANGE);
+        staged
+            .chain(direct)
+            .chain(small)
+            .chain([exchange])
+            .map(|(kernel, threads)| kernel.blocks_each(threads))
             .try_fold(launch::BLOCKS_EACH, |least, each| Ok(least.min(each?)))
+    }
+
+    /// What thread blocks of every kernel that waits take.
+    pub fn footprint(&self) -> Footprint {
+        self.footprint
     }
 
     /// Whether interpreters may begin while the kernel before them ends.
@@ -140,23 +177,28 @@ impl Kernels {
         protocol: Protocol,
         links: Links,
         of: DataType,
-    ) -> Result<&Function, Error> {
-        let function = match links {
+    ) -> Result<&Launchable, Error> {
+        let kernel = match links {
             Links::Staged => self.interpreters.get(&(protocol, of)),
             Links::Direct => self.direct.get(&of),
         };
-        function.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
+        kernel.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
     }
 
     /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over staged links.
-    pub fn crew(&self, of: DataType) -> Result<&Function, Error> {
+    pub fn crew(&self, of: DataType) -> Result<&Launchable, Error> {
         self.crews.get(&of).ok_or_else(|| Error::internal(format!("no kernel of crews for {of}")))
     }
 
     /// The kernel for small calls over one protocol, of a kind and type.
-    pub fn small(&self, protocol: Protocol, kind: Small, of: DataType) -> Result<&Function, Error> {
-        let function = self.small.get(&(protocol, kind, of));
-        function.ok_or_else(|| {
+    pub fn small(
+        &self,
+        protocol: Protocol,
+        kind: Small,
+        of: DataType,
+    ) -> Result<&Launchable, Error> {
+        let kernel = self.small.get(&(protocol, kind, of));
+        kernel.ok_or_else(|| {
             Error::internal(format!("no kernel for small calls of {protocol} and {of}"))
         })
     }
@@ -212,10 +254,19 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
 fn load_interpreters(
     context: &Context,
     module: kernels::Module,
-) -> Result<FxHashMap<DataType, Function>, Error> {
+    footprint: Footprint,
+) -> Result<FxHashMap<DataType, Launchable>, Error> {
     let loaded = load_module(context, module)?;
-    let function = |of: DataType| Ok((of, loaded.function(&module.kernel(of.name()))?));
-    DataType::ALL.into_iter().map(function).collect()
+    let kernel =
+        |of: DataType| Ok((of, Launchable::new(&loaded, &module.kernel(of.name()), footprint)?));
+    DataType::ALL.into_iter().map(kernel).collect()
+}
+
+/// The kernels that scale.
+fn load_scalers(context: &Context) -> Result<FxHashMap<DataType, Function>, Error> {
+    let module = load_module(context, kernels::Module::Scale)?;
+    let name = |of: DataType| kernels::Module::Scale.kernel(of.name());
+    DataType::ALL.into_iter().map(|of| Ok((of, module.function(&name(of))?))).collect()
 }
 
 fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Error> {

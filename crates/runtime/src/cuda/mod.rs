@@ -1,6 +1,6 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
-//! In reading order: `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
+//! In reading order: `footprint` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `order` (calls in several streams),
 //! `recent` (what kernels are told, and what the last call had in common with the next), `launch`, `watchtower` (abort and progress),
@@ -19,6 +19,7 @@ mod arena;
 mod bind;
 mod capacity;
 mod far;
+mod footprint;
 mod kernels;
 mod launch;
 mod lending;

@@ -4,13 +4,12 @@
 use std::sync::atomic::Ordering;
 
 use msccl_collective::Protocol;
-use msccl_gpu::Function;
 use msccl_plan::exchange::{self, Transfer};
 use msccl_plan::launch::{Exchange, LAUNCH_LEAVES_ROOM, Launch, Scale, THREADS_MAX_EXCHANGE};
 
 use super::bind::Bound;
 use super::far::Far;
-use super::kernels::Exchanger;
+use super::kernels::Launchable;
 use super::launch::{self, Grid};
 use super::lending::Lending;
 use super::links::Place;
@@ -25,8 +24,8 @@ use crate::settings::{Event, Settings};
 use crate::special::SpecialMode;
 
 /// What runs a collective.
-struct Kernel<'a> {
-    function: &'a Function,
+struct Pick<'a> {
+    kernel: &'a Launchable,
     kind: Kind,
 }
 
@@ -45,27 +44,27 @@ impl Rank {
         job: &Job<'_>,
         bound: &'a Bound,
         record: &Launch,
-    ) -> Result<Kernel<'a>, Error> {
+    ) -> Result<Pick<'a>, Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
         if job.has_crew() {
-            let function = self.kernels.crew(data_type)?;
-            return Ok(Kernel { function, kind: Kind::Interpreter });
+            let kernel = self.kernels.crew(data_type)?;
+            return Ok(Pick { kernel, kind: Kind::Interpreter });
         }
         let small = bound.small.and_then(|plan| record.small(plan, job.protocol, job.threads));
         if let Some(small) = small {
-            let function = self.kernels.small(job.protocol, small, data_type)?;
-            return Ok(Kernel { function, kind: Kind::Small });
+            let kernel = self.kernels.small(job.protocol, small, data_type)?;
+            return Ok(Pick { kernel, kind: Kind::Small });
         }
         let special = match job.links.lend() {
             true => None,
             false => bound.special(job.protocol, data_type),
         };
         Ok(match special {
-            Some(special) => Kernel { function: &special.function, kind: Kind::Special },
+            Some(special) => Pick { kernel: &special.kernel, kind: Kind::Special },
             None => {
-                let function = self.kernels.interpreter(job.protocol, job.links, data_type)?;
-                Kernel { function, kind: Kind::Interpreter }
+                let kernel = self.kernels.interpreter(job.protocol, job.links, data_type)?;
+                Pick { kernel, kind: Kind::Interpreter }
             }
         })
     }
@@ -123,13 +122,15 @@ impl Engine for Rank {
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = Self::views(lending, job, bound, capture.is_some());
         }
-        let Kernel { function, kind } = self.kernel(job, bound, record)?;
+        let Pick { kernel: Launchable { function, shared_bytes }, kind } =
+            self.kernel(job, bound, record)?;
         *special_calls += u64::from(kind == Kind::Special);
         let (width, height) = (bound.blocks(), job.cut.instances);
         let admits = kind == Kind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = overlap.admit(width * height, self.room, admits);
         let starts_early = self.starts_early && has_room;
-        let grid = Grid { width, height, threads: job.threads, shared_bytes: 0, starts_early };
+        let (threads, shared_bytes) = (job.threads, *shared_bytes);
+        let grid = Grid { width, height, threads, shared_bytes, starts_early };
         launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;
         self.far.as_ref().inspect(|far| far.stir());
         self.expect_graphs(capture.is_some());
@@ -151,11 +152,11 @@ impl Engine for Rank {
                     report_after_us: REPORT_AFTER_US,
                     ..launch
                 };
-                let Exchanger { function, shared_bytes } = self.kernels.exchange();
+                let exchanger = self.kernels.exchange();
                 let row = Grid::row(record.lane_count, THREADS_MAX_EXCHANGE);
-                let shared_bytes = if exchange::is_bulky(&record) { *shared_bytes } else { 0 };
+                let shared_bytes = exchanger.shared_bytes(exchange::is_bulky(&record));
                 let grid = Grid { shared_bytes, ..row };
-                launch::launch(function, stream, grid, &record)?;
+                launch::launch(&exchanger.kernel.function, stream, grid, &record)?;
             }
             self.far.as_ref().inspect(|far| far.stir());
             self.launched.store(call, Ordering::Release);

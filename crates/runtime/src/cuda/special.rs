@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use msccl_collective::{DataType, Protocol};
-use msccl_gpu::{Context, Function, Module};
+use msccl_gpu::{Context, Module};
 use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::{Kernel, Key};
 use msccl_plan::launch;
 use msccl_registry::Fingerprint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::kernels::{Kernels, special_image};
+use super::kernels::{Kernels, Launchable, special_image};
 use crate::error::Error;
 use crate::select::Foreseen;
 use crate::settings::{Event, Settings};
@@ -41,7 +41,7 @@ fn local_bytes_max(protocol: Protocol) -> u32 {
 
 /// A special kernel, ready to be launched.
 pub(super) struct Ready {
-    pub function: Function,
+    pub kernel: Launchable,
     pub protocol: Protocol,
     pub data_type: DataType,
 }
@@ -157,12 +157,12 @@ impl<'a> Loader<'a> {
     fn ready(&self, kernel: &Kernel, code: &[u8]) -> Result<Arc<Ready>, String> {
         let Kernel { protocol, data_type, .. } = *kernel;
         let load = || {
-            let function =
-                Module::load(self.context, special_image(code))?.function(&Kernel::name())?;
-            let blocks = function.blocks_per_multiprocessor(launch::threads_max(protocol), 0)?;
-            Ok((blocks, function.attributes()?.local_bytes, function))
+            let module = Module::load(self.context, special_image(code))?;
+            let loaded = Launchable::new(&module, &Kernel::name(), self.kernels.footprint())?;
+            let blocks = loaded.blocks_each(launch::threads_max(protocol))?;
+            Ok((blocks, loaded.function.attributes()?.local_bytes, loaded))
         };
-        let (found, local_bytes, function) =
+        let (found, local_bytes, kernel) =
             load().map_err(|error: msccl_gpu::Error| error.to_string())?;
         if local_bytes > local_bytes_max(protocol) {
             return Err(format!(
@@ -171,7 +171,7 @@ impl<'a> Loader<'a> {
         }
         let reckoned = self.kernels.blocks_each();
         match found >= reckoned {
-            true => Ok(Arc::new(Ready { function, protocol, data_type })),
+            true => Ok(Arc::new(Ready { kernel, protocol, data_type })),
             false => Err(format!(
                 "{found} of its blocks run on a multiprocessor at once, {reckoned} are reckoned with"
             )),

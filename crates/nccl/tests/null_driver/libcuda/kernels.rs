@@ -3,7 +3,8 @@
 //!
 //! Beside the driver's functions it has its own: [`nullSpecialLaunches`] says how often the calling thread has launched
 //! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews, [`nullSmallLaunches`] ones for small
-//! calls, [`nullEarlyLaunches`] kernels that may begin before the one ahead of them has ended. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
+//! calls, [`nullEarlyLaunches`] kernels that may begin before the one ahead of them has ended. It refuses kernels that wait for
+//! peers and of which not exactly two blocks find shared memory on a multiprocessor. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
 //! `NULL_SPECIALS_SPILL` they have memory beside their registers.
 
 use std::cell::Cell;
@@ -11,7 +12,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
 use crate::objects::work;
-use crate::{SUCCESS, answer, new_handle};
+use crate::{INVALID_VALUE, SUCCESS, answer, new_handle};
 
 thread_local! {
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
@@ -20,7 +21,14 @@ thread_local! {
     static EARLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What a launch reads of its configuration: the stream, after the shape.
+/// The shared memory of a multiprocessor, and what the driver takes of that for each block.
+pub const SHARED_BYTES: u32 = 228 << 10;
+pub const RESERVED_BYTES: u32 = 1 << 10;
+
+/// What the code of every kernel declares.
+const STATIC_BYTES: u32 = 1 << 10;
+
+/// What a launch reads of its configuration: the shape, of which the last is dynamic shared memory, and the stream.
 #[repr(C)]
 pub struct LaunchConfig {
     shape: [u32; 7],
@@ -49,6 +57,11 @@ impl LaunchConfig {
         let all = unsafe { slice::from_raw_parts(self.attributes, self.attribute_count as usize) };
         all.iter().any(|of| of.id == PROGRAMMATIC_STREAM_SERIALIZATION && of.value[0] as u32 != 0)
     }
+
+    /// How many of its blocks find shared memory on a multiprocessor.
+    fn blocks_each(&self) -> u32 {
+        SHARED_BYTES / (RESERVED_BYTES + STATIC_BYTES + self.shape[6])
+    }
 }
 
 /// The lowest bit of the handle of a special kernel.
@@ -59,6 +72,9 @@ const CREW: usize = 2;
 
 /// The next bit, of a kernel for small calls.
 const SMALL: usize = 4;
+
+/// The next bit, of a kernel that waits for nobody.
+const BRIEF: usize = 8;
 
 /// How often the calling thread has launched special kernels.
 #[unsafe(no_mangle)]
@@ -100,13 +116,14 @@ driver! {
         let modules: [&[u8]; 4] =
             [b"msccl_ll_small", b"msccl_ll_odd", b"msccl_ll128_small", b"msccl_ll128_odd"];
         let small = if modules.iter().any(|of| name.starts_with(of)) { SMALL } else { 0 };
-        answer(function, new_handle() + special + crew + small)
+        let brief = if name.starts_with(b"msccl_scale") { BRIEF } else { 0 };
+        answer(function, new_handle() + special + crew + small + brief)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
     fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
         const LOCAL_SIZE_BYTES: u32 = 3;
         let spills = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_SPILL").is_some();
-        answer(value, if attribute == LOCAL_SIZE_BYTES && !spills { 0 } else { 1024 })
+        answer(value, if attribute == LOCAL_SIZE_BYTES && !spills { 0 } else { STATIC_BYTES as i32 })
     }
     fn cuFuncSetAttribute(_function: usize, _attribute: u32, _value: i32) { SUCCESS }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -119,6 +136,9 @@ driver! {
         config: &LaunchConfig, function: usize, _parameters: *mut *mut c_void,
         _extra: *mut *mut c_void,
     ) {
+        if function & BRIEF == 0 && config.blocks_each() != 2 {
+            return INVALID_VALUE;
+        }
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
         SMALL_LAUNCHES.set(SMALL_LAUNCHES.get() + u64::from(function & SMALL != 0));

@@ -1,0 +1,178 @@
+//! Two communicators whose calls ranks begin in orders of their own.
+//!
+//! On a GPU that some rank has reached first with one call, every other call must still find room, however many thread
+//! blocks the two have and whatever shared memory they take; otherwise ranks wait for one another for ever. So the calls are
+//! as wide as the library lets them be, every rank but the last begins with one of them, and the last one, which comes
+//! late, with the other.
+
+use std::thread;
+use std::time::Duration;
+
+use msccl_collective::{DataType, Protocol};
+use msccl_registry::Wanted;
+use msccl_runtime::{Choice, Links, Way};
+
+use super::point_to_point::{Message, Part};
+use super::{Bench, Section};
+use crate::Trouble;
+use crate::case::Case;
+use crate::tally::Tally;
+use crate::trial::Trial;
+use crate::world::{Seat, World, settings, together};
+
+/// The section.
+pub const SECTION: Section = Section {
+    name: "crossed",
+    about: "two communicators whose calls ranks begin in orders of their own, as wide as they come",
+    run,
+};
+
+/// How much later the last rank comes: the others have begun by then.
+const LATE: Duration = Duration::from_millis(3);
+
+/// What is called on a communicator.
+struct Work {
+    name: String,
+    calls: Calls,
+}
+
+enum Calls {
+    /// A collective, and what serves it.
+    Collective(Trial, Choice),
+    /// Sends and receives, by rank.
+    Transfers(Vec<Part>),
+}
+
+fn run(bench: &Bench, tally: &mut Tally) {
+    if !bench.machine.has_gpus() {
+        return tally.skip("a rank on the host goes on when its call is done");
+    }
+    let join = || Ok((bench.world(&settings())?, bench.world(&settings())?));
+    let Some((mut first, mut second)) = tally.need(|| "two worlds".to_owned(), join) else {
+        return;
+    };
+    let Some(works) = tally.need(|| "calls".to_owned(), || works(&mut first)) else { return };
+    for work in &works {
+        for world in [&mut first, &mut second] {
+            // What a call needs for the first time may keep ranks waiting for kernels that run.
+            let alone = || alone(world, work);
+            tally.check(|| format!("{}, alone", work.name), alone);
+        }
+    }
+    let rounds = bench.number(5, 2);
+    for one in &works {
+        for other in &works {
+            let name = || format!("{} across {}", one.name, other.name);
+            let crossed =
+                || (0..rounds).try_for_each(|_| crossed(&mut first, &mut second, one, other));
+            tally.check(name, crossed);
+            if first.has_failed() || second.has_failed() {
+                return;
+            }
+        }
+    }
+}
+
+/// One call for each kind of kernel: those for small calls, interpreters, one of them with few threads and one that is a
+/// crew, exchanges by threads and by bulk copies.
+fn works(world: &mut World) -> Result<Vec<Work>, Trouble> {
+    let packets = |protocol| move |way: &Way| way.protocol == protocol;
+    let plain = |links| move |way: &Way| way.protocol == Protocol::Simple && way.links == links;
+    let (staged, direct) = (plain(Links::Staged), plain(Links::Direct));
+    let narrow = |way: &Way| way.threads <= 128;
+    let collectives = [
+        collective(world, 4 << 10, packets(Protocol::Ll))?,
+        collective(world, 16 << 10, packets(Protocol::Ll128))?,
+        collective(world, 1 << 20, narrow)?,
+        collective(world, 1 << 20, staged)?,
+        collective(world, 8 << 20, staged)?,
+        collective(world, 1 << 20, direct)?,
+    ];
+    let transfers = [100_000, 16 << 20].map(|bytes| transfers(world.ranks(), bytes));
+    Ok(collectives.into_iter().flatten().chain(transfers).collect())
+}
+
+/// An all-reduce of `count` numbers, served by that one of the `wanted` ways which takes most thread blocks.
+fn collective(
+    world: &mut World,
+    count: usize,
+    wanted: impl Fn(&Way) -> bool,
+) -> Result<Option<Work>, Trouble> {
+    let case = Case { count, data_type: DataType::U32, ..Case::of(Wanted::AllReduce) };
+    let choices = world.choices(&case).into_iter().filter(|choice| wanted(&choice.way));
+    let widest = choices.map(|choice| (world.blocks(&case, &choice), choice));
+    let Some((blocks, choice)) = widest.max_by_key(|(blocks, _)| *blocks) else { return Ok(None) };
+    let trial = world.trial(&[case], &choice.algorithm)?;
+    let name = format!("{count} numbers by {choice} of {blocks} thread blocks");
+    Ok(Some(Work { name, calls: Calls::Collective(trial, choice) }))
+}
+
+/// Messages around a ring of `ranks` ranks.
+fn transfers(ranks: u32, bytes: usize) -> Work {
+    let messages: Vec<_> =
+        (0..ranks).map(|from| Message { from, to: (from + 1) % ranks, bytes }).collect();
+    let parts = (0..ranks).map(|rank| Part::new(&messages, rank, 0));
+    Work { name: format!("{bytes} bytes around a ring"), calls: Calls::Transfers(parts.collect()) }
+}
+
+impl Work {
+    fn load(&self, seat: &mut Seat) -> Result<(), Trouble> {
+        match &self.calls {
+            Calls::Collective(trial, choice) => {
+                seat.communicator.pin(Some(choice.clone()));
+                seat.load(trial)
+            }
+            Calls::Transfers(parts) => seat.arena.write(&parts[seat.rank.index()].before),
+        }
+    }
+
+    fn submit(&self, seat: &Seat) -> Result<(), Trouble> {
+        let calls = match &self.calls {
+            Calls::Collective(trial, _) => seat.calls(trial),
+            Calls::Transfers(parts) => {
+                parts[seat.rank.index()].calls(seat.arena.address(), seat.stream())
+            }
+        };
+        seat.submit(&calls)
+    }
+
+    fn check(&self, seat: &Seat) -> Result<(), Trouble> {
+        match &self.calls {
+            Calls::Collective(trial, _) => seat.check(trial),
+            Calls::Transfers(parts) => {
+                let part = &parts[seat.rank.index()];
+                part.check(&seat.arena.read(part.after.len())?)
+            }
+        }
+    }
+}
+
+fn alone(world: &mut World, work: &Work) -> Result<(), Trouble> {
+    world.on_all(|seat| work.load(seat))?;
+    world.on_all(|seat| work.submit(seat).and_then(|()| seat.wait()))?;
+    world.on_all(|seat| work.check(seat)).map(drop)
+}
+
+/// Makes the calls of `one` on the first communicator and those of `other` on the second, the last rank the other way round.
+fn crossed(first: &mut World, second: &mut World, one: &Work, other: &Work) -> Result<(), Trouble> {
+    first.on_all(|seat| one.load(seat))?;
+    second.on_all(|seat| other.load(seat))?;
+    let seats = first.seats.iter().chain(&second.seats);
+    let communicators: Vec<_> = seats.map(|seat| seat.communicator.clone()).collect();
+    let last = first.ranks() as usize - 1;
+    let mut ranks: Vec<_> = first.seats.iter_mut().zip(&mut second.seats).collect();
+    together(&mut ranks, &communicators, |(seat, second_seat)| {
+        if seat.rank.index() == last {
+            thread::sleep(LATE);
+            other.submit(second_seat)?;
+            one.submit(seat)?;
+        } else {
+            one.submit(seat)?;
+            other.submit(second_seat)?;
+        }
+        seat.wait()?;
+        second_seat.wait()
+    })?;
+    first.on_all(|seat| one.check(seat))?;
+    second.on_all(|seat| other.check(seat)).map(drop)
+}
