@@ -159,7 +159,7 @@ variables! {
          calls have a quarter. From 65536 to 2097152, and as far as a sixteenth of the GPU's memory goes. Larger ones have each \
          thread block move more, and take more memory: 80 wires from each GPU. Of ranks that differ the least counts."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"
-        "Most thread blocks that a call may occupy. Wins over `maxCTAs` of a configuration."
+        "Most thread blocks that a call may occupy; sends and receives two at least. Wins over `maxCTAs` of a configuration."
     MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MAX_CTAS`, which wins over it."
     NCCL_ALGO "NCCL_ALGO" "names, separated by commas; `^` in front excludes; `allreduce:` in front is for one collective, `;` between"

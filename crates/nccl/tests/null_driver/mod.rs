@@ -76,6 +76,7 @@ struct NullDriver {
     crew_launches: unsafe extern "C" fn() -> u64,
     small_launches: unsafe extern "C" fn() -> u64,
     early_launches: unsafe extern "C" fn() -> u64,
+    blocks: unsafe extern "C" fn() -> u64,
 }
 
 fn null_driver() -> &'static NullDriver {
@@ -90,10 +91,18 @@ fn null_driver() -> &'static NullDriver {
             let crew_launches = *library.get(b"nullCrewLaunches\0").unwrap();
             let small_launches = *library.get(b"nullSmallLaunches\0").unwrap();
             let early_launches = *library.get(b"nullEarlyLaunches\0").unwrap();
+            let blocks = *library.get(b"nullBlocks\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver { calls, special_launches, crew_launches, small_launches, early_launches }
+            NullDriver {
+                calls,
+                special_launches,
+                crew_launches,
+                small_launches,
+                early_launches,
+                blocks,
+            }
         }
     })
 }
@@ -169,6 +178,12 @@ pub fn small_launches() -> u64 {
 pub fn early_launches() -> u64 {
     // SAFETY: the function takes nothing.
     unsafe { (null_driver().early_launches)() }
+}
+
+/// How many thread blocks the kernels had that this thread has launched.
+pub fn blocks() -> u64 {
+    // SAFETY: the function takes nothing.
+    unsafe { (null_driver().blocks)() }
 }
 
 /// The context of device `ordinal`.

@@ -85,7 +85,7 @@ pub(crate) struct Rank {
     starts_early: bool,
     /// For collectives.
     capacity: Capacity,
-    /// Thread blocks of two collectives that may be on the GPU at once.
+    /// Thread blocks of calls that may be on the GPU at once: of two collectives, or of an exchange. The same on all ranks.
     room: u32,
     place: Place,
     sharing: u32,

@@ -142,7 +142,7 @@ impl Engine for Rank {
         let view = &self.links.view;
         transfers.iter().try_for_each(|transfer| self.reach(transfer.peer))?;
         self.in_order(stream, |stream| {
-            for launch in transfers::launches(view, &self.capacity, transfers) {
+            for launch in transfers::launches(view, self.room, transfers) {
                 let record = Exchange {
                     links_simple: transfers::table(view, Protocol::Simple),
                     links_ll: transfers::table(view, Protocol::Ll),

@@ -6,14 +6,15 @@ use msccl_plan::launch::{self, EXCHANGE_LANES, Exchange, WireEnd};
 
 use super::arena::View;
 use super::capacity::TRANSFER_WIRES;
-use crate::engine::{Capacity, Waiting};
+use crate::engine::Waiting;
 
-/// The launches for `transfers`, in order, without what only the communicator knows.
-pub(super) fn launches(view: &View, capacity: &Capacity, transfers: &[Transfer]) -> Vec<Exchange> {
+/// The launches for `transfers`, in order, without what only the communicator knows. Each has `room` thread blocks at most,
+/// or two: a rank may have to send and to receive at once. All ranks have the same room, by which transfers are cut.
+pub(super) fn launches(view: &View, room: u32, transfers: &[Transfer]) -> Vec<Exchange> {
     let shape = Shape {
         me: view.me,
         ranks: view.layout.ranks(),
-        blocks: capacity.blocks.clamp(2, EXCHANGE_LANES as u32),
+        blocks: room.clamp(2, EXCHANGE_LANES as u32),
         simple: view.layout.wires(Protocol::Simple),
         ll: view.layout.wires(Protocol::Ll),
         near: view.layout.near(),

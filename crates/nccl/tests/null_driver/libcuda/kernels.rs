@@ -3,7 +3,8 @@
 //!
 //! Beside the driver's functions it has its own: [`nullSpecialLaunches`] says how often the calling thread has launched
 //! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews, [`nullSmallLaunches`] ones for small
-//! calls, [`nullEarlyLaunches`] kernels that may begin before the one ahead of them has ended. It refuses kernels that wait for
+//! calls, [`nullEarlyLaunches`] kernels that may begin before the one ahead of them has ended, [`nullBlocks`] how many thread
+//! blocks all had. It refuses kernels that wait for
 //! peers and of which not exactly two blocks find shared memory on a multiprocessor. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
 //! `NULL_SPECIALS_SPILL` they have memory beside their registers.
 
@@ -19,6 +20,7 @@ thread_local! {
     static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static SMALL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static EARLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static BLOCKS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The shared memory of a multiprocessor, and what the driver takes of that for each block.
@@ -28,7 +30,8 @@ pub const RESERVED_BYTES: u32 = 1 << 10;
 /// What the code of every kernel declares.
 const STATIC_BYTES: u32 = 1 << 10;
 
-/// What a launch reads of its configuration: the shape, of which the last is dynamic shared memory, and the stream.
+/// What a launch reads of its configuration: the shape, of which three numbers are the grid's and the last is dynamic shared
+/// memory, and the stream.
 #[repr(C)]
 pub struct LaunchConfig {
     shape: [u32; 7],
@@ -56,6 +59,10 @@ impl LaunchConfig {
         // SAFETY: callers of a driver give as many attributes as they say.
         let all = unsafe { slice::from_raw_parts(self.attributes, self.attribute_count as usize) };
         all.iter().any(|of| of.id == PROGRAMMATIC_STREAM_SERIALIZATION && of.value[0] as u32 != 0)
+    }
+
+    fn blocks(&self) -> u64 {
+        self.shape[..3].iter().map(|width| u64::from(*width)).product()
     }
 
     /// How many of its blocks find shared memory on a multiprocessor.
@@ -98,6 +105,12 @@ pub extern "C" fn nullSmallLaunches() -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn nullEarlyLaunches() -> u64 {
     EARLY_LAUNCHES.get()
+}
+
+/// How many thread blocks the kernels had that the calling thread has launched.
+#[unsafe(no_mangle)]
+pub extern "C" fn nullBlocks() -> u64 {
+    BLOCKS.get()
 }
 
 driver! {
@@ -143,6 +156,7 @@ driver! {
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
         SMALL_LAUNCHES.set(SMALL_LAUNCHES.get() + u64::from(function & SMALL != 0));
         EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.starts_early()));
+        BLOCKS.set(BLOCKS.get() + config.blocks());
         work(config.stream, || ())
     }
 }
