@@ -227,7 +227,11 @@ impl Pump {
                     false
                 }
                 Ok(None) => since.elapsed() < MANNERS,
-                Err(Malformed(_)) => false,
+                Err(Malformed(why)) => {
+                    let text = format!("a file descriptor did not reach this rank: {why}");
+                    shared.log.event(&Event::Trouble(text));
+                    false
+                }
             }
         });
     }
