@@ -83,7 +83,7 @@ impl Exchanger {
         let (device, Launchable { function, shared_bytes }) = (context.device(), kernel);
         let needed = launch::STAGE_BYTES + function.attributes()?.static_shared_bytes;
         let has_room = device.max_shared_bytes_per_block()? >= needed;
-        // Kernels with less do without bulk copies.
+        // By how much it has the kernel tells whether that is a stage.
         let can_tell = *shared_bytes < launch::STAGE_BYTES;
         if device.compute_capability()?.major < 9 || !has_room || !can_tell {
             return Ok(false);
