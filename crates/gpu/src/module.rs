@@ -144,11 +144,16 @@ impl Function {
         Ok(FunctionAttributes {
             max_threads_per_block: self
                 .attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-            static_shared_bytes: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            static_shared_bytes: self.static_shared_bytes()?,
             local_bytes: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
             registers: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
             binary_version: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
         })
+    }
+
+    /// How much shared memory the code itself declares: of [`Function::attributes`] that one alone.
+    pub fn static_shared_bytes(&self) -> Result<u32, Error> {
+        self.attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
     }
 
     /// Lets launches ask for up to `bytes` bytes of dynamic shared memory, where the default is

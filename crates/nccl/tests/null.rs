@@ -403,22 +403,18 @@ fn memory_and_communicators_come_and_go_in_a_capture() {
     assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(2));
 }
 
-/// What tells a process that it is one of those that the next test runs, and how many thread blocks an exchange has there.
-const EXCHANGED: &str = "NULL_BLOCKS_EXPECTED";
-
 #[test]
 fn an_exchange_has_as_many_thread_blocks_as_a_call_may() {
-    if let Some(expected) = std::env::var_os(EXCHANGED) {
+    if let Some(expected) = null_driver::expected() {
         let world = World::new(2);
-        let (rank, before) = (world.rank(0), null_driver::blocks());
+        let (rank, before) = (world.rank(0), null_driver::calls("thread blocks"));
         rank.exchange(1, null_driver::ELEMENTS / 2, &stream(rank));
-        let found = null_driver::blocks() - before;
-        return assert_eq!(found.to_string(), expected.to_str().unwrap());
+        return assert_eq!(null_driver::calls("thread blocks") - before, expected);
     }
-    for (most, expected) in [("64", "4"), ("4", "4"), ("3", "2"), ("1", "2")] {
-        let mut program = null_driver::again("an_exchange_has_as_many_thread_blocks_as_a_call_may");
-        program.env(EXCHANGED, expected).env("NCCL_MAX_CTAS", most);
-        null_driver::passed(&program.output().unwrap(), most);
+    let test = "an_exchange_has_as_many_thread_blocks_as_a_call_may";
+    for (most, expected) in [("64", 4), ("4", 4), ("3", 2), ("1", 2)] {
+        let mut program = null_driver::again_expecting(test, expected);
+        null_driver::passed(&program.env("NCCL_MAX_CTAS", most).output().unwrap(), most);
     }
 }
 

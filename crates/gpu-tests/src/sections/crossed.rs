@@ -122,27 +122,21 @@ impl Work {
                 seat.communicator.pin(Some(choice.clone()));
                 seat.load(trial)
             }
-            Calls::Transfers(parts) => seat.arena.write(&parts[seat.rank.index()].before),
+            Calls::Transfers(parts) => parts[seat.rank.index()].load(seat),
         }
     }
 
     fn submit(&self, seat: &Seat) -> Result<(), Trouble> {
-        let calls = match &self.calls {
-            Calls::Collective(trial, _) => seat.calls(trial),
-            Calls::Transfers(parts) => {
-                parts[seat.rank.index()].calls(seat.arena.address(), seat.stream())
-            }
-        };
-        seat.submit(&calls)
+        match &self.calls {
+            Calls::Collective(trial, _) => seat.submit(&seat.calls(trial)),
+            Calls::Transfers(parts) => parts[seat.rank.index()].submit(seat),
+        }
     }
 
     fn check(&self, seat: &Seat) -> Result<(), Trouble> {
         match &self.calls {
             Calls::Collective(trial, _) => seat.check(trial),
-            Calls::Transfers(parts) => {
-                let part = &parts[seat.rank.index()];
-                part.check(&seat.arena.read(part.after.len())?)
-            }
+            Calls::Transfers(parts) => parts[seat.rank.index()].check_at(seat),
         }
     }
 }

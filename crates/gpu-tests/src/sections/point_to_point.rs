@@ -140,6 +140,21 @@ impl Part {
         self.calls.iter().map(call).collect()
     }
 
+    /// Writes what it needs into the memory of `seat`, that of its rank.
+    pub fn load(&self, seat: &mut Seat) -> Result<(), Trouble> {
+        seat.arena.write(&self.before)
+    }
+
+    /// Submits its calls in the stream of `seat`.
+    pub fn submit(&self, seat: &Seat) -> Result<(), Trouble> {
+        seat.submit(&self.calls(seat.arena.address(), seat.stream()))
+    }
+
+    /// Compares the memory of `seat` with what must be there after the calls.
+    pub fn check_at(&self, seat: &Seat) -> Result<(), Trouble> {
+        self.check(&seat.arena.read(self.after.len())?)
+    }
+
     /// Compares what is there after the calls with what must be.
     pub fn check(&self, found: &[u8]) -> Result<(), Trouble> {
         if found == self.after {
@@ -162,12 +177,11 @@ impl Part {
 pub(super) fn exchange(world: &mut World, messages: &[Message]) -> Result<(), Trouble> {
     let parts: Vec<_> = (0..world.ranks()).map(|rank| Part::new(messages, rank, 0)).collect();
     let part = |seat: &Seat| &parts[seat.rank.index()];
-    world.on_all(|seat| seat.arena.write(&part(seat).before))?;
+    world.on_all(|seat| part(seat).load(seat))?;
     world.on_all(|seat| {
-        let part = part(seat);
-        seat.submit(&part.calls(seat.arena.address(), seat.stream()))?;
+        part(seat).submit(seat)?;
         seat.wait()?;
-        part.check(&seat.arena.read(part.after.len())?)
+        part(seat).check_at(seat)
     })?;
     Ok(())
 }

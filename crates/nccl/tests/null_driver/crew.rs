@@ -3,13 +3,10 @@
 use super::null_driver::{self, World};
 use super::{EAGER, check, stream};
 
-/// What tells a process that it is one of those that this test runs, and how many of two calls have crews.
-const EXPECTED: &str = "NULL_CREWS_EXPECTED";
-
 #[test]
 fn calls_of_many_steps_have_crews() {
-    if let Some(expected) = std::env::var_os(EXPECTED) {
-        return call(expected.to_str().unwrap().parse().unwrap());
+    if let Some(expected) = null_driver::expected() {
+        return call(expected);
     }
     // In small calls there is one round; a ring of two ranks has three steps, or twice as many, a two-shot has one.
     let ways = [
@@ -20,8 +17,7 @@ fn calls_of_many_steps_have_crews() {
         ("allreduce/two_shot", "Simple", "0", "128", 1),
     ];
     for way @ (algorithm, protocol, direct, threads, expected) in ways {
-        let ran = null_driver::again("crew::calls_of_many_steps_have_crews")
-            .env(EXPECTED, expected.to_string())
+        let ran = null_driver::again_expecting("crew::calls_of_many_steps_have_crews", expected)
             .env("MSCCL_ALGO", algorithm)
             .env("MSCCL_PROTO", protocol)
             .env("MSCCL_DIRECT", direct)
@@ -38,9 +34,9 @@ fn calls_of_many_steps_have_crews() {
 fn call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
-    let before = null_driver::crew_launches();
+    let before = null_driver::calls("crew launches");
     rank.all_reduce(64, &stream);
     rank.all_reduce(null_driver::ELEMENTS, &stream);
-    assert_eq!(null_driver::crew_launches() - before, expected);
+    assert_eq!(null_driver::calls("crew launches") - before, expected);
     check(|| rank.all_reduce(null_driver::ELEMENTS, &stream), &EAGER);
 }

@@ -10,8 +10,8 @@
 //! `libcuda/objects.rs` has the streams and events, `libcuda/memory.rs` the memory, `libcuda/kernels.rs` the kernels with
 //! the functions about them; the driver's other functions stand here. `libcuda/calls.rs` declares them all, and counts.
 //!
-//! Beside the driver's functions it has its own: `nullCalls` says how often the calling thread has called
-//! one of the others, and those of `libcuda/kernels.rs` what kernels it has launched.
+//! Beside the driver's functions it has one of its own: `nullCalls` says how often the calling thread has called one of the
+//! others, and what kernels it has launched.
 
 #![allow(non_snake_case, non_camel_case_types)]
 

@@ -72,11 +72,6 @@ const COLL_SYMMETRIC: c_int = 1;
 /// The stand-in for the driver.
 struct NullDriver {
     calls: unsafe extern "C" fn(*const c_char) -> u64,
-    special_launches: unsafe extern "C" fn() -> u64,
-    crew_launches: unsafe extern "C" fn() -> u64,
-    small_launches: unsafe extern "C" fn() -> u64,
-    early_launches: unsafe extern "C" fn() -> u64,
-    blocks: unsafe extern "C" fn() -> u64,
 }
 
 fn null_driver() -> &'static NullDriver {
@@ -87,22 +82,10 @@ fn null_driver() -> &'static NullDriver {
         unsafe {
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL).unwrap();
             let calls = *library.get(b"nullCalls\0").unwrap();
-            let special_launches = *library.get(b"nullSpecialLaunches\0").unwrap();
-            let crew_launches = *library.get(b"nullCrewLaunches\0").unwrap();
-            let small_launches = *library.get(b"nullSmallLaunches\0").unwrap();
-            let early_launches = *library.get(b"nullEarlyLaunches\0").unwrap();
-            let blocks = *library.get(b"nullBlocks\0").unwrap();
             // It stays open, as a driver does, and needs no name any more.
             std::mem::forget(library);
             std::fs::remove_file(path).unwrap();
-            NullDriver {
-                calls,
-                special_launches,
-                crew_launches,
-                small_launches,
-                early_launches,
-                blocks,
-            }
+            NullDriver { calls }
         }
     })
 }
@@ -127,6 +110,21 @@ pub fn compile(name: &str, options: &[&str]) -> PathBuf {
     library
 }
 
+/// What tells a process that a test which runs itself again has started it, and a number that it is to find.
+const EXPECTED: &str = "NULL_EXPECTED";
+
+/// What this process is to find, if a test that runs itself again has started it.
+pub fn expected() -> Option<u64> {
+    std::env::var(EXPECTED).ok().map(|number| number.parse().unwrap())
+}
+
+/// As [`again`], in a process that is to find `expected`.
+pub fn again_expecting(test: &str, expected: u64) -> Command {
+    let mut program = again(test);
+    program.env(EXPECTED, expected.to_string());
+    program
+}
+
 /// The test of this program whose name is `test`, as a process of its own, for variables that a process reads once.
 pub fn again(test: &str) -> Command {
     let mut program = Command::new(std::env::current_exe().unwrap());
@@ -141,7 +139,7 @@ pub fn passed(ran: &Output, case: impl Debug) -> String {
     text
 }
 
-/// How often this thread has called the driver's function `name`.
+/// How often this thread has called the driver's function `name`, or launched what it counts by that name.
 pub fn calls(name: &str) -> u64 {
     let c_name = CString::new(name).unwrap();
     // SAFETY: the name ends with a zero.
@@ -154,36 +152,6 @@ pub fn calls(name: &str) -> u64 {
 pub fn all_calls() -> u64 {
     // SAFETY: null stands for all.
     unsafe { (null_driver().calls)(std::ptr::null()) }
-}
-
-/// How often this thread has launched special kernels.
-pub fn special_launches() -> u64 {
-    // SAFETY: the function takes nothing.
-    unsafe { (null_driver().special_launches)() }
-}
-
-/// How often this thread has launched kernels whose thread blocks work as crews.
-pub fn crew_launches() -> u64 {
-    // SAFETY: the function takes nothing.
-    unsafe { (null_driver().crew_launches)() }
-}
-
-/// How often this thread has launched kernels for small calls.
-pub fn small_launches() -> u64 {
-    // SAFETY: the function takes nothing.
-    unsafe { (null_driver().small_launches)() }
-}
-
-/// How often this thread has launched kernels that may begin before the one ahead of them has ended.
-pub fn early_launches() -> u64 {
-    // SAFETY: the function takes nothing.
-    unsafe { (null_driver().early_launches)() }
-}
-
-/// How many thread blocks the kernels had that this thread has launched.
-pub fn blocks() -> u64 {
-    // SAFETY: the function takes nothing.
-    unsafe { (null_driver().blocks)() }
 }
 
 /// The context of device `ordinal`.

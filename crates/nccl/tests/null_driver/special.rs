@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use super::null_driver::{self, World};
 use super::{EAGER, check, stream};
 
-/// What tells a process that it is one of those that this test runs, and how often special kernels must serve of
-/// [`CALLS`] calls.
-const EXPECTED: &str = "NULL_SPECIALS_EXPECTED";
+/// Of so many calls a process expects some to be served by special kernels.
 const CALLS: u64 = 3;
 
 /// What runs with each case: variables, how many special launches there must be, and what the log must say.
@@ -38,13 +36,13 @@ impl Place {
     }
 
     fn check(&self, case: &Case<'_>) {
-        let ran = null_driver::again("special::the_cache_and_the_compiler_decide_what_serves")
+        let test = "special::the_cache_and_the_compiler_decide_what_serves";
+        let ran = null_driver::again_expecting(test, case.launches)
             .env("MSCCL_KERNEL_CACHE", &self.folder)
             .env("MSCCL_NVRTC", &self.nvrtc)
             .env("NCCL_DEBUG", "INFO")
             // Which would come first.
             .env("MSCCL_SMALL", "0")
-            .env(EXPECTED, case.launches.to_string())
             .envs(case.variables.iter().copied())
             .output()
             .unwrap();
@@ -69,8 +67,8 @@ impl Drop for Place {
 
 #[test]
 fn the_cache_and_the_compiler_decide_what_serves() {
-    if let Some(expected) = std::env::var_os(EXPECTED) {
-        return call(expected.to_str().unwrap().parse().unwrap());
+    if let Some(expected) = null_driver::expected() {
+        return call(expected);
     }
     let place = Place::new();
     let cached = ("MSCCL_SPECIAL", "1");
@@ -109,10 +107,10 @@ fn the_cache_and_the_compiler_decide_what_serves() {
 fn call(expected: u64) {
     let world = World::new(2);
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
-    let before = null_driver::special_launches();
+    let before = null_driver::calls("special launches");
     rank.all_reduce(64, &stream);
     for _ in 1..CALLS {
         check(|| rank.all_reduce(64, &stream), &EAGER);
     }
-    assert_eq!(null_driver::special_launches() - before, expected);
+    assert_eq!(null_driver::calls("special launches") - before, expected);
 }

@@ -12,7 +12,7 @@ use super::links::Place;
 use crate::engine::Capacity;
 use crate::error::{Error, ErrorKind};
 
-/// The most that a rank sets aside, in bytes.
+/// The most that a rank sets aside if nobody asks for more, in bytes.
 const BUDGET_BYTES: u64 = 256 << 20;
 
 /// The same in host memory, which is scarcer and slower.
@@ -136,9 +136,7 @@ pub(super) struct Common {
     near: u32,
     /// All ranks.
     ranks: u32,
-    /// The least memory that a rank sets aside if nobody asks for more.
-    budget_bytes: u64,
-    /// The least that a rank may set aside.
+    /// The least memory that a rank may set aside.
     room_bytes: u64,
     /// The least that somebody asks for the slots of a wire under Simple.
     buffer_bytes: Option<u64>,
@@ -171,7 +169,6 @@ impl Common {
         let common = Self {
             near: all.iter().map(|of| of.near).max().unwrap_or(1),
             ranks: group.ranks(),
-            budget_bytes: room_bytes.min(BUDGET_BYTES),
             room_bytes,
             buffer_bytes: all.iter().filter_map(|of| of.buffer_bytes).min(),
             blocks: all.iter().map(blocks).min().unwrap_or(0),
@@ -183,8 +180,7 @@ impl Common {
     /// What `ranks` ranks have in common that have an H200 each, `near` of them on a node.
     pub fn nominal(ranks: u32, near: u32) -> Self {
         let blocks = blocks_of_rank(132 * launch::BLOCKS_EACH, 1);
-        let (budget_bytes, room_bytes) = (BUDGET_BYTES, BUDGET_BYTES);
-        Self { near, ranks, budget_bytes, room_bytes, buffer_bytes: None, blocks, sharing: 1 }
+        Self { near, ranks, room_bytes: BUDGET_BYTES, buffer_bytes: None, blocks, sharing: 1 }
     }
 
     /// Whether there are several nodes.
@@ -196,10 +192,11 @@ impl Common {
     /// for point-to-point transfers. Links have at least the depth of proofs for the native target.
     pub fn wires(&self, place: Place) -> Capacity {
         let target = Target::native();
-        let budget = match place {
-            Place::Device => self.budget_bytes,
-            Place::Host => self.budget_bytes.min(HOST_BUDGET_BYTES),
-        };
+        // If nobody asks for more.
+        let budget = self.room_bytes.min(match place {
+            Place::Device => BUDGET_BYTES,
+            Place::Host => HOST_BUDGET_BYTES,
+        });
         let shape = |percent: u64, wires: u32, depth: u32, largest: u64| {
             let slot = self.slot_bytes(budget, percent, wires, depth);
             let slot_bytes = (slot / 128 * 128).clamp(LEAST_SLOT_BYTES, largest) as u32;
@@ -283,7 +280,7 @@ mod tests {
     fn wires_stay_within_the_budget() {
         for ranks in [1, 2, 3, 8, 16, 64] {
             for budget_bytes in [16 << 20, 64 << 20, BUDGET_BYTES] {
-                let common = Common { budget_bytes, ..Common::nominal(ranks, ranks) };
+                let common = Common { room_bytes: budget_bytes, ..Common::nominal(ranks, ranks) };
                 for place in [Place::Device, Place::Host] {
                     let capacity = common.wires(place);
                     let bytes = Layout::new(&vec![true; ranks as usize], capacity).bytes();

@@ -52,7 +52,7 @@ impl Launchable {
         footprint: Footprint,
     ) -> Result<Self, msccl_gpu::Error> {
         let function = module.function(name)?;
-        let shared_bytes = footprint.dynamic_bytes(function.attributes()?.static_shared_bytes);
+        let shared_bytes = footprint.dynamic_bytes(function.static_shared_bytes()?);
         function.allow_dynamic_shared(shared_bytes)?;
         Ok(Self { function, shared_bytes })
     }
@@ -81,7 +81,7 @@ impl Exchanger {
     /// through.
     fn has_stage(context: &Context, kernel: &Launchable) -> Result<bool, Error> {
         let (device, Launchable { function, shared_bytes }) = (context.device(), kernel);
-        let needed = launch::STAGE_BYTES + function.attributes()?.static_shared_bytes;
+        let needed = launch::STAGE_BYTES + function.static_shared_bytes()?;
         let has_room = device.max_shared_bytes_per_block()? >= needed;
         // By how much it has the kernel tells whether that is a stage.
         let can_tell = *shared_bytes < launch::STAGE_BYTES;

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-/// A function of the driver, and how often the calling thread has called it.
+/// A function of the driver, and how often the calling thread has called it; or something else that is counted.
 pub type Counted = (&'static str, fn() -> u64);
 
 /// Declares functions of the driver, and `COUNTED` with all of them.
@@ -27,17 +27,19 @@ macro_rules! driver {
     };
 }
 
-/// How often the calling thread has called the function `name`; all of them together if it is null.
+/// How often the calling thread has called the function `name`, all of them together if it is null; or how often it has
+/// launched what `name` says.
 ///
 /// # Safety
 ///
 /// `name` is null or a zero-terminated text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nullCalls(name: *const c_char) -> u64 {
-    let mut all = crate::COUNTED.iter().chain(crate::kernels::COUNTED);
+    let calls = crate::COUNTED.iter().chain(crate::kernels::COUNTED);
     if name.is_null() {
-        return all.map(|(_, count)| count()).sum();
+        return calls.map(|(_, count)| count()).sum();
     }
+    let mut all = calls.chain(crate::kernels::LAUNCHED);
     // SAFETY: promised by the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or_default();
     all.find(|(known, _)| *known == name).map_or(u64::MAX, |(_, count)| count())

@@ -1,17 +1,15 @@
 //! Modules, functions and launches. Kernels do nothing; of what kind they are, their names tell. A door for `unsafe`: names
 //! come from C.
 //!
-//! Beside the driver's functions it has its own: [`nullSpecialLaunches`] says how often the calling thread has launched
-//! special kernels, [`nullCrewLaunches`] ones whose thread blocks work as crews, [`nullSmallLaunches`] ones for small
-//! calls, [`nullEarlyLaunches`] kernels that may begin before the one ahead of them has ended, [`nullBlocks`] how many thread
-//! blocks all had. It refuses kernels that wait for
-//! peers and of which not exactly two blocks find shared memory on a multiprocessor. With the variable `NULL_SPECIALS_ARE_WIDE` fewer blocks of special kernels run at once than of others, with
-//! `NULL_SPECIALS_SPILL` they have memory beside their registers.
+//! It counts what kernels the calling thread has launched ([`LAUNCHED`]), and refuses kernels that wait for peers and of
+//! which not exactly two blocks find shared memory on a multiprocessor. With the variable `NULL_SPECIALS_ARE_WIDE` fewer
+//! blocks of special kernels run at once than of others, with `NULL_SPECIALS_SPILL` they have memory beside their registers.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
+use crate::calls::Counted;
 use crate::objects::work;
 use crate::{INVALID_VALUE, SUCCESS, answer, new_handle};
 
@@ -83,35 +81,15 @@ const SMALL: usize = 4;
 /// The next bit, of a kernel that waits for nobody.
 const BRIEF: usize = 8;
 
-/// How often the calling thread has launched special kernels.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullSpecialLaunches() -> u64 {
-    SPECIAL_LAUNCHES.get()
-}
-
-/// How often the calling thread has launched kernels whose thread blocks work as crews.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullCrewLaunches() -> u64 {
-    CREW_LAUNCHES.get()
-}
-
-/// How often the calling thread has launched kernels for small calls.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullSmallLaunches() -> u64 {
-    SMALL_LAUNCHES.get()
-}
-
-/// How often the calling thread has launched kernels that may begin early.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullEarlyLaunches() -> u64 {
-    EARLY_LAUNCHES.get()
-}
-
-/// How many thread blocks the kernels had that the calling thread has launched.
-#[unsafe(no_mangle)]
-pub extern "C" fn nullBlocks() -> u64 {
-    BLOCKS.get()
-}
+/// What the calling thread has launched, for `nullCalls`: kernels of each kind, those that may begin before the one ahead of
+/// them has ended, and the thread blocks of all.
+pub const LAUNCHED: &[Counted] = &[
+    ("special launches", || SPECIAL_LAUNCHES.get()),
+    ("crew launches", || CREW_LAUNCHES.get()),
+    ("small launches", || SMALL_LAUNCHES.get()),
+    ("early launches", || EARLY_LAUNCHES.get()),
+    ("thread blocks", || BLOCKS.get()),
+];
 
 driver! {
     fn cuModuleLoadDataEx(
