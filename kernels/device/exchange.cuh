@@ -20,6 +20,8 @@ struct LaneShared {
     Stage stage;
 };
 
+static_assert(sizeof(LaneShared) + MSCCL_STAGE_BYTES <= MSCCL_SHARE_BYTES_STAGED, "a stage takes too much shared memory");
+
 // A lane at work, in every thread.
 struct Lane {
     LaneShared& shared;

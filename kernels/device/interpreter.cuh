@@ -318,8 +318,7 @@ __device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) 
     }
 }
 
-// Four thread blocks share a multiprocessor of 164 KiB, of which each takes one KiB more than it says.
-static_assert(sizeof(Shared) <= 40 << 10, "a thread block takes too much shared memory");
+static_assert(sizeof(Shared) <= MSCCL_SHARE_BYTES, "a thread block takes too much shared memory");
 
 // The body of every interpreter kernel.
 template <class Protocol, class Number>

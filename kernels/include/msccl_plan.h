@@ -161,7 +161,9 @@ enum : unsigned {
     MSCCL_CREW_THREADS                   = 64,  // of the threads in a block that works as a crew, those that move no data
     MSCCL_THREADS_MAX_LL                 = 256,  // most threads in a block under protocol LL
     MSCCL_THREADS_MAX_EXCHANGE           = 512,  // most threads in a block of an exchange
-    MSCCL_STAGE_BYTES                    = 81920,  // dynamic shared memory of a block of an exchange whose transfers are to be carried by bulk copies; with none, its threads carry them
+    MSCCL_SHARE_BYTES                    = 39936,  // shared memory of a thread block of every kernel that waits for peers, however much of it the code declares
+    MSCCL_STAGE_BYTES                    = 65536,  // dynamic shared memory of a block of an exchange whose transfers are to be carried by bulk copies; with less, its threads carry them
+    MSCCL_SHARE_BYTES_STAGED             = 66560,  // shared memory of such a block, with what the code declares
     MSCCL_BULK_MESSAGES_MIN              = 6,  // fewest messages of a transfer's part that bulk copies carry: all threads together move fewer as fast
     MSCCL_THREADS_MAX_LL128              = 256,  // most threads in a block under protocol LL128
     MSCCL_BLOCKS_EACH                    = 2,  // thread blocks of every kernel that fit on a multiprocessor at once, at least

@@ -165,6 +165,15 @@ impl Function {
         self.context().calls().function_set_attribute(self.handle(), attribute, bytes)
     }
 
+    /// Has multiprocessors that are idle when the kernel comes turn so much of what can be shared memory into it, or the next
+    /// larger part that they can be divided by, and the rest into cache. What blocks cannot do without they get anyway.
+    pub fn prefer_shared(&self, percent: u32) -> Result<(), Error> {
+        let _entered = self.context().enter()?;
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as u32;
+        let percent = percent.min(100) as i32;
+        self.context().calls().function_set_attribute(self.handle(), attribute, percent)
+    }
+
     /// How many blocks of `threads` threads, with so much dynamic shared memory, run on one
     /// multiprocessor at once.
     pub fn blocks_per_multiprocessor(

@@ -181,7 +181,9 @@ constants! {
     CREW_THREADS = 64, "of the threads in a block that works as a crew, those that move no data";
     THREADS_MAX_LL = 256, "most threads in a block under protocol LL";
     THREADS_MAX_EXCHANGE = 512, "most threads in a block of an exchange";
-    STAGE_BYTES = 81920, "dynamic shared memory of a block of an exchange whose transfers are to be carried by bulk copies; with none, its threads carry them";
+    SHARE_BYTES = 39936, "shared memory of a thread block of every kernel that waits for peers, however much of it the code declares";
+    STAGE_BYTES = 65536, "dynamic shared memory of a block of an exchange whose transfers are to be carried by bulk copies; with less, its threads carry them";
+    SHARE_BYTES_STAGED = 66560, "shared memory of such a block, with what the code declares";
     BULK_MESSAGES_MIN = 6, "fewest messages of a transfer's part that bulk copies carry: all threads together move fewer as fast";
     THREADS_MAX_LL128 = 256, "most threads in a block under protocol LL128";
     BLOCKS_EACH = 2, "thread blocks of every kernel that fit on a multiprocessor at once, at least";

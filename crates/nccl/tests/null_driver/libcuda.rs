@@ -11,7 +11,7 @@
 //! the functions about them; the driver's other functions stand here. `libcuda/calls.rs` declares them all, and counts.
 //!
 //! Beside the driver's functions it has one of its own: `nullCalls` says how often the calling thread has called one of the
-//! others, and what kernels it has launched.
+//! others, and what kernels it has launched. It is of CUDA 12.8, with the variable `NULL_IS_OLD` of 12.2.
 
 #![allow(non_snake_case, non_camel_case_types)]
 
@@ -35,7 +35,7 @@ use memory::{
     Allocation, allocate, allocation_of, allocations, check_asker, copy, enter_allocation, free,
     hold, release, system,
 };
-use objects::{
+use objects::{mark, 
     CAPTURES, EVENTS, MODE, RELAXED, STREAMS, STRICT_CAPTURES, graphs, is_strict, stream, work,
 };
 
@@ -86,9 +86,16 @@ fn new_handle() -> usize {
     HANDLES.fetch_add(16, SeqCst)
 }
 
+/// Whether it is of CUDA 12.2.
+fn is_old() -> bool {
+    std::env::var_os("NULL_IS_OLD").is_some()
+}
+
 driver! {
     fn cuInit(_flags: u32) { SUCCESS }
-    fn cuDriverGetVersion(version: &mut i32) { answer(version, 12_080) }
+    fn cuDriverGetVersion(version: &mut i32) {
+        answer(version, if is_old() { 12_020 } else { 12_080 })
+    }
     fn cuDeviceGetCount(count: &mut i32) { answer(count, DEVICES) }
     fn cuDeviceGet(device: &mut i32, ordinal: i32) {
         *device = ordinal;
@@ -101,7 +108,6 @@ driver! {
             76 => 0,
             16 => 132,
             81 => kernels::SHARED_BYTES as i32,
-            97 => (kernels::SHARED_BYTES - kernels::RESERVED_BYTES) as i32,
             111 => kernels::RESERVED_BYTES as i32,
             _ => 1,
         })
@@ -310,13 +316,7 @@ driver! {
 
     fn cuEventCreate(event: &mut usize, _flags: u32) { EVENTS.create(event) }
     fn cuEventDestroy_v2(event: usize) { EVENTS.destroy(event) }
-    fn cuEventRecord(event: usize, handle: usize) {
-        let (Some(stream), Some(event)) = (stream(handle), EVENTS.find(event)) else {
-            return INVALID_HANDLE;
-        };
-        event.capture.store(stream.capture.load(Relaxed), Relaxed);
-        SUCCESS
-    }
+    fn cuEventRecord(event: usize, handle: usize) { mark(event, handle) }
     fn cuEventQuery(event: usize) {
         if EVENTS.find(event).is_some() { SUCCESS } else { INVALID_HANDLE }
     }

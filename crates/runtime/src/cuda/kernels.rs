@@ -29,7 +29,7 @@ pub(super) struct Kernels {
     /// They wait for nobody.
     scalers: FxHashMap<DataType, Function>,
     exchange: Exchanger,
-    /// What thread blocks of all that wait take.
+    /// How all that wait are laid out.
     footprint: Footprint,
     /// Whether the interpreters can wait for the kernel before them, and the driver lets them.
     can_start_early: bool,
@@ -40,20 +40,21 @@ pub(super) struct Kernels {
 /// A kernel that waits for peers.
 pub(super) struct Launchable {
     pub function: Function,
-    /// The dynamic shared memory of its thread blocks, at least.
+    /// The dynamic shared memory of its thread blocks.
     pub shared_bytes: u32,
 }
 
 impl Launchable {
-    /// The kernel `name` of `module`, whose thread blocks are to take what `footprint` says.
+    /// The kernel `name` of `module`, laid out as `footprint` says.
     pub fn new(
         module: &Module,
         name: &str,
         footprint: Footprint,
     ) -> Result<Self, msccl_gpu::Error> {
         let function = module.function(name)?;
-        let shared_bytes = footprint.dynamic_bytes(function.static_shared_bytes()?);
+        let shared_bytes = launch::SHARE_BYTES.saturating_sub(function.static_shared_bytes()?);
         function.allow_dynamic_shared(shared_bytes)?;
+        function.prefer_shared(footprint.preference_percent)?;
         Ok(Self { function, shared_bytes })
     }
 
@@ -66,36 +67,30 @@ impl Launchable {
 /// The kernel of point-to-point exchanges.
 pub(super) struct Exchanger {
     pub kernel: Launchable,
-    /// Whether there are bulk copies, which need [`launch::STAGE_BYTES`].
-    has_stage: bool,
+    /// The dynamic shared memory of thread blocks with a stage for bulk copies, if they may have one.
+    staged_bytes: Option<u32>,
 }
 
 impl Exchanger {
     fn load(context: &Context, footprint: Footprint) -> Result<Self, Error> {
         let module = load_module(context, kernels::Module::Exchange)?;
         let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), footprint)?;
-        Ok(Self { has_stage: Self::has_stage(context, &kernel)?, kernel })
-    }
-
-    /// Whether there are bulk copies, and as many thread blocks fit on a multiprocessor with the memory that these go
-    /// through.
-    fn has_stage(context: &Context, kernel: &Launchable) -> Result<bool, Error> {
-        let (device, Launchable { function, shared_bytes }) = (context.device(), kernel);
-        let needed = launch::STAGE_BYTES + function.static_shared_bytes()?;
-        let has_room = device.max_shared_bytes_per_block()? >= needed;
-        // By how much it has the kernel tells whether that is a stage.
-        let can_tell = *shared_bytes < launch::STAGE_BYTES;
-        if device.compute_capability()?.major < 9 || !has_room || !can_tell {
-            return Ok(false);
+        let function = &kernel.function;
+        let bytes = launch::SHARE_BYTES_STAGED.saturating_sub(function.static_shared_bytes()?);
+        if !footprint.has_stage || bytes < launch::STAGE_BYTES {
+            return Ok(Self { kernel, staged_bytes: None });
         }
-        function.allow_dynamic_shared(launch::STAGE_BYTES)?;
-        let (threads, bytes) = (launch::THREADS_MAX_EXCHANGE, launch::STAGE_BYTES as usize);
-        Ok(function.blocks_per_multiprocessor(threads, bytes)? >= launch::BLOCKS_EACH)
+        function.allow_dynamic_shared(bytes)?;
+        let threads = launch::THREADS_MAX_EXCHANGE;
+        let each = function.blocks_per_multiprocessor(threads, bytes as usize)?;
+        let staged_bytes = (each >= launch::BLOCKS_EACH).then_some(bytes);
+        Ok(Self { kernel, staged_bytes })
     }
 
-    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where there are any.
+    /// The dynamic shared memory of its thread blocks, if bulk copies are to carry transfers where there are any. By how
+    /// much that is the kernel tells whether they do.
     pub fn shared_bytes(&self, is_bulky: bool) -> u32 {
-        if is_bulky && self.has_stage { launch::STAGE_BYTES } else { self.kernel.shared_bytes }
+        self.staged_bytes.filter(|_| is_bulky).unwrap_or(self.kernel.shared_bytes)
     }
 }
 
@@ -161,7 +156,7 @@ impl Kernels {
             .try_fold(launch::BLOCKS_EACH, |least, each| Ok(least.min(each?)))
     }
 
-    /// What thread blocks of every kernel that waits take.
+    /// How every kernel that waits is laid out.
     pub fn footprint(&self) -> Footprint {
         self.footprint
     }

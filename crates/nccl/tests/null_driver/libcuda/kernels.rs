@@ -1,16 +1,18 @@
 //! Modules, functions and launches. Kernels do nothing; of what kind they are, their names tell. A door for `unsafe`: names
 //! come from C.
 //!
-//! It counts what kernels the calling thread has launched ([`LAUNCHED`]), and refuses kernels that wait for peers and of
-//! which not exactly two blocks find shared memory on a multiprocessor. With the variable `NULL_SPECIALS_ARE_WIDE` fewer
+//! It counts what kernels the calling thread has launched ([`LAUNCHED`]), and refuses kernels that wait for peers and do not
+//! leave room for one another: for which multiprocessors would be divided unlike, or so that no two blocks fit. With the variable `NULL_SPECIALS_ARE_WIDE` fewer
 //! blocks of special kernels run at once than of others, with `NULL_SPECIALS_SPILL` they have memory beside their registers.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::slice;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::calls::Counted;
-use crate::objects::work;
+use crate::objects::{mark, work};
 use crate::{INVALID_VALUE, SUCCESS, answer, new_handle};
 
 thread_local! {
@@ -18,6 +20,7 @@ thread_local! {
     static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static SMALL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static EARLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static MARKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static BLOCKS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -49,24 +52,56 @@ struct Attribute {
 /// The number of the attribute by which a kernel may begin early.
 const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
 
+/// That of the one with an event to mark when all blocks have begun.
+const LAUNCH_COMPLETION_EVENT: u32 = 12;
+
 impl LaunchConfig {
-    fn starts_early(&self) -> bool {
+    /// The value of the attribute `id`, if there is one.
+    fn attribute(&self, id: u32) -> Option<u64> {
         if self.attribute_count == 0 {
-            return false;
+            return None;
         }
         // SAFETY: callers of a driver give as many attributes as they say.
         let all = unsafe { slice::from_raw_parts(self.attributes, self.attribute_count as usize) };
-        all.iter().any(|of| of.id == PROGRAMMATIC_STREAM_SERIALIZATION && of.value[0] as u32 != 0)
+        all.iter().find(|of| of.id == id).map(|of| of.value[0])
+    }
+
+    fn starts_early(&self) -> bool {
+        self.attribute(PROGRAMMATIC_STREAM_SERIALIZATION).is_some_and(|of| of as u32 != 0)
     }
 
     fn blocks(&self) -> u64 {
         self.shape[..3].iter().map(|width| u64::from(*width)).product()
     }
 
-    /// How many of its blocks find shared memory on a multiprocessor.
-    fn blocks_each(&self) -> u32 {
-        SHARED_BYTES / (RESERVED_BYTES + STATIC_BYTES + self.shape[6])
+    /// How much shared memory a block takes.
+    fn block_bytes(&self) -> u32 {
+        RESERVED_BYTES + STATIC_BYTES + self.shape[6]
     }
+}
+
+/// What shared memory a multiprocessor can be divided to have, in KiB.
+const DIVISIONS_KIB: [u32; 9] = [8, 16, 32, 64, 100, 132, 164, 196, 228];
+
+/// What functions prefer, in percent, by their handles.
+static PREFERENCES: Mutex<BTreeMap<usize, u32>> = Mutex::new(BTreeMap::new());
+
+/// The division for the first kernel that waited for peers.
+static DIVISION_KIB: OnceLock<Option<u32>> = OnceLock::new();
+
+/// How a multiprocessor is divided for blocks of `block_bytes` of `function`; none if it says nothing.
+fn division_kib(function: usize, block_bytes: u32) -> Option<u32> {
+    let preferences = PREFERENCES.lock().unwrap_or_else(PoisonError::into_inner);
+    let preferred = SHARED_BYTES / 100 * preferences.get(&function)?;
+    let needed = preferred.max(preferred / block_bytes * block_bytes).max(block_bytes);
+    DIVISIONS_KIB.into_iter().find(|division| division << 10 >= needed)
+}
+
+/// Whether two blocks of `function` have room on a multiprocessor, and it is divided as for all others.
+fn leaves_room(function: usize, config: &LaunchConfig) -> bool {
+    let division = division_kib(function, config.block_bytes());
+    let fits = division.is_some_and(|division| 2 * config.block_bytes() <= division << 10);
+    fits && *DIVISION_KIB.get_or_init(|| division) == division
 }
 
 /// The lowest bit of the handle of a special kernel.
@@ -82,12 +117,13 @@ const SMALL: usize = 4;
 const BRIEF: usize = 8;
 
 /// What the calling thread has launched, for `nullCalls`: kernels of each kind, those that may begin before the one ahead of
-/// them has ended, and the thread blocks of all.
+/// them has ended, those with an event that marks when they have begun, and the thread blocks of all.
 pub const LAUNCHED: &[Counted] = &[
     ("special launches", || SPECIAL_LAUNCHES.get()),
     ("crew launches", || CREW_LAUNCHES.get()),
     ("small launches", || SMALL_LAUNCHES.get()),
     ("early launches", || EARLY_LAUNCHES.get()),
+    ("marked launches", || MARKED_LAUNCHES.get()),
     ("thread blocks", || BLOCKS.get()),
 ];
 
@@ -116,7 +152,14 @@ driver! {
         let spills = function & SPECIAL != 0 && std::env::var_os("NULL_SPECIALS_SPILL").is_some();
         answer(value, if attribute == LOCAL_SIZE_BYTES && !spills { 0 } else { STATIC_BYTES as i32 })
     }
-    fn cuFuncSetAttribute(_function: usize, _attribute: u32, _value: i32) { SUCCESS }
+    fn cuFuncSetAttribute(function: usize, attribute: u32, value: i32) {
+        const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
+        if attribute == PREFERRED_SHARED_MEMORY_CARVEOUT {
+            let mut preferences = PREFERENCES.lock().unwrap_or_else(PoisonError::into_inner);
+            preferences.insert(function, value as u32);
+        }
+        SUCCESS
+    }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: &mut i32, function: usize, _threads: i32, _dynamic_shared_bytes: usize,
     ) {
@@ -127,8 +170,18 @@ driver! {
         config: &LaunchConfig, function: usize, _parameters: *mut *mut c_void,
         _extra: *mut *mut c_void,
     ) {
-        if function & BRIEF == 0 && config.blocks_each() != 2 {
+        if function & BRIEF == 0 && !leaves_room(function, config) {
             return INVALID_VALUE;
+        }
+        if let Some(event) = config.attribute(LAUNCH_COMPLETION_EVENT) {
+            if crate::is_old() {
+                return INVALID_VALUE;
+            }
+            MARKED_LAUNCHES.set(MARKED_LAUNCHES.get() + 1);
+            match mark(event as usize, config.stream) {
+                SUCCESS => {}
+                error => return error,
+            }
         }
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));

@@ -63,6 +63,15 @@ pub fn stream(handle: usize) -> Option<&'static Object> {
     if handle <= 2 { Some(&DEFAULT) } else { STREAMS.find(handle) }
 }
 
+/// Makes `event` a point of the stream of that handle, and of its capture.
+pub fn mark(event: usize, handle: usize) -> u32 {
+    let (Some(stream), Some(event)) = (stream(handle), EVENTS.find(event)) else {
+        return INVALID_HANDLE;
+    };
+    event.capture.store(stream.capture.load(Relaxed), Relaxed);
+    SUCCESS
+}
+
 /// Nodes of graphs, by the number of the capture or the handle of what was made of it.
 static GRAPHS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 pub static CAPTURES: AtomicU64 = AtomicU64::new(0);
