@@ -194,6 +194,7 @@ const DOORS: &[&str] = &[
     "crates/gpu-tests/src/sections/graphs.rs",
     "crates/gpu-tests/src/sections/specialised/rig/mod.rs",
     "crates/gpu-tests/src/sections/specialised/rig/rank.rs",
+    "crates/gpu-tests/src/sections/turns.rs",
     "crates/nccl/src/abi/pointer.rs",
     "crates/nccl/src/log/clock.rs",
     "crates/nccl/benches/eager.rs",

@@ -160,6 +160,11 @@ variables! {
          thread block move more, and take more memory: 80 wires from each GPU. Of ranks that differ the least counts."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"
         "Most thread blocks that a call may occupy; sends and receives two at least. Wins over `maxCTAs` of a configuration."
+    LAUNCH_ORDER_IMPLICIT "NCCL_LAUNCH_ORDER_IMPLICIT" "0 or 1" "0"
+        "Lets kernels of different communicators begin on a GPU in the order of the calls of this process, for programs that make \
+         the calls of more than two communicators in one order on all ranks, but in streams that may come to them in another one \
+         (`docs/RUNTIME.md` says more). Leaves `MSCCL_EARLY_START` aside. With a driver before CUDA 12.3 kernels \
+         wait for the end of one another instead, and nothing is done about ranks of a communicator that have one GPU and one process."
     MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MAX_CTAS`, which wins over it."
     NCCL_ALGO "NCCL_ALGO" "names, separated by commas; `^` in front excludes; `allreduce:` in front is for one collective, `;` between"

@@ -5,12 +5,13 @@ use std::ffi::c_void;
 use cudarc::driver::sys::{self, CUlaunchAttributeID as Id};
 
 use crate::error::Error;
+use crate::event::Event;
 use crate::module::Function;
 use crate::stream::{EnteredStream, StreamRef};
 
 /// The shape of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Launch {
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
     /// How many blocks there are, in each direction.
     pub grid: [u32; 3],
     /// How many threads a block has, in each direction.
@@ -31,9 +32,12 @@ pub struct Launch {
     /// or all its blocks are done. It must then wait for that end itself, with `griddepcontrol.wait`, before it
     /// touches what others may. Needs compute capability 9.0.
     pub starts_early: bool,
+    /// The point to mark when all blocks have begun, of the [ordering](Event::ordering) kind; as the driver promises no more
+    /// than its best, that may be when they are done. New in CUDA 12.3.
+    pub begun: Option<&'a Event>,
 }
 
-impl Launch {
+impl Launch<'_> {
     /// `blocks` blocks of `threads` threads, and nothing special.
     pub fn linear(blocks: u32, threads: u32) -> Self {
         Self {
@@ -44,12 +48,13 @@ impl Launch {
             cluster: None,
             own_memory_domain: false,
             starts_early: false,
+            begun: None,
         }
     }
 
     /// The attributes that say what the shape's numbers do not; how many of them count.
-    fn attributes(&self) -> ([sys::CUlaunchAttribute; 4], u32) {
-        let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 4];
+    fn attributes(&self) -> ([sys::CUlaunchAttribute; 5], u32) {
+        let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 5];
         let mut count = 0;
         if self.cooperative {
             attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
@@ -73,6 +78,13 @@ impl Launch {
             attributes[count] =
                 attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
             attributes[count].value.programmaticStreamSerializationAllowed = 1;
+            count += 1;
+        }
+        if let Some(event) = self.begun {
+            let event = event.handle().raw();
+            attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);
+            let completion = sys::CUlaunchAttributeValue_union__bindgen_ty_3 { event, flags: 0 };
+            attributes[count].value.launchCompletionEvent = completion;
             count += 1;
         }
         (attributes, count as u32)
@@ -102,7 +114,7 @@ impl Function {
     pub unsafe fn launch(
         &self,
         stream: StreamRef<'_>,
-        launch: &Launch,
+        launch: &Launch<'_>,
         parameters: &[u8],
     ) -> Result<(), Error> {
         // SAFETY: promised by the caller.
@@ -117,7 +129,7 @@ impl Function {
     pub unsafe fn launch_in(
         &self,
         stream: EnteredStream<'_>,
-        launch: &Launch,
+        launch: &Launch<'_>,
         parameters: &[u8],
     ) -> Result<(), Error> {
         let (mut attributes, count) = launch.attributes();

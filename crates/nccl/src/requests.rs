@@ -24,6 +24,7 @@ pub struct Requests {
     check: bool,
     peer_memory: bool,
     early_start: bool,
+    launch_order: bool,
     at_once: bool,
     buffer_bytes: Option<u64>,
     far_slots: FarSlots,
@@ -45,6 +46,7 @@ impl Requests {
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
+            launch_order: reader.flag(&variable::LAUNCH_ORDER_IMPLICIT).unwrap_or(false),
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
             buffer_bytes: reader.count(&variable::BUFFSIZE),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
@@ -71,6 +73,7 @@ impl Requests {
             check: self.check,
             peer_memory: self.peer_memory,
             early_start: self.early_start,
+            launch_order: self.launch_order,
             at_once: self.at_once,
             buffer_bytes: self.buffer_bytes,
             small: self.preferences.small(),
@@ -133,6 +136,7 @@ mod tests {
         assert_eq!(settings.wish, Wish::default());
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
         assert!(settings.early_start && settings.at_once && settings.small);
+        assert!(!settings.launch_order);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
@@ -154,6 +158,7 @@ mod tests {
             ("MSCCL_SMALL", "0"),
             ("NCCL_BUFFSIZE", "2097152"),
             ("NCCL_MAX_CTAS", "16"),
+            ("NCCL_LAUNCH_ORDER_IMPLICIT", "1"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
             ("NCCL_HOSTID", "here"),
@@ -171,7 +176,7 @@ mod tests {
         assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
         assert!(!settings.early_start && !settings.at_once && !settings.small);
         assert_eq!(settings.far_slots, FarSlots::Host);
-        assert!(settings.check && !settings.peer_memory);
+        assert!(settings.check && !settings.peer_memory && settings.launch_order);
         let wish = settings.wish;
         assert_eq!(wish.links, Some(Links::Staged));
         assert_eq!(wish.algorithm.as_deref(), Some("ring"));

@@ -11,6 +11,8 @@ mod null_driver;
 mod small;
 #[path = "null_driver/special.rs"]
 mod special;
+#[path = "null_driver/turns.rs"]
+mod turns;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

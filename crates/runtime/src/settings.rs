@@ -34,6 +34,8 @@ pub struct Settings {
     pub peer_memory: bool,
     /// Whether the kernel of a collective may begin while the one before it in its stream ends, where GPU and driver can.
     pub early_start: bool,
+    /// Whether kernels of all communicators of this process begin on a GPU in the order in which they were launched.
+    pub launch_order: bool,
     /// Whether kernels of packets find all operands of a small call before its first step.
     pub at_once: bool,
     /// Whether small calls of packets run on kernels of their own, if all operands are found at once.
@@ -112,6 +114,7 @@ impl Default for Settings {
             check: false,
             peer_memory: true,
             early_start: true,
+            launch_order: false,
             at_once: true,
             small: true,
             buffer_bytes: None,

@@ -31,8 +31,8 @@ pub const SECTION: Section = Section {
 const LATE: Duration = Duration::from_millis(3);
 
 /// What is called on a communicator.
-struct Work {
-    name: String,
+pub(super) struct Work {
+    pub name: String,
     calls: Calls,
 }
 
@@ -75,7 +75,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 
 /// One call for each kind of kernel: those for small calls, interpreters, one of them with few threads and one that is a
 /// crew, exchanges by threads and by bulk copies.
-fn works(world: &mut World) -> Result<Vec<Work>, Trouble> {
+pub(super) fn works(world: &mut World) -> Result<Vec<Work>, Trouble> {
     let packets = |protocol| move |way: &Way| way.protocol == protocol;
     let plain = |links| move |way: &Way| way.protocol == Protocol::Simple && way.links == links;
     let (staged, direct) = (plain(Links::Staged), plain(Links::Direct));
@@ -116,7 +116,7 @@ fn transfers(ranks: u32, bytes: usize) -> Work {
 }
 
 impl Work {
-    fn load(&self, seat: &mut Seat) -> Result<(), Trouble> {
+    pub fn load(&self, seat: &mut Seat) -> Result<(), Trouble> {
         match &self.calls {
             Calls::Collective(trial, choice) => {
                 seat.communicator.pin(Some(choice.clone()));
@@ -126,14 +126,14 @@ impl Work {
         }
     }
 
-    fn submit(&self, seat: &Seat) -> Result<(), Trouble> {
+    pub fn submit(&self, seat: &Seat) -> Result<(), Trouble> {
         match &self.calls {
             Calls::Collective(trial, _) => seat.submit(&seat.calls(trial)),
             Calls::Transfers(parts) => parts[seat.rank.index()].submit(seat),
         }
     }
 
-    fn check(&self, seat: &Seat) -> Result<(), Trouble> {
+    pub fn check(&self, seat: &Seat) -> Result<(), Trouble> {
         match &self.calls {
             Calls::Collective(trial, _) => seat.check(trial),
             Calls::Transfers(parts) => parts[seat.rank.index()].check_at(seat),
@@ -141,7 +141,8 @@ impl Work {
     }
 }
 
-fn alone(world: &mut World, work: &Work) -> Result<(), Trouble> {
+/// Makes the calls of `work` while nothing else is on the GPUs.
+pub(super) fn alone(world: &mut World, work: &Work) -> Result<(), Trouble> {
     world.on_all(|seat| work.load(seat))?;
     world.on_all(|seat| work.submit(seat).and_then(|()| seat.wait()))?;
     world.on_all(|seat| work.check(seat)).map(drop)

@@ -127,6 +127,6 @@ pub(super) fn launch_in(stream: &Stream, graph: &GraphExec) -> Result<(), Troubl
     Ok(())
 }
 
-fn stream(seat: &Seat) -> Result<&Stream, Trouble> {
+pub(super) fn stream(seat: &Seat) -> Result<&Stream, Trouble> {
     seat.stream.as_ref().ok_or_else(|| "a rank on the host has no stream".into())
 }

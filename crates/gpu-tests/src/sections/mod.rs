@@ -24,6 +24,7 @@ mod soak;
 mod special;
 mod specialised;
 mod splits;
+mod turns;
 
 use std::path::PathBuf;
 
@@ -78,6 +79,7 @@ pub const SECTIONS: &[Section] = &[
     scaled::SECTION,
     groups::SECTION,
     crossed::SECTION,
+    turns::SECTION,
     graphs::SECTION,
     links::SECTION,
     direct::SECTION,

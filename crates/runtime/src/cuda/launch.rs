@@ -5,7 +5,7 @@
 //! buffers live until the call is done, and again whenever a graph with it runs. That nobody
 //! uses them in conflict is what is proved of the plan.
 
-use msccl_gpu::{EnteredStream, Function, Launch as Shape};
+use msccl_gpu::{EnteredStream, Event, Function, Launch as Shape};
 use msccl_plan::launch::{Exchange, Launch, Scale};
 
 use crate::error::Error;
@@ -37,12 +37,13 @@ impl Grid {
     }
 }
 
-/// Launches `function`.
+/// Launches `function`; `begun` is marked when all its thread blocks have begun.
 pub(super) fn launch<R: Record>(
     function: &Function,
     stream: EnteredStream<'_>,
     grid: Grid,
     record: &R,
+    begun: Option<&Event>,
 ) -> Result<(), Error> {
     let start = std::ptr::from_ref(record).cast::<u8>();
     // SAFETY: records are integers without padding, which their definition asserts.
@@ -53,6 +54,7 @@ pub(super) fn launch<R: Record>(
         dynamic_shared_bytes: shared_bytes,
         own_memory_domain: true,
         starts_early,
+        begun,
         ..Shape::linear(1, threads)
     };
     // SAFETY: the record is what the kernel declares; of its addresses see above.

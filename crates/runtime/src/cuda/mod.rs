@@ -3,7 +3,7 @@
 //! In reading order: `footprint` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `order` (calls in several streams),
-//! `recent` (what kernels are told, and what the last call had in common with the next), `launch`, `watchtower` (abort and progress),
+//! `recent` (what kernels are told, and what the last call had in common with the next), `launch`, `turns` (calls of several communicators), `watchtower` (abort and progress),
 //! `scratch`, `service` (how all that serves what an engine is asked).
 //!
 //! # Guarantees
@@ -32,6 +32,7 @@ mod service;
 mod special;
 mod tenancy;
 mod transfers;
+mod turns;
 mod watchtower;
 mod wires;
 
@@ -41,7 +42,7 @@ use std::time::Duration;
 
 use msccl_collective::Rank as MemberRank;
 use msccl_fabric::{Abort, Group};
-use msccl_gpu::{Context, DeviceBuffer, EnteredStream};
+use msccl_gpu::{Context, DeviceBuffer, Event, Function};
 use msccl_proxy::{self as proxy, Proxy};
 use msccl_topology::address::BusId;
 
@@ -54,13 +55,15 @@ use bind::Bindings;
 use capacity::Common;
 use far::{Carrier, Far};
 use kernels::Kernels;
+use launch::{Grid, Record};
 use lending::Lending;
 use links::{Links, Place};
-use order::Order;
+use order::{Order, Site};
 use overlap::Overlap;
 use recent::Recent;
 use scratch::Scratch;
 use tenancy::Tenancy;
+use turns::Turns;
 use watchtower::Watchtower;
 use wires::{Maker, Wires};
 
@@ -83,6 +86,8 @@ pub(crate) struct Rank {
     kernels: Arc<Kernels>,
     /// Whether interpreters begin while the kernel before them ends.
     starts_early: bool,
+    /// If kernels of all communicators begin in the order of their launches.
+    turns: Option<Arc<Turns>>,
     /// For collectives.
     capacity: Capacity,
     /// Thread blocks of calls that may be on the GPU at once: of two collectives, or of an exchange. The same on all ranks.
@@ -141,10 +146,14 @@ impl Rank {
         let lending = Lending::join(group, context, lends)?;
         let capacity = Capacity { lends: lending.is_some(), ..capacity };
         let signals = DeviceBuffer::zeroed(context, 8 * capacity.blocks.max(1) as usize);
-        Ok(Self {
-            tenancy: Tenancy::begin(group.id()),
+        let mut rank = Self {
+            tenancy: Tenancy::begin(group.id(), context.device().ordinal()),
             context: context.clone(),
-            starts_early: settings.early_start && kernels.can_start_early(),
+            // Who has turns waits until a kernel has begun; of one that begins early the driver tells when it is done.
+            starts_early: settings.early_start
+                && !settings.launch_order
+                && kernels.can_start_early(),
+            turns: settings.launch_order.then(|| Turns::of(context)).transpose()?,
             kernels,
             capacity,
             room: capacity.blocks.min(settings.blocks_max.unwrap_or(u32::MAX)),
@@ -161,7 +170,11 @@ impl Rank {
             launched: AtomicU64::new(0),
             // After all else that may fail: here ranks meet.
             signals: links::agree(group, signals.map_err(Error::from))?,
-        })
+        };
+        // By now all ranks of this process are tenants.
+        let shares = rank.tenancy.shares_device();
+        rank.turns = rank.turns.take().filter(|turns| turns.tells_beginnings || !shares);
+        Ok(rank)
     }
 
     fn bindings(&self) -> MutexGuard<'_, Bindings> {
@@ -176,14 +189,30 @@ impl Rank {
     fn in_order(
         &self,
         stream: u64,
-        work: impl FnOnce(EnteredStream<'_>) -> Result<(), Error>,
+        work: impl FnOnce(Site<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let entered = self.context.enter()?;
         let mut state = self.state();
-        let capture = state.order.before(&entered, stream)?;
-        work(order::entered_stream(&entered, stream))?;
-        self.expect_graphs(capture.is_some());
-        state.order.after(&entered, stream, capture)
+        let site = state.order.before(&entered, stream)?;
+        work(site)?;
+        self.expect_graphs(site.capture.is_some());
+        state.order.after(site)
+    }
+
+    /// Launches a kernel that waits for peers.
+    fn launch<R: Record>(
+        &self,
+        function: &Function,
+        site: Site<'_>,
+        grid: Grid,
+        record: &R,
+    ) -> Result<(), Error> {
+        let launch =
+            |begun: Option<&Event>| launch::launch(function, site.stream(), grid, record, begun);
+        match &self.turns {
+            None => launch(None),
+            Some(turns) => turns.take(site, launch),
+        }
     }
 
     /// Lets the proxy know, if a call was `captured`, that it may run again unannounced.

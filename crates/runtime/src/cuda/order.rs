@@ -22,6 +22,35 @@ use msccl_gpu::{
 
 use crate::error::{Error, ErrorKind};
 
+/// Where a call goes.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    entered: &'a ContextGuard<'a>,
+    /// The handle of its stream.
+    pub raw: u64,
+    /// By which the stream is being captured.
+    pub capture: Option<u64>,
+}
+
+impl<'a> Site<'a> {
+    /// Where a call in `raw` goes now.
+    fn of(entered: &'a ContextGuard<'a>, raw: u64) -> Result<Self, Error> {
+        let capture = capture_of(entered_stream(entered, raw))?;
+        Ok(Self { entered, raw, capture })
+    }
+
+    /// Its stream.
+    pub fn stream(self) -> EnteredStream<'a> {
+        entered_stream(self.entered, self.raw)
+    }
+
+    /// Whether what comes here comes after what was last sent to `stream`. Of the per-thread default stream nobody knows
+    /// whose the last one was.
+    pub fn follows(self, stream: u64) -> bool {
+        stream == self.raw && stream != PER_THREAD
+    }
+}
+
 /// The last call that was captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Captured {
@@ -53,7 +82,7 @@ pub(super) fn stream(context: &Context, raw: u64) -> StreamRef<'_> {
 }
 
 /// The same, where the context is entered already: one query less for everything that is asked of it.
-pub(super) fn entered_stream<'a>(entered: &'a ContextGuard<'_>, raw: u64) -> EnteredStream<'a> {
+fn entered_stream<'a>(entered: &'a ContextGuard<'_>, raw: u64) -> EnteredStream<'a> {
     let raw = std::ptr::with_exposed_provenance_mut(raw as usize);
     // SAFETY: as in `stream`.
     unsafe { EnteredStream::from_raw(entered, raw) }
@@ -93,16 +122,17 @@ impl Order {
         Ok(Self { context: context.clone(), last: None, end, captured: None })
     }
 
-    /// Before a launch in `raw`: what came before comes first. Whether the launch is captured.
-    pub fn before(&mut self, entered: &ContextGuard<'_>, raw: u64) -> Result<Option<u64>, Error> {
-        let next = entered_stream(entered, raw);
-        let capture = capture_of(next)?;
-        match capture {
+    /// Before a launch in `raw`: what came before comes first.
+    pub fn before<'a>(
+        &mut self,
+        entered: &'a ContextGuard<'a>,
+        raw: u64,
+    ) -> Result<Site<'a>, Error> {
+        let site = Site::of(entered, raw)?;
+        match site.capture {
             None => {
-                // Of the per-thread default stream nobody knows whose the last one was.
-                let follows = |last| last != raw || raw == PER_THREAD;
-                if self.last.replace(raw).is_some_and(follows) {
-                    next.wait(&self.end)?;
+                if self.last.replace(raw).is_some_and(|last| !site.follows(last)) {
+                    site.stream().wait(&self.end)?;
                 }
             }
             Some(capture) => {
@@ -110,22 +140,17 @@ impl Order {
                 if let Some(last) = last.filter(|of| of.capture == capture && of.stream != raw) {
                     let edge = Event::ordering(&self.context)?;
                     entered_stream(entered, last.stream).record(&edge)?;
-                    next.wait(&edge)?;
+                    site.stream().wait(&edge)?;
                 }
             }
         }
-        Ok(capture)
+        Ok(site)
     }
 
-    /// After a launch in `raw`.
-    pub fn after(
-        &mut self,
-        entered: &ContextGuard<'_>,
-        raw: u64,
-        capture: Option<u64>,
-    ) -> Result<(), Error> {
-        match capture {
-            None => Ok(entered_stream(entered, raw).record(&self.end)?),
+    /// After a launch.
+    pub fn after(&mut self, site: Site<'_>) -> Result<(), Error> {
+        match site.capture {
+            None => Ok(site.stream().record(&self.end)?),
             Some(_) => Ok(()),
         }
     }

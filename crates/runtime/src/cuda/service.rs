@@ -117,10 +117,10 @@ impl Engine for Rank {
             other => other.insert(self.shape_of(job)?),
         };
         let scratch = scratch.of(recent.scratch_bytes())?;
-        let capture = order.before(&entered, job.stream)?;
+        let site = order.before(&entered, job.stream)?;
         let (bound, record) = recent.told(job, scratch);
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
-            record.views = Self::views(lending, job, bound, capture.is_some());
+            record.views = Self::views(lending, job, bound, site.capture.is_some());
         }
         let Pick { kernel: Launchable { function, shared_bytes }, kind } =
             self.kernel(job, bound, record)?;
@@ -131,17 +131,17 @@ impl Engine for Rank {
         let starts_early = self.starts_early && has_room;
         let (threads, shared_bytes) = (job.threads, *shared_bytes);
         let grid = Grid { width, height, threads, shared_bytes, starts_early };
-        launch::launch(function, order::entered_stream(&entered, job.stream), grid, record)?;
+        self.launch(function, site, grid, record)?;
         self.far.as_ref().inspect(|far| far.stir());
-        self.expect_graphs(capture.is_some());
+        self.expect_graphs(site.capture.is_some());
         self.launched.store(job.call, Ordering::Release);
-        order.after(&entered, job.stream, capture)
+        order.after(site)
     }
 
     fn transfers(&self, transfers: &[Transfer], stream: u64, call: u64) -> Result<(), Error> {
         let view = &self.links.view;
         transfers.iter().try_for_each(|transfer| self.reach(transfer.peer))?;
-        self.in_order(stream, |stream| {
+        self.in_order(stream, |site| {
             for launch in transfers::launches(view, self.room, transfers) {
                 let record = Exchange {
                     links_simple: transfers::table(view, Protocol::Simple),
@@ -156,7 +156,7 @@ impl Engine for Rank {
                 let row = Grid::row(record.lane_count, THREADS_MAX_EXCHANGE);
                 let shared_bytes = exchanger.shared_bytes(exchange::is_bulky(&record));
                 let grid = Grid { shared_bytes, ..row };
-                launch::launch(&exchanger.kernel.function, stream, grid, &record)?;
+                self.launch(&exchanger.kernel.function, site, grid, &record)?;
             }
             self.far.as_ref().inspect(|far| far.stir());
             self.launched.store(call, Ordering::Release);
@@ -181,9 +181,9 @@ impl Engine for Rank {
         };
         let blocks = elements.div_ceil(u64::from(THREADS)).clamp(1, 256) as u32;
         let record = Scale { from, to, elements, scalar, scalar_address };
-        self.in_order(stream, |stream| {
+        self.in_order(stream, |site| {
             let function = self.kernels.scaler(data_type)?;
-            launch::launch(function, stream, Grid::row(blocks, THREADS), &record)
+            launch::launch(function, site.stream(), Grid::row(blocks, THREADS), &record, None)
         })
     }
 

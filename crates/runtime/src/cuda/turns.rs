@@ -1,0 +1,124 @@
+//! The order in which kernels of all communicators begin on a device: the one in which this process launched them
+//! (`NCCL_LAUNCH_ORDER_IMPLICIT`).
+//!
+//! Kernels of two communicators have room side by side (`capacity`), so ranks may begin theirs in orders of their own.
+//! Of three the first two may fill a device, and another two the next one; then all wait, for ever. With turns the kernel of
+//! a call begins after that of the call launched before it has. If all ranks make their calls in the same order, then of all
+//! calls that are not done the first one has begun, or finds room, on every rank: nothing that came later is in its way, and what
+//! came before is done.
+//!
+//! # Guarantees
+//!
+//! On a device, outside of captures, no kernel that waits for peers begins before all thread blocks of those launched before
+//! it by this process have begun; with a driver before CUDA 12.3, before those are done. The same holds within one capture. Not
+//! ordered: graphs among one another, and graphs with calls outside of them.
+//!
+//! To tell when a kernel has begun the driver promises no more than its best, and if the kernel may begin while the one before
+//! it ends (programmatic dependent launch), it tells when the kernel is done instead
+//! (`docs/results/2026-11-23-h200.md`, "Turns"). So where there are turns nothing begins early.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use msccl_gpu::{Context, DriverVersion, Event};
+
+use super::order::Site;
+use crate::error::Error;
+
+/// The turns of a device.
+pub(super) struct Turns {
+    context: Context,
+    /// Whether the driver tells when a kernel has begun. If not, ranks of a communicator must not share the device: one would
+    /// wait for the end of the other's kernel.
+    pub tells_beginnings: bool,
+    last: Mutex<Last>,
+}
+
+/// The last launches.
+struct Last {
+    /// The stream of the last one outside of captures.
+    stream: Option<u64>,
+    /// When that one has begun, or is done if the driver does not tell.
+    begun: Event,
+    captured: Option<Captured>,
+}
+
+/// The last launch that was captured.
+struct Captured {
+    /// By which capture.
+    capture: u64,
+    stream: u64,
+    begun: Event,
+}
+
+/// By device.
+static TURNS: Mutex<Vec<(u32, Arc<Turns>)>> = Mutex::new(Vec::new());
+
+impl Turns {
+    /// Those of the device of `context`.
+    pub fn of(context: &Context) -> Result<Arc<Self>, Error> {
+        let ordinal = context.device().ordinal();
+        let mut all = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, turns)) = all.iter().find(|(device, _)| *device == ordinal) {
+            return Ok(turns.clone());
+        }
+        let turns = Arc::new(Self::new(context)?);
+        all.push((ordinal, turns.clone()));
+        Ok(turns)
+    }
+
+    fn new(context: &Context) -> Result<Self, Error> {
+        let DriverVersion { major, minor } = context.device().driver().version();
+        let last = Last { stream: None, begun: Event::ordering(context)?, captured: None };
+        Ok(Self {
+            context: context.clone(),
+            tells_beginnings: (major, minor) >= (12, 3),
+            last: Mutex::new(last),
+        })
+    }
+
+    /// Launches a kernel at `site` by `launch`, which has the driver mark the event, if it is given one, when the kernel has
+    /// begun.
+    pub fn take(
+        &self,
+        site: Site<'_>,
+        launch: impl FnOnce(Option<&Event>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(capture) = site.capture else {
+            follow(site, last.stream, &last.begun)?;
+            self.mark(site, &last.begun, launch)?;
+            last.stream = Some(site.raw);
+            return Ok(());
+        };
+        if let Some(last) = last.captured.as_ref().filter(|last| last.capture == capture) {
+            follow(site, Some(last.stream), &last.begun)?;
+        }
+        // What a capture has marked nobody outside may wait for.
+        let begun = Event::ordering(&self.context)?;
+        self.mark(site, &begun, launch)?;
+        last.captured = Some(Captured { capture, stream: site.raw, begun });
+        Ok(())
+    }
+
+    /// Has `launch` mark `begun`, or marks it behind that.
+    fn mark(
+        &self,
+        site: Site<'_>,
+        begun: &Event,
+        launch: impl FnOnce(Option<&Event>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.tells_beginnings {
+            return launch(Some(begun));
+        }
+        launch(None)?;
+        Ok(site.stream().record(begun)?)
+    }
+}
+
+/// Lets what comes at `site` wait until the last launch, in `stream`, has `begun`.
+fn follow(site: Site<'_>, stream: Option<u64>, begun: &Event) -> Result<(), Error> {
+    match stream.is_some_and(|stream| !site.follows(stream)) {
+        true => Ok(site.stream().wait(begun)?),
+        false => Ok(()),
+    }
+}
