@@ -198,21 +198,13 @@ fn a_stream_may_be_destroyed_after_its_calls() {
     drop(next);
 }
 
-/// Whether links of this process deliver directly, which is asked for by variables. If not, runs the test `name` again as a
-/// process where they do.
-fn has_direct_links(name: &str) -> bool {
-    const DIRECT: &str = "MSCCL_DIRECT";
-    let has = std::env::var_os(DIRECT).is_some();
-    if !has {
-        let wish = [(DIRECT, "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
-        null_driver::passed(&null_driver::again(name).envs(wish).output().unwrap(), wish);
-    }
-    has
-}
+/// What has links of a process deliver directly.
+const DIRECT: [(&str, &str); 3] =
+    [("MSCCL_DIRECT", "2"), ("MSCCL_ALGO", "allreduce/ring"), ("MSCCL_PROTO", "Simple")];
 
 #[test]
 fn a_lent_buffer_is_asked_for_its_allocation() {
-    if !has_direct_links("a_lent_buffer_is_asked_for_its_allocation") {
+    if !null_driver::has(&DIRECT, "a_lent_buffer_is_asked_for_its_allocation") {
         return;
     }
     let world = World::new(2);
@@ -229,7 +221,7 @@ fn a_lent_buffer_is_asked_for_its_allocation() {
 /// ends the process.
 #[test]
 fn lent_virtual_memory_is_asked_for_its_id() {
-    if !has_direct_links("lent_virtual_memory_is_asked_for_its_id") {
+    if !null_driver::has(&DIRECT, "lent_virtual_memory_is_asked_for_its_id") {
         return;
     }
     let world = World::new(2);

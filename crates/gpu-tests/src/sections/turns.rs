@@ -4,6 +4,7 @@
 //! to its call: were kernels to begin as streams come to them, those of no communicator might have room on all ranks, and
 //! ranks would wait for one another for ever.
 
+use std::array;
 use std::collections::BTreeMap;
 
 use msccl_gpu::{DeviceBuffer, Event, GraphExec, PinnedBuffer};
@@ -57,9 +58,9 @@ fn run(bench: &Bench, tally: &mut Tally) {
         }
     }
     for first in 0..works.len() {
-        let of = [0, 1, 2].map(|next| &works[(first + next) % works.len()]);
+        let of = array::from_fn(|next| &works[(first + next) % works.len()]);
         let scene = Scene { delays: &delays, works: of };
-        let name = of.map(|work| work.name.as_str()).join(", then ");
+        let name = of.map(|work: &Work| work.name.as_str()).join(", then ");
         tally.check(|| name.clone(), || scene.play(&mut worlds, Scene::submit));
         tally.check(|| format!("in graphs: {name}"), || scene.play(&mut worlds, Scene::replay));
         if worlds.iter().any(World::has_failed) {
@@ -147,21 +148,17 @@ impl Scene<'_> {
 
     /// The calls of `ranks`, which have one GPU, each in the stream of its seat.
     fn capture(&self, worlds: &[World], ranks: &[usize]) -> Result<GraphExec, Trouble> {
-        let first = stream(&worlds[0].seats[ranks[0]])?;
+        let seats = worlds.iter().flat_map(|world| ranks.iter().map(|rank| &world.seats[*rank]));
+        let streams = seats.map(stream).collect::<Result<Vec<_>, _>>()?;
+        let first = streams[0];
         let edge = Event::ordering(first.borrow().context())?;
         capture_in(first, || {
             edge.record(first.borrow())?;
-            for rank in ranks {
-                for world in worlds {
-                    stream(&world.seats[*rank])?.borrow().wait(&edge)?;
-                }
-            }
+            streams.iter().try_for_each(|stream| stream.borrow().wait(&edge))?;
             self.submit_of(worlds, ranks)?;
-            for rank in ranks {
-                for world in worlds {
-                    edge.record(stream(&world.seats[*rank])?.borrow())?;
-                    first.borrow().wait(&edge)?;
-                }
+            for stream in &streams {
+                edge.record(stream.borrow())?;
+                first.borrow().wait(&edge)?;
             }
             Ok(())
         })

@@ -35,8 +35,9 @@ use memory::{
     Allocation, allocate, allocation_of, allocations, check_asker, copy, enter_allocation, free,
     hold, release, system,
 };
-use objects::{mark, 
-    CAPTURES, EVENTS, MODE, RELAXED, STREAMS, STRICT_CAPTURES, graphs, is_strict, stream, work,
+use objects::{
+    CAPTURES, EVENTS, MODE, RELAXED, STREAMS, STRICT_CAPTURES, graphs, is_strict, mark, stream,
+    work,
 };
 
 /// Devices that it has.

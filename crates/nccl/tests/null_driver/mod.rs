@@ -132,6 +132,16 @@ pub fn again(test: &str) -> Command {
     program
 }
 
+/// Whether this process has these `variables`. If not, runs the test `name` again as a process that has them.
+pub fn has(variables: &[(&str, &str)], name: &str) -> bool {
+    let is_set = |(name, value): &(&str, &str)| std::env::var(name).is_ok_and(|of| of == *value);
+    let has = variables.iter().all(is_set);
+    if !has {
+        passed(&again(name).envs(variables.iter().copied()).output().unwrap(), variables);
+    }
+    has
+}
+
 /// What such a process printed, which must have passed; `case` says which it was.
 pub fn passed(ran: &Output, case: impl Debug) -> String {
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();

@@ -25,8 +25,8 @@ const PART_OF_MEMORY: u64 = 16;
 /// the kernels of two communicators run side by side, even where ranks do not start them in the same
 /// order, which programs with several process groups do.
 ///
-/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a multiprocessor, and all take
-/// like shares of its memory (`footprint`). However the blocks of one communicator lie, each is in the way of one of another's
+/// Blocks are counted alike, whatever they take: [`launch::BLOCKS_EACH`] of the largest fit on a multiprocessor, whose
+/// memory is divided alike for all (`footprint`). However the blocks of one communicator lie, each is in the way of one of another's
 /// at most.
 const PART_OF_BLOCKS: u32 = 2;
 

@@ -4,7 +4,7 @@
 //! so everything is loaded at once, when the first communicator on a device is made, and kept for
 //! those to come.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use msccl_collective::{DataType, Protocol};
 use msccl_gpu::{Context, DriverVersion, Function, Image, Module};
@@ -14,6 +14,7 @@ use msccl_plan::{Small, launch};
 use rustc_hash::FxHashMap;
 
 use super::footprint::Footprint;
+use super::per_device::PerDevice;
 use crate::error::{Error, ErrorKind};
 use crate::select::Links;
 
@@ -94,20 +95,13 @@ impl Exchanger {
     }
 }
 
-/// What is loaded, by device.
-static LOADED: Mutex<Vec<(u32, Arc<Kernels>)>> = Mutex::new(Vec::new());
+/// What is loaded.
+static LOADED: PerDevice<Kernels> = PerDevice::new();
 
 impl Kernels {
     /// The kernels of `context`'s device.
     pub fn of(context: &Context) -> Result<Arc<Self>, Error> {
-        let ordinal = context.device().ordinal();
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, kernels)) = loaded.iter().find(|(device, _)| *device == ordinal) {
-            return Ok(kernels.clone());
-        }
-        let kernels = Arc::new(Self::load(context)?);
-        loaded.push((ordinal, kernels.clone()));
-        Ok(kernels)
+        LOADED.of(context, || Self::load(context))
     }
 
     fn load(context: &Context) -> Result<Self, Error> {
@@ -241,8 +235,8 @@ pub(super) fn special_image(code: &[u8]) -> Image<'_> {
 /// CUDA 12.3.
 fn can_start_early(context: &Context) -> Result<bool, Error> {
     let device = context.device();
-    let DriverVersion { major, minor } = device.driver().version();
-    Ok(device.compute_capability()?.major >= 9 && (major, minor) >= (12, 3))
+    let records = device.driver().version() >= DriverVersion { major: 12, minor: 3 };
+    Ok(records && device.compute_capability()?.major >= 9)
 }
 
 /// The interpreters of `module`.

@@ -1,6 +1,6 @@
 //! The engine on a GPU: a collective is one launch of an interpreter kernel in the caller's stream.
 //!
-//! In reading order: `footprint` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
+//! In reading order: `per_device` (what communicators share), `footprint` (how much of a multiprocessor is whose), `kernels` (what is loaded), `capacity` (how much is set aside), `arena` and
 //! `links` (the wires), `far` (those to other nodes), `wires` (all of them), `lending` (the caller's buffers for direct delivery),
 //! `bind` (plans in the memory of the GPU), `special` (kernels for one plan), `order` (calls in several streams),
 //! `recent` (what kernels are told, and what the last call had in common with the next), `launch`, `turns` (calls of several communicators), `watchtower` (abort and progress),
@@ -26,6 +26,7 @@ mod lending;
 mod links;
 mod order;
 mod overlap;
+mod per_device;
 mod recent;
 mod scratch;
 mod service;
@@ -172,8 +173,9 @@ impl Rank {
             signals: links::agree(group, signals.map_err(Error::from))?,
         };
         // By now all ranks of this process are tenants.
-        let shares = rank.tenancy.shares_device();
-        rank.turns = rank.turns.take().filter(|turns| turns.tells_beginnings || !shares);
+        if rank.tenancy.shares_device() {
+            rank.turns.take_if(|turns| !turns.tells_beginnings);
+        }
         Ok(rank)
     }
 

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use msccl_gpu::{Context, DriverVersion, Event};
 
 use super::order::Site;
+use super::per_device::PerDevice;
 use crate::error::Error;
 
 /// The turns of a device.
@@ -50,28 +51,21 @@ struct Captured {
     begun: Event,
 }
 
-/// By device.
-static TURNS: Mutex<Vec<(u32, Arc<Turns>)>> = Mutex::new(Vec::new());
+/// Those of all devices.
+static TURNS: PerDevice<Turns> = PerDevice::new();
 
 impl Turns {
     /// Those of the device of `context`.
     pub fn of(context: &Context) -> Result<Arc<Self>, Error> {
-        let ordinal = context.device().ordinal();
-        let mut all = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, turns)) = all.iter().find(|(device, _)| *device == ordinal) {
-            return Ok(turns.clone());
-        }
-        let turns = Arc::new(Self::new(context)?);
-        all.push((ordinal, turns.clone()));
-        Ok(turns)
+        TURNS.of(context, || Self::new(context))
     }
 
     fn new(context: &Context) -> Result<Self, Error> {
-        let DriverVersion { major, minor } = context.device().driver().version();
+        let version = context.device().driver().version();
         let last = Last { stream: None, begun: Event::ordering(context)?, captured: None };
         Ok(Self {
             context: context.clone(),
-            tells_beginnings: (major, minor) >= (12, 3),
+            tells_beginnings: version >= DriverVersion { major: 12, minor: 3 },
             last: Mutex::new(last),
         })
     }
