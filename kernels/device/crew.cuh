@@ -148,7 +148,7 @@ private:
 // ---- Moving --------------------------------------------------------------------------------------
 
 // What movers do.
-template <class Number>
+template <class Protocol, class Number>
 __device__ inline void move_tasks(const Context& context) {
 #pragma unroll 1
     for (u32 turn = 0;; turn ^= 1) {
@@ -165,7 +165,7 @@ __device__ inline void move_tasks(const Context& context) {
                       regular,
                       {context.launch.reduction, task.divisor},
                       (task.traits & Task::BUNDLE) != 0};
-            Plain<Movers>::move<Number>(move);
+            Plain<Movers, Protocol::ODD>::template move<Number>(move);
         }
         gates.finish();
         if (none) return;

@@ -178,7 +178,7 @@ __device__ inline bool stream_in_bulk(Lane& lane, const Pipe& pipe, u64 local, u
         }
         if (lane.shared.watch.aborted) return false;
     }
-    return stream<Simple>(lane, pipe, local + bulk, bytes - bulk);
+    return stream<SimpleOdd>(lane, pipe, local + bulk, bytes - bulk);
 }
 
 // Handles part `part` of the transfers of a lane.
@@ -239,7 +239,7 @@ __device__ inline void run_copies(const msccl_exchange_launch& launch, LaneShare
                 set[1] = local_operand(copy.to + start, length);
             }
             __syncthreads();
-            copy_operand<Simple>(set, length, shared.watch);
+            copy_operand<SimpleOdd>(set, length, shared.watch);
         }
     }
 }

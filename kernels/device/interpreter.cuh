@@ -278,7 +278,7 @@ __device__ __forceinline__ void walk(Context& context, Run run) {
 template <class Protocol, class Number>
 __device__ inline void run_crew(Context& context) {
     if (Movers::index() < Movers::count()) {
-        move_tasks<Number>(context);
+        move_tasks<Protocol, Number>(context);
     } else if (threadIdx.x < blockDim.x - 32) {
         Taker<Protocol> taker(context);
         walk<Warp>(context, [&](const Slice& slice, const Step& step) {

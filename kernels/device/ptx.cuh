@@ -116,6 +116,18 @@ __device__ inline Words4 ld_weak_4u32(u64 address) {
     return value;
 }
 
+__device__ inline u64 ld_weak_u64(u64 address) {
+    u64 value;
+    asm volatile("ld.weak.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ inline u32 ld_weak_u32(u64 address) {
+    u32 value;
+    asm volatile("ld.weak.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+}
+
 // For memory that nobody writes while the kernel runs.
 __device__ inline Words4 ld_constant_4u32(u64 address) {
     Words4 value;

@@ -1,10 +1,14 @@
 // Protocol Simple: plain data in slots, announced by counts.
 //
 // Sources of a step are whole before it begins, so nothing here waits. Several loads are in flight in every
-// thread, of sixteen bytes each, as far as all operands have them. Operands that are not aligned, and what is left at the
-// end, are for `ragged.cuh`.
+// thread, of sixteen bytes each, as far as all operands have them. What is left at the end is for `pieces.cuh`.
 //
-// The team meets between one move and the next.
+// Operands that are not aligned are for `ragged.cuh`, in kernels of their own (`Odd`): without its code others are less than
+// half as large. Those others see misaligned operands only where a link delivers to or from the buffers of a peer, and these
+// are misaligned where their own rank's are not. They move them in pieces.
+//
+// In those others a thread handles the same places of every chunk, whatever the move; special kernels build on that. In odd
+// ones the team meets between one move and the next.
 //
 // Arrays begin as zeros: a register that some path leaves as it was would be taken up to the end of the
 // kernel.
@@ -14,35 +18,39 @@
 
 namespace msccl {
 
-// Moves chunks, by the threads of `Team`.
-template <class Team>
+// Moves chunks, by the threads of `Team`; in a kernel for operands that lie anywhere if `ODD`.
+template <class Team, bool ODD>
 struct Plain {
     template <class Number>
     __device__ static void move(const Move& move) {
-        if (move.bundle) return move_bundle<Number>(move);
-        if (move.misfit != 0) {
-            Ragged<Team>::template packs<Number>(move);
-        } else if (move.is_copy()) {
-            copy_packs<8>(move);
-        } else if (!add_words<Number>(move)) {
-            reduce<Number>(move);
-        }
-        if (!move.is_whole()) Ragged<Team>::template rest<Number>(move);
+        if (move.bundle) return move_bundle(move);
+        if (ODD && move.misfit != 0) return Ragged<Team>::template move<Number>(move);
+        if (move.misfit == 0) move_packs<Number>(move);
+        if (is_left(move)) Pieces<Team>::template rest<Number>(move);
     }
 
     // Copies a chunk, whatever its elements are.
     __device__ static void copy(const Move& move) {
-        if (move.misfit != 0) {
-            Ragged<Team>::template packs<Bits>(move);
-        } else {
-            copy_packs<8>(move);
-        }
-        if (!move.is_whole()) Ragged<Team>::template rest<Bits>(move);
+        if (ODD && move.misfit != 0) return Ragged<Team>::template move<Bits>(move);
+        if (move.misfit == 0) copy_packs<8>(move);
+        if (is_left(move)) Pieces<Team>::template rest<Bits>(move);
     }
 
 private:
+    // Whether loops over packs leave something.
+    __device__ static bool is_left(const Move& move) { return move.misfit != 0 || !move.is_whole(); }
+
     __device__ static Pack<4> load_regular(u64 address, u32 pack) {
         return load_whole(address + u64(pack) * 16);
+    }
+
+    template <class Number>
+    __device__ __forceinline__ static void move_packs(const Move& move) {
+        if (move.is_copy()) {
+            copy_packs<8>(move);
+        } else if (!add_words<Number>(move)) {
+            reduce<Number>(move);
+        }
     }
 
     // `UNROLL` loads in flight.
@@ -63,21 +71,23 @@ private:
     }
 
     // Each source to the destination of its number.
-    template <class Number>
     __device__ __forceinline__ static void move_bundle(const Move& move) {
         if (move.misfit == 0) copy_bundle(move);
-        if (move.misfit != 0 || !move.is_whole()) move_pairs<Number>(move);
+        if (is_left(move)) move_pairs(move);
     }
 
-    // What is left of it, one after another. Not inlined, so that it takes no registers from what is common.
-    template <class Number>
+    // What is left of it. Not inlined, so that it takes no registers from what is common.
     __device__ __noinline__ static void move_pairs(Move move) {
+        typename Ragged<Team>::Turn turn;
 #pragma unroll 1
         for (u32 from = 0; from < move.source_count; ++from) {
             if (is_served(move, from)) continue;
             Move one = move.pair(from);
-            if (move.misfit != 0) Ragged<Team>::template packs<Number>(one);
-            if (!move.is_whole()) Ragged<Team>::template rest<Number>(one);
+            if (ODD && move.misfit != 0) {
+                Ragged<Team>::template move<Bits>(one, turn);
+            } else {
+                Pieces<Team>::template rest<Bits>(one);
+            }
         }
     }
 
@@ -216,6 +226,8 @@ struct Simple {
     static constexpr bool REFRESHES = false;
     // Operands are found step by step.
     static constexpr bool FINDS = false;
+    // Operands are aligned.
+    static constexpr bool ODD = false;
 
     // Most threads in a block.
     static constexpr int THREADS = MSCCL_THREADS_MAX_SIMPLE;
@@ -228,13 +240,13 @@ struct Simple {
     // Moves a chunk. False when the kernel is to end, which is never.
     template <class Number>
     __device__ static bool move(const Move& move, Watch&) {
-        Plain<Everyone>::move<Number>(move);
+        Plain<Everyone, false>::move<Number>(move);
         return true;
     }
 
     // Copies a chunk, whatever its elements are. False when the kernel is to end, which is never.
     __device__ static bool copy(const Move& move, Watch&) {
-        Plain<Everyone>::copy(move);
+        Plain<Everyone, false>::copy(move);
         return true;
     }
 };
@@ -248,5 +260,26 @@ struct Direct : Simple {
 struct Crew : Simple {
     static constexpr bool CREW = true;
 };
+
+// The same for launches whose operands lie anywhere.
+template <class Even>
+struct Odd : Even {
+    static constexpr bool ODD = true;
+
+    template <class Number>
+    __device__ static bool move(const Move& move, Watch&) {
+        Plain<Everyone, true>::move<Number>(move);
+        return true;
+    }
+
+    __device__ static bool copy(const Move& move, Watch&) {
+        Plain<Everyone, true>::copy(move);
+        return true;
+    }
+};
+
+using SimpleOdd = Odd<Simple>;
+using DirectOdd = Odd<Direct>;
+using CrewOdd = Odd<Crew>;
 
 }  // namespace msccl

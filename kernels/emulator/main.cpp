@@ -37,6 +37,9 @@ void bytes(void* to, size_t count) {
 }
 
 // What a rank is given, and what it has.
+// What runs a launch: an interpreter, perhaps one for operands that lie anywhere, or a kernel for small calls.
+enum class Kind : u64 { EVEN, ODD, SMALL_EVEN, SMALL_ODD };
+
 struct Rank {
     std::vector<std::vector<u32>> plans;
     std::vector<std::vector<char>> before, after;
@@ -45,7 +48,7 @@ struct Rank {
     std::vector<u64> signals, scratch;
     std::vector<msccl_progress> progress;
     std::vector<msccl_launch> launches;
-    std::vector<u64> small;  // 1 or 2 of launches that a kernel for small calls runs, of even or of odd ones
+    std::vector<Kind> kinds;  // of the kernels that run them
 };
 
 // The arena of a rank: rings of slots, then wire ends, then offers.
@@ -117,7 +120,7 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* contro
     launch.most_messages = header[MSCCL_PLAN_HEADER_MOST_MESSAGES];
     size_t words = std::min<size_t>(plan.size() - MSCCL_PLAN_HEADER_LENGTH, MSCCL_PLAN_WORDS);
     std::memcpy(launch.words, header + MSCCL_PLAN_HEADER_LENGTH, words * sizeof(u32));
-    rank.small.push_back(word());
+    rank.kinds.push_back(Kind(word()));
     return launch;
 }
 
@@ -132,42 +135,44 @@ void place(Rank& rank, msccl_launch& launch) {
 // The interpreter of `Protocol` for elements that are `Number`s. Thread blocks work as crews where the host has them do so.
 template <class Protocol, class Number>
 void interpret_over(const msccl_launch& launch) {
-    if constexpr (std::is_same_v<Protocol, msccl::Simple>) {
-        if (launch.rounds > 1) return msccl::interpret<msccl::Crew, Number>(launch);
+    if constexpr (Protocol::TAILS && !Protocol::DIRECT) {
+        using Crew = std::conditional_t<Protocol::ODD, msccl::CrewOdd, msccl::Crew>;
+        if (launch.rounds > 1) return msccl::interpret<Crew, Number>(launch);
     }
     msccl::interpret<Protocol, Number>(launch);
 }
 
 template <class Number>
-void run(const msccl_launch& launch, u64 small) {
+void run(const msccl_launch& launch, Kind kind) {
 #ifdef MSCCL_PROTOCOL
 #ifndef MSCCL_SPECIAL
-    if (small == 1) return msccl::run_small<msccl::MSCCL_PROTOCOL, Number, false>(launch);
-    if (small == 2) return msccl::run_small<msccl::MSCCL_PROTOCOL, Number, true>(launch);
+    if (kind == Kind::SMALL_EVEN) return msccl::run_small<msccl::MSCCL_PROTOCOL, Number, false>(launch);
+    if (kind == Kind::SMALL_ODD) return msccl::run_small<msccl::MSCCL_PROTOCOL, Number, true>(launch);
 #endif
     interpret_over<msccl::MSCCL_PROTOCOL, Number>(launch);
 #else
+    bool odd = kind == Kind::ODD;
     if (launch.offers) {
-        interpret_over<msccl::Direct, Number>(launch);
+        odd ? interpret_over<msccl::DirectOdd, Number>(launch) : interpret_over<msccl::Direct, Number>(launch);
     } else {
-        interpret_over<msccl::Simple, Number>(launch);
+        odd ? interpret_over<msccl::SimpleOdd, Number>(launch) : interpret_over<msccl::Simple, Number>(launch);
     }
 #endif
-    (void)small;
+    (void)kind;
 }
 
 // The body of one thread of a launch of rank `rank`, whose elements have `element_bytes` bytes.
-void kernel(const msccl_launch& launch, size_t rank, u64 element_bytes, u64 small) {
+void kernel(const msccl_launch& launch, size_t rank, u64 element_bytes, Kind kind) {
 #ifdef MSCCL_SPECIAL
     if ((rank + launch.call) % 2 == 0) return SPECIAL[rank](launch);
 #else
     (void)rank;
-    if (element_bytes == 1) return run<msccl::U8>(launch, small);
-    if (element_bytes == 2) return run<msccl::Bf16>(launch, small);
-    if (element_bytes == 8) return run<msccl::U64>(launch, small);
+    if (element_bytes == 1) return run<msccl::U8>(launch, kind);
+    if (element_bytes == 2) return run<msccl::Bf16>(launch, kind);
+    if (element_bytes == 8) return run<msccl::U64>(launch, kind);
 #endif
     (void)element_bytes;
-    run<msccl::I32>(launch, small);
+    run<msccl::I32>(launch, kind);
 }
 
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
@@ -205,7 +210,7 @@ int main() {
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
-                                 [&] { kernel(launch, number, element_bytes, rank.small[at]); });
+                                 [&] { kernel(launch, number, element_bytes, rank.kinds[at]); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);
             }

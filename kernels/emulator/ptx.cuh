@@ -61,6 +61,8 @@ inline u32 ld_relaxed_gpu_u32(u64 address) { return load<u32>(address); }
 inline u16 ld_relaxed_gpu_u16(u64 address) { return load<u16>(address); }
 inline u32 ld_relaxed_gpu_u8(u64 address) { return load<unsigned char>(address); }
 inline Words4 ld_weak_4u32(u64 address) { return emulator::stumble(), load4(address); }
+inline u64 ld_weak_u64(u64 address) { return emulator::stumble(), load<u64>(address); }
+inline u32 ld_weak_u32(u64 address) { return emulator::stumble(), load<u32>(address); }
 inline Words4 ld_constant_4u32(u64 address) { return load4(address); }
 inline Words4 ld_param_4u32(u64 address) { return load4(address); }
 inline u32 ld_constant_u32(u64 address) { return load<u32>(address); }

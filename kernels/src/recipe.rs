@@ -1,7 +1,7 @@
 //! What is compiled, for which devices, and how.
 
 /// A file of kernels.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Module {
     /// Interpreters over protocol Simple.
     Simple,
@@ -9,6 +9,12 @@ pub enum Module {
     Crew,
     /// Those of protocol Simple with links that may deliver directly.
     Direct,
+    /// [`Module::Simple`] for operands that lie anywhere.
+    SimpleOdd,
+    /// [`Module::Crew`] for operands that lie anywhere.
+    CrewOdd,
+    /// [`Module::Direct`] for operands that lie anywhere.
+    DirectOdd,
     /// Interpreters over protocol LL.
     Ll,
     /// Interpreters over protocol LL128.
@@ -38,10 +44,13 @@ pub enum Architecture {
 
 impl Module {
     /// Every module.
-    pub const ALL: [Module; 11] = [
+    pub const ALL: [Module; 14] = [
         Module::Simple,
         Module::Crew,
         Module::Direct,
+        Module::SimpleOdd,
+        Module::CrewOdd,
+        Module::DirectOdd,
         Module::Ll,
         Module::Ll128,
         Module::LlSmall,
@@ -58,6 +67,9 @@ impl Module {
             Module::Simple => "simple",
             Module::Crew => "crew",
             Module::Direct => "direct",
+            Module::SimpleOdd => "simple_odd",
+            Module::CrewOdd => "crew_odd",
+            Module::DirectOdd => "direct_odd",
             Module::Ll => "ll",
             Module::Ll128 => "ll128",
             Module::LlSmall => "ll_small",
@@ -77,6 +89,9 @@ impl Module {
             Module::Simple
             | Module::Crew
             | Module::Direct
+            | Module::SimpleOdd
+            | Module::CrewOdd
+            | Module::DirectOdd
             | Module::Ll
             | Module::Ll128
             | Module::LlSmall
@@ -133,7 +148,7 @@ pub fn options(architecture: Architecture) -> Vec<String> {
 }
 
 /// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 21] = [
+pub const HEADERS: [&str; 22] = [
     "include/msccl_plan.h",
     "device/ptx.cuh",
     "device/memory.cuh",
@@ -144,6 +159,7 @@ pub const HEADERS: [&str; 21] = [
     "device/link.cuh",
     "device/direct.cuh",
     "device/move.cuh",
+    "device/pieces.cuh",
     "device/ragged.cuh",
     "device/simple.cuh",
     "device/packet.cuh",

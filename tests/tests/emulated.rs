@@ -15,7 +15,7 @@ use msccl_kernels::special::{self, Known};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_plan::layout::{header, tb};
-use msccl_plan::{Alias, Delivery, Plan, Program, Small, SmallPlan};
+use msccl_plan::{Alias, Delivery, Places, Plan, Program, Small, SmallPlan};
 use msccl_runtime::host::{Executor, Job, Workers};
 use msccl_tests::example::{Example, examples};
 use msccl_verify::{Verified, verify};
@@ -45,6 +45,8 @@ enum Kernels {
     Special(Protocol, String),
     /// None: a program that loads and stores as they do.
     Memory,
+    /// None: a program that moves chunks as they do.
+    Moves,
     /// That of exchanges.
     Exchange,
 }
@@ -65,13 +67,14 @@ fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
     let program = folder.join("emulator");
     let main = match kernels_of {
         Kernels::Memory => "memory.cpp",
+        Kernels::Moves => "moves.cpp",
         Kernels::Exchange => "exchange.cpp",
         Kernels::Plain | Kernels::Packets(_) | Kernels::Special(..) => "main.cpp",
     };
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let mut command = Command::new(&compiler);
     match kernels_of {
-        Kernels::Plain | Kernels::Memory | Kernels::Exchange => {}
+        Kernels::Plain | Kernels::Memory | Kernels::Moves | Kernels::Exchange => {}
         Kernels::Packets(protocol) => {
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
         }
@@ -327,9 +330,20 @@ impl Prepared<'_> {
         words.put([block_bytes, chunk_bytes, part_bytes, slice_bytes]);
         words.put([rounds, instances, chunks_per_message].map(u64::from));
         words.put([u64::from(launch::Launch::default().with_plan(plan).flags)]);
-        // Every other launch of a rank, and of the ranks every other one begins with it.
+        words.put([self.kind((rank, number), protocol)]);
+    }
+
+    /// What runs a launch, as the emulator counts. A kernel for small calls every other launch of a rank, and of the ranks
+    /// every other one begins with it.
+    fn kind(&self, (rank, number): (usize, usize), protocol: Protocol) -> u64 {
+        let Lie { input, output, .. } = self.lies[rank];
+        let (plan, cut) = (&self.plans[rank], &self.cuts[rank]);
         let small = self.small(rank, protocol).filter(|_| (number + rank).is_multiple_of(2));
-        words.put([small.map_or(0, |small| 1 + small as u64)]);
+        match small {
+            None => u64::from(launch_of((plan, cut), (input, output)).is_odd(Places::of(plan))),
+            Some(Small::Even) => 2,
+            Some(Small::Odd) => 3,
+        }
     }
 
     /// Which kernel for small calls can run the launches of a rank.
@@ -625,6 +639,11 @@ fn what_exists_is_loaded_and_stored_and_nothing_else() {
 }
 
 #[test]
+fn chunks_of_any_length_move_between_any_addresses() {
+    check_program("moves", &Kernels::Moves);
+}
+
+#[test]
 fn transfers_bring_all_bytes_in_bulk_or_not() {
     check_program("exchange", &Kernels::Exchange);
 }
@@ -663,10 +682,15 @@ fn small(
     (protocol, link_depth): (Protocol, u32),
     (input, output): (usize, usize),
 ) -> Option<Small> {
-    let (input, output) = (input as u64, output as u64);
-    let launch = launch::Launch { input, output, link_depth, ..launch::Launch::default() };
-    let launch = launch.with_plan(plan).with_cut(cut);
+    let launch = launch::Launch { link_depth, ..launch_of((plan, cut), (input, output)) };
     launch.small(SmallPlan::of(plan)?, protocol, THREADS as u32)
+}
+
+/// A call of buffers that lie at `input` and `output`, cut so.
+fn launch_of((plan, cut): (&Plan, &Cut), (input, output): (usize, usize)) -> launch::Launch {
+    let (input, output) = (input as u64, output as u64);
+    let launch = launch::Launch { input, output, ..launch::Launch::default() };
+    launch.with_plan(plan).with_cut(cut)
 }
 
 /// Under `protocol`: small calls of every example, launch after launch.

@@ -7,6 +7,8 @@
 #[path = "null_driver/crew.rs"]
 mod crew;
 mod null_driver;
+#[path = "null_driver/odd.rs"]
+mod odd;
 #[path = "null_driver/small.rs"]
 mod small;
 #[path = "null_driver/special.rs"]

@@ -19,6 +19,7 @@ pub mod exchange;
 pub mod launch;
 pub mod layout;
 mod lower;
+mod places;
 mod plan;
 mod program;
 pub mod record;
@@ -29,6 +30,7 @@ mod table;
 pub use decode::{Corrupt, decode};
 pub use encode::{TooLarge, encode};
 pub use msccl_verify::Delivery;
+pub use places::Places;
 pub use plan::Plan;
 pub use program::{
     Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol,

@@ -8,6 +8,7 @@ use msccl_collective::Protocol;
 use crate::cut::wire_bytes;
 use crate::launch::{LAUNCH_SIGNALS, Launch, PLAN_WORDS};
 use crate::layout::{header, tb};
+use crate::places::Places;
 use crate::plan::Plan;
 
 /// Bytes of a packet.
@@ -34,22 +35,19 @@ pub enum Small {
 pub struct SmallPlan {
     /// Fewest threads that have an operand each, and a link each.
     threads: u32,
-    /// Whether some operand lies in another block than the first of its buffer.
-    has_blocks: bool,
+    places: Places,
 }
 
 impl SmallPlan {
     /// `plan`, if it is one.
     pub fn of(plan: &Plan) -> Option<Self> {
-        let geometry = &plan.program().geometry;
-        let chunks = geometry.input_chunks.max(geometry.output_chunks);
         if plan.words().len() > header::LENGTH + PLAN_WORDS {
             return None;
         }
         let count = plan.program().thread_blocks.len();
         let entries = plan.words().get(header::LENGTH..)?.chunks_exact(tb::LENGTH).take(count);
         let threads = entries.map(threads_of).try_fold(0, |most, threads| Some(most.max(threads?)));
-        Some(Self { threads: threads?, has_blocks: chunks > geometry.block_chunks })
+        Some(Self { threads: threads?, places: Places::of(plan) })
     }
 }
 
@@ -65,7 +63,7 @@ impl Launch {
     /// Which kernel for small calls can run this launch of `plan` over links of `protocol` with `threads` threads in a
     /// block, if one can.
     pub fn small(&self, plan: SmallPlan, protocol: Protocol, threads: u32) -> Option<Small> {
-        let SmallPlan { threads: least, has_blocks } = plan;
+        let SmallPlan { threads: least, places } = plan;
         let part_bytes = self.part_bytes.min(self.chunk_bytes);
         let packets = wire_bytes(protocol, part_bytes) / PACKET_BYTES;
         let fits = protocol != Protocol::Simple
@@ -79,10 +77,7 @@ impl Launch {
         if !fits {
             return None;
         }
-        let blocks = if has_blocks { self.block_bytes } else { 0 };
-        let chunks = if self.block_chunks > 1 { self.chunk_bytes } else { 0 };
-        let places = self.input | self.output | blocks | chunks;
-        Some(if places.is_multiple_of(WORD_BYTES) { Small::Even } else { Small::Odd })
+        Some(if self.is_aligned(places, WORD_BYTES) { Small::Even } else { Small::Odd })
     }
 }
 
@@ -114,7 +109,7 @@ mod tests {
             ..Launch::default()
         };
         change(&mut launch);
-        let plan = SmallPlan { threads: 40, has_blocks: true };
+        let plan = SmallPlan { threads: 40, places: Places { has_blocks: true } };
         assert_eq!(launch.small(plan, protocol, threads), expected, "{protocol}, {threads}");
     }
 

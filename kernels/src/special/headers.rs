@@ -17,6 +17,7 @@ const TEXTS: [&str; HEADERS.len() + 1] = [
     include_str!("../../device/link.cuh"),
     include_str!("../../device/direct.cuh"),
     include_str!("../../device/move.cuh"),
+    include_str!("../../device/pieces.cuh"),
     include_str!("../../device/ragged.cuh"),
     include_str!("../../device/simple.cuh"),
     include_str!("../../device/packet.cuh"),

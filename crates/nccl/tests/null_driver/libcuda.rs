@@ -84,7 +84,7 @@ fn answer<T>(place: &mut T, value: T) -> u32 {
 /// A number of something that is only ever named.
 fn new_handle() -> usize {
     static HANDLES: AtomicUsize = AtomicUsize::new(0x30_0000);
-    HANDLES.fetch_add(16, SeqCst)
+    HANDLES.fetch_add(32, SeqCst)
 }
 
 /// Whether it is of CUDA 12.2.

@@ -243,6 +243,11 @@ pub fn destroy_all(comms: &[Comm]) {
 }
 
 impl Rank {
+    /// Where its elements begin.
+    pub fn buffer(&self) -> DevicePtr {
+        self.buffer.ptr()
+    }
+
     /// An all-reduce in place of `count` elements.
     pub fn all_reduce(&self, count: usize, stream: &Stream) {
         self.all_reduce_in(count, stream.borrow().as_raw());
@@ -251,7 +256,7 @@ impl Rank {
     /// The same, in a stream as C has it.
     pub fn all_reduce_in(&self, count: usize, stream: *mut c_void) {
         assert!(count <= ELEMENTS);
-        self.all_reduce_at(self.buffer.ptr(), count, stream);
+        self.all_reduce_at(self.buffer(), count, stream);
     }
 
     /// The same of other memory, which has room for as many.
@@ -266,7 +271,7 @@ impl Rank {
     pub fn exchange(&self, peer: u32, count: usize, stream: &Stream) {
         assert!(2 * count <= ELEMENTS);
         let address = |elements: usize| {
-            let ptr = self.buffer.ptr().offset(4 * elements);
+            let ptr = self.buffer().offset(4 * elements);
             std::ptr::with_exposed_provenance_mut(ptr.0 as usize)
         };
         let (peer, stream) = (peer.cast_signed(), stream.borrow().as_raw());

@@ -16,17 +16,19 @@ struct Case<'a> {
     says: &'a str,
 }
 
-/// The folder of kernels and the compiler of this test.
+/// The folder of kernels and the compiler of a test.
 struct Place {
+    test: String,
     folder: PathBuf,
     nvrtc: PathBuf,
 }
 
 impl Place {
-    fn new() -> Self {
-        let name = format!("special-kernels-{}", std::process::id());
+    fn new(test: &str) -> Self {
+        let name = format!("special-kernels-{test}-{}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         Self {
+            test: format!("special::{test}"),
             folder,
             nvrtc: null_driver::compile(
                 "libnvrtc",
@@ -36,8 +38,7 @@ impl Place {
     }
 
     fn check(&self, case: &Case<'_>) {
-        let test = "special::the_cache_and_the_compiler_decide_what_serves";
-        let ran = null_driver::again_expecting(test, case.launches)
+        let ran = null_driver::again_expecting(&self.test, case.launches)
             .env("MSCCL_KERNEL_CACHE", &self.folder)
             .env("MSCCL_NVRTC", &self.nvrtc)
             .env("NCCL_DEBUG", "INFO")
@@ -70,7 +71,7 @@ fn the_cache_and_the_compiler_decide_what_serves() {
     if let Some(expected) = null_driver::expected() {
         return call(expected);
     }
-    let place = Place::new();
+    let place = Place::new("the_cache_and_the_compiler_decide_what_serves");
     let cached = ("MSCCL_SPECIAL", "1");
     let compiled = ("MSCCL_SPECIAL", "2");
     let check = |variables: &[_], launches, says| place.check(&Case { variables, launches, says });
@@ -111,6 +112,30 @@ fn call(expected: u64) {
     rank.all_reduce(64, &stream);
     for _ in 1..CALLS {
         check(|| rank.all_reduce(64, &stream), &EAGER);
+    }
+    assert_eq!(null_driver::calls("special launches") - before, expected);
+}
+
+#[test]
+fn operands_that_are_not_aligned_have_none_under_protocol_simple() {
+    if let Some(expected) = null_driver::expected() {
+        return odd_call(expected);
+    }
+    let place = Place::new("operands_that_are_not_aligned_have_none_under_protocol_simple");
+    for (protocol, launches) in [("Simple", 1), ("LL", 2), ("LL128", 2)] {
+        let variables = &[("MSCCL_SPECIAL", "2"), ("MSCCL_PROTO", protocol)];
+        place.check(&Case { variables, launches, says: "special kernels serve" });
+    }
+}
+
+/// A communicator of two ranks makes a call of operands that are aligned, and one of others.
+fn odd_call(expected: u64) {
+    let world = World::new(2);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    let before = null_driver::calls("special launches");
+    for offset_bytes in [0, 4] {
+        let buffer = rank.buffer().offset(offset_bytes);
+        rank.all_reduce_at(buffer, 64, stream.borrow().as_raw());
     }
     assert_eq!(null_driver::calls("special launches") - before, expected);
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use msccl_collective::{DataType, Protocol, Rank};
 use msccl_gpu::{CaptureModeGuard, Context, DeviceBuffer, PinnedBuffer};
-use msccl_plan::SmallPlan;
 use msccl_plan::launch::{self, Launch};
+use msccl_plan::{Places, SmallPlan};
 use msccl_registry::Fingerprint;
 use rustc_hash::FxHashMap;
 
@@ -28,6 +28,8 @@ pub(super) struct Bound {
     pub launch: Launch,
     /// Whether peers may store to or load from the input, and the output.
     pub lends: [bool; 2],
+    /// What of a call tells where its operands lie.
+    pub places: Places,
     /// What it asks of kernels for small calls, if they are to run it and can.
     pub small: Option<SmallPlan>,
     /// Kernels for this plan alone.
@@ -127,6 +129,7 @@ impl Bindings {
             prepared: prepared.clone(),
             launch: if self.at_once { launch } else { launch.step_by_step() },
             lends: prepared.plan.program().lends(),
+            places: Places::of(&prepared.plan),
             small: SmallPlan::of(&prepared.plan).filter(|_| self.small),
             specials: self.specials.get(&prepared.fingerprint).cloned(),
             _words: words,

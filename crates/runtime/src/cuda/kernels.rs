@@ -20,13 +20,8 @@ use crate::select::Links;
 
 /// Every kernel, ready to be launched.
 pub(super) struct Kernels {
-    interpreters: FxHashMap<(Protocol, DataType), Launchable>,
-    /// The interpreters of protocol Simple for links that may deliver directly.
-    direct: FxHashMap<DataType, Launchable>,
-    /// Those of protocol Simple whose thread blocks work as crews.
-    crews: FxHashMap<DataType, Launchable>,
-    /// Those for small calls, over packets.
-    small: FxHashMap<(Protocol, Small, DataType), Launchable>,
+    /// Those of collectives: of [`COLLECTIVES`], for every type.
+    collectives: Collectives,
     /// They wait for nobody.
     scalers: FxHashMap<DataType, Function>,
     exchange: Exchanger,
@@ -37,6 +32,8 @@ pub(super) struct Kernels {
     /// Blocks of every kernel that fit on a multiprocessor at once, at the largest size.
     blocks_each: u32,
 }
+
+type Collectives = FxHashMap<(kernels::Module, DataType), Launchable>;
 
 /// A kernel that waits for peers.
 pub(super) struct Launchable {
@@ -106,22 +103,8 @@ impl Kernels {
 
     fn load(context: &Context) -> Result<Self, Error> {
         let footprint = Footprint::of(context.device())?;
-        let load = |module| load_interpreters(context, module, footprint);
-        let mut interpreters = FxHashMap::default();
-        for protocol in Protocol::ALL {
-            let kernels = load(module(protocol))?.into_iter();
-            interpreters.extend(kernels.map(|(of, kernel)| ((protocol, of), kernel)));
-        }
-        let mut small = FxHashMap::default();
-        for (protocol, kind, module) in SMALL_MODULES {
-            let kernels = load(module)?.into_iter();
-            small.extend(kernels.map(|(of, kernel)| ((protocol, kind, of), kernel)));
-        }
         let mut kernels = Self {
-            interpreters,
-            direct: load(kernels::Module::Direct)?,
-            crews: load(kernels::Module::Crew)?,
-            small,
+            collectives: load_collectives(context, footprint)?,
             scalers: load_scalers(context)?,
             exchange: Exchanger::load(context, footprint)?,
             footprint,
@@ -134,20 +117,15 @@ impl Kernels {
 
     /// How many blocks of any one of the kernels that wait for others fit on a multiprocessor at once.
     fn least_blocks_each(&self) -> Result<u32, Error> {
-        let simple = launch::threads_max(Protocol::Simple);
-        let staged = self.interpreters.iter();
-        let staged = staged.map(|((of, _), kernel)| (kernel, launch::threads_max(*of)));
-        let direct = self.direct.values().chain(self.crews.values());
-        let direct = direct.map(|kernel| (kernel, simple));
-        let small = self.small.iter();
-        let small = small.map(|((of, ..), kernel)| (kernel, launch::threads_max(*of)));
-        let exchange = (&self.exchange.kernel, launch::THREADS_MAX_EXCHANGE);
-        staged
-            .chain(direct)
-            .chain(small)
-            .chain([exchange])
-            .map(|(kernel, threads)| kernel.blocks_each(threads))
-            .try_fold(launch::BLOCKS_EACH, |least, each| Ok(least.min(each?)))
+        let exchange = self.exchange.kernel.blocks_each(launch::THREADS_MAX_EXCHANGE)?;
+        let mut least = exchange.min(launch::BLOCKS_EACH);
+        for (module, protocol) in COLLECTIVES {
+            for of in DataType::ALL {
+                let kernel = self.collective(module, of)?;
+                least = least.min(kernel.blocks_each(launch::threads_max(protocol))?);
+            }
+        }
+        Ok(least)
     }
 
     /// How every kernel that waits is laid out.
@@ -160,36 +138,54 @@ impl Kernels {
         self.can_start_early
     }
 
-    /// The interpreter for one protocol, links and type; [`Links::Direct`] takes protocol Simple.
+    /// The interpreter for one protocol, links and type, of a call whose operands are aligned or `is_odd`;
+    /// [`Links::Direct`] takes protocol Simple.
     pub fn interpreter(
         &self,
         protocol: Protocol,
         links: Links,
+        is_odd: bool,
         of: DataType,
     ) -> Result<&Launchable, Error> {
-        let kernel = match links {
-            Links::Staged => self.interpreters.get(&(protocol, of)),
-            Links::Direct => self.direct.get(&of),
+        let module = match (protocol, links, is_odd) {
+            (Protocol::Simple, Links::Staged, false) => kernels::Module::Simple,
+            (Protocol::Simple, Links::Staged, true) => kernels::Module::SimpleOdd,
+            (Protocol::Simple, Links::Direct, false) => kernels::Module::Direct,
+            (Protocol::Simple, Links::Direct, true) => kernels::Module::DirectOdd,
+            (Protocol::Ll, _, _) => kernels::Module::Ll,
+            (Protocol::Ll128, _, _) => kernels::Module::Ll128,
         };
-        kernel.ok_or_else(|| Error::internal(format!("no kernel for {protocol} and {of}")))
+        self.collective(module, of)
     }
 
     /// The interpreter for a type whose thread blocks work as crews, under protocol Simple over staged links.
-    pub fn crew(&self, of: DataType) -> Result<&Launchable, Error> {
-        self.crews.get(&of).ok_or_else(|| Error::internal(format!("no kernel of crews for {of}")))
+    pub fn crew(&self, is_odd: bool, of: DataType) -> Result<&Launchable, Error> {
+        let module = if is_odd { kernels::Module::CrewOdd } else { kernels::Module::Crew };
+        self.collective(module, of)
     }
 
-    /// The kernel for small calls over one protocol, of a kind and type.
+    /// The kernel for small calls over packets of one protocol, of a kind and type.
     pub fn small(
         &self,
         protocol: Protocol,
         kind: Small,
         of: DataType,
     ) -> Result<&Launchable, Error> {
-        let kernel = self.small.get(&(protocol, kind, of));
-        kernel.ok_or_else(|| {
-            Error::internal(format!("no kernel for small calls of {protocol} and {of}"))
-        })
+        let module = match (protocol, kind) {
+            (Protocol::Simple, _) => {
+                return Err(Error::internal("protocol Simple has no kernels for small calls"));
+            }
+            (Protocol::Ll, Small::Even) => kernels::Module::LlSmall,
+            (Protocol::Ll, Small::Odd) => kernels::Module::LlOdd,
+            (Protocol::Ll128, Small::Even) => kernels::Module::Ll128Small,
+            (Protocol::Ll128, Small::Odd) => kernels::Module::Ll128Odd,
+        };
+        self.collective(module, of)
+    }
+
+    fn collective(&self, module: kernels::Module, of: DataType) -> Result<&Launchable, Error> {
+        let kernel = self.collectives.get(&(module, of));
+        kernel.ok_or_else(|| Error::internal(format!("no kernel {}", module.kernel(of.name()))))
     }
 
     /// The kernel that scales elements of a type.
@@ -209,21 +205,21 @@ impl Kernels {
     }
 }
 
-/// The modules of kernels for small calls.
-const SMALL_MODULES: [(Protocol, Small, kernels::Module); 4] = [
-    (Protocol::Ll, Small::Even, kernels::Module::LlSmall),
-    (Protocol::Ll, Small::Odd, kernels::Module::LlOdd),
-    (Protocol::Ll128, Small::Even, kernels::Module::Ll128Small),
-    (Protocol::Ll128, Small::Odd, kernels::Module::Ll128Odd),
+/// The modules of kernels that run collectives, and their protocols.
+const COLLECTIVES: [(kernels::Module, Protocol); 12] = [
+    (kernels::Module::Simple, Protocol::Simple),
+    (kernels::Module::Crew, Protocol::Simple),
+    (kernels::Module::Direct, Protocol::Simple),
+    (kernels::Module::SimpleOdd, Protocol::Simple),
+    (kernels::Module::CrewOdd, Protocol::Simple),
+    (kernels::Module::DirectOdd, Protocol::Simple),
+    (kernels::Module::Ll, Protocol::Ll),
+    (kernels::Module::Ll128, Protocol::Ll128),
+    (kernels::Module::LlSmall, Protocol::Ll),
+    (kernels::Module::LlOdd, Protocol::Ll),
+    (kernels::Module::Ll128Small, Protocol::Ll128),
+    (kernels::Module::Ll128Odd, Protocol::Ll128),
 ];
-
-fn module(protocol: Protocol) -> kernels::Module {
-    match protocol {
-        Protocol::Simple => kernels::Module::Simple,
-        Protocol::Ll => kernels::Module::Ll,
-        Protocol::Ll128 => kernels::Module::Ll128,
-    }
-}
 
 /// The image of a special kernel.
 pub(super) fn special_image(code: &[u8]) -> Image<'_> {
@@ -239,16 +235,17 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
     Ok(records && device.compute_capability()?.major >= 9)
 }
 
-/// The interpreters of `module`.
-fn load_interpreters(
-    context: &Context,
-    module: kernels::Module,
-    footprint: Footprint,
-) -> Result<FxHashMap<DataType, Launchable>, Error> {
-    let loaded = load_module(context, module)?;
-    let kernel =
-        |of: DataType| Ok((of, Launchable::new(&loaded, &module.kernel(of.name()), footprint)?));
-    DataType::ALL.into_iter().map(kernel).collect()
+/// The kernels of all [`COLLECTIVES`].
+fn load_collectives(context: &Context, footprint: Footprint) -> Result<Collectives, Error> {
+    let mut all = Collectives::default();
+    for (module, _) in COLLECTIVES {
+        let loaded = load_module(context, module)?;
+        for of in DataType::ALL {
+            let kernel = Launchable::new(&loaded, &module.kernel(of.name()), footprint)?;
+            all.insert((module, of), kernel);
+        }
+    }
+    Ok(all)
 }
 
 /// The kernels that scale.

@@ -38,7 +38,8 @@ enum Kind {
 
 impl Rank {
     /// What runs `job`, of which `bound` is the plan, as `record` says: where a crew is better, an interpreter that has one;
-    /// otherwise a kernel for small calls where one can, a special kernel if there is one, or an interpreter.
+    /// otherwise a kernel for small calls where one can, a special kernel if there is one, or an interpreter. Special kernels
+    /// of protocol Simple are slow with operands that are not aligned.
     fn kernel<'a>(
         &'a self,
         job: &Job<'_>,
@@ -47,8 +48,9 @@ impl Rank {
     ) -> Result<Pick<'a>, Error> {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
+        let is_odd = record.is_odd(bound.places);
         if job.has_crew() {
-            let kernel = self.kernels.crew(data_type)?;
+            let kernel = self.kernels.crew(is_odd, data_type)?;
             return Ok(Pick { kernel, kind: Kind::Interpreter });
         }
         let small = bound.small.and_then(|plan| record.small(plan, job.protocol, job.threads));
@@ -56,14 +58,16 @@ impl Rank {
             let kernel = self.kernels.small(job.protocol, small, data_type)?;
             return Ok(Pick { kernel, kind: Kind::Small });
         }
-        let special = match job.links.lend() {
+        let is_common = job.links.lend() || (is_odd && job.protocol == Protocol::Simple);
+        let special = match is_common {
             true => None,
             false => bound.special(job.protocol, data_type),
         };
         Ok(match special {
             Some(special) => Pick { kernel: &special.kernel, kind: Kind::Special },
             None => {
-                let kernel = self.kernels.interpreter(job.protocol, job.links, data_type)?;
+                let kernel =
+                    self.kernels.interpreter(job.protocol, job.links, is_odd, data_type)?;
                 Pick { kernel, kind: Kind::Interpreter }
             }
         })

@@ -19,6 +19,7 @@ thread_local! {
     static SPECIAL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static CREW_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static SMALL_LAUNCHES: Cell<u64> = const { Cell::new(0) };
+    static ODD_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static EARLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static MARKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static BLOCKS: Cell<u64> = const { Cell::new(0) };
@@ -126,12 +127,16 @@ const SMALL: usize = 4;
 /// The next bit, of a kernel that waits for nobody.
 const BRIEF: usize = 8;
 
+/// The next bit, of an interpreter of protocol Simple whose operands lie anywhere.
+const ODD: usize = 16;
+
 /// What the calling thread has launched, for `nullCalls`: kernels of each kind, those that may begin before the one ahead of
 /// them has ended, those with an event that marks when they have begun, and the thread blocks of all.
 pub const LAUNCHED: &[Counted] = &[
     ("special launches", || SPECIAL_LAUNCHES.get()),
     ("crew launches", || CREW_LAUNCHES.get()),
     ("small launches", || SMALL_LAUNCHES.get()),
+    ("odd launches", || ODD_LAUNCHES.get()),
     ("early launches", || EARLY_LAUNCHES.get()),
     ("marked launches", || MARKED_LAUNCHES.get()),
     ("thread blocks", || BLOCKS.get()),
@@ -154,7 +159,9 @@ driver! {
             [b"msccl_ll_small", b"msccl_ll_odd", b"msccl_ll128_small", b"msccl_ll128_odd"];
         let small = if modules.iter().any(|of| name.starts_with(of)) { SMALL } else { 0 };
         let brief = if name.starts_with(b"msccl_scale") { BRIEF } else { 0 };
-        answer(function, new_handle() + special + crew + small + brief)
+        let modules: [&[u8]; 3] = [b"msccl_simple_odd", b"msccl_crew_odd", b"msccl_direct_odd"];
+        let odd = if modules.iter().any(|of| name.starts_with(of)) { ODD } else { 0 };
+        answer(function, new_handle() + special + crew + small + brief + odd)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
     fn cuFuncGetAttribute(value: &mut i32, attribute: u32, function: usize) {
@@ -196,6 +203,7 @@ driver! {
         SPECIAL_LAUNCHES.set(SPECIAL_LAUNCHES.get() + (function & SPECIAL) as u64);
         CREW_LAUNCHES.set(CREW_LAUNCHES.get() + u64::from(function & CREW != 0));
         SMALL_LAUNCHES.set(SMALL_LAUNCHES.get() + u64::from(function & SMALL != 0));
+        ODD_LAUNCHES.set(ODD_LAUNCHES.get() + u64::from(function & ODD != 0));
         EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.starts_early()));
         BLOCKS.set(BLOCKS.get() + config.blocks());
         work(config.stream, || ())
