@@ -16,16 +16,15 @@ fn calls_of_many_steps_have_crews() {
         ("allreduce/ring", "Simple", "0", "128", 1),
         ("allreduce/two_shot", "Simple", "0", "128", 1),
     ];
-    for way @ (algorithm, protocol, direct, threads, expected) in ways {
-        let ran = null_driver::again_expecting("crew::calls_of_many_steps_have_crews", expected)
-            .env("MSCCL_ALGO", algorithm)
-            .env("MSCCL_PROTO", protocol)
-            .env("MSCCL_DIRECT", direct)
-            .env("MSCCL_THREADS", threads)
-            .env("MSCCL_INSTANCES", "1")
-            .output()
-            .unwrap();
-        null_driver::passed(&ran, way);
+    for (algorithm, protocol, direct, threads, expected) in ways {
+        let variables = [
+            ("MSCCL_ALGO", algorithm),
+            ("MSCCL_PROTO", protocol),
+            ("MSCCL_DIRECT", direct),
+            ("MSCCL_THREADS", threads),
+            ("MSCCL_INSTANCES", "1"),
+        ];
+        null_driver::check_again("crew::calls_of_many_steps_have_crews", &variables, expected);
     }
 }
 

@@ -125,6 +125,12 @@ pub fn again_expecting(test: &str, expected: u64) -> Command {
     program
 }
 
+/// Runs such a process, which has these `variables`; it must pass.
+pub fn check_again(test: &str, variables: &[(&str, &str)], expected: u64) {
+    let ran = again_expecting(test, expected).envs(variables.iter().copied()).output().unwrap();
+    passed(&ran, variables);
+}
+
 /// The test of this program whose name is `test`, as a process of its own, for variables that a process reads once.
 pub fn again(test: &str) -> Command {
     let mut program = Command::new(std::env::current_exe().unwrap());
@@ -243,11 +249,6 @@ pub fn destroy_all(comms: &[Comm]) {
 }
 
 impl Rank {
-    /// Where its elements begin.
-    pub fn buffer(&self) -> DevicePtr {
-        self.buffer.ptr()
-    }
-
     /// An all-reduce in place of `count` elements.
     pub fn all_reduce(&self, count: usize, stream: &Stream) {
         self.all_reduce_in(count, stream.borrow().as_raw());
@@ -256,7 +257,14 @@ impl Rank {
     /// The same, in a stream as C has it.
     pub fn all_reduce_in(&self, count: usize, stream: *mut c_void) {
         assert!(count <= ELEMENTS);
-        self.all_reduce_at(self.buffer(), count, stream);
+        self.all_reduce_at(self.buffer.ptr(), count, stream);
+    }
+
+    /// The same of elements that begin `offset_bytes` behind the first one.
+    pub fn all_reduce_from(&self, offset_bytes: usize, count: usize, stream: &Stream) {
+        assert!(offset_bytes + 4 * count <= 4 * ELEMENTS);
+        let buffer = self.buffer.ptr().offset(offset_bytes);
+        self.all_reduce_at(buffer, count, stream.borrow().as_raw());
     }
 
     /// The same of other memory, which has room for as many.
@@ -271,7 +279,7 @@ impl Rank {
     pub fn exchange(&self, peer: u32, count: usize, stream: &Stream) {
         assert!(2 * count <= ELEMENTS);
         let address = |elements: usize| {
-            let ptr = self.buffer().offset(4 * elements);
+            let ptr = self.buffer.ptr().offset(4 * elements);
             std::ptr::with_exposed_provenance_mut(ptr.0 as usize)
         };
         let (peer, stream) = (peer.cast_signed(), stream.borrow().as_raw());

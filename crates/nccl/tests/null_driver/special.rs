@@ -134,8 +134,7 @@ fn odd_call(expected: u64) {
     let (rank, stream) = (world.rank(0), stream(world.rank(0)));
     let before = null_driver::calls("special launches");
     for offset_bytes in [0, 4] {
-        let buffer = rank.buffer().offset(offset_bytes);
-        rank.all_reduce_at(buffer, 64, stream.borrow().as_raw());
+        rank.all_reduce_from(offset_bytes, 64, &stream);
     }
     assert_eq!(null_driver::calls("special launches") - before, expected);
 }

@@ -153,14 +153,17 @@ driver! {
     fn cuModuleGetFunction(function: &mut usize, _module: usize, name: *const c_char) {
         // SAFETY: callers of a driver name functions by zero-terminated texts.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-        let special = if name.starts_with(b"msccl_special") { SPECIAL } else { 0 };
-        let crew = if name.starts_with(b"msccl_crew") { CREW } else { 0 };
-        let modules: [&[u8]; 4] =
-            [b"msccl_ll_small", b"msccl_ll_odd", b"msccl_ll128_small", b"msccl_ll128_odd"];
-        let small = if modules.iter().any(|of| name.starts_with(of)) { SMALL } else { 0 };
-        let brief = if name.starts_with(b"msccl_scale") { BRIEF } else { 0 };
-        let modules: [&[u8]; 3] = [b"msccl_simple_odd", b"msccl_crew_odd", b"msccl_direct_odd"];
-        let odd = if modules.iter().any(|of| name.starts_with(of)) { ODD } else { 0 };
+        let bit_of = |modules: &[&[u8]], bit: usize| {
+            if modules.iter().any(|of| name.starts_with(of)) { bit } else { 0 }
+        };
+        let special = bit_of(&[b"msccl_special"], SPECIAL);
+        let crew = bit_of(&[b"msccl_crew"], CREW);
+        let small = bit_of(
+            &[b"msccl_ll_small", b"msccl_ll_odd", b"msccl_ll128_small", b"msccl_ll128_odd"],
+            SMALL,
+        );
+        let brief = bit_of(&[b"msccl_scale"], BRIEF);
+        let odd = bit_of(&[b"msccl_simple_odd", b"msccl_crew_odd", b"msccl_direct_odd"], ODD);
         answer(function, new_handle() + special + crew + small + brief + odd)
     }
     fn cuFuncLoad(_function: usize) { SUCCESS }
