@@ -58,8 +58,12 @@ private:
             u32 limit = min(sources[at].limit, length);
             whole = min(whole, limit);
             misfit |= u32(sources[at].address) % 16;
-            u32& side = at < source_count ? from : to;
-            side = max(side, limit);
+            // Not by a reference to either, which would put both into memory.
+            if (at < source_count) {
+                from = max(from, limit);
+            } else {
+                to = max(to, limit);
+            }
         }
         most = min(from, to);
     }

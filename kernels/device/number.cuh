@@ -3,6 +3,8 @@
 // The same table as the host executor's, bit for bit (NaN payloads aside): integers wrap; the half and
 // byte floats are combined in f32 and rounded once, to nearest even; byte floats saturate, infinities
 // included; a NaN stays one. Division, for `avg`, rounds toward zero on integers.
+//
+// Where `ADDS_WORDS`, sums of two need neither: `add_words` adds all elements of a word.
 #pragma once
 
 #include "memory.cuh"
@@ -24,7 +26,9 @@ struct Integer {
     using Wide = WideType;
     static constexpr int BYTES = SIZE;
     static constexpr bool COMPUTES = true;
-    static constexpr bool ADDS_WORDS = false;
+    static constexpr bool ADDS_WORDS = SIZE == 4;
+
+    __device__ static u32 add_words(u32 a, u32 b) { return a + b; }
 
     __device__ static Wide widen(u64 bits) { return Wide(Stored(bits)); }
     __device__ static u64 narrow(Wide value) { return u64(value) & (~0ull >> (64 - 8 * SIZE)); }
@@ -47,15 +51,25 @@ using U64 = Integer<unsigned long long, unsigned long long, 8>;
 
 // ---- Floats --------------------------------------------------------------------------------------
 
-struct F32 {
+// What is combined in f32.
+struct Float {
     using Wide = float;
-    static constexpr int BYTES = 4;
     static constexpr bool COMPUTES = true;
     static constexpr bool ADDS_WORDS = false;
 
+    __device__ static float divide(float value, u32 divisor) { return value / float(divisor); }
+};
+
+struct F32 : Float {
+    static constexpr int BYTES = 4;
+    static constexpr bool ADDS_WORDS = true;
+
+    __device__ static u32 add_words(u32 a, u32 b) {
+        return __float_as_uint(__uint_as_float(a) + __uint_as_float(b));
+    }
+
     __device__ static float widen(u64 bits) { return __uint_as_float(u32(bits)); }
     __device__ static u64 narrow(float value) { return __float_as_uint(value); }
-    __device__ static float divide(float value, u32 divisor) { return value / float(divisor); }
 };
 
 struct F64 {
@@ -69,9 +83,9 @@ struct F64 {
     __device__ static double divide(double value, u32 divisor) { return value / double(divisor); }
 };
 
-// The half floats can be added two at a time, in words. The sum of two is the same as by way of f32: a format
+// Half floats can be added two at a time, in words. The sum of two is the same as by way of f32: a format
 // with at least 2p + 2 digits for the p of the result never makes the second rounding go astray.
-struct F16 : F32 {
+struct F16 : Float {
     static constexpr int BYTES = 2;
     static constexpr bool ADDS_WORDS = true;
 
@@ -81,7 +95,7 @@ struct F16 : F32 {
     __device__ static u64 narrow(float value) { return ptx::cvt_rn_f16_f32(value); }
 };
 
-struct Bf16 : F32 {
+struct Bf16 : Float {
     static constexpr int BYTES = 2;
 #if __CUDA_ARCH__ >= 900
     static constexpr bool ADDS_WORDS = true;
@@ -121,7 +135,7 @@ __device__ inline u32 narrow_to_byte(float value) {
 
 __device__ inline u32 sign_byte(float value) { return __float_as_uint(value) >> 24 & 0x80; }
 
-struct F8E4M3 : F32 {
+struct F8E4M3 : Float {
     static constexpr int BYTES = 1;
 
     __device__ static float widen(u64 bits) {
@@ -141,7 +155,7 @@ struct F8E4M3 : F32 {
     }
 };
 
-struct F8E5M2 : F32 {
+struct F8E5M2 : Float {
     static constexpr int BYTES = 1;
 
     // The upper byte of an f16.

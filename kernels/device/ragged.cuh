@@ -178,9 +178,8 @@ struct Ragged {
     }
 
 private:
-    // Rows in the hands of a warp: in kernels that only copy, and in others, whose loops for aligned operands would lack registers
-    // with more of them.
-    static constexpr int MOST_ROWS = 16, ROWS = 12;
+    // Rows in the hands of a warp: of copies and of sums, for more of which registers are lacking.
+    static constexpr int COPIED = 16, SUMMED = 12;
     // Rows of packs: as many as are on their way with aligned operands.
     static constexpr int PACKS = 8;
 
@@ -235,7 +234,7 @@ private:
         if constexpr (Number::COMPUTES) {
             if (!move.is_copy()) return combine<Number>(move, turn);
         }
-        each<u32, Number::COMPUTES ? ROWS : MOST_ROWS>(move.whole / 4, turn, [&](auto rows) {
+        each<u32, COPIED>(move.whole / 4, turn, [&](auto rows) {
             typename decltype(rows)::Values values = {};
             rows.load(move.sources[0].address, values);
             store_all(move, rows, values);
@@ -251,19 +250,19 @@ private:
         using Word = typename WordFor<Number::BYTES>::Word;
         u32 words = move.whole / sizeof(Word);
         // Wide values of smaller elements take more registers than these.
-        constexpr int COUNT = Number::BYTES < 4 ? ROWS * Number::BYTES / 4 : ROWS;
+        constexpr int COUNT = Number::BYTES < 4 ? SUMMED * Number::BYTES / 4 : SUMMED;
         each<Word, COUNT>(words, turn, [&](auto rows) { combine_rows<Number>(move, rows); });
         return words * sizeof(Word);
     }
 
     template <class Number>
     __device__ __forceinline__ static u32 add_words(const Move& move, Turn& turn) {
-        each<u32, ROWS>(move.whole / 4, turn, [&](auto rows) {
+        each<u32, SUMMED>(move.whole / 4, turn, [&](auto rows) {
             typename decltype(rows)::Values values = {}, others = {};
             rows.load(move.sources[0].address, values);
             rows.load(move.sources[1].address, others);
 #pragma unroll
-            for (int row = 0; row < ROWS; ++row) values[row] = Number::add_words(values[row], others[row]);
+            for (int row = 0; row < SUMMED; ++row) values[row] = Number::add_words(values[row], others[row]);
             store_all(move, rows, values);
         });
         return move.whole / 4 * 4;

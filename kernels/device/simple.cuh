@@ -3,7 +3,7 @@
 // Sources of a step are whole before it begins, so nothing here waits. Several loads are in flight in every
 // thread, of sixteen bytes each, as far as all operands have them. What is left at the end is for `pieces.cuh`.
 //
-// Operands that are not aligned are for `ragged.cuh`, in kernels of their own (`Odd`): without its code others are less than
+// Operands that are not aligned are for `ragged.cuh`, in kernels of their own (`ODD`): without its code others are less than
 // half as large. Those others see misaligned operands only where a link delivers to or from the buffers of a peer, and these
 // are misaligned where their own rank's are not. They move them in pieces.
 //
@@ -118,10 +118,10 @@ private:
         }
     }
 
-    // Sums of two sources whose elements can be added in words. Whether this was one.
+    // Sums of two sources, several of whose elements can be added at a time. Whether this was one.
     template <class Number>
     __device__ __forceinline__ static bool add_words(const Move& move) {
-        if constexpr (!Number::ADDS_WORDS) {
+        if constexpr (!Number::ADDS_WORDS || Number::BYTES == 4) {
             return false;
         } else {
             if (!move.is_sum_of_two()) return false;
@@ -215,7 +215,9 @@ private:
     }
 };
 
-struct Simple {
+// The protocol; in kernels for operands that lie anywhere if `ANYWHERE`.
+template <bool ANYWHERE>
+struct SimpleOf {
     // Counts announce messages.
     static constexpr bool TAILS = true;
     // All messages lie in slots.
@@ -226,8 +228,8 @@ struct Simple {
     static constexpr bool REFRESHES = false;
     // Operands are found step by step.
     static constexpr bool FINDS = false;
-    // Operands are aligned.
-    static constexpr bool ODD = false;
+    // Whether operands lie anywhere; otherwise they are aligned.
+    static constexpr bool ODD = ANYWHERE;
 
     // Most threads in a block.
     static constexpr int THREADS = MSCCL_THREADS_MAX_SIMPLE;
@@ -240,46 +242,34 @@ struct Simple {
     // Moves a chunk. False when the kernel is to end, which is never.
     template <class Number>
     __device__ static bool move(const Move& move, Watch&) {
-        Plain<Everyone, false>::move<Number>(move);
+        Plain<Everyone, ODD>::template move<Number>(move);
         return true;
     }
 
     // Copies a chunk, whatever its elements are. False when the kernel is to end, which is never.
     __device__ static bool copy(const Move& move, Watch&) {
-        Plain<Everyone, false>::copy(move);
+        Plain<Everyone, ODD>::copy(move);
         return true;
     }
 };
 
 // The same for launches whose links may deliver directly; looking out for that costs the others time.
-struct Direct : Simple {
+template <bool ANYWHERE>
+struct DirectOf : SimpleOf<ANYWHERE> {
     static constexpr bool DIRECT = true;
 };
 
 // The same for launches of many messages, in which some threads move data and others prepare that (`crew.cuh`).
-struct Crew : Simple {
+template <bool ANYWHERE>
+struct CrewOf : SimpleOf<ANYWHERE> {
     static constexpr bool CREW = true;
 };
 
-// The same for launches whose operands lie anywhere.
-template <class Even>
-struct Odd : Even {
-    static constexpr bool ODD = true;
-
-    template <class Number>
-    __device__ static bool move(const Move& move, Watch&) {
-        Plain<Everyone, true>::move<Number>(move);
-        return true;
-    }
-
-    __device__ static bool copy(const Move& move, Watch&) {
-        Plain<Everyone, true>::copy(move);
-        return true;
-    }
-};
-
-using SimpleOdd = Odd<Simple>;
-using DirectOdd = Odd<Direct>;
-using CrewOdd = Odd<Crew>;
+using Simple = SimpleOf<false>;
+using Direct = DirectOf<false>;
+using Crew = CrewOf<false>;
+using SimpleOdd = SimpleOf<true>;
+using DirectOdd = DirectOf<true>;
+using CrewOdd = CrewOf<true>;
 
 }  // namespace msccl

@@ -102,8 +102,10 @@ pub(crate) struct Job<'a> {
     /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links deliver
     /// directly.
     pub patient: bool,
-    /// Threads in a block.
+    /// Threads in a block, where operands are aligned.
     pub threads: u32,
+    /// Where they are not.
+    pub odd_threads: u32,
     /// How buffers are cut; also the number of instances.
     pub cut: Cut,
     /// The type of every element.
@@ -180,6 +182,12 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Whether the call of that number, and all before it, have been executed; never waits.
     fn has_finished(&self, call: u64) -> bool;
+
+    /// A count that grows while calls under way move, as far as the engine can tell; [waits](Engine::waits) that change and calls
+    /// that end tell of it, too. Never waits.
+    fn moves(&self) -> u64 {
+        0
+    }
 
     /// What has gone wrong that no call may tell of in time, such as links to another host. Never waits.
     fn failure(&self) -> Option<Error> {

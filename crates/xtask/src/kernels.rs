@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
@@ -64,22 +68,47 @@ pub fn check() -> Result<(), String> {
 /// Compiles every image of the modules that are `wanted` and gives it to `take` with its path below the package.
 fn each_image(
     wanted: impl Fn(&Module) -> bool,
-    mut take: impl FnMut(&str, Vec<u8>) -> Result<(), String>,
+    take: impl Fn(&str, Vec<u8>) -> Result<(), String> + Sync,
 ) -> Result<(), String> {
     let nvrtc = load_compiler()?;
     let headers: Result<Vec<_>, _> = HEADERS.iter().map(|path| source(path)).collect();
     let headers = headers?;
-    for module in Module::ALL.into_iter().filter(wanted) {
+    let modules = Module::ALL.into_iter().filter(wanted);
+    let images: Vec<_> = modules.flat_map(|of| Architecture::ALL.map(|on| (of, on))).collect();
+    let make = |(module, architecture): (Module, Architecture)| {
         let main = source(&recipe::source(module))?;
-        for architecture in Architecture::ALL {
-            let compiled = compile(&nvrtc, &main, &headers, architecture);
-            let bytes = compiled.map_err(|log| {
-                format!("{} for {}: {log}", recipe::source(module), architecture.name())
-            })?;
-            take(&recipe::image(module, architecture), bytes)?;
+        let compiled = compile(&nvrtc, &main, &headers, architecture);
+        let bytes = compiled.map_err(|log| {
+            format!("{} for {}: {log}", recipe::source(module), architecture.name())
+        })?;
+        take(&recipe::image(module, architecture), bytes)
+    };
+    on_all_processors(images, make)
+}
+
+/// Does `each` for all of `items`, as many at a time as there are processors. After an error, no more are begun.
+fn on_all_processors<T: Send>(
+    items: Vec<T>,
+    each: impl Fn(T) -> Result<(), String> + Sync,
+) -> Result<(), String> {
+    let (left, failed) = (Mutex::new(items.into_iter()), AtomicBool::new(false));
+    let work = || {
+        while let Some(item) = next(&left).filter(|_| !failed.load(Ordering::Relaxed)) {
+            each(item).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+        let panicked = |_| Err("a thread panicked".to_owned());
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(panicked))
+    })
+}
+
+/// What is next of those that are `left`.
+fn next<T>(left: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    left.lock().ok()?.next()
 }
 
 /// The pinned compiler, fetched if need be.

@@ -1,6 +1,7 @@
 //! What a call tries until it is done: look, go on, and wait where nothing moves.
 
 use std::hint;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -35,10 +36,34 @@ pub(super) trait Effort {
     fn waits(&mut self) -> Vec<Waiting>;
 }
 
-/// What waits are told on, for other threads to read.
-pub(super) type WaitBoard = Mutex<Vec<Waiting>>;
+/// What other threads may read of the call under way.
+#[derive(Default)]
+pub(super) struct WaitBoard {
+    /// What has been waited for, for some time.
+    waits: Mutex<Vec<Waiting>>,
+    /// How often something moved, in all calls so far.
+    moves: AtomicU64,
+}
 
-/// Sees `effort` through. A wait that lasts shows on `board`.
+impl WaitBoard {
+    pub fn waits(&self) -> Vec<Waiting> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, waits: Vec<Waiting>) {
+        *self.waits.lock().unwrap_or_else(PoisonError::into_inner) = waits;
+    }
+
+    fn count_move(&self) {
+        self.moves.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Sees `effort` through. A wait that lasts shows on `board`, and that something moves.
 ///
 /// # Errors
 ///
@@ -54,8 +79,9 @@ pub(super) fn see_through(
             Err(error) => break Err(error),
             Ok(Progress::Done) => break Ok(()),
             Ok(Progress::Moved) => {
+                board.count_move();
                 if pace.is_long() {
-                    tell(board, Vec::new());
+                    board.tell(Vec::new());
                 }
                 pace = Pace::default();
             }
@@ -69,18 +95,14 @@ pub(super) fn see_through(
                     if let Err((peer, error)) = alarm.check_links(&waits) {
                         break Err(while_waiting(error, Some(peer), &waits));
                     }
-                    tell(board, waits);
+                    board.tell(waits);
                 }
                 pace.pause();
             }
         }
     };
-    tell(board, Vec::new());
+    board.tell(Vec::new());
     outcome
-}
-
-fn tell(board: &WaitBoard, waits: Vec<Waiting>) {
-    *board.lock().unwrap_or_else(PoisonError::into_inner) = waits;
 }
 
 /// `error`, of which `culprit` is the cause if that is known, and what was waited for.

@@ -40,7 +40,7 @@ pub(crate) struct Rank {
     work: Mutex<Work>,
     /// Kept for callers of [`Engine::scratch`].
     kept: Mutex<Scratch>,
-    waits: WaitBoard,
+    board: WaitBoard,
     /// The latest call that was executed.
     finished: AtomicU64,
     /// Why a call failed, after which wires hold anything.
@@ -98,7 +98,7 @@ impl Rank {
             alarm,
             work: Mutex::new(work),
             kept: Mutex::default(),
-            waits: WaitBoard::default(),
+            board: WaitBoard::default(),
             finished: AtomicU64::new(0),
             failure: OnceLock::new(),
         })
@@ -140,7 +140,7 @@ impl Rank {
 
     /// Sees call number `call` through; if it fails, so does this rank, and its peers learn of it.
     fn see_through(&self, call: u64, effort: &mut impl Effort, name: &str) -> Result<(), Error> {
-        match see_through(effort, &self.alarm, &self.waits) {
+        match see_through(effort, &self.alarm, &self.board) {
             Ok(()) => {
                 self.finished.fetch_max(call, Ordering::AcqRel);
                 Ok(())
@@ -237,8 +237,11 @@ impl Engine for Rank {
     }
 
     fn waits(&self) -> Vec<Waiting> {
-        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.alarm.explained(waits)
+        self.alarm.explained(self.board.waits())
+    }
+
+    fn moves(&self) -> u64 {
+        self.board.moves()
     }
 
     fn has_finished(&self, call: u64) -> bool {

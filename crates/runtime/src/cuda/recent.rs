@@ -61,6 +61,8 @@ impl Shape {
             call: _,
             // Only how long it may wait for peers.
             patient: _,
+            // Only how it is launched.
+            odd_threads: _,
         } = job;
         Arc::ptr_eq(&self.prepared, prepared)
             && self.protocol == *protocol
@@ -199,6 +201,7 @@ mod tests {
             links: Links::Staged,
             patient: false,
             threads: 512,
+            odd_threads: 512,
             cut: decision.cut,
             data_type: DataType::F32,
             reduction: Reduction::Sum,

@@ -27,6 +27,8 @@ use crate::special::SpecialMode;
 struct Pick<'a> {
     kernel: &'a Launchable,
     kind: Kind,
+    /// In a block.
+    threads: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,14 +51,15 @@ impl Rank {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
         let is_odd = record.is_odd(bound.places);
+        let threads = if is_odd { job.odd_threads } else { job.threads };
         if job.has_crew() {
             let kernel = self.kernels.crew(is_odd, data_type)?;
-            return Ok(Pick { kernel, kind: Kind::Interpreter });
+            return Ok(Pick { kernel, kind: Kind::Interpreter, threads });
         }
         let small = bound.small.and_then(|plan| record.small(plan, job.protocol, job.threads));
         if let Some(small) = small {
             let kernel = self.kernels.small(job.protocol, small, data_type)?;
-            return Ok(Pick { kernel, kind: Kind::Small });
+            return Ok(Pick { kernel, kind: Kind::Small, threads });
         }
         let is_common = job.links.lend() || (is_odd && job.protocol == Protocol::Simple);
         let special = match is_common {
@@ -64,11 +67,11 @@ impl Rank {
             false => bound.special(job.protocol, data_type),
         };
         Ok(match special {
-            Some(special) => Pick { kernel: &special.kernel, kind: Kind::Special },
+            Some(special) => Pick { kernel: &special.kernel, kind: Kind::Special, threads },
             None => {
                 let kernel =
                     self.kernels.interpreter(job.protocol, job.links, is_odd, data_type)?;
-                Pick { kernel, kind: Kind::Interpreter }
+                Pick { kernel, kind: Kind::Interpreter, threads }
             }
         })
     }
@@ -126,14 +129,14 @@ impl Engine for Rank {
         if let Some(lending) = self.lending.as_ref().filter(|_| record.offers != 0) {
             record.views = Self::views(lending, job, bound, site.capture.is_some());
         }
-        let Pick { kernel: Launchable { function, shared_bytes }, kind } =
+        let Pick { kernel: Launchable { function, shared_bytes }, kind, threads } =
             self.kernel(job, bound, record)?;
         *special_calls += u64::from(kind == Kind::Special);
         let (width, height) = (bound.blocks(), job.cut.instances);
         let admits = kind == Kind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = overlap.admit(width * height, self.room, admits);
         let starts_early = self.starts_early && has_room;
-        let (threads, shared_bytes) = (job.threads, *shared_bytes);
+        let shared_bytes = *shared_bytes;
         let grid = Grid { width, height, threads, shared_bytes, starts_early };
         self.launch(function, site, grid, record)?;
         self.far.as_ref().inspect(|far| far.stir());

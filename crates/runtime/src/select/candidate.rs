@@ -75,6 +75,13 @@ impl Needs {
     }
 }
 
+/// The threads of a block: as many as are wished for or `usual`, as far as kernels for `protocol` have them.
+fn threads_within(wish: &Wish, protocol: Protocol, usual: u32) -> u32 {
+    let most = launch::threads_max(protocol);
+    let threads = wish.threads.unwrap_or(usual.min(wish.threads_max.unwrap_or(most)));
+    threads.min(most).next_multiple_of(32).clamp(32, most)
+}
+
 /// An algorithm, on its way to a decision.
 pub(super) struct Candidate<'a> {
     pub entry: &'a Entry,
@@ -93,8 +100,11 @@ impl Candidate<'_> {
         let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
         let usual = program.threads.unwrap_or(way.threads);
-        let threads = wish.threads.unwrap_or(usual.min(wish.threads_max.unwrap_or(u32::MAX)));
-        let threads = threads.next_multiple_of(32).clamp(32, launch::threads_max(protocol));
+        let threads = threads_within(wish, protocol, usual);
+        let odd_threads = match (protocol, program.threads) {
+            (Protocol::Simple, None) => threads_within(wish, protocol, u32::MAX),
+            (Protocol::Simple, Some(_)) | (Protocol::Ll | Protocol::Ll128, _) => threads,
+        };
         let wished = wish.instances.unwrap_or(way.instances);
         let instances = self.instances(protocol, wished)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
@@ -102,7 +112,7 @@ impl Candidate<'_> {
         let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
             .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
         let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
-        Ok(Decision { prepared, protocol, links, exact, threads, cut, passed_over })
+        Ok(Decision { prepared, protocol, links, exact, threads, odd_threads, cut, passed_over })
     }
 
     /// Whether the algorithm is for such calls.

@@ -22,6 +22,9 @@ pub(crate) struct Decision {
     /// Whether it must be so, since it is being measured, where links could fall back on their slots.
     pub exact: bool,
     pub threads: u32,
+    /// Those where operands are not aligned. They take more instructions for every byte and have fewer bytes on their way,
+    /// so that more threads are faster than as many as are best otherwise.
+    pub odd_threads: u32,
     pub cut: Cut,
     /// Loaded algorithms that were asked first, and why they do not serve.
     pub passed_over: Vec<String>,
@@ -45,7 +48,16 @@ impl Decision {
 
     /// How it serves.
     pub fn service(&self) -> Service {
-        let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } = self;
+        let Decision {
+            prepared,
+            protocol,
+            links,
+            exact: _,
+            threads,
+            odd_threads: _,
+            cut,
+            passed_over: _,
+        } = self;
         Service {
             protocol: *protocol,
             links: *links,

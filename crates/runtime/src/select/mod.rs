@@ -299,11 +299,42 @@ mod tests {
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
             let request = Request { wanted, in_place, data_type, reduction, count };
             let (decision, _) = selector.choose(&request).unwrap();
-            let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } =
-                &*decision;
-            format!("{} {protocol} {links} {threads} {cut:?}", prepared.name)
+            let Decision {
+                prepared,
+                protocol,
+                links,
+                exact: _,
+                threads,
+                odd_threads,
+                cut,
+                passed_over: _,
+            } = &*decision;
+            format!("{} {protocol} {links} {threads} {odd_threads} {cut:?}", prepared.name)
         };
         (0..ranks).map(Rank).map(decide).collect()
+    }
+
+    /// Threads in a block of an all-to-all of so many f32 for each of two ranks, where operands are aligned and where not.
+    fn threads(wish: Wish, count: u64) -> [u32; 2] {
+        let registry = Arc::new(Registry::new(Shape { ranks: 2, per_node: 2 }, &[]));
+        let (capacity, machine) = (cuda::nominal_capacity(2, 2), Machine::Gpus);
+        let selector = Selector::new(registry, Rank(0), capacity, machine, wish, None);
+        let (wanted, in_place, reduction) = (Wanted::AllToAll, false, None);
+        let request = Request { wanted, in_place, data_type: DataType::F32, reduction, count };
+        let (decision, _) = selector.choose(&request).unwrap();
+        [decision.threads, decision.odd_threads]
+    }
+
+    #[test]
+    fn misaligned_operands_have_all_threads_unless_fewer_are_said() {
+        let usual = Wish::default();
+        assert_eq!(threads(usual.clone(), 1 << 18), [256, 512]);
+        let most = Wish { threads_max: Some(300), ..usual.clone() };
+        assert_eq!(threads(most, 1 << 18), [256, 320]);
+        let said = Wish { threads: Some(128), ..usual.clone() };
+        assert_eq!(threads(said, 1 << 18), [128, 128]);
+        let [small, odd] = threads(usual, 1 << 8);
+        assert_eq!(small, odd, "packets are as fast");
     }
 
     #[test]

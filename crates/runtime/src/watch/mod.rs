@@ -11,7 +11,7 @@
 //! To *fail* is always the same: the first error is kept, the board shows it to the other ranks, the engine
 //! gives up what is under way. What thread blocks waited for just before is kept for stories.
 //!
-//! A call stands still while neither the last finished call nor the engine's waits change; whether a call
+//! A call stands still while neither the last finished call nor the engine's waits nor its count of moves change; whether a call
 //! that has not begun, behind other work in its stream, stands still is up to the engine
 //! ([`Engine::has_finished`]).
 

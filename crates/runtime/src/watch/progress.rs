@@ -16,6 +16,8 @@ pub(super) struct Progress {
     /// What is waited for, by thread blocks and for [`check::agree`].
     pub waits: Vec<Waiting>,
     is_busy: bool,
+    /// As the engine counts them.
+    moves: u64,
     /// Since when it has been so.
     since: Instant,
 }
@@ -23,7 +25,7 @@ pub(super) struct Progress {
 impl Progress {
     /// Before the first call.
     pub fn new() -> Self {
-        Self { finished: 0, waits: Vec::new(), is_busy: false, since: Instant::now() }
+        Self { finished: 0, waits: Vec::new(), is_busy: false, moves: 0, since: Instant::now() }
     }
 
     /// Looks again.
@@ -36,10 +38,11 @@ impl Progress {
             None => last_finished(engine, board.settled(), issued),
         };
         let is_busy = !waits.is_empty() || finished < issued;
-        if !is_busy || (finished, &waits) != (self.finished, &self.waits) {
+        let moves = engine.moves();
+        if !is_busy || (finished, moves, &waits) != (self.finished, self.moves, &self.waits) {
             self.since = Instant::now();
         }
-        *self = Self { finished, waits, is_busy, since: self.since };
+        *self = Self { finished, waits, is_busy, moves, since: self.since };
     }
 
     /// Whether calls are under way.
@@ -127,6 +130,9 @@ mod tests {
         assert!(!progress.stands_still(TICK), "another message is waited for");
         assert!(is_still(&mut progress, &board, &engine));
         assert!(progress.is_stuck(progress.since, TICK));
+        engine.step();
+        progress.look(&board, &engine);
+        assert!(!progress.stands_still(TICK), "something else has moved");
         engine.finish(1);
         board.settle(2);
         progress.look(&board, &engine);

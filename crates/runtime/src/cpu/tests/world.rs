@@ -138,6 +138,7 @@ pub fn collective(
         links: Links::Staged,
         patient: false,
         threads: 32,
+        odd_threads: 32,
         cut: cut.unwrap(),
         data_type,
         reduction,

@@ -29,6 +29,7 @@ use crate::settings::Event;
 pub(crate) struct FakeEngine {
     finished: AtomicU64,
     waits: Mutex<Vec<Waiting>>,
+    moves: AtomicU64,
     aborted: AtomicBool,
 }
 
@@ -43,6 +44,11 @@ impl FakeEngine {
     pub fn wait_for(&self, call: u64, peer: Rank, text: &str) {
         let waiting = Waiting { call, peer: Some(peer), text: text.to_owned() };
         self.waits.lock().unwrap().push(waiting);
+    }
+
+    /// Something of the call under way moves.
+    pub fn step(&self) {
+        self.moves.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether it was aborted.
@@ -90,6 +96,10 @@ impl Engine for FakeEngine {
 
     fn release_streams(&self, _: &[u64]) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Acquire)
     }
 
     fn waits(&self) -> Vec<Waiting> {
