@@ -12,6 +12,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use msccl_gpu::{Context, ContextGuard, DeviceBuffer, DevicePtr, Driver, Stream};
@@ -92,9 +93,11 @@ fn null_driver() -> &'static NullDriver {
 
 /// A library of the source `name` (without `.rs`) beside this file, compiled with `options`; whoever asks removes it.
 pub fn compile(name: &str, options: &[&str]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    // Tests and benchmarks may be built at once.
-    let library = folder.join(format!("null-{name}-{}.so", std::process::id()));
+    // Tests run side by side, in one process and in several.
+    static COMPILED: AtomicU32 = AtomicU32::new(0);
+    let number = COMPILED.fetch_add(1, Ordering::Relaxed);
+    let library = format!("null-{name}-{}-{number}.so", std::process::id());
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(library);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/null_driver");
     let source = source.join(name).with_extension("rs");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

@@ -42,3 +42,28 @@ fn call(expected: u64) {
     rank.all_reduce_from(4, most, &stream);
     assert_eq!(null_driver::calls("odd launches") - before, expected);
 }
+
+#[test]
+fn operands_that_are_not_aligned_have_more_threads() {
+    if let Some(expected) = null_driver::expected() {
+        return compare_threads(expected);
+    }
+    let test = "odd::operands_that_are_not_aligned_have_more_threads";
+    let way = [("MSCCL_ALGO", "allreduce/two_shot"), ("MSCCL_PROTO", "Simple")];
+    null_driver::check_again(test, &way, 2);
+    let [algorithm, protocol] = way;
+    null_driver::check_again(test, &[algorithm, protocol, ("MSCCL_THREADS", "256")], 1);
+}
+
+/// A call whose operands are not aligned has so many times the threads of one whose operands are.
+fn compare_threads(expected: u64) {
+    let world = World::new(2);
+    let (rank, stream) = (world.rank(0), stream(world.rank(0)));
+    let most = null_driver::ELEMENTS - 4;
+    let threads_from = |first| {
+        let before = null_driver::calls("threads");
+        rank.all_reduce_from(first, most, &stream);
+        null_driver::calls("threads") - before
+    };
+    assert_eq!(threads_from(4), threads_from(16) * expected);
+}

@@ -13,9 +13,10 @@ use msccl_kernels::recipe::Architecture;
 use msccl_plan::{Small, launch};
 use rustc_hash::FxHashMap;
 
+use super::code::{self, Code};
 use super::footprint::Footprint;
 use super::per_device::PerDevice;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::select::Links;
 
 /// Every kernel, ready to be launched.
@@ -70,8 +71,8 @@ pub(super) struct Exchanger {
 }
 
 impl Exchanger {
-    fn load(context: &Context, footprint: Footprint) -> Result<Self, Error> {
-        let module = load_module(context, kernels::Module::Exchange)?;
+    fn load(unpacked: &Unpacked<'_>, footprint: Footprint) -> Result<Self, Error> {
+        let module = unpacked.load(kernels::Module::Exchange)?;
         let kernel = Launchable::new(&module, &kernels::Module::Exchange.kernel(""), footprint)?;
         let function = &kernel.function;
         let bytes = launch::SHARE_BYTES_STAGED.saturating_sub(function.static_shared_bytes()?);
@@ -102,11 +103,11 @@ impl Kernels {
     }
 
     fn load(context: &Context) -> Result<Self, Error> {
-        let footprint = Footprint::of(context.device())?;
+        let (footprint, unpacked) = (Footprint::of(context.device())?, Unpacked::new(context)?);
         let mut kernels = Self {
-            collectives: load_collectives(context, footprint)?,
-            scalers: load_scalers(context)?,
-            exchange: Exchanger::load(context, footprint)?,
+            collectives: load_collectives(&unpacked, footprint)?,
+            scalers: load_scalers(&unpacked)?,
+            exchange: Exchanger::load(&unpacked, footprint)?,
             footprint,
             can_start_early: can_start_early(context)?,
             blocks_each: 0,
@@ -236,10 +237,10 @@ fn can_start_early(context: &Context) -> Result<bool, Error> {
 }
 
 /// The kernels of all [`COLLECTIVES`].
-fn load_collectives(context: &Context, footprint: Footprint) -> Result<Collectives, Error> {
+fn load_collectives(unpacked: &Unpacked<'_>, footprint: Footprint) -> Result<Collectives, Error> {
     let mut all = Collectives::default();
     for (module, _) in COLLECTIVES {
-        let loaded = load_module(context, module)?;
+        let loaded = unpacked.load(module)?;
         for of in DataType::ALL {
             let kernel = Launchable::new(&loaded, &module.kernel(of.name()), footprint)?;
             all.insert((module, of), kernel);
@@ -249,32 +250,37 @@ fn load_collectives(context: &Context, footprint: Footprint) -> Result<Collectiv
 }
 
 /// The kernels that scale.
-fn load_scalers(context: &Context) -> Result<FxHashMap<DataType, Function>, Error> {
-    let module = load_module(context, kernels::Module::Scale)?;
+fn load_scalers(unpacked: &Unpacked<'_>) -> Result<FxHashMap<DataType, Function>, Error> {
+    let module = unpacked.load(kernels::Module::Scale)?;
     let name = |of: DataType| kernels::Module::Scale.kernel(of.name());
     DataType::ALL.into_iter().map(|of| Ok((of, module.function(&name(of))?))).collect()
 }
 
-fn load_module(context: &Context, module: kernels::Module) -> Result<Module, Error> {
-    let capability = context.device().compute_capability()?;
-    let (major, minor) = (capability.major, capability.minor);
-    let image = kernels::image(module, major, minor).ok_or_else(|| {
-        let text = format!(
-            "this GPU has compute capability {major}.{minor}; kernels exist from 7.0 on, so use \
-             MSCCL_DEVICE=host"
-        );
-        Error::new(ErrorKind::Cuda, text)
-    })?;
-    let bytes = image.bytes().map_err(|error| Error::internal(error.to_string()))?;
-    let loaded = match image.architecture {
-        Architecture::Portable(_) => {
-            let text = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
-            let text =
-                std::str::from_utf8(text).map_err(|error| Error::internal(error.to_string()))?;
-            Module::load(context, Image::ptx(text))
-        }
-        // SAFETY: the image is a file as the compiler wrote it, and unpacked whole.
-        Architecture::Machine(_) => Module::load(context, unsafe { Image::binary(&bytes) }),
-    };
-    Ok(loaded?)
+/// The code of all modules, for one device.
+struct Unpacked<'a> {
+    context: &'a Context,
+    code: FxHashMap<kernels::Module, Code>,
+}
+
+impl<'a> Unpacked<'a> {
+    fn new(context: &'a Context) -> Result<Self, Error> {
+        Ok(Self { context, code: code::unpack_all(context.device().compute_capability()?)? })
+    }
+
+    fn load(&self, module: kernels::Module) -> Result<Module, Error> {
+        let Some(Code { architecture, bytes }) = self.code.get(&module) else {
+            return Err(Error::internal(format!("no module {}", module.name())));
+        };
+        let loaded = match architecture {
+            Architecture::Portable(_) => {
+                let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+                let text = std::str::from_utf8(text)
+                    .map_err(|error| Error::internal(error.to_string()))?;
+                Module::load(self.context, Image::ptx(text))
+            }
+            // SAFETY: the image is a file as the compiler wrote it, and unpacked whole.
+            Architecture::Machine(_) => Module::load(self.context, unsafe { Image::binary(bytes) }),
+        };
+        Ok(loaded?)
+    }
 }

@@ -18,6 +18,7 @@
 mod arena;
 mod bind;
 mod capacity;
+mod code;
 mod far;
 mod footprint;
 mod kernels;

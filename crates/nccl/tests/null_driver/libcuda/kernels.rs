@@ -23,6 +23,7 @@ thread_local! {
     static EARLY_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static MARKED_LAUNCHES: Cell<u64> = const { Cell::new(0) };
     static BLOCKS: Cell<u64> = const { Cell::new(0) };
+    static THREADS: Cell<u64> = const { Cell::new(0) };
     /// The last function that left room, and with how much shared memory: benchmarks launch the same one again and again.
     static FITTING: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
@@ -34,8 +35,8 @@ pub const RESERVED_BYTES: u32 = 1 << 10;
 /// What the code of every kernel declares.
 const STATIC_BYTES: u32 = 1 << 10;
 
-/// What a launch reads of its configuration: the shape, of which three numbers are the grid's and the last is dynamic shared
-/// memory, and the stream.
+/// What a launch reads of its configuration: the shape, of which three numbers are the grid's, three a block's and the last is
+/// dynamic shared memory, and the stream.
 #[repr(C)]
 pub struct LaunchConfig {
     shape: [u32; 7],
@@ -75,6 +76,10 @@ impl LaunchConfig {
 
     fn blocks(&self) -> u64 {
         self.shape[..3].iter().map(|width| u64::from(*width)).product()
+    }
+
+    fn threads(&self) -> u64 {
+        self.shape[..6].iter().map(|width| u64::from(*width)).product()
     }
 
     /// How much shared memory a block takes.
@@ -131,7 +136,7 @@ const BRIEF: usize = 8;
 const ODD: usize = 16;
 
 /// What the calling thread has launched, for `nullCalls`: kernels of each kind, those that may begin before the one ahead of
-/// them has ended, those with an event that marks when they have begun, and the thread blocks of all.
+/// them has ended, those with an event that marks when they have begun, and the thread blocks and threads of all.
 pub const LAUNCHED: &[Counted] = &[
     ("special launches", || SPECIAL_LAUNCHES.get()),
     ("crew launches", || CREW_LAUNCHES.get()),
@@ -140,6 +145,7 @@ pub const LAUNCHED: &[Counted] = &[
     ("early launches", || EARLY_LAUNCHES.get()),
     ("marked launches", || MARKED_LAUNCHES.get()),
     ("thread blocks", || BLOCKS.get()),
+    ("threads", || THREADS.get()),
 ];
 
 driver! {
@@ -209,6 +215,7 @@ driver! {
         ODD_LAUNCHES.set(ODD_LAUNCHES.get() + u64::from(function & ODD != 0));
         EARLY_LAUNCHES.set(EARLY_LAUNCHES.get() + u64::from(config.starts_early()));
         BLOCKS.set(BLOCKS.get() + config.blocks());
+        THREADS.set(THREADS.get() + config.threads());
         work(config.stream, || ())
     }
 }
