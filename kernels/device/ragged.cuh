@@ -4,7 +4,7 @@
 // of the move. A warp has rows of them: its threads' words lie side by side, and so does one row behind the other. A load or
 // store of a row reaches as much memory as one of packs does a quarter of, and all of it is the row's, wherever it begins;
 // what two rows share at their ends comes from the cache the second time. That is four instructions for one of a
-// pack, and threads have as many bytes on their way.
+// pack, and threads have half as many bytes on their way; so launches have as many threads as they may.
 //
 // Where an operand's words begin inside those of the memory, a source's are put together from two of these each. They may
 // hold bytes that are not the operand's, of the same word and so of the same page; those are not used. To a destination,
