@@ -19,7 +19,7 @@ use msccl_registry::Fingerprint;
 
 use crate::call::Scalar;
 use crate::error::Error;
-use crate::select::{Links, Selector};
+use crate::select::{Links, Selector, Threads};
 use crate::settings::Settings;
 use crate::wiring::Wiring;
 
@@ -85,7 +85,7 @@ impl Job<'_> {
     /// of many messages, which wait for one another all the time. Links that deliver directly gain nothing by it.
     pub fn has_crew(&self) -> bool {
         let Job { prepared, protocol, links, threads, cut, .. } = self;
-        let moves = *threads > launch::CREW_THREADS;
+        let moves = threads.aligned > launch::CREW_THREADS;
         let steps = cut.rounds.saturating_mul(prepared.steps);
         *protocol == Protocol::Simple && !links.lend() && steps >= CREW_STEPS && moves
     }
@@ -102,10 +102,8 @@ pub(crate) struct Job<'a> {
     /// Whether peers who have not mapped the buffers yet are waited for, for a moment, where links deliver
     /// directly.
     pub patient: bool,
-    /// Threads in a block, where operands are aligned.
-    pub threads: u32,
-    /// Where they are not.
-    pub odd_threads: u32,
+    /// Threads in a block.
+    pub threads: Threads,
     /// How buffers are cut; also the number of instances.
     pub cut: Cut,
     /// The type of every element.

@@ -54,16 +54,7 @@ impl Communicator {
         direct: &Direct,
         number: u64,
     ) -> Result<(), Error> {
-        let Decision {
-            prepared,
-            protocol,
-            links,
-            exact,
-            threads,
-            odd_threads,
-            cut,
-            passed_over: _,
-        } = decision;
+        let Decision { prepared, protocol, links, exact, threads, cut, passed_over: _ } = decision;
         let Direct { in_place: _, data_type, reduction, count: _, send, receive, stream } = *direct;
         self.inner.engine.collective(&Job {
             prepared,
@@ -71,7 +62,6 @@ impl Communicator {
             links: *links,
             patient: *exact,
             threads: *threads,
-            odd_threads: *odd_threads,
             cut: *cut,
             data_type,
             reduction,

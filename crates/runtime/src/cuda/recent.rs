@@ -16,7 +16,7 @@ use super::overlap::Overlap;
 use super::{REPORT_AFTER_US, Rank, tagged};
 use crate::engine::{Job, Prepared};
 use crate::error::Error;
-use crate::select::Links;
+use crate::select::{Links, Threads};
 
 /// A launch record, filled in for calls of one shape.
 pub(super) struct Recent {
@@ -32,7 +32,7 @@ struct Shape {
     prepared: Arc<Prepared>,
     protocol: Protocol,
     links: Links,
-    threads: u32,
+    threads: Threads,
     cut: Cut,
     data_type: DataType,
     reduction: Reduction,
@@ -61,8 +61,6 @@ impl Shape {
             call: _,
             // Only how long it may wait for peers.
             patient: _,
-            // Only how it is launched.
-            odd_threads: _,
         } = job;
         Arc::ptr_eq(&self.prepared, prepared)
             && self.protocol == *protocol
@@ -182,6 +180,8 @@ mod tests {
     use crate::select::{Decision, Machine, Request, Selector};
     use crate::settings::Wish;
 
+    const THREADS: Threads = Threads { aligned: 512, odd: 512 };
+
     /// What serves an all-reduce of `count` elements on four ranks.
     fn decision(count: u64) -> Arc<Decision> {
         let registry = Arc::new(Registry::new(Ranks { ranks: 4, per_node: 4 }, &[]));
@@ -200,8 +200,7 @@ mod tests {
             protocol: Protocol::Ll,
             links: Links::Staged,
             patient: false,
-            threads: 512,
-            odd_threads: 512,
+            threads: THREADS,
             cut: decision.cut,
             data_type: DataType::F32,
             reduction: Reduction::Sum,
@@ -223,7 +222,9 @@ mod tests {
         assert!(!shape.is_that_of(&Job { prepared: &other.prepared, ..job(&one) }));
         assert!(!shape.is_that_of(&Job { protocol: Protocol::Ll128, ..job(&one) }));
         assert!(!shape.is_that_of(&Job { links: Links::Direct, ..job(&one) }));
-        assert!(!shape.is_that_of(&Job { threads: 256, ..job(&one) }));
+        assert!(
+            !shape.is_that_of(&Job { threads: Threads { aligned: 256, ..THREADS }, ..job(&one) })
+        );
         assert!(!shape.is_that_of(&Job { cut: decision(1001).cut, ..job(&one) }));
         assert!(!shape.is_that_of(&Job { data_type: DataType::U32, ..job(&one) }));
         assert!(!shape.is_that_of(&Job { reduction: Reduction::Max, ..job(&one) }));

@@ -51,12 +51,12 @@ impl Rank {
         let computes = job.prepared.computes;
         let data_type = if computes { job.data_type } else { CARRIED };
         let is_odd = record.is_odd(bound.places);
-        let threads = if is_odd { job.odd_threads } else { job.threads };
+        let threads = if is_odd { job.threads.odd } else { job.threads.aligned };
         if job.has_crew() {
             let kernel = self.kernels.crew(is_odd, data_type)?;
             return Ok(Pick { kernel, kind: Kind::Interpreter, threads });
         }
-        let small = bound.small.and_then(|plan| record.small(plan, job.protocol, job.threads));
+        let small = bound.small.and_then(|plan| record.small(plan, job.protocol, threads));
         if let Some(small) = small {
             let kernel = self.kernels.small(job.protocol, small, data_type)?;
             return Ok(Pick { kernel, kind: Kind::Small, threads });

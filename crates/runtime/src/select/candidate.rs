@@ -9,7 +9,7 @@ use msccl_plan::launch;
 use msccl_registry::{Entry, Shape};
 use msccl_verify::Verified;
 
-use super::decision::Decision;
+use super::decision::{Decision, Threads};
 use super::links::Links;
 use super::overtaken;
 use super::request::Terms;
@@ -100,11 +100,12 @@ impl Candidate<'_> {
         let links = if self.links.suit(protocol) { self.links } else { Links::Staged };
         let program = self.prepared.plan.program();
         let usual = program.threads.unwrap_or(way.threads);
-        let threads = threads_within(wish, protocol, usual);
-        let odd_threads = match (protocol, program.threads) {
+        let aligned = threads_within(wish, protocol, usual);
+        let odd = match (protocol, program.threads) {
             (Protocol::Simple, None) => threads_within(wish, protocol, u32::MAX),
-            (Protocol::Simple, Some(_)) | (Protocol::Ll | Protocol::Ll128, _) => threads,
+            (Protocol::Simple, Some(_)) | (Protocol::Ll | Protocol::Ll128, _) => aligned,
         };
+        let threads = Threads { aligned, odd };
         let wished = wish.instances.unwrap_or(way.instances);
         let instances = self.instances(protocol, wished)?;
         let slot_bytes = u64::from(self.capacity.wires(protocol).slot_bytes);
@@ -112,7 +113,7 @@ impl Candidate<'_> {
         let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
             .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
         let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
-        Ok(Decision { prepared, protocol, links, exact, threads, odd_threads, cut, passed_over })
+        Ok(Decision { prepared, protocol, links, exact, threads, cut, passed_over })
     }
 
     /// Whether the algorithm is for such calls.

@@ -21,13 +21,20 @@ pub(crate) struct Decision {
     pub links: Links,
     /// Whether it must be so, since it is being measured, where links could fall back on their slots.
     pub exact: bool,
-    pub threads: u32,
-    /// Those where operands are not aligned. They take more instructions for every byte and have fewer bytes on their way,
-    /// so that more threads are faster than as many as are best otherwise.
-    pub odd_threads: u32,
+    pub threads: Threads,
     pub cut: Cut,
     /// Loaded algorithms that were asked first, and why they do not serve.
     pub passed_over: Vec<String>,
+}
+
+/// Threads in a block, by where the operands of a launch lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Threads {
+    /// Where they are aligned.
+    pub aligned: u32,
+    /// Where they are not. They take more instructions for every byte then and have fewer bytes on their way, so that more
+    /// threads are faster than as many as are best otherwise.
+    pub odd: u32,
 }
 
 impl Decision {
@@ -43,27 +50,18 @@ impl Decision {
         let launch = Launch { link_depth, ..Launch::default() };
         let launch = launch.with_plan(&prepared.plan).with_cut(cut);
         let plan = SmallPlan::of(&prepared.plan);
-        plan.is_some_and(|plan| launch.small(plan, *protocol, *threads).is_some())
+        plan.is_some_and(|plan| launch.small(plan, *protocol, threads.aligned).is_some())
     }
 
     /// How it serves.
     pub fn service(&self) -> Service {
-        let Decision {
-            prepared,
-            protocol,
-            links,
-            exact: _,
-            threads,
-            odd_threads: _,
-            cut,
-            passed_over: _,
-        } = self;
+        let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } = self;
         Service {
             protocol: *protocol,
             links: *links,
             instances: cut.instances,
             thread_blocks: prepared.plan.program().thread_blocks.len() as u32,
-            threads: *threads,
+            threads: threads.aligned,
             rounds: cut.rounds,
         }
     }

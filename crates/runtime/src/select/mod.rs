@@ -35,8 +35,8 @@ use crate::settings::Wish;
 use crate::wiring::Wiring;
 pub use allowed::{Allowed, Family};
 use candidate::{Candidate, Needs, Unserved};
-pub(crate) use decision::Decision;
 pub use decision::{Alternative, Service, multiprocessors};
+pub(crate) use decision::{Decision, Threads};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
 pub(crate) use foreseen::{CARRIED, Foreseen};
@@ -299,17 +299,9 @@ mod tests {
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
             let request = Request { wanted, in_place, data_type, reduction, count };
             let (decision, _) = selector.choose(&request).unwrap();
-            let Decision {
-                prepared,
-                protocol,
-                links,
-                exact: _,
-                threads,
-                odd_threads,
-                cut,
-                passed_over: _,
-            } = &*decision;
-            format!("{} {protocol} {links} {threads} {odd_threads} {cut:?}", prepared.name)
+            let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } =
+                &*decision;
+            format!("{} {protocol} {links} {threads:?} {cut:?}", prepared.name)
         };
         (0..ranks).map(Rank).map(decide).collect()
     }
@@ -322,7 +314,7 @@ mod tests {
         let (wanted, in_place, reduction) = (Wanted::AllToAll, false, None);
         let request = Request { wanted, in_place, data_type: DataType::F32, reduction, count };
         let (decision, _) = selector.choose(&request).unwrap();
-        [decision.threads, decision.odd_threads]
+        [decision.threads.aligned, decision.threads.odd]
     }
 
     #[test]

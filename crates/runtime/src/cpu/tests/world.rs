@@ -16,7 +16,7 @@ use crate::cpu::Rank;
 use crate::engine::{Engine, Job, Prepared};
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::select::Links;
+use crate::select::{Links, Threads};
 use crate::wiring::Wiring;
 
 /// A rank under test.
@@ -137,8 +137,7 @@ pub fn collective(
         protocol: simple,
         links: Links::Staged,
         patient: false,
-        threads: 32,
-        odd_threads: 32,
+        threads: Threads { aligned: 32, odd: 32 },
         cut: cut.unwrap(),
         data_type,
         reduction,
