@@ -1,7 +1,7 @@
 //! Which way to serve a call is best on the machine at hand: measured, and written as a tuning table.
 //!
 //! Reading order: [`measure()`] asks our library for every way in which it could serve calls of a size
-//! ([`msccl_runtime::Choice`]) and times them; [`Data`] is all that was measured, and can be kept;
+//! ([`msccl_runtime::Choice`]) and times them, and looks closer where the best changes; [`Data`] is all that was measured, and can be kept;
 //! [`decide()`] makes ranges of sizes with a choice each out of it, by a [`Rule`], [`table()`] the rows of a tuning table,
 //! [`report()`] a text and [`picture()`] a picture.
 //!
@@ -15,6 +15,7 @@
 //! Not guaranteed: that nothing else is faster. Ways are tried as the runtime lists them, and most are
 //! looked at only briefly, or not at all at sizes between two at which everything is tried.
 
+mod borders;
 mod budget;
 mod candidates;
 mod columns;

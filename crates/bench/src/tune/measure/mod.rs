@@ -10,8 +10,11 @@
 //!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
 //!    library among them; after two rounds only the best go on.
 //!
-//! Half of the time is for glances. When the time of a size is over, the next one begins; one round is always
-//! made, so that very little time is exceeded.
+//! 3. *At borders*: between neighbouring sizes that decide differently, sizes in the middle of what is left, by rounds of what did well
+//!    at either ([`super::borders`]).
+//!
+//! Half of the time is for glances, and a fifth of what is left for borders. When the time of a size is over, the next one begins; one
+//! round is always made, so that very little time is exceeded.
 //!
 //! Results are compared in full before a way counts at a size: at a glance for calls of up to
 //! [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails, or over which
@@ -24,6 +27,7 @@ mod rounds;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::borders;
 use super::budget::Budget;
 use super::data::{Data, Point, Trial};
 use super::field::best_of;
@@ -35,6 +39,8 @@ use crate::run::{Audience, Plan as Run, Team};
 
 /// Calls of up to that size are compared at every glance.
 const CHECKED_BYTES: u64 = 1 << 20;
+/// A size at a border has one in so many parts of what time is left for borders.
+const BORDER_PARTS: usize = 8;
 /// Most calls that are timed together, and how many of them a graph holds, as in benchmarks.
 const MOST_CALLS: u32 = 1000;
 const CALLS_IN_GRAPH: u32 = 20;
@@ -162,8 +168,9 @@ impl<'a> Bench<'a> {
         let cases = self.plan.run.cases.clone();
         let mut points: Vec<_> = cases.iter().map(|case| self.open(*case, placement)).collect();
         self.glance_at_all(&mut points, budget.share(0.5));
+        let rounds = budget.share(0.8);
         for index in 0..points.len() {
-            let budget = budget.part_of(points.len() - index);
+            let budget = rounds.part_of(points.len() - index);
             let before = index.checked_sub(1).and_then(|before| points.get(before));
             let rule = &self.plan.rule;
             let before = before.map(|before| best_of(before, rule)).unwrap_or_default();
@@ -174,7 +181,36 @@ impl<'a> Bench<'a> {
             self.rounds(point, &before, budget);
             self.hearing.watcher.point(point);
         }
+        let rule = &self.plan.rule;
+        borders::settle(&mut points, rule, |case, ways| {
+            self.between(case, placement, ways, budget)
+        });
         points
+    }
+
+    /// A size between others, by `ways` and what the library chooses itself; nothing when the time is over.
+    fn between(
+        &mut self,
+        case: Case,
+        placement: Placement,
+        ways: &[String],
+        budget: Budget,
+    ) -> Option<Point> {
+        if budget.is_spent() {
+            return None;
+        }
+        let mut point = self.open(case, placement);
+        let present = point.present.clone();
+        let takes_part =
+            |of: &Trial| ways.contains(&of.choice) || present.as_ref() == Some(&of.choice);
+        point.trials.retain(takes_part);
+        if point.trials.is_empty() {
+            return None;
+        }
+        self.doing("measuring", &point);
+        self.rounds(&mut point, ways, budget.part_of(BORDER_PARTS));
+        self.hearing.watcher.point(&point);
+        Some(point)
     }
 
     /// A point with every way to serve its call that the rule allows.
