@@ -126,9 +126,14 @@ fn a_table_decides_and_is_named() {
     assert!(missing.stderr.contains("MSCCL_TUNING is not used: no/such.tuning: "), "{missing}");
     let decided = missing.json()["alternatives"][0]["decided_by"].as_str().unwrap().to_owned();
     assert!(decided.starts_with("shipped table line "), "{decided}");
-    let unmeasured = msccl(&["explain", "allreduce", "64K", "--ranks", "3", "--format", "json"]);
-    let guess = unmeasured.json()["alternatives"][0]["guess"].as_str().unwrap().to_owned();
-    assert!(guess.starts_with("shipped table says it for any number of ranks, from 4 "), "{guess}");
+    // Rows for any number of ranks, and for eight, which nobody measured.
+    for ranks in ["3", "8"] {
+        let args =
+            ["explain", "allreduce", "64K", "--ranks", ranks, "--in-place", "--format", "json"];
+        let guess = msccl(&args).json()["alternatives"][0]["guess"].as_str().unwrap().to_owned();
+        let expected = "nobody measured it on as many ranks; shipped table is from 4 ";
+        assert!(guess.starts_with(expected), "{guess}");
+    }
     assert_eq!(ask("64K", &[], &["--tuning", "no/such.tuning"]).code, 2);
 }
 

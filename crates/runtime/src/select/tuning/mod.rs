@@ -115,6 +115,8 @@ pub struct Row {
     pub placement: Placement,
     /// For how many ranks, ends included.
     pub ranks: RangeInclusive<u64>,
+    /// Whether somebody measured what it says on as many ranks.
+    pub measured: bool,
     /// On how many nodes.
     pub nodes: RangeInclusive<u64>,
     /// Sizes of the larger buffer, ends included.
@@ -161,7 +163,9 @@ impl Tuning {
     pub(crate) fn fingerprint(&self, loaded: &[Entry]) -> u64 {
         let mut hasher = FxHasher::default();
         for row in self.rows.iter() {
-            let Row { line: _, collective, placement, ranks, nodes, bytes, choice } = row;
+            // Whether it was measured changes nothing.
+            let Row { line: _, collective, placement, ranks, measured: _, nodes, bytes, choice } =
+                row;
             (collective, placement, ranks, nodes, bytes, choice).hash(&mut hasher);
             // A path that names a loaded algorithm on one rank may name none on another.
             loaded.iter().for_each(|entry| row.names(entry).hash(&mut hasher));
@@ -193,8 +197,7 @@ impl Tuning {
 
     /// Why what `row` names stands where it does.
     pub(super) fn basis(&self, row: &Row) -> Basis {
-        let is_for_any = row.ranks == (0..=u64::MAX);
-        let guessed_from = is_for_any.then(|| Arc::clone(&self.machine));
+        let guessed_from = (!row.measured).then(|| Arc::clone(&self.machine));
         Basis::Row { table: Arc::clone(&self.name), line: row.line, guessed_from }
     }
 }
@@ -227,8 +230,7 @@ pub enum Basis {
         table: Arc<str>,
         /// The line of the row, counted from 1.
         line: usize,
-        /// The machine that the table is for, if the row is for any number of ranks: what it says was
-        /// hardly measured on as many.
+        /// The machine that the table is for, if nobody measured what the row says on as many ranks.
         guessed_from: Option<Arc<str>>,
     },
     /// Nobody measured such calls, and the time is a guess.
@@ -246,7 +248,7 @@ impl Basis {
         match self {
             Basis::Loaded | Basis::Row { table: _, line: _, guessed_from: None } => None,
             Basis::Row { table, line: _, guessed_from: Some(machine) } => {
-                Some(format!("{table} says it for any number of ranks, from {machine}"))
+                Some(format!("nobody measured it on as many ranks; {table} is from {machine}"))
             }
             Basis::Guess { ns: _ } => {
                 Some("nobody measured such calls over several nodes".to_owned())

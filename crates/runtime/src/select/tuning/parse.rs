@@ -8,7 +8,7 @@
 //! |---|---|
 //! | collective | `allreduce`, `allgather`, `reducescatter`, `alltoall`, `broadcast`, `reduce`, `gather`, `scatter` |
 //! | placement | `in`, `out` or `any`; `any` for collectives with a root, of which only the root knows it |
-//! | ranks | `4`, `2..8`, `..8`, `2..` or `any`; upper ends are included; of one node, unless `/` and as much about the number of nodes follow: `16/2`, `any/2..` |
+//! | ranks | `4`, `2..8`, `..8`, `2..` or `any`; upper ends are included; of one node, unless `/` and as much about the number of nodes follow: `16/2`, `any/2..`; a `?` at the end says that nobody measured the row, as nobody did for `any` number |
 //! | bytes | likewise, of the larger buffer; `KiB`, `MiB` and `GiB` may follow a number |
 //! | protocol | `Simple`, `LL` or `LL128` |
 //! | links | `staged` or `direct`; those that cannot deliver directly are staged all the same |
@@ -30,6 +30,10 @@ use super::{Choice, Links, Row, Tuning, Way};
 
 /// Longer texts are refused: no table is that long.
 const LONGEST_BYTES: usize = 1 << 20;
+/// What stands behind the ranks of a row that nobody measured.
+pub(super) const NOT_MEASURED: &str = "?";
+/// Any number of ranks: more than anybody measured.
+pub(super) const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 /// The version of the format that is written.
 pub(super) const VERSION: &str = "2";
 /// The version before, which knew of no links but staged ones.
@@ -127,11 +131,14 @@ fn row(number: usize, line: &str, version: &str) -> Result<Row, String> {
     let mut rest = line;
     let collective = collective(column(&mut rest, "a collective")?)?;
     let placement = placement(column(&mut rest, "a placement")?, collective)?;
-    let (ranks, nodes) = ranks(column(&mut rest, "ranks")?)?;
+    let column_of_ranks = column(&mut rest, "ranks")?;
+    let unmeasured = column_of_ranks.strip_suffix(NOT_MEASURED);
+    let (ranks, nodes) = ranks(unmeasured.unwrap_or(column_of_ranks))?;
+    let measured = unmeasured.is_none() && ranks != ANY;
     let bytes = range("bytes", column(&mut rest, "bytes")?, size)?;
     let has_links = version != WITHOUT_LINKS;
     let (choice, collective) = (choice(rest, has_links)?, collective.name());
-    Ok(Row { line: number, collective, placement, ranks, nodes, bytes, choice })
+    Ok(Row { line: number, collective, placement, ranks, measured, nodes, bytes, choice })
 }
 
 impl FromStr for Choice {

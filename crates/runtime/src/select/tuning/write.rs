@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use msccl_collective::Placement;
 
-use super::parse::VERSION;
+use super::parse::{ANY, NOT_MEASURED, VERSION};
 use super::{Choice, Row, Tuning, Way};
 
 /// The line of the first row: after the version, the machine and the heading.
@@ -52,7 +52,8 @@ impl fmt::Display for Choice {
 }
 
 fn columns(row: &Row) -> [String; 9] {
-    let Row { line: _, collective, placement, ranks, nodes, bytes, choice } = row;
+    let Row { line: _, collective, placement, ranks, measured, nodes, bytes, choice } = row;
+    let mark = if *measured || *ranks == ANY { "" } else { NOT_MEASURED };
     let Choice { algorithm, way: Way { protocol, links, instances, threads } } = choice;
     let placement = match placement {
         Placement::InPlace => "in",
@@ -62,7 +63,7 @@ fn columns(row: &Row) -> [String; 9] {
     [
         (*collective).to_owned(),
         placement.to_owned(),
-        ranks_and_nodes(ranks, nodes),
+        format!("{}{mark}", ranks_and_nodes(ranks, nodes)),
         range(bytes, size),
         protocol.to_string(),
         links.to_string(),
