@@ -9,7 +9,7 @@
 
 use super::data::Point;
 use super::decide::{by_point, decide};
-use super::field::best_of;
+use super::field::best_of_all;
 use super::rule::Rule;
 use crate::case::Case;
 
@@ -27,16 +27,8 @@ pub(super) fn settle(
     rule: &Rule,
     mut measure: impl FnMut(Case, &[String]) -> Option<Point>,
 ) {
-    let mut at = 0;
-    while at + 1 < points.len() {
-        let Some(case) = between(points, at, rule) else {
-            at += 1;
-            continue;
-        };
-        let mut ways = best_of(&points[at], rule);
-        let others = best_of(&points[at + 1], rule);
-        let others: Vec<_> = others.into_iter().filter(|other| !ways.contains(other)).collect();
-        ways.extend(others);
+    while let Some((at, case)) = open_border(points, rule) {
+        let ways = best_of_all(&[&points[at], &points[at + 1]], rule);
         match measure(case, &ways) {
             Some(point) => points.insert(at + 1, point),
             None => return,
@@ -44,20 +36,27 @@ pub(super) fn settle(
     }
 }
 
-/// The call in the middle between point `at` and the next one, if these decide differently and lie apart.
-fn between(points: &[Point], at: usize, rule: &Rule) -> Option<Case> {
+/// The first of `points` that decides differently from the next one and does not lie close to it, and the call in the middle
+/// between the two.
+fn open_border(points: &[Point], rule: &Rule) -> Option<(usize, Case)> {
     let all: Vec<_> = points.iter().collect();
     let decisions = decide(&all, rule);
     let chosen = by_point(&all, &decisions);
-    let (smaller, larger) = (points.get(at)?, points.get(at + 1)?);
-    let (before, after) = (chosen.get(at).copied()??, chosen.get(at + 1).copied()??);
-    let small_bytes = smaller.case.size_bytes();
-    let apart_bytes = larger.case.size_bytes().saturating_sub(small_bytes);
+    let mut neighbours = points.windows(2).zip(chosen.windows(2)).enumerate();
+    neighbours.find_map(|(at, (points, chosen))| match (points, chosen) {
+        ([smaller, larger], [Some(before), Some(after)]) if before != after => {
+            Some((at, between(&smaller.case, &larger.case)?))
+        }
+        _ => None,
+    })
+}
+
+/// The call in the middle between two, if they are not close together.
+fn between(smaller: &Case, larger: &Case) -> Option<Case> {
+    let small_bytes = smaller.size_bytes();
+    let apart_bytes = larger.size_bytes().saturating_sub(small_bytes);
     let is_near = apart_bytes <= small_bytes / CLOSE || small_bytes < SMALL_BYTES;
-    if before == after || is_near {
-        return None;
-    }
-    middle(&smaller.case, &larger.case)
+    if is_near { None } else { middle(smaller, larger) }
 }
 
 /// The call halfway between two, if there is another one.

@@ -123,9 +123,16 @@ pub(super) fn hopeless_at(point: &Point) -> Vec<String> {
 
 /// The two fastest of a size and the two best, which the next size measures again: ranges grow where they stay good.
 pub(super) fn best_of(point: &Point, rule: &Rule) -> Vec<String> {
-    let fastest = point.ranking().into_iter().take(2);
-    let best = rule.best(point).into_iter().take(2);
-    names(fastest.chain(best).map(|(trial, _)| trial))
+    best_of_all(&[point], rule)
+}
+
+/// The same of several sizes.
+pub(super) fn best_of_all(points: &[&Point], rule: &Rule) -> Vec<String> {
+    let of_each = points.iter().flat_map(|&point| {
+        let fastest = point.ranking().into_iter().take(2);
+        fastest.chain(rule.best(point).into_iter().take(2))
+    });
+    names(of_each.map(|(trial, _)| trial))
 }
 
 /// Who stays after the first rounds: the fastest, those that are nearly as fast with fewer thread blocks, those that were

@@ -102,7 +102,7 @@ fn row(points: &[&Point], decision: &Decision, bytes: RangeInclusive<u64>) -> Op
     let (ranks, collective) = (u64::from(point.case.ranks), point.case.workload.name());
     // What is measured here is one node.
     let (ranks, nodes) = (ranks..=ranks, 1..=1);
-    Some(Row { line: 0, collective, placement, ranks, measured: true, nodes, bytes, choice })
+    Some(Row { line: 0, collective, placement, ranks, guessed: false, nodes, bytes, choice })
 }
 
 /// Whether all calls of `old` belong to `new` rows: the same collective and number of ranks, and each placement

@@ -9,7 +9,6 @@
 //! 2. *In rounds*: at every size the fastest at a glance and those that are nearly as fast with fewer thread blocks, the
 //!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
 //!    library among them; after two rounds only the best go on.
-//!
 //! 3. *At borders*: between neighbouring sizes that decide differently, sizes in the middle of what is left, by rounds of what did well
 //!    at either ([`super::borders`]).
 //!
@@ -174,43 +173,32 @@ impl<'a> Bench<'a> {
             let before = index.checked_sub(1).and_then(|before| points.get(before));
             let rule = &self.plan.rule;
             let before = before.map(|before| best_of(before, rule)).unwrap_or_default();
-            // Of a size without any way to serve it our library is out.
-            let here = points.get_mut(index).filter(|point| !point.trials.is_empty());
-            let Some(point) = here else { continue };
-            self.doing("measuring", point);
-            self.rounds(point, &before, budget);
-            self.hearing.watcher.point(point);
+            if let Some(point) = points.get_mut(index) {
+                self.settle_size(point, &before, budget);
+            }
         }
         let rule = &self.plan.rule;
         borders::settle(&mut points, rule, |case, ways| {
-            self.between(case, placement, ways, budget)
+            if budget.is_spent() {
+                return None;
+            }
+            let mut point = self.open(case, placement);
+            let is_served = self.settle_size(&mut point, ways, budget.part_of(BORDER_PARTS));
+            is_served.then_some(point)
         });
         points
     }
 
-    /// A size between others, by `ways` and what the library chooses itself; nothing when the time is over.
-    fn between(
-        &mut self,
-        case: Case,
-        placement: Placement,
-        ways: &[String],
-        budget: Budget,
-    ) -> Option<Point> {
-        if budget.is_spent() {
-            return None;
-        }
-        let mut point = self.open(case, placement);
-        let present = point.present.clone();
-        let takes_part =
-            |of: &Trial| ways.contains(&of.choice) || present.as_ref() == Some(&of.choice);
-        point.trials.retain(takes_part);
+    /// Measures a size in rounds, those that did well `before` among others. Whether there was any way to serve it; if not, our
+    /// library is out.
+    fn settle_size(&mut self, point: &mut Point, before: &[String], budget: Budget) -> bool {
         if point.trials.is_empty() {
-            return None;
+            return false;
         }
-        self.doing("measuring", &point);
-        self.rounds(&mut point, ways, budget.part_of(BORDER_PARTS));
-        self.hearing.watcher.point(&point);
-        Some(point)
+        self.doing("measuring", point);
+        self.rounds(point, before, budget);
+        self.hearing.watcher.point(point);
+        true
     }
 
     /// A point with every way to serve its call that the rule allows.

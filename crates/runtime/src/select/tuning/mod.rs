@@ -115,8 +115,8 @@ pub struct Row {
     pub placement: Placement,
     /// For how many ranks, ends included.
     pub ranks: RangeInclusive<u64>,
-    /// Whether somebody measured what it says on as many ranks.
-    pub measured: bool,
+    /// Whether it says that nobody measured it on as many ranks.
+    pub guessed: bool,
     /// On how many nodes.
     pub nodes: RangeInclusive<u64>,
     /// Sizes of the larger buffer, ends included.
@@ -163,8 +163,8 @@ impl Tuning {
     pub(crate) fn fingerprint(&self, loaded: &[Entry]) -> u64 {
         let mut hasher = FxHasher::default();
         for row in self.rows.iter() {
-            // Whether it was measured changes nothing.
-            let Row { line: _, collective, placement, ranks, measured: _, nodes, bytes, choice } =
+            // Whether it is guessed changes nothing.
+            let Row { line: _, collective, placement, ranks, guessed: _, nodes, bytes, choice } =
                 row;
             (collective, placement, ranks, nodes, bytes, choice).hash(&mut hasher);
             // A path that names a loaded algorithm on one rank may name none on another.
@@ -197,7 +197,7 @@ impl Tuning {
 
     /// Why what `row` names stands where it does.
     pub(super) fn basis(&self, row: &Row) -> Basis {
-        let guessed_from = (!row.measured).then(|| Arc::clone(&self.machine));
+        let guessed_from = (!row.is_measured()).then(|| Arc::clone(&self.machine));
         Basis::Row { table: Arc::clone(&self.name), line: row.line, guessed_from }
     }
 }
@@ -213,6 +213,11 @@ impl Choice {
 }
 
 impl Row {
+    /// Whether somebody measured it on as many ranks: nobody has measured any number of them.
+    fn is_measured(&self) -> bool {
+        !self.guessed && self.ranks != (0..=u64::MAX)
+    }
+
     /// Whether it names `entry`.
     pub(super) fn names(&self, entry: &Entry) -> bool {
         self.choice.names(entry)

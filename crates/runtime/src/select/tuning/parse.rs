@@ -31,9 +31,7 @@ use super::{Choice, Links, Row, Tuning, Way};
 /// Longer texts are refused: no table is that long.
 const LONGEST_BYTES: usize = 1 << 20;
 /// What stands behind the ranks of a row that nobody measured.
-pub(super) const NOT_MEASURED: &str = "?";
-/// Any number of ranks: more than anybody measured.
-pub(super) const ANY: RangeInclusive<u64> = 0..=u64::MAX;
+pub(super) const GUESSED: &str = "?";
 /// The version of the format that is written.
 pub(super) const VERSION: &str = "2";
 /// The version before, which knew of no links but staged ones.
@@ -131,14 +129,13 @@ fn row(number: usize, line: &str, version: &str) -> Result<Row, String> {
     let mut rest = line;
     let collective = collective(column(&mut rest, "a collective")?)?;
     let placement = placement(column(&mut rest, "a placement")?, collective)?;
-    let column_of_ranks = column(&mut rest, "ranks")?;
-    let unmeasured = column_of_ranks.strip_suffix(NOT_MEASURED);
-    let (ranks, nodes) = ranks(unmeasured.unwrap_or(column_of_ranks))?;
-    let measured = unmeasured.is_none() && ranks != ANY;
+    let text = column(&mut rest, "ranks")?;
+    let guess = text.strip_suffix(GUESSED);
+    let (guessed, (ranks, nodes)) = (guess.is_some(), ranks(guess.unwrap_or(text))?);
     let bytes = range("bytes", column(&mut rest, "bytes")?, size)?;
     let has_links = version != WITHOUT_LINKS;
     let (choice, collective) = (choice(rest, has_links)?, collective.name());
-    Ok(Row { line: number, collective, placement, ranks, measured, nodes, bytes, choice })
+    Ok(Row { line: number, collective, placement, ranks, guessed, nodes, bytes, choice })
 }
 
 impl FromStr for Choice {

@@ -72,7 +72,7 @@ fn rows_are_for_what_they_say() {
     assert_eq!(table.basis(row).to_string(), "mine line 5");
     assert_eq!(table.basis(row).guess(), None);
     let guess = table.basis(&table.rows[2]).guess().unwrap();
-    assert!(!table.rows[2].measured && row.measured);
+    assert!(!table.rows[2].is_measured() && row.is_measured());
     assert_eq!(guess, "nobody measured it on as many ranks; mine is from test");
     assert!(Basis::Fallback.guess().is_some() && Basis::Loaded.guess().is_none());
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use msccl_collective::Placement;
 
-use super::parse::{ANY, NOT_MEASURED, VERSION};
+use super::parse::{GUESSED, VERSION};
 use super::{Choice, Row, Tuning, Way};
 
 /// The line of the first row: after the version, the machine and the heading.
@@ -52,8 +52,8 @@ impl fmt::Display for Choice {
 }
 
 fn columns(row: &Row) -> [String; 9] {
-    let Row { line: _, collective, placement, ranks, measured, nodes, bytes, choice } = row;
-    let mark = if *measured || *ranks == ANY { "" } else { NOT_MEASURED };
+    let Row { line: _, collective, placement, ranks, guessed, nodes, bytes, choice } = row;
+    let mark = if *guessed { GUESSED } else { "" };
     let Choice { algorithm, way: Way { protocol, links, instances, threads } } = choice;
     let placement = match placement {
         Placement::InPlace => "in",
