@@ -18,6 +18,7 @@ struct LaneShared {
     Link ll;
     Watch watch;
     Stage stage;
+    Ending ending;
 };
 
 static_assert(sizeof(LaneShared) + MSCCL_STAGE_BYTES <= MSCCL_SHARE_BYTES_STAGED, "a stage takes too much shared memory");
@@ -181,8 +182,15 @@ __device__ inline bool stream_in_bulk(Lane& lane, const Pipe& pipe, u64 local, u
     return stream<SimpleOdd>(lane, pipe, local + bulk, bytes - bulk);
 }
 
-// Handles part `part` of the transfers of a lane.
-__device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneShared& shared,
+// A barrier, before anything is sent; false when the kernel is to end, as one before it gave up.
+__device__ inline bool may_begin(const msccl_exchange_launch& launch, LaneShared& shared) {
+    bool stops = false;
+    if (threadIdx.x == 0) stops = must_stop(shared.watch, ptx::ld_relaxed_gpu_u64(launch.stopped));
+    return Everyone::all(!stops);
+}
+
+// Handles part `part` of the transfers of a lane. False when the kernel is to end.
+__device__ inline bool run_transfers(const msccl_exchange_launch& launch, LaneShared& shared,
                                      const msccl_lane& work) {
     const msccl_transfer& first = launch.transfers[work.first];
     Lane lane{shared, (first.traits & MSCCL_TRANSFER_OUT) != 0, first.peer, 0, nullptr, 0, {}};
@@ -199,7 +207,7 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
         open_link(ll.link, ends.entry(lane.out, lane.peer, work.part), lane.out);
     }
     if (threadIdx.x == 0 && Stage::exists()) shared.stage.prepare();
-    __syncthreads();
+    if (!may_begin(launch, shared)) return false;
 #pragma unroll 1
     for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
         const msccl_transfer& transfer = launch.transfers[at];
@@ -212,19 +220,21 @@ __device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneSh
         bool packets = transfer.traits & MSCCL_TRANSFER_LL;
         bool goes_on = packets ? stream<Ll>(lane, ll, local, bytes)
                                : stream_in_bulk(lane, simple, local, bytes);
-        if (!goes_on) return;
+        if (!goes_on) return false;
     }
     if (threadIdx.x == 0) {
         if (has_simple) close_link(simple.link);
         if (has_ll) close_link(ll.link);
     }
+    return true;
 }
 
-// Handles part `part` of the copies of a lane.
-__device__ inline void run_copies(const msccl_exchange_launch& launch, LaneShared& shared,
+// Handles part `part` of the copies of a lane. False when the kernel is to end.
+__device__ inline bool run_copies(const msccl_exchange_launch& launch, LaneShared& shared,
                                   const msccl_lane& work) {
     constexpr u64 MOST = 1 << 30;
     u32 turn = 0;
+    if (!may_begin(launch, shared)) return false;
 #pragma unroll 1
     for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
         const msccl_local_copy& copy = launch.copies[at];
@@ -242,6 +252,7 @@ __device__ inline void run_copies(const msccl_exchange_launch& launch, LaneShare
             copy_operand<SimpleOdd>(set, length, shared.watch);
         }
     }
+    return true;
 }
 
 // The body of the kernel.
@@ -249,16 +260,12 @@ __device__ inline void exchange(const msccl_exchange_launch& launch) {
     __shared__ LaneShared shared;
     const msccl_lane& work = launch.lanes[blockIdx.x];
     if (threadIdx.x == 0) {
-        auto control = reinterpret_cast<msccl_control*>(launch.control);
-        auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
-        shared.watch = {control, progress + blockIdx.x, launch.call, launch.report_after_us,
-                        0,       work.part,             0,           0};
+        shared.watch = watch_of(launch, blockIdx.x);
+        shared.watch.round = work.part;
     }
-    if (work.copies) {
-        run_copies(launch, shared, work);
-    } else {
-        run_transfers(launch, shared, work);
-    }
+    shared.ending.begin(launch.control);
+    bool done = work.copies ? run_copies(launch, shared, work) : run_transfers(launch, shared, work);
+    if (done) shared.ending.end(shared.watch);
 }
 
 }  // namespace msccl

@@ -136,10 +136,10 @@ static_assert(MSCCL_PLAN_LINK_PEER == 0 && MSCCL_PLAN_LINK_MESSAGES == 1 &&
               "a link's entry is taken apart as it is laid out");
 
 // Takes up the links of the thread block, one in each thread. If `found`, with all their messages; whether there is room
-// for those of this thread.
+// for those of this thread. Makes no offer if `stopped` is not 0.
 template <class Protocol>
 __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, const Role& role,
-                                  bool found) {
+                                  bool found, u64 stopped) {
     bool room = true;
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < role.links; at += blockDim.x) {
@@ -152,7 +152,7 @@ __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, co
             // On its way while the rest is loaded.
             u64 launches = direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, wire, entry.traits)) : 0;
             open_link(link, wire, out);
-            if (direct) open_direct(link, launch, entry.traits, entry.peer, launches);
+            if (direct && stopped == 0) open_direct(link, launch, entry.traits, entry.peer, launches);
         } else {
             open_link(link, wire, out);
         }
@@ -237,9 +237,7 @@ __device__ inline void await_all_room(const Context& context) {
 
 // One thread: what it knows by itself, all threads shall know.
 __device__ inline void share(Shared& shared, const msccl_launch& launch, const Role& role) {
-    auto control = reinterpret_cast<msccl_control*>(launch.control);
-    auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
-    shared.watch = {control, progress + block_number(), launch.call, launch.report_after_us, 0, 0, 0, 0};
+    shared.watch = watch_of(launch, block_number());
     shared.role = role;
     shared.slice = slice_of(launch, role.instance, 0);
     if (launch.flags & MSCCL_LAUNCH_SIGNALS) {
@@ -250,11 +248,11 @@ __device__ inline void share(Shared& shared, const msccl_launch& launch, const R
 
 // ---- Running -------------------------------------------------------------------------------------
 
-// Takes all steps of all rounds, one after another; ends early when `run` says so.
+// Takes all steps of all rounds, one after another; ends early when `run` says so, and is then false.
 template <class Team, class Run>
-__device__ __forceinline__ void walk(Context& context, Run run) {
+__device__ __forceinline__ bool walk(Context& context, Run run) {
     Cursor<Team> cursor(context);
-    if (context.shared.role.step_count == 0) return;
+    if (context.shared.role.step_count == 0) return true;
 #pragma unroll 1
     for (u32 round = 0; round < context.launch.rounds; ++round) {
         Slice slice = context.shared.slice;
@@ -267,16 +265,17 @@ __device__ __forceinline__ void walk(Context& context, Run run) {
                 context.shared.watch.step = step.index;
                 context.shared.watch.round = round;
             }
-            if (!run(slice, step)) return;
+            if (!run(slice, step)) return false;
             if (step.index + 1 == context.shared.role.step_count) break;
             cursor.next(step);
         }
     }
+    return true;
 }
 
-// Runs all rounds, each thread doing what its crew has it do.
+// Runs all rounds, each thread doing what its crew has it do. False when the kernel is to end.
 template <class Protocol, class Number>
-__device__ inline void run_crew(Context& context) {
+__device__ inline bool run_crew(Context& context) {
     if (Movers::index() < Movers::count()) {
         move_tasks<Protocol, Number>(context);
     } else if (threadIdx.x < blockDim.x - 32) {
@@ -289,15 +288,17 @@ __device__ inline void run_crew(Context& context) {
         hand_on<Protocol>(context);
     }
     Everyone::meet();
+    return !context.shared.watch.aborted;
 }
 
-// Runs all rounds; ends early when the host says so.
+// Runs all rounds. False when the kernel is to end: then this thread has not done its part, and must not say
+// that anything is done.
 template <class Protocol, class Number>
-__device__ inline void run(Context& context) {
+__device__ inline bool run(Context& context) {
     if constexpr (Protocol::CREW) {
-        run_crew<Protocol, Number>(context);
+        return run_crew<Protocol, Number>(context);
     } else {
-        walk<Everyone>(context, [&](const Slice& slice, const Step& step) {
+        return walk<Everyone>(context, [&](const Slice& slice, const Step& step) {
             return run_step<Protocol, Number>(context, slice, step);
         });
     }
@@ -331,11 +332,20 @@ __device__ inline void interpret(const msccl_launch& launch) {
     ptx::griddepcontrol_wait();
     // No link would be used, and its launch not counted.
     if (launch.rounds == 0) return;
+    // In the thread that speaks for all; and wherever offers are made, before they are.
+    bool looks = Protocol::DIRECT || threadIdx.x == blockDim.x - 1;
+    u64 stopped = ptx::ld_relaxed_gpu_u64_if(launch.stopped, looks);
+    shared.ending.begin(launch.control);
     if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
     bool found = finds_at_once<Protocol>(launch, role);
-    bool usual = open_links<Protocol>(shared, launch, role, found);
+    bool usual = open_links<Protocol>(shared, launch, role, found, stopped);
     if (found) usual = find_all<Protocol>(shared, launch, role) && usual;
-    usual = Everyone::all(usual);
+    usual = Everyone::all(usual && stopped == 0);
+    if (__builtin_expect(!usual, 0)) {
+        if (threadIdx.x == blockDim.x - 1) must_stop(shared.watch, stopped);
+        Everyone::meet();
+        if (shared.watch.aborted) return;
+    }
     bool regular = shared.irregular_call != u32(launch.call);
     u32 state = (found ? Context::FOUND : 0) | (usual ? Context::USUAL : 0) |
                 (regular ? Context::REGULAR : 0);
@@ -344,7 +354,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
         await_all_room(context);
         Everyone::meet();
     }
-    run<Protocol, Number>(context);
+    if (!run<Protocol, Number>(context)) return;
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < shared.role.links; at += blockDim.x) {
         Link& link = shared.links[at];
@@ -355,6 +365,7 @@ __device__ inline void interpret(const msccl_launch& launch) {
         close_link(link);
     }
     end_signals(launch, shared.role.signal_base);
+    shared.ending.end(shared.watch);
 }
 
 }  // namespace msccl

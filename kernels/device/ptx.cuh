@@ -329,6 +329,29 @@ __device__ inline void fence_proxy_async() {
 #endif
 }
 
+// ---- Asynchronous copies -------------------------------------------------------------------------
+
+// Whether this device has them.
+#if __CUDA_ARCH__ >= 800
+constexpr bool HAS_CP_ASYNC = true;
+#else
+constexpr bool HAS_CP_ASYNC = false;
+#endif
+
+// Sixteen bytes from global memory to shared memory, past the first cache.
+__device__ inline void cp_async_16(void* to, u64 from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+#endif
+}
+
+// Until all such copies of the thread are there.
+__device__ inline void cp_async_wait_all() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 // ---- Words that threads of a block share ---------------------------------------------------------
 
 __device__ inline u64 ld_acquire_cta_shared_u64(const u64* word) {
@@ -357,6 +380,14 @@ __device__ inline void griddepcontrol_launch_dependents() {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
+
+// ---- Standing still ------------------------------------------------------------------------------
+
+// For about so long, a millisecond at most.
+__device__ inline void nanosleep(u32 ns) { asm volatile("nanosleep.u32 %0;" ::"r"(ns) : "memory"); }
+
+// The kernel faults, and with it everything that its process has on the device.
+__device__ inline void trap() { asm volatile("trap;"); }
 
 // ---- Time ----------------------------------------------------------------------------------------
 

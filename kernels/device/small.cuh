@@ -48,6 +48,7 @@ struct SmallShared {
     u32 links[MSCCL_PLAN_WORDS];  // of sides that are links: their numbers
     alignas(16) u32 words[MSCCL_PLAN_WORDS];  // of the plan, after its header
     Watch watch;
+    Ending ending;
 };
 
 // ---- Links ---------------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ public:
         u32 ends = (links & 0xffff) + (links >> MSCCL_PLAN_TB_SENDS_SHIFT);
         Share share = find(ends, first_operand, operands, first_step);
         ptx::griddepcontrol_wait();
-        if (begin(share)) walk(first_step, step_count);
+        if (begin(share) && walk(first_step, step_count)) shared_.ending.end(shared_.watch);
     }
 
 private:
@@ -334,13 +335,16 @@ private:
         const Opening& own = share.own;
         // All loads are on their way before the first is looked at.
         ptx::Doubles2 counts{}, sought{};
+        u64 stopped = ptx::ld_relaxed_gpu_u64_if(launch_.stopped, threadIdx.x == blockDim.x - 1);
+        shared_.ending.begin(launch_.control);
         if (share.has_link) counts = ptx::ld_relaxed_sys_2u64(seen_at(own.entry));
         if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
         mover_.read(ahead_, share.first, state_ & AHEAD);
         bool usual = !share.seeks || put_message(share, sought.y);
         u64 count = counts.y + own.messages;
         bool waits = share.has_link && !take_up(own, counts, count);
-        if (__builtin_expect(!Everyone::all(usual && !waits), 0)) {
+        if (__builtin_expect(!Everyone::all(usual && !waits && stopped == 0), 0)) {
+            must_stop(shared_.watch, stopped);
             if (waits) await_slot(own.entry, count, launch_.link_depth, shared_.watch);
             ahead_ = {};
             state_ = REFRESHES;
@@ -423,15 +427,13 @@ private:
 
     // One thread: what waits need.
     __device__ __forceinline__ void share() {
-        auto control = reinterpret_cast<msccl_control*>(launch_.control);
-        auto progress = reinterpret_cast<msccl_progress*>(launch_.progress);
-        shared_.watch = {control, progress + block_number(), launch_.call, launch_.report_after_us, 0, 0, 0, 0};
+        shared_.watch = watch_of(launch_, block_number());
     }
 
     // ---- Steps
 
-    // Takes all `count` steps, whose words begin at `word`; ends early when the host says so.
-    __device__ __forceinline__ void walk(u32 word, u32 count) {
+    // Takes all `count` steps, whose words begin at `word`. False when the kernel is to end.
+    __device__ __forceinline__ bool walk(u32 word, u32 count) {
         u32 unordered = launch_.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY ? UNORDERED : 0;
         u32 set = 0;
         // The launch before has ended, so no more than two are there. Not earlier: it takes as long as a load from memory.
@@ -445,7 +447,7 @@ private:
             if (__builtin_expect(state_ & UNORDERED, 0)) order_stores(head);
 #pragma unroll 1
             for (u32 chunk = 0; chunk < chunks; ++chunk) {
-                if (!(state_ & ALONE) && !move(set, sources, destinations, head)) return;
+                if (!(state_ & ALONE) && !move(set, sources, destinations, head)) return false;
                 set += sources + destinations;
             }
             state_ &= ~ALONE;
@@ -457,6 +459,7 @@ private:
         }
         // Now it waits for nothing that the next kernel could keep from running.
         let_next_begin();
+        return true;
     }
 
     // The first thread has data if any has.

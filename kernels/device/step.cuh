@@ -74,6 +74,7 @@ struct Shared {
     // the kernel began may mean any call, which costs time and nothing else.
     u32 irregular_call;
     Watch watch;
+    Ending ending;
 
     // One of the two sets that are used in turn.
     __device__ const Operand* set(u32 turn) const { return operands + turn * OPERANDS_MAX; }

@@ -1,5 +1,28 @@
-// Waiting, without ever hanging: every wait gives up when the host says so, and shows itself when it
-// lasts.
+// Waiting, without ever hanging: every wait holds or ends when the host says so, and shows itself when
+// it lasts.
+//
+// After a failure no kernel ends by itself, since whatever stands behind it in its stream would take
+// what it left for a result. `msccl_control::state` says what is to be done:
+//
+//     RUN      the communicator is well
+//     HOLD     it has failed: waits go on until the state changes, whatever comes in meanwhile
+//     RELEASE  its owner has given it up: waits give up, and the kernel ends
+//     TRAP     it has failed, and is to fault: the next call of the driver tells the program
+//
+// Who looks at the state, and when:
+//
+// * every wait, each time it has looked in vain for a while (`Wait::check`);
+// * one thread of a launch at its end, for what was there when it began (`Ending`): a launch that never
+//   waits does not end either.
+//
+// After a release a thread block may end with messages half sent. So the kernels behind it must send
+// nothing: a receiver that holds would take it for the message that it waits for. Who gives up stores
+// `stopped` before it ends, and every kernel reads that before it begins (`must_stop`): after the kernel
+// before it has ended, and before it stores anything that says that data are there.
+//
+// Never written after giving up, therefore: counts of messages posted, packets, signals between thread
+// blocks, offers and receipts of direct links. Counts of messages taken may be: they say that a slot is
+// free, and never that data are there.
 #pragma once
 
 #include "../include/msccl_plan.h"
@@ -19,15 +42,88 @@ struct Watch {
     msccl_control* control;
     msccl_progress* progress;  // this thread block's
     u64 call;
-    u32 report_after_us;
+    u64 stopped;          // where the word lies that keeps later kernels from beginning
     u32 step;
     u32 round;
     u32 reporting;        // 1 while some thread's wait stands in `progress`
     u32 aborted;          // 1 once some thread gave up; never 0 again
 };
 
-// How often a wait looks before it reads the abort word, which lies across the bus.
+// What thread block `block` of a launch needs: `msccl_launch` and `msccl_exchange_launch` have it alike.
+template <class Launch>
+__device__ inline Watch watch_of(const Launch& launch, u32 block) {
+    auto control = reinterpret_cast<msccl_control*>(launch.control);
+    auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
+    return {control, progress + block, launch.call, launch.stopped, 0, 0, 0, 0};
+}
+
+// How often a wait looks before it reads the state, which lies across the bus.
 constexpr u32 LOOKS = 1000;
+
+// How long a thread that holds sleeps between two looks at the state: all of a launch may look.
+constexpr u32 HOLD_POLL_NS = 200000;
+
+// Keeps the thread here while the communicator holds. Returns when the kernel is to end: then `stopped`
+// has been stored, and whatever is launched behind this kernel will see it.
+//
+// Contract: orders nothing. `stopped` is stored relaxed; the end of the kernel releases it.
+__device__ __forceinline__ void hold(Watch& watch, u32 state) {
+    ptx::st_relaxed_sys_u32(address(&watch.control->held), 1);
+    ptx::st_relaxed_gpu_u64(watch.stopped, 1);
+#pragma unroll 1
+    while (state == MSCCL_CONTROL_HOLD) {
+        ptx::nanosleep(HOLD_POLL_NS);
+        state = ptx::ld_relaxed_sys_u32(address(&watch.control->state));
+    }
+    if (state == MSCCL_CONTROL_TRAP) ptx::trap();
+    static_cast<volatile Watch&>(watch).aborted = 1;
+}
+
+// The same where it is rare and registers are not scarce: called.
+__device__ __noinline__ void hold_apart(Watch& watch, u32 state) { hold(watch, state); }
+
+// One thread, at the beginning: whether a kernel before this one gave up, so that this one must do
+// nothing. The thread then holds, and a barrier must follow.
+//
+// Contract: to be called after `griddepcontrol_wait`, so that it sees what the kernel before stored.
+__device__ inline bool must_stop(Watch& watch, u64 stopped) {
+    if (__builtin_expect(stopped == 0, 1)) return false;
+    hold_apart(watch, ptx::ld_relaxed_sys_u32(address(&watch.control->state)));
+    return true;
+}
+
+// The state as it was when a launch began, which one of its threads looks at before the launch ends. It
+// lies across the bus, so it comes to shared memory while the launch does its work.
+//
+// Contract: orders nothing. `begin` comes after `griddepcontrol_wait`, and the same thread calls both.
+struct alignas(16) Ending {
+    msccl_control control;
+
+    // Whether this thread is the one: the last of the first thread block.
+    __device__ static bool is_mine() {
+        return (blockIdx.x | blockIdx.y) == 0 && threadIdx.x == blockDim.x - 1;
+    }
+
+    __device__ void begin(u64 control_address) {
+        if (ptx::HAS_CP_ASYNC && is_mine()) ptx::cp_async_16(&control, control_address);
+    }
+
+    // Returns when the launch may end.
+    __device__ void end(Watch& watch) {
+        if (!is_mine()) return;
+        u32 state = state_then(watch);
+        if (__builtin_expect(state != MSCCL_CONTROL_RUN, 0)) hold_apart(watch, state);
+    }
+
+private:
+    __device__ u32 state_then(const Watch& watch) const {
+        if (!ptx::HAS_CP_ASYNC) return ptx::ld_relaxed_sys_u32(address(&watch.control->state));
+        ptx::cp_async_wait_all();
+        return static_cast<const volatile msccl_control&>(control).state;
+    }
+};
+
+static_assert(sizeof(msccl_control) == 16, "one asynchronous copy fetches it");
 
 // What is rare in a wait, called.
 __device__ __noinline__ u64 check_wait(Watch& watch, u32 kind, u32 subject, u64 number, u64 state);
@@ -43,7 +139,7 @@ __device__ __noinline__ void hide_wait(Watch& watch);
 // caller needs.
 class Wait {
 public:
-    // Whether to look again; false when the kernel is to end.
+    // Whether to look again; false when the kernel is to end. Does not return while the communicator holds.
     __device__ bool again(Watch& watch, const Reason& reason) {
         if (__builtin_expect(++looks_ < LOOKS, 1)) return true;
         looks_ = 0;
@@ -76,15 +172,13 @@ private:
 
     // Rare, but mostly compiled in place, as is `hide`: for a call everything that waits would be spilled.
     __device__ static State check(Watch& watch, Reason reason, State state) {
-        volatile u32& aborted = watch.aborted;
-        if (ptx::ld_relaxed_sys_u32(address(&watch.control->abort))) {
-            ptx::st_relaxed_sys_u32(address(&watch.control->aborted), 1);
-            aborted = 1;
-        }
-        if (aborted) return GIVEN_UP;
+        u64 control = ptx::ld_relaxed_sys_u64(address(watch.control));
+        if (u32(control) != MSCCL_CONTROL_RUN) hold(watch, u32(control));
+        if (static_cast<const volatile Watch&>(watch).aborted) return GIVEN_UP;
         u64 now_ns = ptx::globaltimer_ns() & ~SHOWN;
         if (state == 0) return now_ns;
-        bool late = now_ns - (state & ~SHOWN) > 1000ull * watch.report_after_us;
+        u32 report_after_us = u32(control >> 32);
+        bool late = now_ns - (state & ~SHOWN) > 1000ull * report_after_us;
         return late && !(state & SHOWN) && show(watch, reason) ? state | SHOWN : state;
     }
 

@@ -45,6 +45,7 @@ struct Rank {
     char* slots;
     char* ends;
     std::vector<msccl_progress> progress;
+    u64 stopped = 0;
 };
 
 u64 entry(const Rank& rank, const Shape& shape, bool out, u32 peer, u32 wire) {
@@ -77,9 +78,9 @@ msccl_exchange_launch launch_of(const Shape& shape, Rank& rank, u32 me, std::vec
     msccl_exchange_launch launch{};
     launch.links_simple = address(rank.ends);
     launch.control = address(&control);
+    launch.stopped = address(&rank.stopped);
     launch.progress = address(rank.progress.data());
     launch.ranks = RANKS;
-    launch.report_after_us = 1000000;
     launch.simple_wires = shape.wires;
     launch.simple_depth = shape.depth;
     launch.simple_slot_bytes = shape.slot_bytes;

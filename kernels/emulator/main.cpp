@@ -47,6 +47,7 @@ struct Rank {
     char* arena = nullptr;
     std::vector<u64> signals, scratch;
     std::vector<msccl_progress> progress;
+    std::unique_ptr<u64> stopped = std::make_unique<u64>(0);
     std::vector<msccl_launch> launches;
     std::vector<Kind> kinds;  // of the kernels that run them
 };
@@ -107,11 +108,11 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* contro
     rank.scratch.resize(std::max<size_t>(rank.scratch.size(), scratch));
     launch.call = number;
     launch.control = address(control);
+    launch.stopped = address(rank.stopped.get());
     launch.ranks = u32(layout.ranks);
     launch.wires = u32(layout.wires);
     launch.link_depth = u32(layout.depth);
     launch.slot_bytes = u32(layout.slot_bytes);
-    launch.report_after_us = 1000000;
     launch.tb_count = header[MSCCL_PLAN_HEADER_TB_COUNT];
     launch.link_table = header[MSCCL_PLAN_HEADER_LINK_TABLE];
     launch.signal_stride = header[MSCCL_PLAN_HEADER_SIGNAL_STRIDE];
@@ -223,5 +224,5 @@ int main() {
         put(used);
         for (const auto& after : rank.after) std::fwrite(after.data(), after.size(), 1, stdout);
     }
-    return control.aborted ? 4 : 0;
+    return control.held ? 4 : 0;
 }

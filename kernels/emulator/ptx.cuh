@@ -133,6 +133,13 @@ inline void cp_async_bulk_wait_group_read() {
 }
 inline void fence_proxy_async() {}
 
+inline void nanosleep(u32) { emulator::yield(); }
+[[noreturn]] inline void trap() { std::abort(); }
+
+constexpr bool HAS_CP_ASYNC = false;
+inline void cp_async_16(void*, u64) {}
+inline void cp_async_wait_all() {}
+
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }

@@ -151,6 +151,10 @@ enum : unsigned {
     MSCCL_TRANSFER_PARTS_MASK            = 65535,  // bits of a transfer's `traits`: the number of parts
     MSCCL_TRANSFER_OUT                   = 65536,  // bit of a transfer's `traits`: it goes to the peer
     MSCCL_TRANSFER_LL                    = 131072,  // bit of a transfer's `traits`: over the wires of LL, not those of Simple
+    MSCCL_CONTROL_RUN                    = 0,  // the communicator is well
+    MSCCL_CONTROL_HOLD                   = 1,  // it has failed: kernels stay until the state is another one
+    MSCCL_CONTROL_TRAP                   = 2,  // it has failed: kernels fault
+    MSCCL_CONTROL_RELEASE                = 3,  // its owner has given it up: kernels end, and tell nobody that anything is done
     MSCCL_WAITING_NOTHING                = 0,  // nothing, or not for long
     MSCCL_WAITING_MESSAGE                = 1,  // a message to come in
     MSCCL_WAITING_ROOM                   = 2,  // room on an outgoing link
@@ -198,6 +202,7 @@ struct msccl_launch {
     unsigned long long signals_end;  // where `signals` end
     unsigned long long control;  // `msccl_control` in memory that host and device map
     unsigned long long progress;  // `msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch
+    unsigned long long stopped;  // `u64` in device memory, zero before the first launch: anything else once a kernel gave up, so that those behind it do nothing
     unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
     unsigned long long block_bytes;  // bytes of one block of input or output: the count of the call
     unsigned long long chunk_bytes;  // bytes of a chunk at full length; chunks of scratch start at multiples of 16 bytes
@@ -213,12 +218,10 @@ struct msccl_launch {
     unsigned reduction;  // a `MSCCL_REDUCTION_` value
     unsigned divisor;  // completing steps divide by this; 0 for every reduction but `avg`
     unsigned flags;  // `MSCCL_LAUNCH_` bits
-    unsigned report_after_us;  // a wait that lasts longer shows in `progress`
     unsigned tb_count;  // the plan's `TB_COUNT`
     unsigned link_table;  // the plan's `LINK_TABLE`
     unsigned signal_stride;  // the plan's `SIGNAL_STRIDE`
     unsigned block_chunks;  // the plan's `BLOCK_CHUNKS`
-    unsigned reserved;  // 0
     msccl_view views[16];  // by rank: where it may find this rank's buffers
     unsigned words[244];  // the first words of the plan after its header: what lies here need not be fetched
 };
@@ -242,14 +245,16 @@ struct msccl_offer {
 };
 static_assert(sizeof(msccl_offer) == 32, "msccl_offer");
 
-// How host and kernels stop one another.
+// What the host has kernels do, and what they tell it; 16-byte aligned.
 struct msccl_control {
-    unsigned abort;  // the host writes anything but 0: every wait gives up and the kernel ends
-    unsigned aborted;  // a kernel writes 1: some thread block gave up, so memory and links hold anything
+    unsigned state;  // the host writes it: a `MSCCL_CONTROL_` value
+    unsigned report_after_us;  // a wait that lasts longer shows in `msccl_progress`
+    unsigned held;  // a kernel writes 1: some thread block holds or gave up, so memory and links hold anything
+    unsigned reserved;  // 0
 };
-static_assert(sizeof(msccl_control) == 8, "msccl_control");
+static_assert(sizeof(msccl_control) == 16, "msccl_control");
 
-// What a thread block has been waiting for, longer than `report_after_us`. Read `kind` last and again: the entry is written while others read it.
+// What a thread block has been waiting for, longer than the control's `report_after_us`. Read `kind` last and again: the entry is written while others read it.
 struct msccl_progress {
     unsigned kind;  // a `MSCCL_WAITING_` value; the other fields mean something unless it is `NOTHING`
     unsigned step;  // the step at which the thread block stands; in an exchange, the number of the transfer in the launch
@@ -292,9 +297,10 @@ struct msccl_exchange_launch {
     unsigned long long links_ll;  // `msccl_wire_end[2][ranks][ll_wires]`: the same under LL
     unsigned long long control;  // `msccl_control` in memory that host and device map
     unsigned long long progress;  // `msccl_progress[lane_count]` in memory that host and device map, zero before the first launch
+    unsigned long long stopped;  // `u64` in device memory, the same as that of the communicator's other kernels
     unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
     unsigned ranks;  // ranks that the tables of wires have entries for
-    unsigned report_after_us;  // a wait that lasts longer shows in `progress`
+    unsigned reserved;  // 0
     unsigned simple_wires;  // wires from any rank to any other under protocol Simple
     unsigned simple_depth;  // slots of such a wire, a power of two
     unsigned simple_slot_bytes;  // bytes of such a slot, a multiple of 128
@@ -307,7 +313,7 @@ struct msccl_exchange_launch {
     msccl_local_copy copies[8];  // copies within the rank
     msccl_lane lanes[180];  // one for each thread block
 };
-static_assert(sizeof(msccl_exchange_launch) == 3824, "msccl_exchange_launch");
+static_assert(sizeof(msccl_exchange_launch) == 3832, "msccl_exchange_launch");
 
 // What the kernel that scales an input is given by value: `to[i] = from[i] * scalar`, rounded once. `from` and `to` are the same or disjoint.
 struct msccl_scale {

@@ -48,6 +48,12 @@ struct Steps {};
 
 // ---- A thread block ------------------------------------------------------------------------------
 
+// What its threads share.
+struct Shared {
+    Watch watch;
+    Ending ending;
+};
+
 // Thread block `TB` of one instance, in one of its threads.
 template <class Protocol, class Number, u32 TB, u32 RECEIVES, u32 LINKS>
 class Block {
@@ -360,21 +366,24 @@ private:
 
 // The body of a kernel: thread block `TB` of the plan.
 template <class Protocol, class Number, u32 TB, u32 RECEIVES, class... ENDS, class... STEPS>
-__device__ __forceinline__ void run(const msccl_launch& call, Watch& watch, Ends<ENDS...> ends,
+__device__ __forceinline__ void run(const msccl_launch& call, Shared& shared, Ends<ENDS...> ends,
                                     Steps<STEPS...> steps) {
     // Nothing is read before but the parameter: the kernel before this one may still run.
     ptx::griddepcontrol_wait();
-    Block<Protocol, Number, TB, RECEIVES, sizeof...(ENDS)> block(call, watch);
+    Block<Protocol, Number, TB, RECEIVES, sizeof...(ENDS)> block(call, shared.watch);
+    shared.ending.begin(call.control);
     block.open(ends);
+    bool stops = false;
     if (threadIdx.x == blockDim.x - 1) {
-        auto control = reinterpret_cast<msccl_control*>(call.control);
-        auto progress = reinterpret_cast<msccl_progress*>(call.progress);
-        watch = {control, progress + block_number(), call.call, call.report_after_us, 0, 0, 0, 0};
+        shared.watch = watch_of(call, block_number());
+        stops = must_stop(shared.watch, ptx::ld_relaxed_gpu_u64(call.stopped));
     }
     // Nobody closes an end that others have yet to read.
-    __syncthreads();
+    if (!Everyone::all(!stops)) return;
     block.greet();
-    if (block.run(steps)) block.close();
+    if (!block.run(steps)) return;
+    block.close();
+    shared.ending.end(shared.watch);
 }
 
 }  // namespace msccl::special

@@ -51,6 +51,11 @@ variables! {
         "When GPUs store to and load from one another's buffers as the caller passed them, where that is \
          proved sound and peers can map that memory (`docs/MEMORY.md` says how): 0 never, 1 for the calls of \
          which a tuning table says so, 2 for all. The same on all ranks."
+    ON_FAILURE "MSCCL_ON_FAILURE" "`hold` or `trap`" "`hold`"
+        "What kernels of a communicator that has failed do. `hold`: they stay in their streams, and nothing behind them \
+         runs, until the program aborts, revokes or destroys the communicator. `trap`: they fault, so the next CUDA call of \
+         the process returns an error, also in a program that asks for no errors; its GPU context is lost. On host threads \
+         calls return the error. Ranks may differ."
     EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
         "Lets the kernel of a collective begin while the one before it in its stream ends, behind small calls while it runs \
          (programmatic dependent launch), on GPUs of compute capability 9.0 and above. Ranks may differ."

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric as fabric;
-use msccl_runtime::{FarSlots, PathType, Settings};
+use msccl_runtime::{FarSlots, OnFailure, PathType, Settings};
 
 use crate::network::Network;
 
@@ -23,6 +23,7 @@ pub struct Requests {
     join_timeout: Option<Duration>,
     check: bool,
     peer_memory: bool,
+    on_failure: OnFailure,
     early_start: bool,
     launch_order: bool,
     at_once: bool,
@@ -45,6 +46,7 @@ impl Requests {
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
             peer_memory: !reader.flag(&variable::P2P_DISABLE).unwrap_or(false),
+            on_failure: reader.parse(&variable::ON_FAILURE, on_failure).unwrap_or_default(),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
             launch_order: reader.flag(&variable::LAUNCH_ORDER_IMPLICIT).unwrap_or(false),
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
@@ -72,6 +74,7 @@ impl Requests {
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,
+            on_failure: self.on_failure,
             early_start: self.early_start,
             launch_order: self.launch_order,
             at_once: self.at_once,
@@ -100,6 +103,14 @@ fn far_slots(text: &str) -> Option<FarSlots> {
         "PXB" | "2" => Some(FarSlots::Within(PathType::Pxb)),
         "PHB" | "3" => Some(FarSlots::Within(PathType::Phb)),
         "SYS" | "4" | "5" => Some(FarSlots::Best),
+        _ => None,
+    }
+}
+
+fn on_failure(text: &str) -> Option<OnFailure> {
+    match text.to_ascii_lowercase().as_str() {
+        "hold" => Some(OnFailure::Hold),
+        "trap" => Some(OnFailure::Trap),
         _ => None,
     }
 }
@@ -137,6 +148,7 @@ mod tests {
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
         assert!(settings.early_start && settings.at_once && settings.small);
         assert!(!settings.launch_order);
+        assert_eq!(settings.on_failure, OnFailure::Hold);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
     }
@@ -153,6 +165,7 @@ mod tests {
             ("MSCCL_INSTANCES", "4"),
             ("NCCL_P2P_DISABLE", "1"),
             ("MSCCL_DIRECT", "0"),
+            ("MSCCL_ON_FAILURE", "Trap"),
             ("MSCCL_EARLY_START", "0"),
             ("MSCCL_AT_ONCE", "0"),
             ("MSCCL_SMALL", "0"),
@@ -174,6 +187,7 @@ mod tests {
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
+        assert_eq!(settings.on_failure, OnFailure::Trap);
         assert!(!settings.early_start && !settings.at_once && !settings.small);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory && settings.launch_order);

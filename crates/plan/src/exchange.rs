@@ -169,7 +169,7 @@ pub fn message_bytes(protocol: Protocol, slot_bytes: u32) -> u64 {
 
 /// The launches that make `transfers` and `copies`, to be run in order. The transfers of a group are
 /// given in the order of the calls. In each launch the addresses of tables, `control`, `progress`,
-/// `call` and `report_after_us` are for the caller to fill; its grid has `lane_count` blocks.
+/// `call` and what waits need are for the caller to fill; its grid has `lane_count` blocks.
 pub fn launches(shape: &Shape<'_>, transfers: &[Transfer], copies: &[LocalCopy]) -> Vec<Exchange> {
     let mut launches = Vec::new();
     let mut at_hand = Batch::new(shape);

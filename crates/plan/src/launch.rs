@@ -35,6 +35,7 @@ records! {
         signals_end: u64, "where `signals` end";
         control: u64, "`msccl_control` in memory that host and device map";
         progress: u64, "`msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch";
+        stopped: u64, "`u64` in device memory, zero before the first launch: anything else once a kernel gave up, so that those behind it do nothing";
         call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
         block_bytes: u64, "bytes of one block of input or output: the count of the call";
         chunk_bytes: u64, "bytes of a chunk at full length; chunks of scratch start at multiples of 16 bytes";
@@ -50,12 +51,10 @@ records! {
         reduction: u32, "a `MSCCL_REDUCTION_` value";
         divisor: u32, "completing steps divide by this; 0 for every reduction but `avg`";
         flags: u32, "`MSCCL_LAUNCH_` bits";
-        report_after_us: u32, "a wait that lasts longer shows in `progress`";
         tb_count: u32, "the plan's `TB_COUNT`";
         link_table: u32, "the plan's `LINK_TABLE`";
         signal_stride: u32, "the plan's `SIGNAL_STRIDE`";
         block_chunks: u32, "the plan's `BLOCK_CHUNKS`";
-        reserved: u32, "0";
         views: [View; DIRECT_RANKS_MAX as usize], "by rank: where it may find this rank's buffers";
         words: [u32; PLAN_WORDS], "the first words of the plan after its header: what lies here need not be fetched";
     }
@@ -76,13 +75,15 @@ records! {
         pulls: u64, "launches in which it could pull";
     }
 
-    "How host and kernels stop one another."
-    Control = "msccl_control", 8 bytes {
-        abort: u32, "the host writes anything but 0: every wait gives up and the kernel ends";
-        aborted: u32, "a kernel writes 1: some thread block gave up, so memory and links hold anything";
+    "What the host has kernels do, and what they tell it; 16-byte aligned."
+    Control = "msccl_control", 16 bytes {
+        state: u32, "the host writes it: a `MSCCL_CONTROL_` value";
+        report_after_us: u32, "a wait that lasts longer shows in `msccl_progress`";
+        held: u32, "a kernel writes 1: some thread block holds or gave up, so memory and links hold anything";
+        reserved: u32, "0";
     }
 
-    "What a thread block has been waiting for, longer than `report_after_us`. Read `kind` last and again: the entry is written while others read it."
+    "What a thread block has been waiting for, longer than the control's `report_after_us`. Read `kind` last and again: the entry is written while others read it."
     Progress = "msccl_progress", 32 bytes {
         kind: u32, "a `MSCCL_WAITING_` value; the other fields mean something unless it is `NOTHING`";
         step: u32, "the step at which the thread block stands; in an exchange, the number of the transfer in the launch";
@@ -116,14 +117,15 @@ records! {
     }
 
     "What the kernel of point-to-point exchanges is given by value."
-    Exchange = "msccl_exchange_launch", 3824 bytes {
+    Exchange = "msccl_exchange_launch", 3832 bytes {
         links_simple: u64, "`msccl_wire_end[2][ranks][simple_wires]`: this rank's ends of its wires under protocol Simple";
         links_ll: u64, "`msccl_wire_end[2][ranks][ll_wires]`: the same under LL";
         control: u64, "`msccl_control` in memory that host and device map";
         progress: u64, "`msccl_progress[lane_count]` in memory that host and device map, zero before the first launch";
+        stopped: u64, "`u64` in device memory, the same as that of the communicator's other kernels";
         call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
         ranks: u32, "ranks that the tables of wires have entries for";
-        report_after_us: u32, "a wait that lasts longer shows in `progress`";
+        reserved: u32, "0";
         simple_wires: u32, "wires from any rank to any other under protocol Simple";
         simple_depth: u32, "slots of such a wire, a power of two";
         simple_slot_bytes: u32, "bytes of such a slot, a multiple of 128";
@@ -171,6 +173,10 @@ constants! {
     TRANSFER_PARTS_MASK = 0xffff, "bits of a transfer's `traits`: the number of parts";
     TRANSFER_OUT = 1 << 16, "bit of a transfer's `traits`: it goes to the peer";
     TRANSFER_LL = 1 << 17, "bit of a transfer's `traits`: over the wires of LL, not those of Simple";
+    CONTROL_RUN = 0, "the communicator is well";
+    CONTROL_HOLD = 1, "it has failed: kernels stay until the state is another one";
+    CONTROL_TRAP = 2, "it has failed: kernels fault";
+    CONTROL_RELEASE = 3, "its owner has given it up: kernels end, and tell nobody that anything is done";
     WAITING_NOTHING = 0, "nothing, or not for long";
     WAITING_MESSAGE = 1, "a message to come in";
     WAITING_ROOM = 2, "room on an outgoing link";

@@ -5,7 +5,7 @@
 //! call ([`crate::wiring`]), which needs no exchange between ranks.
 //!
 //! Every engine promises: calls are executed in the order in which they are given, whatever their
-//! streams; nothing waits without watching the communicator's abort; memory that a call needs
+//! streams; nothing waits without watching for a failure or an abort of the communicator; memory that a call needs
 //! beyond the caller's is the engine's, and is kept for later calls.
 
 use std::sync::Arc;
@@ -201,10 +201,18 @@ pub(crate) trait Engine: Send + Sync {
         0
     }
 
-    /// Makes everything under way give up. Never waits.
-    fn abort(&self);
+    /// The communicator has failed. What is under way neither goes on nor ends before it is
+    /// [released](Engine::release), so that nothing behind it takes what it left for a result; where calls
+    /// return when they are done, they return an error. Never waits.
+    fn fail(&self);
 
-    /// Waits until everything taken up is done or has given up.
+    /// The owner gives the communicator up: everything under way ends, without a result. Never waits.
+    fn release(&self);
+
+    /// The owner is ending the communicator: from now on a failure releases what is under way. Never waits.
+    fn release_on_failure(&self);
+
+    /// Waits until everything taken up is done or has been given up; not for what stays because of a failure.
     fn quiesce(&self) -> Result<(), Error>;
 }
 

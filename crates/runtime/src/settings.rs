@@ -54,8 +54,21 @@ pub struct Settings {
     pub tuning: Option<Tuning>,
     /// Most thread blocks a call may occupy; `None` leaves it to the tuning.
     pub blocks_max: Option<u32>,
+    /// What kernels do when the communicator fails.
+    pub on_failure: OnFailure,
     /// Hears what happens.
     pub log: Arc<dyn Log>,
+}
+
+/// What kernels of a communicator that has failed do; on host threads calls return the error.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum OnFailure {
+    /// They stay in their streams until the owner aborts, revokes or destroys the communicator, so that nothing
+    /// behind them runs.
+    #[default]
+    Hold,
+    /// They fault: the next call of CUDA in this process returns an error, and its GPU context is lost.
+    Trap,
 }
 
 /// Where a rank runs.
@@ -123,6 +136,7 @@ impl Default for Settings {
             wish: Wish::default(),
             tuning: None,
             blocks_max: None,
+            on_failure: OnFailure::default(),
             log: Arc::new(()),
         }
     }

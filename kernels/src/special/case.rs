@@ -54,7 +54,6 @@ impl Case {
             link_depth: depth,
             slot_bytes,
             reduction: launch::REDUCTION_SUM,
-            report_after_us: 1000,
             ..Launch::default()
         };
         Some(launch.with_plan(plan).with_cut(&cut))

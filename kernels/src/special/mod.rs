@@ -84,7 +84,7 @@ pub fn source(
         let _ = write!(
             text,
             "\nextern \"C\" __global__ void __launch_bounds__({threads}, MSCCL_BLOCKS_EACH)\n    {name}(const \
-             __grid_constant__ msccl_launch launch) {{\n    __shared__ msccl::Watch watch;\n{}    \
+             __grid_constant__ msccl_launch launch) {{\n    __shared__ msccl::special::Shared shared;\n{}    \
              switch (blockIdx.x) {{\n{}    }}\n}}\n",
             record(known, launch),
             blocks.collect::<String>()
@@ -140,6 +140,7 @@ fn record(known: Known, launch: &Launch) -> String {
         signals_end: _,
         control: _,
         progress: _,
+        stopped: _,
         call: _,
         block_bytes,
         chunk_bytes,
@@ -155,12 +156,10 @@ fn record(known: Known, launch: &Launch) -> String {
         reduction,
         divisor,
         flags,
-        report_after_us: _,
         tb_count,
         link_table: _,
         signal_stride,
         block_chunks,
-        reserved: _,
         views: _,
         words: _,
     } = *launch;
@@ -173,11 +172,11 @@ fn record(known: Known, launch: &Launch) -> String {
         "signals_end",
         "control",
         "progress",
+        "stopped",
         "call",
         "wires",
         "link_depth",
         "slot_bytes",
-        "report_after_us",
     ];
     let of_plan = [
         ("ranks", u64::from(ranks)),
@@ -232,7 +231,7 @@ fn thread_block(protocol: Protocol, data_type: DataType, words: &[u32], at: u32)
     let texts: Vec<_> = (0..steps.len()).map(|at| Step::text(&steps, at)).collect();
     format!(
         "        case {at}:\n            return run<msccl::{}, msccl::{}, {at}, {receives}>(\n                \
-         call, watch, Ends<{}>{{}},\n                Steps<{}>{{}});\n",
+         call, shared, Ends<{}>{{}},\n                Steps<{}>{{}});\n",
         protocol_name(protocol),
         type_name(data_type),
         ends.join(", "),

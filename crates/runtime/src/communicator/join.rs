@@ -83,7 +83,8 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // While the watch still lives, so that whoever waits here in vain is told why. A failure has
-        // been told already.
+        // been told already; nobody is left to release what it keeps.
+        self.engine.release_on_failure();
         let _ = self.engine.quiesce();
     }
 }

@@ -8,8 +8,11 @@
 //! * Calls are executed in the order in which they are submitted, on all ranks; the result is that of
 //!   a proved schedule. What cannot be served is an error, never a wrong answer.
 //! * On a GPU a call returns when it is in the caller's stream; on the host when it is done.
-//! * Nothing waits without end where a peer died or somebody aborted. The first failure is kept
+//! * Where a peer died or somebody aborted, nothing waits without a report. The first failure is kept
 //!   ([`Communicator::error`]) and given to every later call.
+//! * A failure never becomes a wrong result. On a GPU calls that are under way stay in their streams until
+//!   their owner gives the communicator up ([`Settings::on_failure`](crate::Settings::on_failure)); on the host
+//!   they return the error, and what they wrote is undefined.
 //! * Dropping a communicator frees all that it allocated, after its own work is done.
 //!
 //! All ranks must submit the same calls in the same order, with the same counts, types and operators
@@ -86,11 +89,12 @@ impl Communicator {
         self.inner.engine.quiesce()
     }
 
-    /// Waits until everything submitted is done, or has given up.
+    /// Waits until everything submitted is done, or the communicator has failed.
     ///
     /// # Errors
     ///
-    /// The communicator has failed.
+    /// The communicator has failed. What was under way then stays until [`Communicator::abort`],
+    /// [`Communicator::revoke`] or the end of the communicator.
     pub fn finish(&self) -> Result<(), Error> {
         self.inner.engine.quiesce()?;
         self.error().map_or(Ok(()), Err)

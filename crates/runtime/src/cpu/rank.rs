@@ -252,9 +252,16 @@ impl Engine for Rank {
         0
     }
 
-    fn abort(&self) {
+    fn fail(&self) {
+        self.alarm.raise("the communicator has failed");
+    }
+
+    fn release(&self) {
         self.alarm.raise("the communicator was aborted");
     }
+
+    // A failure ends calls anyway.
+    fn release_on_failure(&self) {}
 
     fn quiesce(&self) -> Result<(), Error> {
         // Whoever works holds it.

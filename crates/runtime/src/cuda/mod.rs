@@ -52,7 +52,7 @@ use crate::engine::{Capacity, Engine};
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::select;
-use crate::settings::Settings;
+use crate::settings::{OnFailure, Settings};
 use bind::Bindings;
 use capacity::Common;
 use far::{Carrier, Far};
@@ -88,6 +88,8 @@ pub(crate) struct Rank {
     kernels: Arc<Kernels>,
     /// Whether interpreters begin while the kernel before them ends.
     starts_early: bool,
+    /// What kernels do when the communicator fails.
+    on_failure: OnFailure,
     /// If kernels of all communicators begin in the order of their launches.
     turns: Option<Arc<Turns>>,
     /// For collectives.
@@ -155,6 +157,7 @@ impl Rank {
             starts_early: settings.early_start
                 && !settings.launch_order
                 && kernels.can_start_early(),
+            on_failure: settings.on_failure,
             turns: settings.launch_order.then(|| Turns::of(context)).transpose()?,
             kernels,
             capacity,
@@ -166,7 +169,7 @@ impl Rank {
             far,
             abort,
             lending,
-            watchtower: Watchtower::new(context, capacity.blocks)?,
+            watchtower: Watchtower::new(context, capacity.blocks, REPORT_AFTER_US)?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1, settings)),
             state: Mutex::new(State::new(context)?),
             launched: AtomicU64::new(0),
@@ -289,6 +292,7 @@ fn tagged(binding: u64, call: u64) -> u64 {
 impl Drop for Rank {
     fn drop(&mut self) {
         // Kernels of this rank may still use what is about to be freed. A failed device has none.
+        self.release_on_failure();
         let _ = self.quiesce();
     }
 }

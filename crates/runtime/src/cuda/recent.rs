@@ -13,7 +13,7 @@ use msccl_plan::launch::{self as abi, DIRECT_RANKS_MAX, Launch, View};
 use super::bind::Bound;
 use super::lending::{Lending, Lent};
 use super::overlap::Overlap;
-use super::{REPORT_AFTER_US, Rank, tagged};
+use super::{Rank, tagged};
 use crate::engine::{Job, Prepared};
 use crate::error::Error;
 use crate::select::{Links, Threads};
@@ -132,7 +132,7 @@ impl Rank {
             slot_bytes: shape.slot_bytes,
             reduction,
             divisor,
-            report_after_us: REPORT_AFTER_US,
+            stopped: self.watchtower.stopped(),
             flags: launch.flags | if leaves_room { abi::LAUNCH_LEAVES_ROOM } else { 0 },
             ..launch
         };

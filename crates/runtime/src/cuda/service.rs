@@ -14,7 +14,7 @@ use super::launch::{self, Grid};
 use super::lending::Lending;
 use super::links::Place;
 use super::special::Loader;
-use super::{CALL_BITS, IDLE_POLL, REPORT_AFTER_US, Rank, State, TRANSFERS};
+use super::{CALL_BITS, IDLE_POLL, Rank, State, TRANSFERS};
 use super::{order, tagged, transfers};
 use crate::call::Scalar;
 use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
@@ -156,7 +156,7 @@ impl Engine for Rank {
                     control: self.watchtower.control(),
                     progress: self.watchtower.progress(),
                     call: tagged(TRANSFERS, call),
-                    report_after_us: REPORT_AFTER_US,
+                    stopped: self.watchtower.stopped(),
                     ..launch
                 };
                 let exchanger = self.kernels.exchange();
@@ -251,13 +251,22 @@ impl Engine for Rank {
         self.state().special_calls
     }
 
-    fn abort(&self) {
-        self.watchtower.abort();
+    fn fail(&self) {
+        self.watchtower.fail(self.on_failure);
+        self.abort.raise("the communicator has failed");
+    }
+
+    fn release(&self) {
+        self.watchtower.release();
         self.abort.raise("the communicator was aborted");
     }
 
+    fn release_on_failure(&self) {
+        self.watchtower.release_on_failure();
+    }
+
     fn quiesce(&self) -> Result<(), Error> {
-        while !self.state().order.is_idle()? {
+        while !self.watchtower.has_failed() && !self.state().order.is_idle()? {
             std::thread::sleep(IDLE_POLL);
         }
         Ok(())

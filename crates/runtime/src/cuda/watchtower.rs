@@ -1,12 +1,20 @@
-//! What host and kernels of a rank tell one another while kernels run: the abort word, and what
+//! What host and kernels of a rank tell one another while kernels run: what kernels are to do, and what
 //! thread blocks wait for. In host memory that the GPU reaches.
+//!
+//! The state that kernels look at changes in one direction: from *run* to *hold* or *trap* when the
+//! communicator fails, and from any of these to *release* when its owner gives it up. `kernels/device/wait.cuh`
+//! says what kernels do in each.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use msccl_gpu::{Context, PinnedBuffer};
+use msccl_gpu::{Context, DeviceBuffer, PinnedBuffer};
 use msccl_plan::launch::{self, Control, Progress};
 
 use crate::error::Error;
+use crate::settings::OnFailure;
+
+/// Which word of the control words says how long a wait may last unseen.
+const REPORT_AFTER: usize = 1;
 
 /// Bytes before the first progress entry: the control words have a line to themselves.
 const PROGRESS_BYTES: usize = 128;
@@ -15,17 +23,27 @@ const ENTRY_BYTES: usize = size_of::<Progress>();
 const _: () = assert!(size_of::<Control>() <= PROGRESS_BYTES);
 const _: () = assert!(ENTRY_BYTES == 32);
 
-/// The abort word and the progress entries of a rank.
+/// The state and the progress entries of a rank.
 pub(super) struct Watchtower {
     memory: PinnedBuffer,
+    /// A word that kernels keep: whether one of them gave up.
+    stopped: DeviceBuffer,
+    /// Whether a failure releases kernels at once, since the owner is ending the communicator.
+    ends: AtomicBool,
     blocks: u32,
 }
 
 impl Watchtower {
     /// With entries for `blocks` thread blocks.
-    pub fn new(context: &Context, blocks: u32) -> Result<Self, Error> {
+    /// A wait shows when it has lasted `report_after_us`.
+    pub fn new(context: &Context, blocks: u32, report_after_us: u32) -> Result<Self, Error> {
         let bytes = PROGRESS_BYTES + ENTRY_BYTES * blocks as usize;
-        Ok(Self { memory: PinnedBuffer::new(context, bytes)?, blocks })
+        let memory = PinnedBuffer::new(context, bytes)?;
+        if let Some(word) = memory.words32().get(REPORT_AFTER) {
+            word.store(report_after_us, Ordering::SeqCst);
+        }
+        let stopped = DeviceBuffer::zeroed(context, size_of::<u64>())?;
+        Ok(Self { memory, stopped, ends: AtomicBool::new(false), blocks })
     }
 
     /// Where kernels find the control words.
@@ -38,11 +56,46 @@ impl Watchtower {
         self.memory.ptr().offset(PROGRESS_BYTES).0
     }
 
-    /// Lets every wait give up, now and later.
-    pub fn abort(&self) {
-        if let Some(word) = self.memory.words32().first() {
-            word.store(1, Ordering::SeqCst);
+    /// Where kernels find the word that keeps them from beginning.
+    pub fn stopped(&self) -> u64 {
+        self.stopped.ptr().0
+    }
+
+    /// The communicator has failed: kernels stay where they are, or fault, until they are released.
+    pub fn fail(&self, how: OnFailure) {
+        let state = match how {
+            OnFailure::Hold => launch::CONTROL_HOLD,
+            OnFailure::Trap => launch::CONTROL_TRAP,
+        };
+        let (run, order) = (launch::CONTROL_RUN, Ordering::SeqCst);
+        // Whoever fails otherwise has failed, or was released.
+        let _ = self.state().map(|word| word.compare_exchange(run, state, order, order));
+        if self.ends.load(Ordering::SeqCst) {
+            self.release();
         }
+    }
+
+    /// Ends every kernel, now and later.
+    pub fn release(&self) {
+        self.state().inspect(|word| word.store(launch::CONTROL_RELEASE, Ordering::SeqCst));
+    }
+
+    /// From now on a failure ends kernels, one that was before included.
+    pub fn release_on_failure(&self) {
+        self.ends.store(true, Ordering::SeqCst);
+        if self.has_failed() {
+            self.release();
+        }
+    }
+
+    /// Whether kernels stay until they are released.
+    pub fn has_failed(&self) -> bool {
+        let state = self.state().map(|word| word.load(Ordering::SeqCst));
+        matches!(state, Some(launch::CONTROL_HOLD | launch::CONTROL_TRAP))
+    }
+
+    fn state(&self) -> Option<&AtomicU32> {
+        self.memory.words32().first()
     }
 
     /// Whether some thread block has been waiting for some time.

@@ -9,7 +9,8 @@
 //!   what befell another rank ([`peers`]).
 //!
 //! To *fail* is always the same: the first error is kept, the board shows it to the other ranks, the engine
-//! gives up what is under way. What thread blocks waited for just before is kept for stories.
+//! lets nothing that is under way end as if it were done ([`Engine::fail`]). What thread blocks waited for just
+//! before is kept for stories. Only an abort by the caller releases what is under way ([`Engine::release`]).
 //!
 //! A call stands still while neither the last finished call nor the engine's waits nor its count of moves change; whether a call
 //! that has not begun, behind other work in its stream, stands still is up to the engine
@@ -118,13 +119,16 @@ impl Watch {
         let busy = self.shared.progress().is_busy();
         let state = if busy { State::Aborted } else { State::Closed };
         let error = Error::new(ErrorKind::Aborted, format!("aborted: {reason}"));
-        if self.shared.give_up(error, state, reason) && busy {
+        let is_first = self.shared.stop(error, state, reason);
+        // It may have failed before.
+        self.shared.watched.engine.release();
+        if is_first && busy {
             *lock(&self.shared.aborted) = Some(reason.to_owned());
             self.thread().inspect(|thread| thread.unpark());
         }
     }
 
-    /// The communicator has failed: everything under way gives up, every later call fails with the
+    /// The communicator has failed: nothing under way goes on, every later call fails with the
     /// first such error. Does not wait.
     pub fn fail(&self, error: Error) {
         self.shared.fail(self.shared.explained(error));
@@ -198,13 +202,14 @@ impl Shared {
     /// Makes the communicator fail, and says so.
     fn fail(&self, error: Error) {
         let text = error.to_string();
-        if self.give_up(error, State::Failed, &text) {
+        if self.stop(error, State::Failed, &text) {
             self.watched.log.event(&Event::Failed(text));
         }
     }
 
-    /// Makes the communicator give up; false if somebody else had set its failure.
-    fn give_up(&self, error: Error, state: State, reason: &str) -> bool {
+    /// Ends the communicator: it takes no more calls, and what is under way does not go on. False if somebody
+    /// else had set its failure.
+    fn stop(&self, error: Error, state: State, reason: &str) -> bool {
         let mut last = lock(&self.last_progress);
         if last.is_none() {
             *last = Some(self.progress());
@@ -212,12 +217,15 @@ impl Shared {
         let first = self.watched.failure.set(error).is_ok();
         if self.watched.board.state(self.watched.board.me()) == State::Running {
             self.watched.board.mark(state, reason);
-            self.watched.engine.abort();
+            match state {
+                State::Failed => self.watched.engine.fail(),
+                State::Running | State::Aborted | State::Closed => self.watched.engine.release(),
+            }
         }
         first
     }
 
-    fn has_given_up(&self) -> bool {
+    fn has_stopped(&self) -> bool {
         lock(&self.last_progress).is_some()
     }
 }
@@ -261,10 +269,10 @@ impl Rounds {
             self.tell(&format!("this rank gives up ({reason})"));
         }
         match shared.watched.failure.get() {
-            Some(_) if shared.has_given_up() => {}
+            Some(_) if shared.has_stopped() => {}
             // Whoever has set it need not know of the board.
             Some(error) => {
-                shared.give_up(error.clone(), State::Failed, &error.to_string());
+                shared.stop(error.clone(), State::Failed, &error.to_string());
             }
             None => self.look_for_failure(),
         }

@@ -71,7 +71,7 @@ fn an_abort_ends_the_waits_of_all_ranks_at_once() {
             1 => {
                 let then = || {
                     meet();
-                    place.rank.abort();
+                    place.rank.release();
                 };
                 Some(interrupt(&place, stuck, then))
             }
@@ -132,7 +132,7 @@ fn waits_name_thread_block_step_message_and_peer() {
         call(&place, &all, 1000, 1).unwrap();
         if place.me.0 == 0 {
             let stuck = || call(&place, &all, 1000, 2);
-            let (_, _, waits) = interrupt(&place, stuck, || place.rank.abort());
+            let (_, _, waits) = interrupt(&place, stuck, || place.rank.release());
             assert!(waits.iter().all(|waiting| waiting.call == 2), "{waits:?}");
             let named = |waiting: &&Waiting| waiting.peer.is_some_and(|peer| peer.0 == 1);
             let text = &waits.iter().find(named).unwrap().text;
@@ -162,7 +162,7 @@ fn waits_name_whoever_is_missing_now() {
                         assert!(since.elapsed() < Duration::from_secs(20));
                         thread::sleep(Duration::from_millis(1));
                     }
-                    place.rank.abort();
+                    place.rank.release();
                 };
                 let (_, _, first) = interrupt(&place, stuck, then);
                 assert!(names(&first, 1), "{first:?}");

@@ -30,7 +30,8 @@ pub(crate) struct FakeEngine {
     finished: AtomicU64,
     waits: Mutex<Vec<Waiting>>,
     moves: AtomicU64,
-    aborted: AtomicBool,
+    failed: AtomicBool,
+    released: AtomicBool,
 }
 
 impl FakeEngine {
@@ -51,9 +52,14 @@ impl FakeEngine {
         self.moves.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether it was aborted.
-    pub fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
+    /// Whether nothing goes on.
+    pub fn has_stopped(&self) -> bool {
+        self.failed.load(Ordering::Acquire) || self.is_released()
+    }
+
+    /// Whether what was under way may end.
+    pub fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
     }
 }
 
@@ -103,7 +109,7 @@ impl Engine for FakeEngine {
     }
 
     fn waits(&self) -> Vec<Waiting> {
-        match self.is_aborted() {
+        match self.has_stopped() {
             true => Vec::new(),
             false => self.waits.lock().unwrap().clone(),
         }
@@ -111,16 +117,22 @@ impl Engine for FakeEngine {
 
     fn has_finished(&self, call: u64) -> bool {
         // Nothing is under way once all has given up.
-        self.is_aborted() || self.finished.load(Ordering::Acquire) >= call
+        self.has_stopped() || self.finished.load(Ordering::Acquire) >= call
     }
 
     fn direct_calls(&self) -> u64 {
         0
     }
 
-    fn abort(&self) {
-        self.aborted.store(true, Ordering::Release);
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
     }
+
+    fn release(&self) {
+        self.released.store(true, Ordering::Release);
+    }
+
+    fn release_on_failure(&self) {}
 
     fn quiesce(&self) -> Result<(), Error> {
         Ok(())

@@ -62,7 +62,7 @@ fn victim(member: &Member) -> String {
     println!("\nready");
     let error = member.await_failure(Duration::from_secs(30));
     assert_eq!(error.kind(), ErrorKind::Remote);
-    assert!(member.engine.is_aborted());
+    assert!(member.engine.has_stopped());
     // Others must see this rank's failure before it goes.
     thread::sleep(Duration::from_secs(2));
     format!("{} {error}", since.elapsed().as_millis() - 2000)

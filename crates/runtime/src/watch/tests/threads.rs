@@ -49,7 +49,7 @@ fn calls_that_get_on_are_left_alone() {
         let since = Instant::now();
         drop(watch);
         assert!(since.elapsed() < Duration::from_millis(200), "{:?}", since.elapsed());
-        assert_eq!((member.failure.get(), member.engine.is_aborted()), (None, false));
+        assert_eq!((member.failure.get(), member.engine.has_stopped()), (None, false));
         assert_eq!((member.diary.stories().len(), member.failures()), (0, 0));
         assert_eq!(member.board.state(member.me()), State::Closed);
     });
@@ -75,7 +75,7 @@ fn eight_ranks_that_time_out_tell_one_story() {
         let start = "call 2, allreduce of 64 f32 sum, has not moved for 0.3 s: r5 holds up r0-r4, ";
         assert!(text.starts_with(start), "{text}");
         assert_eq!(text.ends_with("(r0 tells the whole story)"), member.me() != Rank(0), "{text}");
-        assert!(member.engine.is_aborted());
+        assert!(member.engine.has_stopped());
         drop(watch);
         assert_eq!(member.board.state(member.me()), State::Failed);
     }));
@@ -167,7 +167,7 @@ fn an_abort_under_way_is_told_and_reaches_the_others() {
         if member.me() == Rank(1) {
             watch.abort("ncclCommAbort");
             assert_eq!(member.await_failure(LONG).kind(), ErrorKind::Aborted);
-            assert!(member.engine.is_aborted() && since.elapsed() < Duration::from_millis(50));
+            assert!(member.engine.has_stopped() && since.elapsed() < Duration::from_millis(50));
             return;
         }
         let error = member.await_failure(LONG);
@@ -342,6 +342,6 @@ fn the_first_failure_counts() {
         watch.abort("third");
         assert_eq!(member.failure.get(), Some(&error("first")));
         assert_eq!((member.failures(), member.board.reason(Rank(0)).as_str()), (1, "first"));
-        assert!(member.engine.is_aborted());
+        assert!(member.engine.has_stopped());
     });
 }

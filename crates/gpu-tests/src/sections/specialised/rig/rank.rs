@@ -10,7 +10,7 @@ use msccl_kernels::recipe::{Architecture, Module as Kernels};
 use msccl_kernels::special::{self, Case};
 use msccl_plan::Plan;
 use msccl_plan::cut::Cut;
-use msccl_plan::launch::{Control, Launch, Progress};
+use msccl_plan::launch::{CONTROL_RELEASE, Control, Launch, Progress};
 
 use super::layout::Lie;
 use super::{Built, Kind};
@@ -18,7 +18,11 @@ use crate::Trouble;
 
 /// Bytes before the progress entries.
 const PROGRESS_BYTES: usize = 128;
-const _: () = assert!(size_of::<Control>() <= PROGRESS_BYTES && size_of::<Progress>() == 32);
+/// Where the word lies that keeps later kernels from beginning.
+const STOPPED: usize = 64;
+
+const _: () = assert!(size_of::<Control>() <= STOPPED && STOPPED < PROGRESS_BYTES);
+const _: () = assert!(size_of::<Progress>() == 32);
 
 /// A rank: its memory, and the kernels that it may run.
 pub struct Rank {
@@ -71,6 +75,8 @@ impl Rank {
             signals_end: signals.ptr().0 + 8 * u64::from(blocks),
             control: control.ptr().0,
             progress: control.ptr().offset(PROGRESS_BYTES).0,
+            // In the same memory: such kernels are few, and none begins after one that gave up.
+            stopped: control.ptr().offset(STOPPED).0,
             ..launch
         };
         let functions = functions(&context, case, plan.program().rank.index(), built)?;
@@ -119,7 +125,7 @@ impl Rank {
     /// Ends all waits of its kernels.
     pub fn abort(&self) {
         if let Some(word) = self.control.words32().first() {
-            word.store(1, Ordering::SeqCst);
+            word.store(CONTROL_RELEASE, Ordering::SeqCst);
         }
     }
 
