@@ -191,6 +191,7 @@ const DOORS: &[&str] = &[
     "crates/proxy/src/rdma/tests/loopback.rs",
     "crates/proxy/src/tcp/region.rs",
     "crates/proxy/src/tcp/tests/sigpipe.rs",
+    "crates/gpu-tests/src/sections/canary/planting.rs",
     "crates/gpu-tests/src/sections/graphs.rs",
     "crates/gpu-tests/src/sections/specialised/rig/mod.rs",
     "crates/gpu-tests/src/sections/specialised/rig/rank.rs",

@@ -2,6 +2,7 @@
 
 mod abort;
 mod built_ins;
+mod canary;
 mod checking;
 mod counts;
 mod crossed;
@@ -27,18 +28,26 @@ mod splits;
 mod turns;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use msccl_collective::Rank;
 use msccl_registry::Wanted;
 use msccl_runtime::Settings;
 
 use crate::Trouble;
+use crate::args::Args;
 use crate::machine::Machine;
 use crate::runner::Runner;
 use crate::tally::Tally;
 use crate::world::World;
 
-pub use processes::as_rank;
+/// What this process does as one rank; it says what went wrong.
+pub fn as_rank(args: &Args, rank: u32) -> ExitCode {
+    match args.task.as_deref() {
+        Some(task) if task.starts_with(canary::TASK) => canary::as_rank(args, rank, task),
+        _ => processes::as_rank(args, rank),
+    }
+}
 
 /// What sections are given.
 pub struct Bench {
@@ -94,6 +103,7 @@ pub const SECTIONS: &[Section] = &[
     splits::SECTION,
     checking::SECTION,
     abort::SECTION,
+    canary::SECTION,
     dmabuf::SECTION,
     exhausted::SECTION,
     special::SECTION,
