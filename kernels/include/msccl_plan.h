@@ -29,7 +29,7 @@ enum : unsigned {
     MSCCL_PLAN_HEADER_LINK_COUNT         = 21,  // link ends
     MSCCL_PLAN_HEADER_LINK_TABLE         = 22,  // first word of the link table
     MSCCL_PLAN_HEADER_STEPS              = 23,  // first word of the first step
-    MSCCL_PLAN_HEADER_AVERAGE_OF         = 24,  // contributions to a complete sum; 0 where `avg` cannot be served
+    MSCCL_PLAN_HEADER_AVERAGE_OF         = 24,  // contributions to a complete sum, and what is known of where: the `AVERAGE_` fields
     MSCCL_PLAN_HEADER_COUNTS             = 25,  // a `COUNTS_` value: which counts are served
     MSCCL_PLAN_HEADER_LONGEST_STEP       = 26,  // chunks in the longest step
     MSCCL_PLAN_HEADER_MOST_MESSAGES      = 27,  // most messages that a link carries in a round where each of its steps is one
@@ -37,7 +37,7 @@ enum : unsigned {
 
     // Values in the header.
     MSCCL_PLAN_MAGIC                     = 0x4e4c504d,  // `MPLN` in little-endian bytes
-    MSCCL_PLAN_VERSION                   = 6,  // raised whenever a word changes its meaning
+    MSCCL_PLAN_VERSION                   = 7,  // raised whenever a word changes its meaning
     MSCCL_PLAN_PROTOCOL_SIMPLE           = 0,  // plain data, a flag apart
     MSCCL_PLAN_PROTOCOL_LL               = 1,  // eight-byte packets, half flag
     MSCCL_PLAN_PROTOCOL_LL128            = 2,  // 128-byte packets, eight bytes flag
@@ -51,6 +51,11 @@ enum : unsigned {
     MSCCL_PLAN_ALIAS_SAME                = 1,  // in place, input chunk c is output chunk c
     MSCCL_PLAN_ALIAS_INPUT_IN_OUTPUT     = 2,  // in place, the input is block `RANK` of the output
     MSCCL_PLAN_ALIAS_OUTPUT_IN_INPUT     = 3,  // in place, the output is block `RANK` of the input
+
+    // Fields of `AVERAGE_OF`.
+    MSCCL_PLAN_HEADER_AVERAGE_COUNT_MASK = 0x3fffffff,  // contributions to a complete sum: the low bits; 0: no average is served
+    MSCCL_PLAN_HEADER_AVERAGE_COMPLETES  = 0x40000000,  // bit: steps with `COMPLETES` are all that complete a sum, so an average can divide there
+    MSCCL_PLAN_HEADER_AVERAGE_RAW        = 0x80000000,  // bit: sources with `RAW` are all in which contributions are combined as they were given, so an average can scale there
 
     // Words of a thread block's entry.
     MSCCL_PLAN_TB_FIRST_STEP             = 0,  // first word of its first step
@@ -87,7 +92,7 @@ enum : unsigned {
 
     // Fields of a step's words.
     MSCCL_PLAN_STEP_OPCODE_BITS          = 8,  // opcode: the low bits of `HEAD`
-    MSCCL_PLAN_STEP_COMPLETES            = 0x100,  // bit of `HEAD`: the result is complete, so `avg` divides here
+    MSCCL_PLAN_STEP_COMPLETES            = 0x100,  // bit of `HEAD`: the result is complete, so `avg` of integers divides here
     MSCCL_PLAN_STEP_SIGNALS              = 0x200,  // bit of `HEAD`: someone waits for this step, so its end is signalled
     MSCCL_PLAN_STEP_RECEIVES             = 0x400,  // bit of `HEAD`: some source is a link
     MSCCL_PLAN_STEP_SENDS                = 0x800,  // bit of `HEAD`: some destination is a link
@@ -116,13 +121,14 @@ enum : unsigned {
     MSCCL_PLAN_PLACE_OUTPUT              = 1,  // a slot of the output
     MSCCL_PLAN_PLACE_SCRATCH             = 2,  // a slot of the scratch buffer
     MSCCL_PLAN_PLACE_LINK                = 3,  // a link: its number among those of the thread block
-    MSCCL_PLAN_INDEX_MASK                = 0x3fffffff,  // the slot, or the number of the link
+    MSCCL_PLAN_RAW                       = 0x20000000,  // bit of a source that is combined with others: it is one contribution as its rank gave it, so `avg` of floats scales it here
+    MSCCL_PLAN_INDEX_MASK                = 0x1fffffff,  // the slot, or the number of the link
     MSCCL_PLAN_NOT_FAR                   = 0xffffffff,  // a far word: nothing of the peer's is read or written
 
     // Fields of a link in an operand table.
     MSCCL_PLAN_TABLE_LINK_BITS           = 8,  // its number: the low bits
     MSCCL_PLAN_TABLE_MESSAGE_BITS        = 10,  // which of the link's messages in a round, counted from 0: the bits after those
-    MSCCL_PLAN_TABLE_POSITION_BITS       = 12,  // which chunk of the message, counted from 0: the bits up to the place
+    MSCCL_PLAN_TABLE_POSITION_BITS       = 11,  // which chunk of the message, counted from 0: the bits up to `RAW`
 
     // Fields of a wait.
     MSCCL_PLAN_WAIT_TB_SHIFT             = 20,  // the thread block: the bits from here on
@@ -141,10 +147,11 @@ enum : unsigned {
 
 // What a launch is given.
 enum : unsigned {
-    MSCCL_REDUCTION_SUM                  = 0,  // sum; also `avg`, which has a divisor
+    MSCCL_REDUCTION_SUM                  = 0,  // sum; also `avg` of integers, which has a divisor
     MSCCL_REDUCTION_PROD                 = 1,  // product
     MSCCL_REDUCTION_MIN                  = 2,  // smallest
     MSCCL_REDUCTION_MAX                  = 3,  // largest
+    MSCCL_REDUCTION_AVERAGE              = 4,  // `avg` of floats: the sum of contributions of which each is multiplied before, where a source is `RAW`
     MSCCL_LAUNCH_LINKS_ORDER_MEMORY      = 1,  // bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores
     MSCCL_LAUNCH_SIGNALS                 = 2,  // bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once
     MSCCL_LAUNCH_LEAVES_ROOM             = 4,  // bit of `flags`: there is room for the thread blocks of the next launch beside those of this one, so it may begin, and wait, while this one runs
@@ -216,7 +223,7 @@ struct msccl_launch {
     unsigned link_depth;  // slots of a wire, a power of two
     unsigned slot_bytes;  // bytes of a slot as the protocol lays out messages, a multiple of 128
     unsigned reduction;  // a `MSCCL_REDUCTION_` value
-    unsigned divisor;  // completing steps divide by this; 0 for every reduction but `avg`
+    unsigned divisor;  // of `avg`: contributions to a complete sum; completing steps divide integers by it, raw sources of floats are multiplied by one over it. Otherwise 0
     unsigned flags;  // `MSCCL_LAUNCH_` bits
     unsigned tb_count;  // the plan's `TB_COUNT`
     unsigned link_table;  // the plan's `LINK_TABLE`
@@ -315,12 +322,13 @@ struct msccl_exchange_launch {
 };
 static_assert(sizeof(msccl_exchange_launch) == 3832, "msccl_exchange_launch");
 
-// What the kernel that scales an input is given by value: `to[i] = from[i] * scalar`, rounded once. `from` and `to` are the same or disjoint.
+// What the kernel that scales an array is given by value: `to[i] = from[i] * scalar`, rounded once, or `to[i] = from[i] / divisor`. `from` and `to` are the same or disjoint.
 struct msccl_scale {
     unsigned long long from;  // the first element to read
     unsigned long long to;  // the first element to write
     unsigned long long elements;  // how many there are
     unsigned long long scalar;  // the scalar's bits, if `scalar_address` is 0
     unsigned long long scalar_address;  // where the scalar lies in memory that the device reads, or 0
+    unsigned long long divisor;  // below 2^32: what elements are divided by, as `avg` divides; 0: they are multiplied
 };
-static_assert(sizeof(msccl_scale) == 40, "msccl_scale");
+static_assert(sizeof(msccl_scale) == 48, "msccl_scale");

@@ -59,6 +59,25 @@ impl DataType {
         }
     }
 
+    /// Whether elements are floats, of which sums are rounded; otherwise they are integers, of which
+    /// sums wrap.
+    pub fn is_float(self) -> bool {
+        match self {
+            DataType::I8
+            | DataType::U8
+            | DataType::I32
+            | DataType::U32
+            | DataType::I64
+            | DataType::U64 => false,
+            DataType::F16
+            | DataType::Bf16
+            | DataType::F32
+            | DataType::F64
+            | DataType::F8E4M3
+            | DataType::F8E5M2 => true,
+        }
+    }
+
     /// The name used on the command line and in messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -92,7 +111,7 @@ impl FromStr for DataType {
     }
 }
 
-/// How contributions combine. `Avg` is the sum divided by the number of contributions.
+/// How contributions combine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reduction {
     /// Sum.
@@ -103,7 +122,9 @@ pub enum Reduction {
     Min,
     /// Largest.
     Max,
-    /// Mean: the sum, divided once where it becomes complete.
+    /// Mean. Of integers: the sum, which wraps, divided by the number of contributions, toward zero. Of
+    /// floats: the sum of contributions of which each is multiplied before by one over their number,
+    /// so that it overflows only where the mean does.
     Avg,
 }
 

@@ -20,9 +20,10 @@ struct Section {
     length: Option<usize>,
 }
 
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 14] = [
     section("header", "Words of the header", "HEADER_", header::WORDS, Some(header::LENGTH)),
     section("values", "Values in the header", "", layout::VALUES, None),
+    section("average", "Fields of `AVERAGE_OF`", "HEADER_", header::AVERAGE_FIELDS, None),
     section("tb", "Words of a thread block's entry", "TB_", tb::WORDS, Some(tb::LENGTH)),
     section("blocks", "Fields of a thread block's words", "TB_", tb::FIELDS, None),
     section("link", "Words of a link end's entry", "LINK_", link::WORDS, Some(link::LENGTH)),

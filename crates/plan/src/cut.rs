@@ -176,7 +176,7 @@ mod tests {
             geometry: Geometry { block_chunks, input_chunks, output_chunks, scratch_chunks },
             threads: None,
             links: LinkLimits { depth, message_bytes, slice_bytes, packing, count_limit: 8 },
-            average_of: None,
+            average: None,
             counts,
             thread_blocks: Vec::new(),
         }

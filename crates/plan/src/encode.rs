@@ -9,10 +9,10 @@ use msccl_verify::Delivery;
 
 use crate::layout::{self, header, link, operand, step, tb};
 use crate::program::{
-    Alias, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
+    Alias, Average, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
     words_of,
 };
-use crate::table::{self, Found, Table};
+use crate::table::{self, Found, FoundPlace, Table};
 
 /// A number that its field in the words cannot hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -114,7 +114,7 @@ fn encode_header(
         geometry,
         threads,
         links,
-        average_of,
+        average,
         counts,
         thread_blocks,
     } = program;
@@ -148,7 +148,7 @@ fn encode_header(
     set(header::LINK_COUNT, fit("links", link_count)?);
     set(header::LINK_TABLE, fit("link table", link_table)?);
     set(header::STEPS, fit("steps", first_step)?);
-    set(header::AVERAGE_OF, average_of.unwrap_or(0));
+    set(header::AVERAGE_OF, average_word(*average)?);
     set(header::COUNTS, counts_value(*counts));
     set(header::LONGEST_STEP, table::longest_step(thread_blocks));
     let most_messages = parts.iter().flat_map(|part| &part.messages).copied().max();
@@ -215,7 +215,7 @@ fn encode_steps(steps: &[Step], block: &ThreadBlock, words: &mut Vec<u32>) -> Re
     let bundle = steps.len() > 1;
 
     let waits: Vec<_> = steps.iter().flat_map(|step| &step.waits).collect();
-    let sources: Vec<_> = steps.iter().flat_map(|step| &step.sources).collect();
+    let sources: Vec<_> = steps.iter().flat_map(sources_of).collect();
     let destinations: Vec<_> = steps.iter().flat_map(|step| &step.destinations).collect();
     let wait_count = half("waits of a step", waits.len())?;
     words.push(
@@ -237,8 +237,11 @@ fn encode_steps(steps: &[Step], block: &ThreadBlock, words: &mut Vec<u32>) -> Re
     for wait in waits {
         words.push(encode_wait(wait)?);
     }
-    for operand in sources.into_iter().chain(destinations) {
-        words.push(encode_operand(*operand)?);
+    for (source, raw) in sources {
+        words.push(encode_operand(source)? | flag(raw, operand::RAW));
+    }
+    for destination in destinations {
+        words.push(encode_operand(*destination)?);
     }
     for slot in far_of(steps) {
         let word = slot.map_or(Ok(operand::NOT_FAR), |slot| encode_operand(Operand::Local(slot)));
@@ -246,6 +249,11 @@ fn encode_steps(steps: &[Step], block: &ThreadBlock, words: &mut Vec<u32>) -> Re
     }
     words.resize(words.len().next_multiple_of(step::ALIGNMENT), 0);
     Ok(())
+}
+
+/// The sources of a step, and whether each is raw.
+fn sources_of(step: &Step) -> impl Iterator<Item = (Operand, bool)> {
+    step.sources.iter().enumerate().map(|(at, source)| (*source, step.is_raw(at)))
 }
 
 /// The far words of steps that run as one, sources first; none if none of them has any.
@@ -282,15 +290,17 @@ fn encode_operand(operand: Operand) -> Result<u32, TooLarge> {
 
 /// An operand in a table.
 fn encode_found(found: Found) -> Result<u32, TooLarge> {
-    match found {
-        Found::Local(slot) => encode_operand(Operand::Local(slot)),
-        Found::Link { link, message, position } => {
+    let Found { place, raw } = found;
+    let word = match place {
+        FoundPlace::Local(slot) => encode_operand(Operand::Local(slot))?,
+        FoundPlace::Link { link, message, position } => {
             let message_shift = operand::TABLE_LINK_BITS;
             let position_shift = message_shift + operand::TABLE_MESSAGE_BITS;
             let fields = position << position_shift | message << message_shift | link;
-            Ok(operand::PLACE_LINK << operand::PLACE_SHIFT | fields)
+            operand::PLACE_LINK << operand::PLACE_SHIFT | fields
         }
-    }
+    };
+    Ok(word | if raw { operand::RAW } else { 0 })
 }
 
 fn place_value(buffer: Buffer) -> u32 {
@@ -299,6 +309,14 @@ fn place_value(buffer: Buffer) -> u32 {
         Buffer::Output => operand::PLACE_OUTPUT,
         Buffer::Scratch => operand::PLACE_SCRATCH,
     }
+}
+
+fn average_word(average: Option<Average>) -> Result<u32, TooLarge> {
+    let Some(Average { of, completes, raw }) = average else { return Ok(0) };
+    let most = u64::from(header::AVERAGE_COUNT_MASK);
+    let of = within("contributions to a sum", u64::from(of), most)?;
+    let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+    Ok(of | flag(completes, header::AVERAGE_COMPLETES) | flag(raw, header::AVERAGE_RAW))
 }
 
 fn counts_value(counts: Counts) -> u32 {

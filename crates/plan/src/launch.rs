@@ -49,7 +49,7 @@ records! {
         link_depth: u32, "slots of a wire, a power of two";
         slot_bytes: u32, "bytes of a slot as the protocol lays out messages, a multiple of 128";
         reduction: u32, "a `MSCCL_REDUCTION_` value";
-        divisor: u32, "completing steps divide by this; 0 for every reduction but `avg`";
+        divisor: u32, "of `avg`: contributions to a complete sum; completing steps divide integers by it, raw sources of floats are multiplied by one over it. Otherwise 0";
         flags: u32, "`MSCCL_LAUNCH_` bits";
         tb_count: u32, "the plan's `TB_COUNT`";
         link_table: u32, "the plan's `LINK_TABLE`";
@@ -139,13 +139,14 @@ records! {
         lanes: [Lane; EXCHANGE_LANES], "one for each thread block";
     }
 
-    "What the kernel that scales an input is given by value: `to[i] = from[i] * scalar`, rounded once. `from` and `to` are the same or disjoint."
-    Scale = "msccl_scale", 40 bytes {
+    "What the kernel that scales an array is given by value: `to[i] = from[i] * scalar`, rounded once, or `to[i] = from[i] / divisor`. `from` and `to` are the same or disjoint."
+    Scale = "msccl_scale", 48 bytes {
         from: u64, "the first element to read";
         to: u64, "the first element to write";
         elements: u64, "how many there are";
         scalar: u64, "the scalar's bits, if `scalar_address` is 0";
         scalar_address: u64, "where the scalar lies in memory that the device reads, or 0";
+        divisor: u64, "below 2^32: what elements are divided by, as `avg` divides; 0: they are multiplied";
     }
 }
 
@@ -163,10 +164,11 @@ macro_rules! constants {
 }
 
 constants! {
-    REDUCTION_SUM = 0, "sum; also `avg`, which has a divisor";
+    REDUCTION_SUM = 0, "sum; also `avg` of integers, which has a divisor";
     REDUCTION_PROD = 1, "product";
     REDUCTION_MIN = 2, "smallest";
     REDUCTION_MAX = 3, "largest";
+    REDUCTION_AVERAGE = 4, "`avg` of floats: the sum of contributions of which each is multiplied before, where a source is `RAW`";
     LAUNCH_LINKS_ORDER_MEMORY = 1, "bit of `flags`: thread blocks of one rank may count on links alone to order their memory, so packets wait for earlier stores";
     LAUNCH_SIGNALS = 2, "bit of `flags`: some step waits for another thread block, so signals are kept; no two kernels that share them may run at once";
     LAUNCH_LEAVES_ROOM = 4, "bit of `flags`: there is room for the thread blocks of the next launch beside those of this one, so it may begin, and wait, while this one runs";

@@ -59,10 +59,19 @@ pub mod header {
             LINK_COUNT = 21, "link ends";
             LINK_TABLE = 22, "first word of the link table";
             STEPS = 23, "first word of the first step";
-            AVERAGE_OF = 24, "contributions to a complete sum; 0 where `avg` cannot be served";
+            AVERAGE_OF = 24, "contributions to a complete sum, and what is known of where: the `AVERAGE_` fields";
             COUNTS = 25, "a `COUNTS_` value: which counts are served";
             LONGEST_STEP = 26, "chunks in the longest step";
             MOST_MESSAGES = 27, "most messages that a link carries in a round where each of its steps is one";
+        }
+    }
+
+    entries! {
+        /// The fields of word `AVERAGE_OF`.
+        AVERAGE_FIELDS {
+            AVERAGE_COUNT_MASK = (1 << 30) - 1, "contributions to a complete sum: the low bits; 0: no average is served";
+            AVERAGE_COMPLETES = 1 << 30, "bit: steps with `COMPLETES` are all that complete a sum, so an average can divide there";
+            AVERAGE_RAW = 1 << 31, "bit: sources with `RAW` are all in which contributions are combined as they were given, so an average can scale there";
         }
     }
 
@@ -144,7 +153,7 @@ pub mod step {
         /// The fields of words `HEAD` and `OPERANDS`.
         FIELDS {
             OPCODE_BITS = 8, "opcode: the low bits of `HEAD`";
-            COMPLETES = 1 << 8, "bit of `HEAD`: the result is complete, so `avg` divides here";
+            COMPLETES = 1 << 8, "bit of `HEAD`: the result is complete, so `avg` of integers divides here";
             SIGNALS = 1 << 9, "bit of `HEAD`: someone waits for this step, so its end is signalled";
             RECEIVES = 1 << 10, "bit of `HEAD`: some source is a link";
             SENDS = 1 << 11, "bit of `HEAD`: some destination is a link";
@@ -176,7 +185,8 @@ pub mod operand {
             PLACE_OUTPUT = 1, "a slot of the output";
             PLACE_SCRATCH = 2, "a slot of the scratch buffer";
             PLACE_LINK = 3, "a link: its number among those of the thread block";
-            INDEX_MASK = (1 << 30) - 1, "the slot, or the number of the link";
+            RAW = 1 << 29, "bit of a source that is combined with others: it is one contribution as its rank gave it, so `avg` of floats scales it here";
+            INDEX_MASK = (1 << 29) - 1, "the slot, or the number of the link";
             NOT_FAR = 0xffff_ffff, "a far word: nothing of the peer's is read or written";
         }
     }
@@ -186,7 +196,7 @@ pub mod operand {
         TABLE {
             TABLE_LINK_BITS = 8, "its number: the low bits";
             TABLE_MESSAGE_BITS = 10, "which of the link's messages in a round, counted from 0: the bits after those";
-            TABLE_POSITION_BITS = 12, "which chunk of the message, counted from 0: the bits up to the place";
+            TABLE_POSITION_BITS = 11, "which chunk of the message, counted from 0: the bits up to `RAW`";
         }
     }
 
@@ -203,7 +213,7 @@ entries! {
     /// Values of the header.
     VALUES {
         MAGIC = 0x4e4c_504d, "`MPLN` in little-endian bytes";
-        VERSION = 6, "raised whenever a word changes its meaning";
+        VERSION = 7, "raised whenever a word changes its meaning";
         PROTOCOL_SIMPLE = 0, "plain data, a flag apart";
         PROTOCOL_LL = 1, "eight-byte packets, half flag";
         PROTOCOL_LL128 = 2, "128-byte packets, eight bytes flag";

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msccl_collective::{Buffer, Channel, Collective, Kind, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Algorithm, LinkShape, Place, StepRef, Target};
-use msccl_verify::{Bundle, Completion, Delivery, Verified};
+use msccl_verify::{Bundle, Completion, Delivery, RawSources, Verified};
 
 use crate::encode::TooLarge;
 use crate::launch::DIRECT_RANKS_MAX;
-use crate::program::{Alias, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
+use crate::program::{Alias, Average, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
 use crate::shape;
 
 /// What the programs of all ranks have in common.
@@ -16,7 +16,8 @@ pub(crate) struct Lowering<'a> {
     algorithm: &'a Algorithm,
     links: LinkLimits,
     completion: Option<&'a Completion>,
-    average_of: Option<u32>,
+    raw: Option<&'a RawSources>,
+    average: Option<Average>,
     counts: Counts,
     direct: Direct,
     /// Steps that may run as one with the step before them.
@@ -78,7 +79,12 @@ impl<'a> Lowering<'a> {
             algorithm,
             links: link_limits(algorithm, verified.target())?,
             completion,
-            average_of: completion.and_then(|_| sum_size(&algorithm.collective)),
+            raw: facts.raw.as_ref(),
+            average: sum_size(&algorithm.collective).map(|of| Average {
+                of,
+                completes: completion.is_some(),
+                raw: facts.raw.is_some(),
+            }),
             counts: if facts.serves_any_count { Counts::Any } else { Counts::Divisible },
             direct: Direct::of(verified),
             bundled: bundled(verified),
@@ -87,8 +93,8 @@ impl<'a> Lowering<'a> {
 
     /// The program of `rank`, which must be a rank of the algorithm.
     pub(crate) fn program(&self, rank: Rank) -> Program {
-        let Self { algorithm, links, completion, average_of, counts, ref direct, ref bundled } =
-            *self;
+        let Self { algorithm, links, completion, raw, average, counts, .. } = *self;
+        let Self { direct, bundled, .. } = self;
         let collective = &algorithm.collective;
         let source = &algorithm.ranks[rank.index()];
         let completes = |at| completion.is_some_and(|steps| steps.contains(at));
@@ -97,6 +103,7 @@ impl<'a> Lowering<'a> {
             let at = |step| StepRef { rank, tb, step };
             lower_block(rank, block, direct, |step, code| Known {
                 completes: completes(at(step)),
+                raw: raw.map_or_else(Vec::new, |raw| raw_sources(raw, at(step), code)),
                 bundled: bundled.contains(&at(step)),
                 far: direct.far(at(step), code),
             })
@@ -115,7 +122,7 @@ impl<'a> Lowering<'a> {
             },
             threads: algorithm.threads,
             links,
-            average_of,
+            average,
             counts,
             thread_blocks: blocks.collect(),
         };
@@ -138,6 +145,13 @@ fn sum_size(collective: &Collective) -> Option<u32> {
     }
 }
 
+/// For each source of `step`, which stands at `at`, whether it is raw; nothing if none is.
+fn raw_sources(raw: &RawSources, at: StepRef, step: &msccl_ir::Step) -> Vec<bool> {
+    let sources = 0..step.sources.len();
+    let raw: Vec<_> = sources.map(|source| raw.contains(at, source)).collect();
+    if raw.contains(&true) { raw } else { Vec::new() }
+}
+
 fn bundled(verified: &Verified) -> BTreeSet<StepRef> {
     let bundles = verified.bundles().into_iter();
     let steps = bundles.flat_map(|Bundle { rank, tb, steps }| {
@@ -150,6 +164,8 @@ fn bundled(verified: &Verified) -> BTreeSet<StepRef> {
 struct Known {
     /// Whether it completes sums.
     completes: bool,
+    /// Which of its sources are raw.
+    raw: Vec<bool>,
     /// Whether it runs as one with the step before it.
     bundled: bool,
     /// Its far words.
@@ -181,7 +197,7 @@ fn lower_block(
 fn lower_step(
     step: &msccl_ir::Step,
     block: &msccl_ir::ThreadBlock,
-    Known { completes, bundled, far }: Known,
+    Known { completes, raw, bundled, far }: Known,
 ) -> Step {
     let msccl_ir::Step { waits, sources, destinations, count } = step;
     let first_out = block.receives.len();
@@ -195,6 +211,7 @@ fn lower_step(
         signals: false,
         waits: waits.to_vec(),
         sources,
+        raw,
         destinations,
         count: *count,
         bundled,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, TbIndex};
+use msccl_collective::{Buffer, Channel, DataType, Placement, Protocol, Rank, Slot, TbIndex};
 use msccl_ir::{LinkShape, Packing, StepKind, Wait};
 use msccl_verify::Delivery;
 
@@ -31,13 +31,25 @@ pub struct Program {
     pub threads: Option<u32>,
     /// The links for which the algorithm is proved.
     pub links: LinkLimits,
-    /// How many contributions every complete sum has, by which `avg` divides; `None` where `avg`
-    /// cannot be served.
-    pub average_of: Option<u32>,
+    /// What an average needs; `None` where sums have different numbers of contributions.
+    pub average: Option<Average>,
     /// Which counts are served.
     pub counts: Counts,
     /// The thread blocks.
     pub thread_blocks: Vec<ThreadBlock>,
+}
+
+/// Where an average can be computed on the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Average {
+    /// How many contributions every complete sum has.
+    pub of: u32,
+    /// Whether the steps that are said to complete sums are all that do: an average of integers
+    /// divides there.
+    pub completes: bool,
+    /// Whether the sources that are said to be raw are all in which contributions are combined: an
+    /// average of floats scales there.
+    pub raw: bool,
 }
 
 /// Which counts are served: numbers of elements of a block.
@@ -111,7 +123,7 @@ pub struct ThreadBlock {
 pub struct Step {
     /// The field's name for its shape.
     pub kind: StepKind,
-    /// Whether the result is complete, so that `avg` divides it here.
+    /// Whether the result is complete, so that `avg` of integers divides it here.
     pub completes: bool,
     /// Whether another thread block waits for it.
     pub signals: bool,
@@ -119,6 +131,9 @@ pub struct Step {
     pub waits: Vec<Wait>,
     /// What is read, in the order in which it is combined.
     pub sources: Vec<Operand>,
+    /// For each source, whether it is a raw contribution, which `avg` of floats scales here. Empty if
+    /// none is.
+    pub raw: Vec<bool>,
     /// Where the result goes.
     pub destinations: Vec<Operand>,
     /// Chunks in every operand.
@@ -177,6 +192,27 @@ pub enum Direction {
 }
 
 impl Program {
+    /// Whether an average of elements of `data_type` can be computed on the way: of floats where they
+    /// are raw, of integers where sums are complete.
+    pub fn averages(&self, data_type: DataType) -> bool {
+        let known = |average: Average| {
+            if data_type.is_float() { average.raw } else { average.completes }
+        };
+        self.average.is_some_and(known)
+    }
+
+    /// Why an average of elements of `data_type` cannot, where it cannot.
+    pub fn no_average(&self, data_type: DataType) -> &'static str {
+        if self.average.is_none() {
+            "does not support avg: its sums have different numbers of contributions"
+        } else if data_type.is_float() {
+            "does not support avg of floats: a step adds contributions and sums of several in the \
+             chunks of one source"
+        } else {
+            "does not support avg of integers: no single set of steps produces the final sums"
+        }
+    }
+
     /// The link ends of all thread blocks, in the order of the link table.
     pub fn link_ends(&self) -> impl Iterator<Item = LinkEnd> {
         self.thread_blocks
@@ -279,6 +315,11 @@ pub(crate) fn words_of(bundle: &[Step]) -> usize {
 }
 
 impl Step {
+    /// Whether source number `source` is a raw contribution that is combined with others.
+    pub fn is_raw(&self, source: usize) -> bool {
+        self.raw.get(source).copied().unwrap_or(false)
+    }
+
     /// Whether it takes messages.
     pub fn receives(&self) -> bool {
         self.sources.iter().any(|source| matches!(source, Operand::Link(_)))

@@ -15,7 +15,16 @@ use crate::program::{Operand, Step, ThreadBlock};
 
 /// An operand of one chunk of a step, in a round where every step is one message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) struct Found {
+    /// Where it is.
+    pub(crate) place: FoundPlace,
+    /// Whether it is a source, and a raw contribution.
+    pub(crate) raw: bool,
+}
+
+/// Where such an operand is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FoundPlace {
     /// A slot.
     Local(Slot),
     /// Chunk number `position` of message number `message` of link number `link`.
@@ -54,14 +63,26 @@ pub(crate) fn longest_step(blocks: &[ThreadBlock]) -> u32 {
 struct TakenUp {
     /// Chunks in every operand.
     count: u32,
-    /// Sources first; each, if it is a link, with the number of its message among those of the link.
-    operands: Vec<(Operand, u32)>,
+    /// Sources first.
+    operands: Vec<TakenOperand>,
+}
+
+/// An operand of all chunks of such steps.
+#[derive(Clone, Copy)]
+struct TakenOperand {
+    operand: Operand,
+    /// Of a link, the number of its message among those of the link.
+    message: u32,
+    raw: bool,
 }
 
 /// `messages` are those that each link has carried before `steps`, and then after.
 fn take_up(steps: &[Step], messages: &mut [u32]) -> TakenUp {
-    let sources = steps.iter().flat_map(|step| &step.sources);
-    let operands = sources.chain(steps.iter().flat_map(|step| &step.destinations));
+    let source = |step: &'_ Step, at: usize| (step.sources[at], step.is_raw(at));
+    let sources =
+        steps.iter().flat_map(|step| (0..step.sources.len()).map(move |at| source(step, at)));
+    let destinations = steps.iter().flat_map(|step| &step.destinations);
+    let operands = sources.chain(destinations.map(|&destination| (destination, false)));
     let mut number = |operand: Operand| match operand {
         Operand::Local(_) => 0,
         Operand::Link(link) => messages.get_mut(link as usize).map_or(0, |messages| {
@@ -69,7 +90,8 @@ fn take_up(steps: &[Step], messages: &mut [u32]) -> TakenUp {
             *messages - 1
         }),
     };
-    let operands = operands.map(|&operand| (operand, number(operand))).collect();
+    let taken = |(operand, raw)| TakenOperand { operand, message: number(operand), raw };
+    let operands = operands.map(taken).collect();
     TakenUp { count: steps.first().map_or(0, |step| step.count), operands }
 }
 
@@ -77,11 +99,14 @@ impl TakenUp {
     /// The operands of each chunk.
     fn chunks(&self) -> impl Iterator<Item = Found> {
         let of_chunk = |chunk| {
-            self.operands.iter().map(move |&(operand, message)| match operand {
-                Operand::Local(Slot { buffer, index }) => {
-                    Found::Local(Slot::new(buffer, index + chunk))
-                }
-                Operand::Link(link) => Found::Link { link, message, position: chunk },
+            self.operands.iter().map(move |&TakenOperand { operand, message, raw }| {
+                let place = match operand {
+                    Operand::Local(Slot { buffer, index }) => {
+                        FoundPlace::Local(Slot::new(buffer, index + chunk))
+                    }
+                    Operand::Link(link) => FoundPlace::Link { link, message, position: chunk },
+                };
+                Found { place, raw }
             })
         };
         (0..self.count).flat_map(of_chunk)
@@ -92,9 +117,9 @@ impl Found {
     /// Whether its fields can hold it.
     fn fits(self) -> bool {
         let below = |value: u32, bits: u32| value < 1 << bits;
-        match self {
-            Found::Local(_) => true,
-            Found::Link { link, message, position } => {
+        match self.place {
+            FoundPlace::Local(_) => true,
+            FoundPlace::Link { link, message, position } => {
                 below(link, operand::TABLE_LINK_BITS)
                     && below(message, operand::TABLE_MESSAGE_BITS)
                     && below(position, operand::TABLE_POSITION_BITS)
@@ -104,8 +129,10 @@ impl Found {
 }
 
 const _: () = assert!(
-    operand::PLACE_SHIFT
-        == operand::TABLE_LINK_BITS + operand::TABLE_MESSAGE_BITS + operand::TABLE_POSITION_BITS
+    operand::RAW
+        == 1 << (operand::TABLE_LINK_BITS
+            + operand::TABLE_MESSAGE_BITS
+            + operand::TABLE_POSITION_BITS)
 );
 
 #[cfg(test)]
@@ -126,8 +153,9 @@ mod tests {
             true => StepKind::Nop,
             false => shape::kind(&sources, &destinations),
         };
-        let (completes, signals, waits, far) = (false, false, Vec::new(), Vec::new());
-        Step { kind, completes, signals, waits, sources, destinations, count, bundled, far }
+        let (completes, signals, waits) = (false, false, Vec::new());
+        let (raw, far) = (Vec::new(), Vec::new());
+        Step { kind, completes, signals, waits, sources, raw, destinations, count, bundled, far }
     }
 
     /// One link in, number 0; two out, 1 and 2.
@@ -137,11 +165,11 @@ mod tests {
     }
 
     fn local(index: u32) -> Found {
-        Found::Local(Slot::new(Buffer::Output, index))
+        Found { place: FoundPlace::Local(Slot::new(Buffer::Output, index)), raw: false }
     }
 
     fn link(link: u32, message: u32, position: u32) -> Found {
-        Found::Link { link, message, position }
+        Found { place: FoundPlace::Link { link, message, position }, raw: false }
     }
 
     #[test]

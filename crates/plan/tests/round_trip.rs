@@ -6,7 +6,7 @@ use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepInd
 use msccl_ir::{Packing, StepKind, Wait};
 use msccl_plan::layout::{self, header};
 use msccl_plan::{
-    Alias, Counts, Delivery, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock,
+    Alias, Average, Counts, Delivery, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock,
     decode, encode,
 };
 use proptest::prelude::*;
@@ -22,6 +22,7 @@ fn step(kind: StepKind, sources: &[Operand], destinations: &[Operand]) -> Step {
         signals: false,
         waits: Vec::new(),
         sources: sources.to_vec(),
+        raw: Vec::new(),
         destinations: destinations.to_vec(),
         count: if sources.is_empty() { 0 } else { 2 },
         bundled: false,
@@ -54,6 +55,8 @@ fn program() -> Program {
         step(StepKind::RecvReduceCopySend, &[from, own], &[own, to]),
     ];
     steps[3].completes = true;
+    steps[3].raw = vec![true, false];
+    steps[6].raw = vec![true, true];
     steps[7].waits = vec![wait];
     let many = step(StepKind::Many, &[own, from, Operand::Link(1)], &[other, Operand::Link(2)]);
     let mut nop = step(StepKind::Nop, &[], &[]);
@@ -106,7 +109,7 @@ fn program() -> Program {
             packing: Packing::Whole,
             count_limit: 2,
         },
-        average_of: Some(3),
+        average: Some(Average { of: 3, completes: true, raw: true }),
         counts: Counts::Any,
         thread_blocks: vec![ring, star],
     }
@@ -212,7 +215,7 @@ fn numbers_beyond_their_field_are_refused() {
     let mut large = program();
     large.thread_blocks[0].steps[0].sources = vec![local(Buffer::Input, 1 << 30)];
     let message = encode(&large).unwrap_err().to_string();
-    let expected = "slot: 1073741824 exceeds 1073741823, the most that a plan can hold; compile \
+    let expected = "slot: 1073741824 exceeds 536870911, the most that a plan can hold; compile \
                     for a target with smaller limits";
     assert_eq!(message, expected);
 }

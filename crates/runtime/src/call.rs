@@ -118,6 +118,22 @@ impl Operation {
         }
     }
 
+    /// The same with contributions combined in another way, where they are.
+    pub(crate) fn combined(&self, combine: Combine) -> Self {
+        match *self {
+            Operation::AllReduce(_) => Operation::AllReduce(combine),
+            Operation::ReduceScatter(_) => Operation::ReduceScatter(combine),
+            Operation::Reduce(root, _) => Operation::Reduce(root, combine),
+            other @ (Operation::AllGather
+            | Operation::AllToAll
+            | Operation::Broadcast(_)
+            | Operation::Gather(_)
+            | Operation::Scatter(_)
+            | Operation::Send(_)
+            | Operation::Receive(_)) => other,
+        }
+    }
+
     /// The field's name for it.
     pub fn name(&self) -> &'static str {
         match (self, self.wanted()) {

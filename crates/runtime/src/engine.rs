@@ -8,6 +8,7 @@
 //! streams; nothing waits without watching for a failure or an abort of the communicator; memory that a call needs
 //! beyond the caller's is the engine's, and is kept for later calls.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
@@ -120,7 +121,7 @@ pub(crate) struct Job<'a> {
     pub call: u64,
 }
 
-/// Copying one array into another, scaled: `to[i] = from[i] * scalar`.
+/// Copying one array into another, each element changed alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scaling {
     /// The first element read.
@@ -131,8 +132,17 @@ pub(crate) struct Scaling {
     pub elements: u64,
     /// Their type.
     pub data_type: DataType,
-    /// By what.
-    pub scalar: Scalar,
+    /// How.
+    pub by: ScaleBy,
+}
+
+/// How elements are scaled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ScaleBy {
+    /// Multiplied by a scalar, and rounded once.
+    Scalar(Scalar),
+    /// Divided by a number of contributions, as an average of integers is.
+    Divisor(NonZeroU32),
 }
 
 /// What executes a rank's part of calls.

@@ -72,23 +72,33 @@ impl Number {
         }
     }
 
-    /// A sum of `contributions` elements of `data_type` divided by their number: integers after
-    /// they have wrapped, toward zero; floats in the type that sums of `data_type` are formed in.
-    pub(crate) fn average(self, data_type: DataType, contributions: usize) -> Self {
+    /// What one of `contributions` elements of `data_type` adds to their average: of floats the
+    /// product with one over their number, both rounded to the type; of integers all of it.
+    pub(crate) fn share(self, data_type: DataType, contributions: usize) -> Self {
         match self {
-            Number::Float(sum) if data_type == DataType::F64 => {
-                Number::Float(sum / contributions as f64)
+            Number::Float(value) => {
+                let factor = Number::Float(1.0 / contributions as f64).stored(data_type);
+                let Number::Float(factor) = factor else { return self };
+                Number::Float(value * factor).stored(data_type)
             }
-            Number::Float(sum) => Number::Float(f64::from(sum as f32 / contributions as f32)),
-            Number::Integer(_) => {
-                let mut wrapped = Vec::new();
-                self.store(data_type, &mut wrapped);
-                match Number::load(data_type, &wrapped) {
-                    Number::Integer(sum) => Number::Integer(sum / contributions.max(1) as i128),
-                    float @ Number::Float(_) => float,
-                }
-            }
+            Number::Integer(_) => self,
         }
+    }
+
+    /// The average of `contributions` elements of `data_type` whose shares have this sum: integers
+    /// are divided after they have wrapped, toward zero.
+    pub(crate) fn average(self, data_type: DataType, contributions: usize) -> Self {
+        match self.stored(data_type) {
+            Number::Integer(sum) => Number::Integer(sum / contributions.max(1) as i128),
+            Number::Float(_) => self,
+        }
+    }
+
+    /// The number as `data_type` holds it.
+    fn stored(self, data_type: DataType) -> Self {
+        let mut bytes = Vec::new();
+        self.store(data_type, &mut bytes);
+        Number::load(data_type, &bytes)
     }
 }
 
@@ -147,5 +157,16 @@ mod tests {
         let sum = Number::Integer(127 + 127 + 2);
         assert_eq!(sum.average(DataType::I8, 2), Number::Integer(0));
         assert_eq!(Number::Integer(-7).average(DataType::I32, 2), Number::Integer(-3));
+    }
+
+    #[test]
+    fn floats_are_shared_before_they_are_added() {
+        let share = |data_type, value, of| Number::Float(value).share(data_type, of);
+        // A third is 0.34375 in e4m3, and 154 lies between 144 and 160.
+        assert_eq!(share(DataType::F8E4M3, 448.0, 3), Number::Float(160.0));
+        assert_eq!(share(DataType::F8E4M3, 448.0, 7), Number::Float(64.0));
+        assert_eq!(share(DataType::F16, 65504.0, 4), Number::Float(16376.0));
+        assert_eq!(share(DataType::F32, 3.0, 3), Number::Float(1.0));
+        assert_eq!(Number::Integer(-7).share(DataType::I32, 2), Number::Integer(-7));
     }
 }

@@ -1,7 +1,7 @@
 //! What a call must give, computed the plain way: element by element from the collective's promise.
 //!
-//! The reference shares no code with the executors. It combines contributions exactly and rounds
-//! once; an algorithm may combine them in any order and round after every step. The two agree bit
+//! The reference shares no code with the executors. It combines contributions (of an average of floats,
+//! the rounded share of each) exactly and rounds once; an algorithm may combine them in any order and round after every step. The two agree bit
 //! for bit wherever every partial result is exact, and [`inputs`] are such that it is.
 
 use std::collections::BTreeMap;
@@ -94,7 +94,13 @@ fn combined(sources: &[&[u8]], data_type: DataType, reduction: Reduction) -> Vec
     let mut bytes = Vec::with_capacity(first.len());
     for element in 0..first.len() / data_type.size_bytes() {
         let at = bytes_of(element..element + 1, data_type);
-        let numbers = sources.iter().map(|source| Number::load(data_type, &source[at.clone()]));
+        let numbers = sources.iter().map(|source| {
+            let number = Number::load(data_type, &source[at.clone()]);
+            match reduction {
+                Reduction::Avg => number.share(data_type, sources.len()),
+                Reduction::Sum | Reduction::Prod | Reduction::Min | Reduction::Max => number,
+            }
+        });
         let result = numbers.reduce(|a, b| a.combine(reduction, b)).unwrap_or(Number::Float(0.0));
         let result = match reduction {
             Reduction::Avg => result.average(data_type, sources.len()),
@@ -178,6 +184,14 @@ impl Source {
             // One factor of 2 in every product.
             Reduction::Prod => sign * if turn == 0 { 2.0 } else { 1.0 },
             Reduction::Min | Reduction::Max => sign * between(random >> 1, limit.min(100)),
+            // Shares are not exact: one contribution to every average.
+            Reduction::Avg if !self.ids.is_power_of_two() => {
+                if turn == 0 {
+                    sign * between(random >> 1, limit.min(100))
+                } else {
+                    0.0
+                }
+            }
             // Terms so small that all of them together stay within the limit.
             Reduction::Sum | Reduction::Avg if self.ids <= limit => {
                 sign * between(random >> 1, (limit / self.ids).min(100))

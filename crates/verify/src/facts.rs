@@ -2,7 +2,7 @@
 
 use crate::program::Program;
 use crate::regime::Regimes;
-use crate::values::{Completion, Values};
+use crate::values::{Completion, RawSources, Values};
 
 /// What is known of a proved algorithm.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,9 +33,12 @@ pub struct Facts {
     /// only counts that the chunks of a block divide are served: on its way, some value stands in a
     /// later chunk of a block than the one it is for, and later chunks may be shorter.
     pub serves_any_count: bool,
-    /// The steps at which sums become complete: where an average divides. `None` if that is not a
-    /// property of the steps, and then no average can be served.
+    /// The steps at which sums become complete: where an average of integers divides. `None` if that
+    /// is not a property of the steps.
     pub completion: Option<Completion>,
+    /// The sources of reductions that are raw contributions: where an average of floats scales.
+    /// `None` if that is not a property of the steps.
+    pub raw: Option<RawSources>,
 }
 
 pub(crate) fn gather(
@@ -50,6 +53,7 @@ pub(crate) fn gather(
         serves_any_count,
         result_promised,
         completion,
+        raw,
     } = values;
     let algorithm = program.algorithm();
     let collective = &algorithm.collective;
@@ -72,5 +76,6 @@ pub(crate) fn gather(
         overwrites_input,
         serves_any_count,
         completion,
+        raw,
     }
 }

@@ -45,7 +45,7 @@ pub use facts::Facts;
 pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
-pub use values::Completion;
+pub use values::{Completion, RawSources};
 
 /// An algorithm that has been proved for a target, with what the proof found out on the way.
 #[derive(Clone, PartialEq, Debug)]

@@ -67,6 +67,16 @@ impl<'a> Program<'a> {
         StepId(self.first_step[at.tb.index()] + at.step)
     }
 
+    /// For every rank, the first step number of each of its thread blocks.
+    pub(crate) fn first_steps(&self) -> Vec<Vec<u32>> {
+        let ranks = self.algorithm().collective.all_ranks();
+        let of_rank = |rank| {
+            let tbs = self.wiring.tbs_of(rank).map(TbId);
+            tbs.map(|tb| self.id(At { tb, step: 0 }).0).collect()
+        };
+        ranks.map(of_rank).collect()
+    }
+
     pub(crate) fn locate(&self, id: StepId) -> At {
         let tb = self.first_step.partition_point(|&first| first <= id.0) - 1;
         At { tb: TbId(tb as u32), step: id.0 - self.first_step[tb] }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use build::{StepExt, algorithm, i, o, r, step, t, tb};
 use msccl_collective::{Contract, Contribution, Custom, Kind, Placement, Protocol, Rank};
-use msccl_ir::{Algorithm, StepRef, Target};
+use msccl_ir::{Algorithm, Place, StepRef, Target};
 use msccl_verify::{Facts, verify};
 
 #[track_caller]
@@ -57,6 +57,74 @@ fn a_ring_completes_every_chunk_once() {
             assert_eq!(completion.contains(at), completes, "{at}");
         }
     }
+}
+
+#[test]
+fn a_ring_combines_every_contribution_once() {
+    let ring = families::ring(4, 1);
+    let raw = facts(ring.clone()).raw.expect("every source is raw or not");
+    // Three steps combine what each rank gave; in the first of them what comes in was given, too.
+    assert_eq!(raw.len(), 16);
+    for (rank, tb, block) in ring.thread_blocks() {
+        for (index, step) in block.steps.iter().enumerate() {
+            let at = StepRef { rank, tb, step: index.into() };
+            for (source, place) in step.sources.iter().enumerate() {
+                let combines = step.sources.len() > 1;
+                let is_local = matches!(place, Place::Local(_));
+                let is_first = index == 1;
+                assert_eq!(raw.contains(at, source), combines && (is_local || is_first), "{at}");
+            }
+            assert!(!raw.contains(at, step.sources.len()), "{at} has no such source");
+        }
+    }
+}
+
+#[test]
+fn contributions_stay_raw_wherever_they_are_copied() {
+    // Through scratch, and back into the input that a call in place overwrites.
+    let rank = |peer| {
+        let steps = vec![
+            step(&[i(0)], &[t(0), r(peer)]),
+            step(&[r(peer)], &[t(1)]),
+            step(&[t(0), t(1)], &[o(0)]),
+        ];
+        vec![tb(0, steps)]
+    };
+    let copied = algorithm(Kind::AllReduce, 1, vec![rank(1), rank(0)]);
+    let raw = facts(copied).raw.expect("every source is raw");
+    let at = |step: usize| StepRef { rank: Rank(1), tb: 0_usize.into(), step: step.into() };
+    assert_eq!(raw.len(), 4);
+    assert!(raw.contains(at(2), 0) && raw.contains(at(2), 1));
+    assert!(!raw.contains(at(0), 0) && !raw.contains(at(1), 0), "copies combine nothing");
+    assert!(facts(families::all_pairs(3)).raw.is_some_and(|raw| raw.is_empty()));
+}
+
+#[test]
+fn a_source_that_is_raw_in_some_of_its_chunks_spoils_the_average_of_floats() {
+    // Rank 1 adds to what it got of chunk 0 before rank 2 does; chunk 1 it hands on.
+    let ranks = vec![
+        vec![tb(0, vec![step(&[i(0)], &[r(1)]).times(2)])],
+        vec![tb(
+            0,
+            vec![
+                step(&[r(0)], &[t(0)]).times(2),
+                step(&[t(0), i(0)], &[t(0)]),
+                step(&[t(0)], &[r(2)]).times(2),
+                step(&[i(1)], &[r(2)]),
+            ],
+        )],
+        vec![tb(
+            0,
+            vec![
+                step(&[r(1), i(0)], &[o(0)]).times(2),
+                step(&[r(1), o(1)], &[o(1)]),
+            ],
+        )],
+    ];
+    let reduce = algorithm(Kind::Reduce { root: Rank(2) }, 2, ranks);
+    let reduce = Algorithm { placement: Placement::OutOfPlace, ..reduce };
+    let found = facts(reduce);
+    assert_eq!((found.raw, found.completion), (None, None));
 }
 
 #[test]

@@ -286,9 +286,14 @@ impl<'a> Step<'a> {
     fn text(steps: &[Self], at: usize) -> String {
         let Self { index, head, count, waits, sources, destinations } = &steps[at];
         let is_link = |word: &&u32| **word >> operand::PLACE_SHIFT == operand::PLACE_LINK;
-        let mut links = sources.iter().filter(is_link);
-        let last =
-            !links.any(|link| steps[at + 1..].iter().any(|step| step.sources.contains(link)));
+        // A link is the same whether what comes by it is raw or not.
+        let links_of = |step: &Self| -> Vec<u32> {
+            step.sources.iter().filter(is_link).map(|word| word & !operand::RAW).collect()
+        };
+        let own = links_of(&steps[at]);
+        let last = !steps[at + 1..]
+            .iter()
+            .any(|step| links_of(step).iter().any(|link| own.contains(link)));
         let words = |words: &[u32]| {
             let words: Vec<_> = words.iter().map(|word| format!("{word:#x}")).collect();
             format!("Words<{}>", words.join(", "))

@@ -6,7 +6,7 @@ use msccl_ir::Packing;
 use super::Corrupt;
 use super::words::{Words, corrupt};
 use crate::layout::{self, header};
-use crate::program::{Alias, Counts, Geometry, LinkLimits, Program};
+use crate::program::{Alias, Average, Counts, Geometry, LinkLimits, Program};
 
 /// A program without thread blocks.
 pub(super) fn decode_header(words: Words<'_>) -> Result<Program, Corrupt> {
@@ -33,7 +33,7 @@ pub(super) fn decode_header(words: Words<'_>) -> Result<Program, Corrupt> {
             packing: decode_packing(words)?,
             count_limit: words.positive(header::COUNT_LIMIT, "a count limit")?,
         },
-        average_of: wish(header::AVERAGE_OF)?,
+        average: decode_average(get(header::AVERAGE_OF)?),
         counts: decode_counts(words)?,
         thread_blocks: Vec::new(),
     })
@@ -87,4 +87,15 @@ fn decode_alias(words: Words<'_>) -> Result<Alias, Corrupt> {
         layout::ALIAS_OUTPUT_IN_INPUT => Ok(Alias::OutputInInput),
         found => Err(corrupt(at, format!("expected an alias value, found {found}"))),
     }
+}
+
+/// Bits that mean nothing where there is no count are found when the words are compared.
+fn decode_average(word: u32) -> Option<Average> {
+    let of = word & header::AVERAGE_COUNT_MASK;
+    let average = Average {
+        of,
+        completes: word & header::AVERAGE_COMPLETES != 0,
+        raw: word & header::AVERAGE_RAW != 0,
+    };
+    (of != 0).then_some(average)
 }

@@ -40,10 +40,20 @@ fn unbundled(head: u32, whole: Step) -> Result<Vec<Step>, String> {
             None => Ok(vec![whole]),
         };
     }
-    let Step { kind: _, completes, signals, waits, sources, destinations, count, bundled: _, far } =
-        whole;
+    let Step {
+        kind: _,
+        completes,
+        signals,
+        waits,
+        sources,
+        raw,
+        destinations,
+        count,
+        bundled: _,
+        far,
+    } = whole;
     let fits = sources.len() == destinations.len() && sources.len() > 1 && count == 1;
-    if !fits || completes {
+    if !fits || completes || !raw.is_empty() {
         return Err(format!(
             "expected a bundle of at least two copies of one chunk, each from one place to one other; found {} \
              sources and {} destinations of {count} chunks",
@@ -66,6 +76,7 @@ fn unbundled(head: u32, whole: Step) -> Result<Vec<Step>, String> {
                 signals: signals && at + 1 == count_of_all,
                 waits: waits.take().unwrap_or_default(),
                 sources,
+                raw: Vec::new(),
                 destinations,
                 count,
                 bundled: at > 0,
@@ -97,6 +108,9 @@ fn decode_bundle(
 
     let block = &program.thread_blocks[tb];
     let operand = |at, sends| decode_operand(words, program, block, at, count, sends);
+    let raw: Vec<_> = (first_source..first_destination)
+        .map(|at| words.get(at).map(|word| word & operand::RAW != 0))
+        .collect::<Result<_, _>>()?;
     let waits = (first_wait..first_source).map(|at| decode_wait(words, tables, tb, at));
     let step = Step {
         kind: StepKind::Nop,
@@ -106,6 +120,7 @@ fn decode_bundle(
         sources: (first_source..first_destination)
             .map(|at| operand(at, false))
             .collect::<Result<_, _>>()?,
+        raw: if raw.contains(&true) { raw } else { Vec::new() },
         destinations: (first_destination..end)
             .map(|at| operand(at, true))
             .collect::<Result<_, _>>()?,

@@ -1,5 +1,6 @@
 //! Submitting calls: alone, or many that may wait for one another.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 
@@ -9,11 +10,12 @@ use smallvec::SmallVec;
 use super::point_to_point::{self, Exchange, exchange_of};
 use super::{Communicator, Direct};
 use crate::board::check;
-use crate::call::{Blocks, Call, Combine};
-use crate::engine::Scaling;
+use crate::call::{Blocks, Call, Combine, Scalar};
+use crate::engine::{ScaleBy, Scaling};
 use crate::error::Error;
 use crate::select::{Decision, Request};
 use crate::settings::{Event, PlaceOfRank};
+use crate::walk::reciprocal;
 
 /// Calls on one communicator.
 #[derive(Clone, Debug)]
@@ -272,9 +274,32 @@ impl Communicator {
         if is_new {
             self.tell(&call, &request, &decision);
         }
+        let averages = decision.prepared.plan.program().averages(data_type);
+        if reduction == Some(Reduction::Avg) && !averages {
+            return self.average_apart(&call, number);
+        }
         let reduction = reduction.unwrap_or(Reduction::Sum);
         let direct = Direct { in_place, data_type, reduction, count, send, receive, stream };
         self.execute(&decision, &direct, number)
+    }
+
+    /// An average by an algorithm that does not say at which steps it could be formed: inputs are scaled
+    /// before it, or outputs divided after it.
+    fn average_apart(&self, call: &Call, number: u64) -> Result<(), Error> {
+        let Some(ranks) = NonZeroU32::new(self.ranks()) else { return Ok(()) };
+        let data_type = call.data_type;
+        let combined = |combine| Call { operation: call.operation.combined(combine), ..*call };
+        if data_type.is_float() {
+            let scalar = Scalar::Immediate(u64::from_le_bytes(reciprocal(data_type, ranks)));
+            return self.collective(&combined(Combine::Scaled(scalar)), number);
+        }
+        self.collective(&combined(Combine::Plain(Reduction::Sum)), number)?;
+        let elements = call.count * call.blocks(self.rank(), self.ranks()).output;
+        if elements == 0 {
+            return Ok(());
+        }
+        let (from, to, by) = (call.receive, call.receive, ScaleBy::Divisor(ranks));
+        self.inner.engine.scale(&Scaling { from, to, elements, data_type, by }, call.stream)
     }
 
     /// Says what serves a shape of call, once for every way of serving it.
@@ -295,8 +320,8 @@ impl Communicator {
         let elements = call.count * blocks;
         let engine = &self.inner.engine;
         let to = engine.scratch(elements * call.data_type.size_bytes() as u64)?;
-        let (from, data_type) = (call.send, call.data_type);
-        engine.scale(&Scaling { from, to, elements, data_type, scalar }, call.stream)?;
+        let (from, data_type, by) = (call.send, call.data_type, ScaleBy::Scalar(scalar));
+        engine.scale(&Scaling { from, to, elements, data_type, by }, call.stream)?;
         Ok(Call { send: to, ..*call })
     }
 

@@ -1,6 +1,5 @@
 //! One rank on host threads: what it holds from call to call, and the calls.
 
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -20,10 +19,10 @@ use super::shape;
 use super::transfers::Exchange;
 use super::wires::Wires;
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
+use crate::engine::{Capacity, Engine, Job, ScaleBy, Scaling, Waiting};
 use crate::error::Error;
 use crate::nodes::Nodes;
-use crate::walk::{Slicing, Staging, Terms, arithmetic, scaler};
+use crate::walk::{Average, Slicing, Staging, Terms, arithmetic, divider, scaler};
 
 /// Bytes that are scaled at a time.
 const TILE_BYTES: usize = 16 << 10;
@@ -178,7 +177,7 @@ impl Engine for Rank {
         let terms = Terms {
             slicing,
             arithmetic: arithmetic(job.data_type, job.reduction),
-            contributions: program.average_of.and_then(NonZeroU32::new),
+            average: Average::new(program, job.data_type, job.reduction),
         };
         let buffers = self.buffers(job, &slicing, scratch)?;
         let means = Means { bound: &bound, buffers, wires, staging };
@@ -206,17 +205,26 @@ impl Engine for Rank {
 
     fn scale(&self, scaling: &Scaling, _stream: u64) -> Result<(), Error> {
         let _turn = self.begin()?;
-        let Scaling { from, to, elements, data_type, scalar } = *scaling;
+        let Scaling { from, to, elements, data_type, by } = *scaling;
         let size = data_type.size_bytes();
         let bytes = elements.checked_mul(size as u64).ok_or_else(|| too_large("scaling"))?;
         let from = Span::of_caller(from, bytes, "what is scaled")?;
         let to = Span::of_caller(to, bytes, "where it is scaled to")?;
-        let scalar = scalar_bytes(scalar, size)?;
-        let (scale, mut tile) = (scaler(data_type), vec![0; TILE_BYTES.min(from.bytes())]);
+        let change: Box<dyn Fn(&mut [u8])> = match by {
+            ScaleBy::Scalar(scalar) => {
+                let (scale, scalar) = (scaler(data_type), scalar_bytes(scalar, size)?);
+                Box::new(move |tile| scale(tile, &scalar[..size]))
+            }
+            ScaleBy::Divisor(of) => {
+                let divide = divider(data_type);
+                Box::new(move |tile| divide(tile, of))
+            }
+        };
+        let mut tile = vec![0; TILE_BYTES.min(from.bytes())];
         for start in (0..from.bytes()).step_by(TILE_BYTES) {
             let tile = &mut tile[..TILE_BYTES.min(from.bytes() - start)];
             from.read(start, tile);
-            scale(tile, &scalar[..size]);
+            change(tile);
             to.write(start, tile);
         }
         Ok(())

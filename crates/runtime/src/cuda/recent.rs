@@ -159,14 +159,16 @@ impl Rank {
     }
 }
 
-/// The reduction's number, and by what complete sums are divided.
+/// The reduction's number, and of an average how many contributions every sum has.
 fn reduction(job: &Job<'_>) -> (u32, u32) {
+    let of = job.prepared.plan.program().average.map_or(0, |average| average.of);
     match job.reduction {
         Reduction::Sum => (abi::REDUCTION_SUM, 0),
         Reduction::Prod => (abi::REDUCTION_PROD, 0),
         Reduction::Min => (abi::REDUCTION_MIN, 0),
         Reduction::Max => (abi::REDUCTION_MAX, 0),
-        Reduction::Avg => (abi::REDUCTION_SUM, job.prepared.plan.program().average_of.unwrap_or(0)),
+        Reduction::Avg if job.data_type.is_float() => (abi::REDUCTION_AVERAGE, of),
+        Reduction::Avg => (abi::REDUCTION_SUM, of),
     }
 }
 

@@ -17,7 +17,7 @@ use super::special::Loader;
 use super::{CALL_BITS, IDLE_POLL, Rank, State, TRANSFERS};
 use super::{order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, Scaling, Waiting};
+use crate::engine::{Capacity, Engine, Job, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::select::{CARRIED, Selector};
 use crate::settings::{Event, Settings};
@@ -181,13 +181,14 @@ impl Engine for Rank {
 
     fn scale(&self, scaling: &Scaling, stream: u64) -> Result<(), Error> {
         const THREADS: u32 = 512;
-        let Scaling { from, to, elements, data_type, scalar } = *scaling;
-        let (scalar, scalar_address) = match scalar {
-            Scalar::Immediate(bits) => (bits, 0),
-            Scalar::At(address) => (0, address),
+        let Scaling { from, to, elements, data_type, by } = *scaling;
+        let (scalar, scalar_address, divisor) = match by {
+            ScaleBy::Scalar(Scalar::Immediate(bits)) => (bits, 0, 0),
+            ScaleBy::Scalar(Scalar::At(address)) => (0, address, 0),
+            ScaleBy::Divisor(of) => (0, 0, u64::from(of.get())),
         };
         let blocks = elements.div_ceil(u64::from(THREADS)).clamp(1, 256) as u32;
-        let record = Scale { from, to, elements, scalar, scalar_address };
+        let record = Scale { from, to, elements, scalar, scalar_address, divisor };
         self.in_order(stream, |site| {
             let function = self.kernels.scaler(data_type)?;
             launch::launch(function, site.stream(), Grid::row(blocks, THREADS), &record, None)

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use msccl_collective::{Buffer, Collective, DataType, Placement, Reduction, SizeRange};
+use msccl_collective::{Buffer, Collective, DataType, Kind, Placement, Reduction, SizeRange};
 use msccl_plan::cut::Cut;
 use msccl_plan::{Plan, Program, decode};
 use msccl_verify::Verified;
@@ -15,7 +15,9 @@ use super::job::{Failure, Job, Report};
 use super::pool::End;
 use super::rank_memory::RankMemory;
 use super::stall::{Stall, StallKind};
-use crate::walk::{Cursor, Slicing, Terms, arithmetic};
+use crate::walk::{
+    Average, Cursor, Slicing, Terms, arithmetic, divider, reciprocal, scaler,
+};
 
 /// A proved algorithm, ready to run on host threads.
 pub struct Executor {
@@ -100,17 +102,53 @@ impl Executor {
     /// The call is not served: its placement, its size or the length of an input is wrong. Or it
     /// did not finish in time. A proved algorithm does not stall.
     pub fn run(&self, job: &Job) -> Result<Report, Failure> {
+        if let Some(apart) = self.average_apart(job) {
+            return self.run_apart(job, apart);
+        }
         let too_large = || too_large(job.count);
         let slicing = self.slicing(job.count, job.data_type).ok_or_else(too_large)?;
         self.admit(job, &slicing)?;
         let memory = self.memory(job, &slicing).ok_or_else(too_large)?;
         let arithmetic = arithmetic(job.data_type, job.reduction);
         let engine = self.programs.first().and_then(|program| {
-            let contributions = program.average_of.and_then(NonZeroU32::new);
-            let terms = Terms { slicing, arithmetic, contributions };
+            let average = Average::new(program, job.data_type, job.reduction);
+            let terms = Terms { slicing, arithmetic, average };
             Engine::new(&self.bound, terms, program.links.depth, memory)
         });
         self.execute(job, &engine.ok_or_else(too_large)?)
+    }
+
+    /// By how many contributions averages of inputs or outputs are formed, if `job` asks for an average
+    /// that steps cannot form; all outputs must be sums.
+    fn average_apart(&self, job: &Job) -> Option<NonZeroU32> {
+        let is_sum = match self.collective.kind {
+            Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce { .. } => true,
+            Kind::AllGather
+            | Kind::AllToAll
+            | Kind::Broadcast { .. }
+            | Kind::Gather { .. }
+            | Kind::Scatter { .. }
+            | Kind::Custom(_) => false,
+        };
+        let lacks = |program: &Program| !program.averages(job.data_type);
+        let is_apart =
+            is_sum && job.reduction == Reduction::Avg && self.programs.iter().any(lacks);
+        NonZeroU32::new(self.collective.ranks).filter(|_| is_apart)
+    }
+
+    /// Runs a sum whose inputs are scaled before it or whose outputs are divided after it.
+    fn run_apart(&self, job: &Job, contributions: NonZeroU32) -> Result<Report, Failure> {
+        let mut sum = Job { reduction: Reduction::Sum, ..job.clone() };
+        if job.data_type.is_float() {
+            let scale = scaler(job.data_type);
+            let scalar = reciprocal(job.data_type, contributions);
+            sum.inputs.iter_mut().for_each(|input| scale(input, &scalar));
+            return self.run(&sum);
+        }
+        let mut report = self.run(&sum)?;
+        let divide = divider(job.data_type);
+        report.outputs.iter_mut().for_each(|output| divide(output, contributions));
+        Ok(report)
     }
 
     /// Runs the thread blocks over `engine`.
@@ -182,11 +220,9 @@ impl Executor {
                 job.count
             ));
         }
-        if job.reduction == Reduction::Avg && self.programs.iter().any(|of| of.average_of.is_none())
-        {
-            return refuse(
-                "avg: the sums of this algorithm are not complete at one set of steps".into(),
-            );
+        let averages = |of: &&Program| job.reduction != Reduction::Avg || of.averages(job.data_type);
+        if let Some(program) = self.programs.iter().find(|of| !averages(of)) {
+            return refuse(format!("avg: the algorithm {}", program.no_average(job.data_type)));
         }
         let call_bytes = slicing.user_bytes(self.collective.loop_chunks()).unwrap_or(usize::MAX);
         if !self.sizes.contains(call_bytes as u64) {
@@ -239,9 +275,10 @@ fn too_large(count: usize) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
-    use msccl_collective::{Channel, Kind, Protocol, Rank, Slot};
+    use msccl_collective::{Channel, Custom, Protocol, Rank, Slot};
     use msccl_ir::{Packing, StepKind};
     use msccl_plan::{Alias, Counts, Geometry, LinkLimits, Operand, Step, ThreadBlock};
 
@@ -272,7 +309,7 @@ mod tests {
                 packing: Packing::Fitting,
                 count_limit: 8,
             },
-            average_of: None,
+            average: None,
             counts: Counts::Any,
             thread_blocks: vec![ThreadBlock {
                 channel: Channel(0),
@@ -294,9 +331,9 @@ mod tests {
             _ => (StepKind::Send, local(Buffer::Input), Operand::Link(1)),
         };
         let (sources, destinations) = (vec![source], vec![destination]);
-        let (completes, signals, waits, count, far) = (false, false, Vec::new(), 2, Vec::new());
-        let bundled = false;
-        Step { kind, completes, signals, waits, sources, destinations, count, bundled, far }
+        let (completes, signals, waits, count, bundled) = (false, false, Vec::new(), 2, false);
+        let (raw, far) = (Vec::new(), Vec::new());
+        Step { kind, completes, signals, waits, sources, raw, destinations, count, bundled, far }
     }
 
     fn run(executor: &Executor, timeout: Option<Duration>) -> Result<Report, Failure> {
@@ -352,14 +389,21 @@ mod tests {
     }
 
     #[test]
-    fn an_average_without_a_completing_step_is_refused() {
-        let executor = exchange(&[1, 0], 2);
+    fn an_average_of_a_custom_collective_without_a_completing_step_is_refused() {
+        let mut executor = exchange(&[1, 0], 2);
+        let name = "exchange".to_owned();
+        let custom = Custom { name, input_chunks: 2, output_chunks: 2, contract: None };
+        executor.collective.kind = Kind::Custom(Arc::new(custom));
+        let average = Some(msccl_plan::Average { of: 2, completes: false, raw: true });
+        executor.programs.iter_mut().for_each(|program| program.average = average);
         let (data_type, reduction, workers) = (DataType::I8, Reduction::Avg, Workers::Available);
         let inputs = vec![vec![0; 4]; 2];
         let (in_place, count, timeout) = (false, 4, None);
         let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout };
-        assert!(
-            matches!(executor.run(&job), Err(Failure::Refused(reason)) if reason.starts_with("avg"))
-        );
+        let Err(Failure::Refused(reason)) = executor.run(&job) else { panic!("it was served") };
+        let expected = "avg: the algorithm does not support avg of integers: no single set of steps \
+                        produces the final sums";
+        assert_eq!(reason, expected);
+        assert!(executor.run(&Job { data_type: DataType::F8E4M3, ..job }).is_ok());
     }
 }

@@ -141,10 +141,8 @@ impl Candidate<'_> {
             let chunks = program.geometry.block_chunks;
             return refuse(format!("it serves counts that {chunks} divides"));
         }
-        if terms.reduction == Some(Reduction::Avg) && program.average_of.is_none() {
-            return refuse(
-                "its sums are not complete at one set of steps, so it has no avg".into(),
-            );
+        if terms.reduction == Some(Reduction::Avg) && program.average.is_none() {
+            return refuse(program.no_average(terms.data_type).into());
         }
         Ok(())
     }

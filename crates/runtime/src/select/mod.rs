@@ -23,7 +23,7 @@ mod tuning;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use msccl_collective::Rank;
+use msccl_collective::{Rank, Reduction};
 use msccl_plan::{Plan, Step};
 use msccl_registry::{Entry, Fingerprint, Registry, Wanted};
 use rustc_hash::FxHashMap;
@@ -159,7 +159,12 @@ impl Selector {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let way = Way::loaded(self.machine, entry);
         let decision = self.try_one(&mut known, entry, &way, &terms);
-        decision.map_err(|why| unserved(&why))
+        let decision = decision.map_err(|why| unserved(&why))?;
+        let program = decision.prepared.plan.program();
+        if reduction == Some(Reduction::Avg) && !program.averages(data_type) {
+            return Err(unserved(&program.no_average(data_type)));
+        }
+        Ok(decision)
     }
 
     fn try_one(
@@ -275,7 +280,7 @@ mod nodes_tests;
 mod tests {
     use msccl_registry::Shape;
 
-    use msccl_collective::{DataType, Reduction};
+    use msccl_collective::DataType;
 
     use super::*;
     use crate::cuda;

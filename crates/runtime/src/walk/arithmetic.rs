@@ -14,8 +14,8 @@ const TILE: usize = 512;
 
 /// How elements of one type combine under one reduction.
 pub(crate) trait Arithmetic: Send + Sync {
-    /// Combines operands in order, element by element, divides by `divisor` if the reduction is
-    /// [`Reduction::Avg`], rounds once, and writes `into`. The operands stand one after another in
+    /// Combines operands in order, element by element, divides by `divisor` if there is one, rounds
+    /// once, and writes `into`. The operands stand one after another in
     /// `sources`, each as long as `into`.
     fn combine(&self, sources: &[u8], divisor: Option<NonZeroU32>, into: &mut [u8]);
 }
@@ -57,6 +57,55 @@ pub(crate) fn scaler(data_type: DataType) -> fn(elements: &mut [u8], scalar: &[u
     }
 }
 
+/// What divides elements of `data_type`, in place, by a number of contributions, as an average of
+/// integers is divided.
+pub(crate) fn divider(data_type: DataType) -> fn(elements: &mut [u8], divisor: NonZeroU32) {
+    match data_type {
+        DataType::I8 => divide::<i8>,
+        DataType::U8 => divide::<u8>,
+        DataType::I32 => divide::<i32>,
+        DataType::U32 => divide::<u32>,
+        DataType::I64 => divide::<i64>,
+        DataType::U64 => divide::<u64>,
+        DataType::F16 => divide::<f16>,
+        DataType::Bf16 => divide::<bf16>,
+        DataType::F32 => divide::<f32>,
+        DataType::F64 => divide::<f64>,
+        DataType::F8E4M3 => divide::<F8E4M3>,
+        DataType::F8E5M2 => divide::<F8E5M2>,
+    }
+}
+
+/// One over `of`, rounded to an element of `data_type`, in the first bytes.
+pub(crate) fn reciprocal(data_type: DataType, of: NonZeroU32) -> [u8; 8] {
+    match data_type {
+        DataType::I8 => one_over::<i8>(of),
+        DataType::U8 => one_over::<u8>(of),
+        DataType::I32 => one_over::<i32>(of),
+        DataType::U32 => one_over::<u32>(of),
+        DataType::I64 => one_over::<i64>(of),
+        DataType::U64 => one_over::<u64>(of),
+        DataType::F16 => one_over::<f16>(of),
+        DataType::Bf16 => one_over::<bf16>(of),
+        DataType::F32 => one_over::<f32>(of),
+        DataType::F64 => one_over::<f64>(of),
+        DataType::F8E4M3 => one_over::<F8E4M3>(of),
+        DataType::F8E5M2 => one_over::<F8E5M2>(of),
+    }
+}
+
+fn one_over<E: Element>(of: NonZeroU32) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    E::narrow(E::Wide::ONE.divide(of)).store(&mut bytes);
+    bytes
+}
+
+fn divide<E: Element>(elements: &mut [u8], divisor: NonZeroU32) {
+    for element in elements.chunks_exact_mut(size_of::<E>()) {
+        E::narrow(E::load(element).widen().divide(divisor)).store(element);
+    }
+}
+
 fn scale<E: Element>(elements: &mut [u8], scalar: &[u8]) {
     let scalar = E::load(scalar).widen();
     for element in elements.chunks_exact_mut(size_of::<E>()) {
@@ -66,19 +115,16 @@ fn scale<E: Element>(elements: &mut [u8], scalar: &[u8]) {
 
 fn of<E: Element>(reduction: Reduction) -> &'static dyn Arithmetic {
     match reduction {
-        Reduction::Sum => &Typed::<E, Sum>(PhantomData),
+        // What an average does beside adding follows from steps: see [`super::Average`].
+        Reduction::Sum | Reduction::Avg => &Typed::<E, Sum>(PhantomData),
         Reduction::Prod => &Typed::<E, Prod>(PhantomData),
         Reduction::Min => &Typed::<E, Min>(PhantomData),
         Reduction::Max => &Typed::<E, Max>(PhantomData),
-        Reduction::Avg => &Typed::<E, Avg>(PhantomData),
     }
 }
 
 /// How two wide values combine.
 trait Operator: Send + Sync + 'static {
-    /// Whether a complete value is divided by the number of its contributions.
-    const DIVIDES: bool = false;
-
     fn apply<W: Wide>(a: W, b: W) -> W;
 }
 
@@ -86,7 +132,6 @@ struct Sum;
 struct Prod;
 struct Min;
 struct Max;
-struct Avg;
 
 impl Operator for Sum {
     #[inline]
@@ -116,21 +161,11 @@ impl Operator for Max {
     }
 }
 
-impl Operator for Avg {
-    const DIVIDES: bool = true;
-
-    #[inline]
-    fn apply<W: Wide>(a: W, b: W) -> W {
-        a.sum(b)
-    }
-}
-
 /// Elements of type `E` under operator `O`.
 struct Typed<E, O>(PhantomData<(E, O)>);
 
 impl<E: Element, O: Operator> Arithmetic for Typed<E, O> {
     fn combine(&self, sources: &[u8], divisor: Option<NonZeroU32>, into: &mut [u8]) {
-        let divisor = divisor.filter(|_| O::DIVIDES);
         let length = into.len();
         if sources.len() == length && divisor.is_none() {
             // Not through the wide type, which may change the payload of a NaN.
@@ -189,7 +224,6 @@ mod tests {
         check(Reduction::Max, [3.0, -2.0, f32::NAN], None, 3.0);
         check(Reduction::Avg, [3.0, 2.0, 1.0], Some(3), 2.0);
         check(Reduction::Avg, [3.0, 2.0, 1.0], None, 6.0);
-        check(Reduction::Sum, [3.0, 2.0, 1.0], Some(3), 6.0);
     }
 
     #[test]

@@ -10,8 +10,12 @@
 //! | `f32 f64` | itself | exact |
 //!
 //! Minimum and maximum ignore a NaN unless every operand is one, and order `-0` before `+0`; both
-//! are therefore independent of the order of operands (up to the payload of a NaN). `avg` divides
-//! the wide sum; on integers it rounds toward zero.
+//! are therefore independent of the order of operands (up to the payload of a NaN).
+//!
+//! `avg` of integers divides the complete sum, after it has wrapped, toward zero. `avg` of floats
+//! multiplies each contribution before it is added, as a stored element: the factor, one over the number
+//! of contributions, is rounded to the storage type, and so is the product. It is NCCL's rule, and the
+//! same as a scaled sum with that factor.
 
 use std::num::NonZeroU32;
 
@@ -38,6 +42,9 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
 
 /// What arithmetic is done in.
 pub(crate) trait Wide: Copy + Default + Send + Sync + 'static {
+    /// One.
+    const ONE: Self;
+
     /// `self + other`.
     fn sum(self, other: Self) -> Self;
     /// `self · other`.
@@ -158,6 +165,8 @@ byte_wide!(F8E4M3, F8E5M2);
 macro_rules! integer {
     ($($type:ty),*) => {$(
         impl Wide for $type {
+            const ONE: Self = 1;
+
             #[inline]
             fn sum(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -193,6 +202,8 @@ integer!(i8, u8, i32, u32, i64, u64);
 macro_rules! float {
     ($($type:ty),*) => {$(
         impl Wide for $type {
+            const ONE: Self = 1.0;
+
             #[inline]
             fn sum(self, other: Self) -> Self {
                 self + other

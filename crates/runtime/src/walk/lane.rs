@@ -12,6 +12,7 @@ use msccl_collective::{Buffer, Slot};
 use msccl_ir::Place;
 use msccl_machine::{Machine, execute};
 
+use super::average::{Average, Factor};
 use super::{BoundStep, Pass, Reach, Terms};
 
 /// Bytes of a chunk that are worked on at a time; a multiple of every element size.
@@ -30,6 +31,8 @@ pub(super) struct Lane<'a, R> {
     terms: &'a Terms,
     pass: Pass,
     divisor: Option<NonZeroU32>,
+    /// Of raw contributions.
+    factor: Option<&'a Factor>,
     reach: &'a mut R,
     staging: &'a mut Staging,
     /// Where the window starts in the slice, and in the current message.
@@ -47,9 +50,13 @@ impl<'a, R: Reach> Lane<'a, R> {
         reach: &'a mut R,
         staging: &'a mut Staging,
     ) -> Self {
-        let divisor = terms.contributions.filter(|_| bound.completes);
+        let (divisor, factor) = match &terms.average {
+            Some(Average::Divides(of)) if bound.completes => (Some(*of), None),
+            Some(Average::Scales(factor)) => (None, Some(factor)),
+            Some(Average::Divides(_)) | None => (None, None),
+        };
         let (in_slice, in_message, length) = (0, 0, 0);
-        Self { bound, terms, pass, divisor, reach, staging, in_slice, in_message, length }
+        Self { bound, terms, pass, divisor, factor, reach, staging, in_slice, in_message, length }
     }
 
     /// Executes the chunks `chunks` of the step.
@@ -87,6 +94,11 @@ impl<'a, R: Reach> Lane<'a, R> {
             Place::Link(peer) => {
                 self.reach.take(peer, self.in_message, &mut self.staging.operands[start..end]);
             }
+        }
+        if let Some(factor) = self.factor
+            && self.bound.raw.get(position) == Some(&true)
+        {
+            factor.scale(&mut self.staging.operands[start..end]);
         }
     }
 

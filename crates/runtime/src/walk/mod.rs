@@ -8,19 +8,20 @@
 //! Absent from this module: threads, waiting, links, whose memory it is.
 
 mod arithmetic;
+mod average;
 mod cursor;
 mod element;
 mod lane;
 mod slicing;
 mod step;
 
-use std::num::NonZeroU32;
 use std::ops::Range;
 
 use msccl_collective::{Buffer, Rank};
 use msccl_ir::Wait;
 
-pub(crate) use arithmetic::{Arithmetic, arithmetic, scaler};
+pub(crate) use arithmetic::{Arithmetic, arithmetic, divider, reciprocal, scaler};
+pub(crate) use average::Average;
 pub(crate) use cursor::{Cursor, Missing, Turn};
 pub(crate) use lane::Staging;
 pub(crate) use slicing::{Pass, Slicing};
@@ -32,8 +33,8 @@ pub(crate) struct Terms {
     pub(crate) slicing: Slicing,
     /// How elements combine.
     pub(crate) arithmetic: &'static dyn Arithmetic,
-    /// Contributions to a complete value, by which `avg` divides.
-    pub(crate) contributions: Option<NonZeroU32>,
+    /// What steps do for an average, if the call is one.
+    pub(crate) average: Option<Average>,
 }
 
 /// What a thread block reaches: the memory of its rank, its ends of links, and the other thread

@@ -11,6 +11,8 @@ pub(crate) struct BoundStep {
     pub(crate) step: Step,
     /// Whether the result is complete.
     pub(crate) completes: bool,
+    /// For each source, whether it is a raw contribution; empty if none is.
+    pub(crate) raw: Vec<bool>,
     /// Whether someone waits for it.
     pub(crate) signals: bool,
 }
@@ -28,6 +30,7 @@ fn bind_step(step: &msccl_plan::Step, block: &ThreadBlock) -> BoundStep {
         signals,
         waits,
         sources,
+        raw,
         destinations,
         count,
         // Here steps run one by one, which gives the same.
@@ -44,7 +47,7 @@ fn bind_step(step: &msccl_plan::Step, block: &ThreadBlock) -> BoundStep {
         destinations: destinations.iter().map(place).collect(),
         count: *count,
     };
-    BoundStep { step, completes: *completes, signals: *signals }
+    BoundStep { step, completes: *completes, raw: raw.clone(), signals: *signals }
 }
 
 /// The rank at the other end of link number `link`; decoding has checked the number.

@@ -1,17 +1,16 @@
 //! The steps at which a sum becomes complete.
 //!
-//! An average divides once, where the last contribution arrives. That place is a property of the
+//! An average of integers divides once, where the last contribution arrives. That place is a property of the
 //! steps if there is a set of them such that each combines its sources into complete sums for all
 //! its chunks, no other step does so for any, and nothing complete is ever combined again.
 
 use msccl_ir::StepRef;
-use msccl_machine::TbId;
 use rustc_hash::FxHashSet;
 
 use super::expression::{Expressions, ValueId};
 use super::promise::Verdict;
 use super::symbols::End;
-use crate::program::{At, Program};
+use crate::program::Program;
 
 /// A set of steps, one bit each.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,7 +21,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Whether the step completes a sum: this is where an average divides.
+    /// Whether the step completes a sum: this is where an average of integers divides.
     pub fn contains(&self, at: StepRef) -> bool {
         let blocks = self.first_step.get(at.rank.index());
         let first = blocks.and_then(|blocks| blocks.get(at.tb.index()));
@@ -43,13 +42,8 @@ impl Completion {
     }
 
     fn none(program: &Program<'_>) -> Self {
-        let ranks = program.algorithm().collective.all_ranks();
-        let first_step = ranks.map(|rank| {
-            let tbs = program.wiring.tbs_of(rank).map(TbId);
-            tbs.map(|tb| program.id(At { tb, step: 0 }).0).collect()
-        });
         let words = program.step_count().div_ceil(64);
-        Self { first_step: first_step.collect(), bits: vec![0; words] }
+        Self { first_step: program.first_steps(), bits: vec![0; words] }
     }
 
     fn insert(&mut self, id: usize) {

@@ -8,6 +8,7 @@
 mod completion;
 mod expression;
 mod promise;
+mod raw;
 mod story;
 mod symbols;
 
@@ -16,6 +17,7 @@ use crate::program::{At, Program};
 use crate::refusal::Fault;
 
 pub use completion::Completion;
+pub use raw::RawSources;
 
 /// What is known of the values of an algorithm with a right result.
 pub(crate) struct Values {
@@ -29,6 +31,8 @@ pub(crate) struct Values {
     pub(crate) result_promised: bool,
     /// The steps that complete a sum, if some set of steps does so alone, in every call served.
     pub(crate) completion: Option<Completion>,
+    /// Which sources of reductions are raw contributions, if the same are in every call served.
+    pub(crate) raw: Option<RawSources>,
 }
 
 /// Checks reads and results for every placement that the algorithm serves.
@@ -56,6 +60,7 @@ impl Values {
             serves_any_count: false,
             result_promised: false,
             completion: None,
+            raw: None,
         }
     }
 
@@ -67,6 +72,7 @@ impl Values {
             serves_any_count: self.serves_any_count && other.serves_any_count,
             result_promised: self.result_promised && other.result_promised,
             completion: self.completion.filter(|first| other.completion.as_ref() == Some(first)),
+            raw: self.raw.filter(|first| other.raw.as_ref() == Some(first)),
         }
     }
 }
@@ -89,5 +95,6 @@ fn check_call(program: &Program<'_>, order: &[At], call: Call) -> Result<Values,
         serves_any_count: verdict.columns_kept,
         result_promised: verdict.promises > 0,
         completion: completion::of(program, &end, &verdict),
+        raw: end.raw,
     })
 }

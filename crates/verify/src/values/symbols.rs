@@ -8,6 +8,7 @@ use msccl_ir::Place;
 use msccl_machine::{Machine, TbId, execute};
 
 use super::expression::{Expressions, Summands, ValueId};
+use super::raw::{RawRecord, RawSources};
 use crate::memory::Memory;
 use crate::program::{At, Program};
 use crate::refusal::MOST_FAULTS;
@@ -40,6 +41,8 @@ pub(super) struct End {
     pub(super) unwritten: Vec<(At, Slot)>,
     /// What was asked to be recorded, in the order of the run.
     pub(super) computed: Vec<(At, ValueId)>,
+    /// Which sources of reductions are raw contributions, if that is a property of the steps.
+    pub(super) raw: Option<RawSources>,
 }
 
 /// Executes the steps in this order.
@@ -54,8 +57,8 @@ pub(super) fn run(program: &Program<'_>, order: &[At], memory: &Memory<'_>, reco
             Err(never) => match never {},
         }
     }
-    let Symbols { expressions, cells, unwritten, computed, .. } = symbols;
-    End { expressions, cells, unwritten, computed }
+    let Symbols { expressions, cells, unwritten, computed, raw, .. } = symbols;
+    End { expressions, cells, unwritten, computed, raw: raw.finish() }
 }
 
 struct Symbols<'a> {
@@ -71,6 +74,7 @@ struct Symbols<'a> {
     links: Vec<VecDeque<Held>>,
     unwritten: Vec<(At, Slot)>,
     computed: Vec<(At, ValueId)>,
+    raw: RawRecord,
     /// The step under way.
     at: At,
     rank: Rank,
@@ -91,6 +95,7 @@ impl<'a> Symbols<'a> {
             links: vec![VecDeque::new(); program.wiring.links().len()],
             unwritten: Vec::new(),
             computed: Vec::new(),
+            raw: RawRecord::new(program),
             at: At { tb: TbId(0), step: 0 },
             rank: Rank(0),
         }
@@ -183,6 +188,11 @@ impl Machine for Symbols<'_> {
     fn round(&mut self, sum: Sum) -> Held {
         let Sum { summands, column } = sum;
         let count = summands.len();
+        if count > 1 {
+            let Self { expressions, raw, program, at, .. } = self;
+            let is_raw = |value: &ValueId| expressions.leaves(*value) == 1;
+            raw.combine(*at, program.id(*at).index(), summands.iter().map(is_raw));
+        }
         let value = self.expressions.sum(summands);
         if self.is_recorded(count, value) {
             self.computed.push((self.at, value));

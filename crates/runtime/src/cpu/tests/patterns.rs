@@ -6,7 +6,7 @@ use msccl_plan::exchange::Transfer;
 
 use super::world::{address, run, transfer};
 use crate::call::Scalar;
-use crate::engine::{Engine, Scaling};
+use crate::engine::{Engine, ScaleBy, Scaling};
 
 /// What rank `from` sends rank `to` as its message `number`.
 fn sample(from: u32, to: u32, number: u32, length: usize) -> Vec<u8> {
@@ -151,14 +151,15 @@ fn scaling_reaches_every_element() {
             to: address(&mut to),
             elements: 10_000,
             data_type: DataType::F32,
-            scalar: Scalar::At(address(&mut scalar)),
+            by: ScaleBy::Scalar(Scalar::At(address(&mut scalar))),
         };
         place.rank.scale(&scaling, 0).unwrap();
         let expected: Vec<u8> =
             (0..10_000).flat_map(|at| (3.0 * (at as f32 + 0.5)).to_ne_bytes()).collect();
         assert!(to == expected);
         scaling.from = scaling.to;
-        scaling.scalar = Scalar::Immediate(u64::from((1.0_f32 / 3.0).to_bits()));
+        let third = Scalar::Immediate(u64::from((1.0_f32 / 3.0).to_bits()));
+        scaling.by = ScaleBy::Scalar(third);
         place.rank.scale(&scaling, 0).unwrap();
         let third = |at: u32| (at as f32 + 0.5) * 3.0 * (1.0 / 3.0);
         let expected: Vec<u8> = (0..10_000).flat_map(|at| third(at).to_ne_bytes()).collect();
