@@ -163,7 +163,7 @@ __device__ inline void move_tasks(const Context& context) {
                       task.stores,
                       task.length,
                       regular,
-                      {context.launch.reduction, task.divisor},
+                      arithmetic_of(context.launch, task.divisor),
                       (task.traits & Task::BUNDLE) != 0};
             Plain<Movers, Protocol::ODD>::template move<Number>(move);
         }

@@ -184,7 +184,9 @@ template <class Protocol>
 __device__ inline Operand find(const msccl_launch& launch, const Role& role, const Slice& slice,
                                u32 word) {
     if (word >> MSCCL_PLAN_PLACE_SHIFT != MSCCL_PLAN_PLACE_LINK) {
-        return resolve_slot(launch, slice, {launch.input, launch.output}, word, 0);
+        Operand operand = resolve_slot(launch, slice, {launch.input, launch.output}, word, 0);
+        operand.traits |= raw_trait(word);
+        return operand;
     }
     u32 number = word & ((1u << MSCCL_PLAN_TABLE_LINK_BITS) - 1);
     u32 fields = (word & MSCCL_PLAN_INDEX_MASK) >> MSCCL_PLAN_TABLE_LINK_BITS;
@@ -194,7 +196,9 @@ __device__ inline Operand find(const msccl_launch& launch, const Role& role, con
     Link link = link_at(Entry(launch, role, number).wire(launch, role));
     u64 count = link.count + message + 1;
     u64 slot = slot_of(link, {launch.link_depth, launch.slot_bytes}, count);
-    return resolve_link<Protocol>(slice, number, {slot, count}, position);
+    Operand operand = resolve_link<Protocol>(slice, number, {slot, count}, position);
+    operand.traits |= raw_trait(word);
+    return operand;
 }
 
 // Whether the operand is in no slot that is due to be refreshed.

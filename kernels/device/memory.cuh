@@ -39,8 +39,11 @@ struct alignas(16) Span {
     static constexpr u32 ALIGNED = 2;
     // Of a bundle: nothing is to be moved to or from it, a peer has done so or will.
     static constexpr u32 SERVED = 4;
+    // It is a source that holds contributions as they were given: an average of floats scales them.
+    static constexpr u32 RAW = 8;
 
     __device__ bool is_link() const { return traits & LINK; }
+    __device__ bool is_raw() const { return traits & RAW; }
 
     // Where words of eight bytes are aligned: the one at `offset`, a multiple of eight, with what lies behind the last
     // byte, in the same eight and so in the same page; 0 if nothing of it exists.

@@ -44,6 +44,8 @@ struct Move {
 
     // Whether the result is the only source, bit for bit.
     __device__ bool is_copy() const { return source_count == 1 && arithmetic.divisor == 0; }
+    // Whether source `at` is to be scaled before it is added.
+    __device__ bool scales(u32 at) const { return arithmetic.scales() && sources[at].is_raw(); }
     // Whether it is the sum of two, and no more.
     __device__ bool is_sum_of_two() const {
         return source_count == 2 && arithmetic.reduction == MSCCL_REDUCTION_SUM &&

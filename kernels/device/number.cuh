@@ -2,7 +2,10 @@
 //
 // The same table as the host executor's, bit for bit (NaN payloads aside): integers wrap; the half and
 // byte floats are combined in f32 and rounded once, to nearest even; byte floats saturate, infinities
-// included; a NaN stays one. Division, for `avg`, rounds toward zero on integers.
+// included; a NaN stays one.
+//
+// `avg` of integers divides the sum, toward zero. `avg` of floats (`SCALES`) multiplies each contribution before it is added:
+// the factor, one over the number of contributions, is an element, and so is the product.
 //
 // Where `ADDS_WORDS`, sums of two need neither: `add_words` adds all elements of a word.
 #pragma once
@@ -16,6 +19,7 @@ namespace msccl {
 // Elements, whatever they are, that are moved and never combined.
 struct Bits {
     static constexpr bool COMPUTES = false;
+    static constexpr bool SCALES = false;
 };
 
 // ---- Integers ------------------------------------------------------------------------------------
@@ -27,6 +31,7 @@ struct Integer {
     static constexpr int BYTES = SIZE;
     static constexpr bool COMPUTES = true;
     static constexpr bool ADDS_WORDS = SIZE == 4;
+    static constexpr bool SCALES = false;
 
     __device__ static u32 add_words(u32 a, u32 b) { return a + b; }
 
@@ -56,6 +61,7 @@ struct Float {
     using Wide = float;
     static constexpr bool COMPUTES = true;
     static constexpr bool ADDS_WORDS = false;
+    static constexpr bool SCALES = true;
 
     __device__ static float divide(float value, u32 divisor) { return value / float(divisor); }
 };
@@ -77,6 +83,7 @@ struct F64 {
     static constexpr int BYTES = 8;
     static constexpr bool COMPUTES = true;
     static constexpr bool ADDS_WORDS = false;
+    static constexpr bool SCALES = true;
 
     __device__ static double widen(u64 bits) { return __longlong_as_double((long long)(bits)); }
     __device__ static u64 narrow(double value) { return u64(__double_as_longlong(value)); }

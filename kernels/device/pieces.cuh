@@ -58,6 +58,15 @@ private:
         return {{u32(first), u32(first >> 32), u32(second), u32(second >> 32)}};
     }
 
+    // The pack of source `at`, multiplied if it is to be.
+    template <class Number>
+    __device__ __forceinline__ static Pack<4> scaled(const Move& move, u32 at, const Pack<4>& pack) {
+        if constexpr (Number::SCALES) {
+            if (move.scales(at)) return Factor<Number>(move.arithmetic).of(pack);
+        }
+        return pack;
+    }
+
     // What destinations are to hold of bytes `begin` to `end`, sources being 0 where they do not exist. The first two are on their
     // way together.
     template <class Number>
@@ -66,15 +75,16 @@ private:
         Pack<4> one = first_pack(part(sources[0], begin, end));
         if constexpr (Number::COMPUTES) {
             if (!move.is_copy()) {
+                u32 reduction = move.arithmetic.combination();
                 u32 next = min(1, int(move.source_count) - 1);
                 Pack<4> two = first_pack(part(sources[next], begin, end));
                 Sum<Number, 4> sum;
-                sum.start(one);
+                sum.start(scaled<Number>(move, 0, one));
 #pragma unroll 1
                 for (u32 at = 1; at < move.source_count; ++at) {
                     if (at > 1) two = first_pack(part(sources[at], begin, end));
-                    Pack<4> other[1] = {two};
-                    sum.add(move.arithmetic.reduction, other, 0, 1);
+                    Pack<4> other[1] = {scaled<Number>(move, at, two)};
+                    sum.add(reduction, other, 0, 1);
                 }
                 return sum.finish(move.arithmetic.divisor);
             }

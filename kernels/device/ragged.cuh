@@ -274,15 +274,17 @@ private:
         Sum<Number, sizeof(Word) / 4> sums[COUNT] = {};
         Word values[COUNT] = {};
         rows.load(move.sources[0].address, values);
+        scale<Number>(move, 0, values);
 #pragma unroll
         for (int row = 0; row < COUNT; ++row) sums[row].start(pack(values[row]));
 #pragma unroll 1
         for (u32 from = 1; from < move.source_count; ++from) {
             rows.load(move.sources[from].address, values);
+            scale<Number>(move, from, values);
 #pragma unroll
             for (int row = 0; row < COUNT; ++row) {
                 decltype(pack(values[row])) other[1] = {pack(values[row])};
-                sums[row].add(move.arithmetic.reduction, other, 0, 1);
+                sums[row].add(move.arithmetic.combination(), other, 0, 1);
             }
         }
 #pragma unroll
@@ -290,6 +292,17 @@ private:
             values[row] = word(sums[row].finish(move.arithmetic.divisor));
         }
         store_all(move, rows, values);
+    }
+
+    // Multiplies the rows of source `from`, if they are to be.
+    template <class Number, class Word, int COUNT>
+    __device__ __forceinline__ static void scale(const Move& move, u32 from, Word (&values)[COUNT]) {
+        if constexpr (Number::SCALES) {
+            if (!move.scales(from)) return;
+            Factor<Number> factor(move.arithmetic);
+#pragma unroll
+            for (int row = 0; row < COUNT; ++row) values[row] = word(factor.of(pack(values[row])));
+        }
     }
 
     template <class Rows, class Values>

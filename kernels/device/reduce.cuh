@@ -1,4 +1,4 @@
-// Combining packs of elements: widen, combine in order, divide, narrow.
+// Combining packs of elements: scale those that are raw, widen, combine in order, divide, narrow.
 #pragma once
 
 #include "../include/msccl_plan.h"
@@ -10,6 +10,12 @@ namespace msccl {
 struct Arithmetic {
     u32 reduction;  // a `MSCCL_REDUCTION_` value, the same for all threads
     u32 divisor;    // 0: nothing is divided
+    u32 contributions;  // of an average
+
+    // Whether raw contributions are scaled before they are added.
+    __device__ bool scales() const { return reduction == MSCCL_REDUCTION_AVERAGE; }
+    // How elements are combined, once they are.
+    __device__ u32 combination() const { return scales() ? u32(MSCCL_REDUCTION_SUM) : reduction; }
 };
 
 // Most sources whose loads are in flight before the first is used. Bytes take many instructions each.
@@ -48,6 +54,34 @@ __device__ inline Wide larger(Wide a, Wide b) {
 }
 __device__ inline float larger(float a, float b) { return ptx::max_f32(a, b); }
 __device__ inline double larger(double a, double b) { return ptx::max_f64(a, b); }
+
+// ---- Scaling -------------------------------------------------------------------------------------
+
+// By what an average multiplies contributions: one over their number, as an element. What does not scale has none.
+template <class Number, bool SCALES = true>
+struct Factor {
+    typename Number::Wide value;
+
+    __device__ explicit Factor(const Arithmetic& arithmetic)
+        : value(Number::widen(Number::narrow(Number::divide(1, arithmetic.contributions)))) {}
+
+    // Each element of the pack multiplied, and rounded once.
+    template <int WORDS>
+    __device__ __forceinline__ Pack<WORDS> of(const Pack<WORDS>& pack) const {
+        Pack<WORDS> scaled{};
+#pragma unroll
+        for (int at = 0; at < 4 * WORDS / Number::BYTES; ++at) {
+            auto wide = product(Number::widen(element<Number::BYTES>(pack, at)), value);
+            put_element<Number::BYTES>(scaled, at, Number::narrow(wide));
+        }
+        return scaled;
+    }
+};
+
+template <class Number>
+struct Factor<Number, false> {
+    __device__ explicit Factor(const Arithmetic&) {}
+};
 
 // ---- A pack --------------------------------------------------------------------------------------
 
@@ -90,9 +124,11 @@ struct Sum {
 
     __device__ __forceinline__ Pack<WORDS> finish(u32 divisor) {
         Pack<WORDS> pack{};
-        if (divisor != 0) {
+        if constexpr (!Number::SCALES) {
+            if (divisor != 0) {
 #pragma unroll
-            for (int at = 0; at < ELEMENTS; ++at) value[at] = Number::divide(value[at], divisor);
+                for (int at = 0; at < ELEMENTS; ++at) value[at] = Number::divide(value[at], divisor);
+            }
         }
 #pragma unroll
         for (int at = 0; at < ELEMENTS; ++at) {

@@ -1,9 +1,9 @@
-// Scaling an input before its collective: what NCCL calls a pre-multiplied sum.
+// Scaling an input before its collective, what NCCL calls a pre-multiplied sum; or dividing an output after it.
 #include "reduce.cuh"
 
 namespace msccl {
 
-// `to[i] = from[i] * scalar`, rounded once. Any grid and block will do.
+// `to[i] = from[i] * scalar`, rounded once, or `from[i] / divisor`. Any grid and block will do.
 template <class Number>
 __device__ inline void scale(const msccl_scale& launch) {
     constexpr int BYTES = Number::BYTES;
@@ -12,7 +12,8 @@ __device__ inline void scale(const msccl_scale& launch) {
     u64 stride = u64(gridDim.x) * blockDim.x;
     for (u64 at = u64(blockIdx.x) * blockDim.x + threadIdx.x; at < launch.elements; at += stride) {
         auto value = Number::widen(load_element<BYTES>(launch.from + at * BYTES));
-        store_element<BYTES>(launch.to + at * BYTES, Number::narrow(product(value, scalar)));
+        auto result = launch.divisor ? Number::divide(value, u32(launch.divisor)) : product(value, scalar);
+        store_element<BYTES>(launch.to + at * BYTES, Number::narrow(result));
     }
 }
 

@@ -48,7 +48,7 @@ private:
     __device__ __forceinline__ static void move_packs(const Move& move) {
         if (move.is_copy()) {
             copy_packs<8>(move);
-        } else if (!add_words<Number>(move)) {
+        } else if (!move.is_sum_of_two() || !add_words<Number, false>(move)) {
             reduce<Number>(move);
         }
     }
@@ -120,15 +120,15 @@ private:
 
     // Sums of two sources, several of whose elements can be added at a time. Whether this was one. Elements of a word each are
     // for `reduce`, which is as fast or faster.
-    template <class Number>
+    template <class Number, bool SCALES>
     __device__ __forceinline__ static bool add_words(const Move& move) {
         if constexpr (!Number::ADDS_WORDS || Number::BYTES == 4) {
             return false;
         } else {
-            if (!move.is_sum_of_two()) return false;
             constexpr int UNROLL = 4;
             u32 packs = move.whole / 16;
             u64 one = move.sources[0].address, two = move.sources[1].address;
+            Factor<Number, SCALES> factor(move.arithmetic);
 #pragma unroll 1
             for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
                 Pack<4> values[UNROLL] = {}, others[UNROLL] = {};
@@ -138,6 +138,10 @@ private:
                     if (pack >= packs) continue;
                     values[at] = load_regular(one, pack);
                     others[at] = load_regular(two, pack);
+                }
+                if constexpr (SCALES) {
+                    if (move.sources[0].is_raw()) scale(factor, values);
+                    if (move.sources[1].is_raw()) scale(factor, others);
                 }
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
@@ -164,9 +168,25 @@ private:
         }
     }
 
+    template <class Number, int COUNT>
+    __device__ __forceinline__ static void scale(const Factor<Number>& factor, Pack<4> (&values)[COUNT]) {
+#pragma unroll
+        for (int at = 0; at < COUNT; ++at) values[at] = factor.of(values[at]);
+    }
+
+    // An average of floats.
+    template <class Number>
+    __device__ __forceinline__ static void average(const Move& move) {
+        if (move.source_count == 2 && add_words<Number, true>(move)) return;
+        reduce<Number, 2, Number::BYTES < 4 ? 2 : 4, true>(move);
+    }
+
     // Any reduction. Two sources are common; more are rare enough that few packs at a time will do.
     template <class Number>
     __device__ __forceinline__ static void reduce(const Move& move) {
+        if constexpr (Number::SCALES) {
+            if (move.arithmetic.scales()) return average<Number>(move);
+        }
         if (move.source_count == 2 && Number::BYTES > 1) {
             reduce<Number, 2, Number::BYTES == 2 ? 2 : 4>(move);
         } else {
@@ -175,9 +195,10 @@ private:
     }
 
     // `MOST` sources at a time, `UNROLL` packs of each: as many loads in flight as their product.
-    template <class Number, int MOST, int UNROLL>
+    template <class Number, int MOST, int UNROLL, bool SCALES = false>
     __device__ __forceinline__ static void reduce(const Move& move) {
         u32 packs = move.whole / 16;
+        Factor<Number, SCALES> factor(move.arithmetic);
 #pragma unroll 1
         for (u32 first = Team::index(); first < packs; first += UNROLL * Team::count()) {
             Sum<Number, 4> sums[UNROLL] = {};
@@ -200,10 +221,21 @@ private:
                         }
                     }
                 }
+                if constexpr (SCALES) {
+#pragma unroll
+                    for (int source = 0; source < MOST; ++source) {
+                        if (source >= count || !move.sources[from + source].is_raw()) continue;
+#pragma unroll
+                        for (int at = 0; at < UNROLL; ++at) {
+                            values[at][source] = factor.of(values[at][source]);
+                        }
+                    }
+                }
+                u32 reduction = SCALES ? u32(MSCCL_REDUCTION_SUM) : move.arithmetic.reduction;
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     if (from == 0) sums[at].start(values[at][0]);
-                    sums[at].add(move.arithmetic.reduction, values[at], from == 0 ? 1 : 0, count);
+                    sums[at].add(reduction, values[at], from == 0 ? 1 : 0, count);
                 }
             }
             Pack<4> results[UNROLL];

@@ -447,7 +447,7 @@ private:
             if (__builtin_expect(state_ & UNORDERED, 0)) order_stores(head);
 #pragma unroll 1
             for (u32 chunk = 0; chunk < chunks; ++chunk) {
-                if (!(state_ & ALONE) && !move(set, sources, destinations, head)) return false;
+                if (!(state_ & ALONE) && !move(set, sources, destinations, head, word)) return false;
                 set += sources + destinations;
             }
             state_ &= ~ALONE;
@@ -489,18 +489,18 @@ private:
         Everyone::meet();
     }
 
-    // Moves one chunk, whose operands are the sides from `set` on. False when the kernel is to end.
-    __device__ __forceinline__ bool move(u32 set, u32 sources, u32 destinations, u32 head) {
+    // Moves one chunk of the step at `word`, whose operands are the sides from `set` on. False when the kernel is to end.
+    __device__ __forceinline__ bool move(u32 set, u32 sources, u32 destinations, u32 head, u32 word) {
         // As long as any thread of the warp has a unit.
 #pragma unroll 1
         for (mover_.unit = threadIdx.x; (mover_.unit & ~31u) < mover_.units; mover_.unit += blockDim.x) {
-            if (!move_unit(set, sources, destinations, head)) return false;
+            if (!move_unit(set, sources, destinations, head, word)) return false;
         }
         return true;
     }
 
     // The same for one unit.
-    __device__ __forceinline__ bool move_unit(u32 set, u32 sources, u32 destinations, u32 head) {
+    __device__ __forceinline__ bool move_unit(u32 set, u32 sources, u32 destinations, u32 head, u32 word) {
         // Not kept any longer, for want of registers: one that is stored to memory is waited for.
         Reading ahead = ahead_;
         bool has_ahead = state_ & AHEAD;
@@ -514,8 +514,7 @@ private:
             if (!mover_.fetch(set, sources, values, has_ahead, ahead)) return false;
             data = sources == 2 ? sum_of(values) : values[0];
         } else {
-            Arithmetic arithmetic{launch_.reduction, divisor};
-            if (!combine(set, sources, arithmetic, data)) return false;
+            if (!combine(set, sources, arithmetic_of(launch_, divisor), word, data)) return false;
         }
         Line::together();
         u32 to = set + sources;
@@ -543,8 +542,12 @@ private:
         }
     }
 
-    // What any number of sources combines to.
-    __device__ __forceinline__ bool combine(u32 set, u32 sources, const Arithmetic& arithmetic, Data& result) const {
+    // What any number of sources of the step at `word` combines to.
+    __device__ __forceinline__ bool combine(u32 set, u32 sources, const Arithmetic& arithmetic, u32 word,
+                                            Data& result) const {
+        if constexpr (Number::SCALES) {
+            if (arithmetic.scales()) return average(set, sources, arithmetic, word, result);
+        }
         if constexpr (Number::COMPUTES) {
             // Lines, and units anywhere, take twice the registers.
             constexpr int MOST = ODD || Line::WORDS > 2 ? 4 : group<Number>();
@@ -559,6 +562,30 @@ private:
             }
             result = sum.finish(arithmetic.divisor);
         }
+        return true;
+    }
+
+    // The average of floats. Such steps wait for nothing, so their sources follow the fixed words.
+    __device__ __forceinline__ bool average(u32 set, u32 sources, const Arithmetic& arithmetic, u32 word,
+                                            Data& result) const {
+        constexpr int MOST = 2;
+        Factor<Number> factor(arithmetic);
+        Sum<Number, Line::WORDS> sum{};
+#pragma unroll 1
+        for (u32 from = 0; from < sources; from += MOST) {
+            u32 count = min(sources - from, u32(MOST));
+            Data values[MOST];
+            if (!mover_.fetch(set + from, count, values, false, {})) return false;
+#pragma unroll
+            for (u32 source = 0; source < MOST; ++source) {
+                u32 at = word + MSCCL_PLAN_STEP_LENGTH + from + source;
+                bool raw = source < count && (shared_.words[at] & MSCCL_PLAN_RAW);
+                if (raw) values[source] = factor.of(values[source]);
+            }
+            if (from == 0) sum.start(values[0]);
+            sum.add(MSCCL_REDUCTION_SUM, values, from == 0 ? 1 : 0, int(count));
+        }
+        result = sum.finish(0);
         return true;
     }
 

@@ -246,6 +246,9 @@ __device__ inline Operand resolve_slot(const msccl_launch& launch, const Slice& 
     return operand;
 }
 
+// The trait of a source that the word `word` of a step or of an operand table says to be raw.
+__device__ inline u32 raw_trait(u32 word) { return word & MSCCL_PLAN_RAW ? Span::RAW : 0; }
+
 // Begins the next message of link `number`.
 template <class Protocol>
 __device__ inline Message begin(const Context& context, u32 number, bool incoming) {
@@ -372,6 +375,7 @@ __device__ inline bool put(const Context& context, const Slice& slice, const Ste
     bool whole = operand.whole(0, slice.length);
     if (at < sources) {
         set[at] = operand;
+        set[at].traits |= raw_trait(step.operand(at));
         return whole;
     }
     Stores stores = stores_of<Protocol>(context, step, at - sources);
@@ -486,12 +490,17 @@ __device__ inline bool have(Context& context, const Slice& slice, const Step& st
     return Everyone::all(own);
 }
 
+// What a launch does with elements that are divided by `divisor`.
+__device__ inline Arithmetic arithmetic_of(const msccl_launch& launch, u32 divisor) {
+    return {launch.reduction, divisor, launch.divisor};
+}
+
 // What the set of operands at hand means.
 __device__ inline Move move_of(const Context& context, const Slice& slice, const Step& step,
                                u32 stores, bool regular) {
     u32 divisor = step.completes() ? context.launch.divisor : 0;
     return {context.last_set(), step.sources(), stores,
-            slice.length,       regular,        {context.launch.reduction, divisor}, step.bundle()};
+            slice.length,       regular,        arithmetic_of(context.launch, divisor), step.bundle()};
 }
 
 // Whether nothing comes after the step.

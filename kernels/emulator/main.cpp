@@ -1,6 +1,7 @@
 // Runs the kernels for all ranks of a collective on the host: the interpreters of protocol Simple, or those of
 // MSCCL_PROTOCOL and its kernels for small calls; and if MSCCL_SPECIAL is defined, in every other launch of a rank, the
-// special kernels in the file of that name.
+// special kernels in the file of that name. Elements are those that the emulator has for every size, or floats if
+// MSCCL_FLOATS is defined; with special kernels, MSCCL_NUMBER.
 //
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
@@ -103,6 +104,8 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* contro
     launch.instances = u32(word());
     launch.chunks_per_message = u32(word());
     launch.flags = u32(word());
+    launch.reduction = u32(word());
+    launch.divisor = u32(word());
     u64 scratch_chunk = (launch.chunk_bytes + 15) / 16 * 16;
     u64 scratch = header[MSCCL_PLAN_HEADER_SCRATCH_CHUNKS] * scratch_chunk / 8 + 2;
     rank.scratch.resize(std::max<size_t>(rank.scratch.size(), scratch));
@@ -162,18 +165,32 @@ void run(const msccl_launch& launch, Kind kind) {
     (void)kind;
 }
 
-// The body of one thread of a launch of rank `rank`, whose elements have `element_bytes` bytes.
-void kernel(const msccl_launch& launch, size_t rank, u64 element_bytes, Kind kind) {
+// The body of one thread of a launch of rank `rank`, whose elements are of type `number`, as `DataType` counts.
+void kernel(const msccl_launch& launch, size_t rank, u64 number, Kind kind) {
 #ifdef MSCCL_SPECIAL
     if ((rank + launch.call) % 2 == 0) return SPECIAL[rank](launch);
+    (void)number;
+    run<msccl::MSCCL_NUMBER>(launch, kind);
 #else
     (void)rank;
-    if (element_bytes == 1) return run<msccl::U8>(launch, kind);
-    if (element_bytes == 2) return run<msccl::Bf16>(launch, kind);
-    if (element_bytes == 8) return run<msccl::U64>(launch, kind);
+    switch (number) {
+#ifdef MSCCL_FLOATS
+        case 6: return run<msccl::F16>(launch, kind);
+        case 7: return run<msccl::Bf16>(launch, kind);
+        case 8: return run<msccl::F32>(launch, kind);
+        case 9: return run<msccl::F64>(launch, kind);
+        case 10: return run<msccl::F8E4M3>(launch, kind);
+        case 11: return run<msccl::F8E5M2>(launch, kind);
+#else
+        case 0: return run<msccl::I8>(launch, kind);
+        case 1: return run<msccl::U8>(launch, kind);
+        case 2: return run<msccl::I32>(launch, kind);
+        case 5: return run<msccl::U64>(launch, kind);
+        case 7: return run<msccl::Bf16>(launch, kind);
 #endif
-    (void)element_bytes;
-    run<msccl::I32>(launch, kind);
+        default: std::exit(5);
+    }
+#endif
 }
 
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
@@ -183,7 +200,7 @@ void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 int main() {
     Layout layout{word(), word(), word(), word()};
     u64 threads = word(), launches = word(), blocks_max = word();
-    u64 memory_bytes = word(), plans = word(), element_bytes = word();
+    u64 memory_bytes = word(), plans = word(), type = word();
     std::vector<Rank> ranks(layout.ranks);
     msccl_control control{};
     for (Rank& rank : ranks) {
@@ -205,13 +222,13 @@ int main() {
     std::vector<std::thread> streams;
     for (Rank& rank : ranks) {
         size_t number = streams.size();
-        streams.emplace_back([&rank, number, threads, memory_bytes, element_bytes] {
+        streams.emplace_back([&rank, number, threads, memory_bytes, type] {
             for (size_t at = 0; at < rank.launches.size(); ++at) {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
-                                 [&] { kernel(launch, number, element_bytes, rank.kinds[at]); });
+                                 [&] { kernel(launch, number, type, rank.kinds[at]); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
                 std::memset(rank.memory, 0xa5, memory_bytes);
             }

@@ -139,7 +139,7 @@ Image expected(const Case& of, const std::vector<Memory>& memories, Image before
 
 template <bool ODD, class Number>
 void move(const Case& of) {
-    Move move(of.set.data(), of.sources, of.destinations, of.length, false, {MSCCL_REDUCTION_SUM, 0}, of.bundle);
+    Move move(of.set.data(), of.sources, of.destinations, of.length, false, {MSCCL_REDUCTION_SUM, 0, 0}, of.bundle);
     msccl::Plain<msccl::Everyone, ODD>::template move<Number>(move);
 }
 

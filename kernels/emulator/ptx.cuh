@@ -144,10 +144,26 @@ inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 inline u64 globaltimer_ns() { return emulator::now_ns(); }
 
-// Integers are emulated, and half floats of eight exponent bits, which are made of them.
-inline float cvt_f32_f16(u16) { return 0; }
-inline u16 cvt_rn_f16_f32(float) { return 0; }
-inline u32 add_rn_f16x2(u32, u32) { return 0; }
+inline float cvt_f32_f16(u16 half) {
+    u32 exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;
+    float value = exponent == 0 ? float(mantissa) * 0x1p-24f
+                                : __uint_as_float((exponent + 112) << 23 | mantissa << 13);
+    if (exponent == 0x1f) value = __uint_as_float(0x7f800000 | mantissa << 13);
+    return half & 0x8000 ? -value : value;
+}
+inline u16 cvt_rn_f16_f32(float value) {
+    u32 bits = __float_as_uint(value) & 0x7fffffff, sign = __float_as_uint(value) >> 16 & 0x8000;
+    if (bits > 0x7f800000) return 0x7fff;
+    // As far from zero as the least normal number a float has the spacing of those below it, and rounds for us.
+    u32 half = __float_as_uint(__uint_as_float(bits) + 0.5f) - __float_as_uint(0.5f);
+    if (bits >= 0x38800000) half = std::min((bits + 0xfff + (bits >> 13 & 1)) >> 13, 0x23c00u) - (112 << 10);
+    return u16(sign | half);
+}
+inline u32 add_rn_f16x2(u32 a, u32 b) {
+    u16 low = cvt_rn_f16_f32(cvt_f32_f16(u16(a)) + cvt_f32_f16(u16(b)));
+    u16 high = cvt_rn_f16_f32(cvt_f32_f16(u16(a >> 16)) + cvt_f32_f16(u16(b >> 16)));
+    return u32(high) << 16 | low;
+}
 inline float min_f32(float a, float b) { return a < b ? a : b; }
 inline float max_f32(float a, float b) { return a < b ? b : a; }
 inline double min_f64(double a, double b) { return a < b ? a : b; }

@@ -143,7 +143,7 @@ private:
             operand.address = link.address + position * Protocol::wire_bytes(slice.length);
             operand.message = link.count;
             operand.limit = (slice.length + 15) & ~15u;
-            operand.traits = Span::LINK | Span::ALIGNED;
+            operand.traits = Span::LINK | Span::ALIGNED | raw_trait(WORD);
             operand.link = INDEX_OF<WORD>;
             return operand;
         } else {
@@ -151,6 +151,7 @@ private:
                 resolve_slot(call_, slice, Buffers{call_.input, call_.output}, WORD, chunk);
             bool whole = is_even() && call_.block_chunks * call_.chunk_bytes == call_.block_bytes;
             if (whole) operand.limit = slice.length;
+            operand.traits |= raw_trait(WORD);
             return operand;
         }
     }
@@ -349,7 +350,7 @@ private:
         u32 divisor = HEAD & MSCCL_PLAN_STEP_COMPLETES ? call_.divisor : 0;
         Move move{set,     READ,
                   WRITTEN, slice.length,
-                  regular, {call_.reduction, divisor},
+                  regular, arithmetic_of(call_, divisor),
                   (HEAD & MSCCL_PLAN_STEP_BUNDLE) != 0};
         return Protocol::template move<Number>(move, watch_);
     }

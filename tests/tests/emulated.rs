@@ -42,7 +42,7 @@ enum Kernels {
     /// Interpreters of another protocol.
     Packets(Protocol),
     /// Special kernels under a protocol, from their source, and its interpreters.
-    Special(Protocol, String),
+    Special { protocol: Protocol, data_type: DataType, text: String },
     /// None: a program that loads and stores as they do.
     Memory,
     /// None: a program that moves chunks as they do.
@@ -51,8 +51,22 @@ enum Kernels {
     Exchange,
 }
 
+/// Which elements an emulator has.
+#[derive(Clone, Copy)]
+enum Elements {
+    /// Some of every size.
+    Sizes,
+    /// All floats.
+    Floats,
+}
+
 /// The emulator in a folder of that name.
 fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
+    compile_for(name, kernels_of, Elements::Sizes)
+}
+
+/// The same for some elements.
+fn compile_for(name: &str, kernels_of: &Kernels, elements: Elements) -> Option<PathBuf> {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     // The emulator's `ptx.cuh` takes the place of the device's.
@@ -69,7 +83,7 @@ fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
         Kernels::Memory => "memory.cpp",
         Kernels::Moves => "moves.cpp",
         Kernels::Exchange => "exchange.cpp",
-        Kernels::Plain | Kernels::Packets(_) | Kernels::Special(..) => "main.cpp",
+        Kernels::Plain | Kernels::Packets(_) | Kernels::Special { .. } => "main.cpp",
     };
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let mut command = Command::new(&compiler);
@@ -78,12 +92,16 @@ fn compile(name: &str, kernels_of: &Kernels) -> Option<PathBuf> {
         Kernels::Packets(protocol) => {
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
         }
-        Kernels::Special(protocol, text) => {
+        Kernels::Special { protocol, data_type, text } => {
             let file = folder.join("device/special.cu");
             fs::write(&file, text).unwrap();
             command.arg(format!("-DMSCCL_PROTOCOL={}", type_name(*protocol)));
+            command.arg(format!("-DMSCCL_NUMBER={}", number_name(*data_type)));
             command.arg(format!("-DMSCCL_SPECIAL=\"{}\"", file.display()));
         }
+    }
+    if matches!(elements, Elements::Floats) {
+        command.arg("-DMSCCL_FLOATS");
     }
     let output = command
         .args(["-std=c++20", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-pthread", "-I"])
@@ -108,6 +126,16 @@ fn type_name(protocol: Protocol) -> &'static str {
         Protocol::Simple => "Simple",
         Protocol::Ll => "Ll",
         Protocol::Ll128 => "Ll128",
+    }
+}
+
+/// What the kernels call a type for which there are special ones here.
+fn number_name(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::I32 => "I32",
+        DataType::F16 => "F16",
+        DataType::F32 => "F32",
+        other => panic!("no special kernels of {other}"),
     }
 }
 
@@ -153,6 +181,7 @@ struct Scenario<'a> {
     algorithms: &'a [Verified],
     protocol: Protocol,
     data_type: DataType,
+    reduction: Reduction,
     slot_bytes: u64,
     count: usize,
     instances: u32,
@@ -176,6 +205,7 @@ impl Scenario<'_> {
         algorithms: &[],
         protocol: SIMPLE,
         data_type: DataType::I32,
+        reduction: Reduction::Sum,
         slot_bytes: SLOT_BYTES,
         count: 205,
         instances: 1,
@@ -206,8 +236,9 @@ impl Scenario<'_> {
         words.put([u64::from(depth), self.slot_bytes, THREADS]);
         words.put([self.offers.len() as u64, blocks * instances]);
         let combined = programs().any(combines);
-        let element = if combined { self.element() } else { CARRIED.size_bytes() };
-        words.put([memory_bytes, prepared.len(), element].map(|word| word as u64));
+        let data_type = if combined { self.data_type } else { self.carried() };
+        let number = DataType::ALL.iter().position(|of| *of == data_type).unwrap();
+        words.put([memory_bytes, prepared.len(), number].map(|word| word as u64));
         for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
             for prepared in &prepared {
                 let plan = prepared.plans[rank].words();
@@ -217,7 +248,7 @@ impl Scenario<'_> {
             for (launch, (offers, prepared)) in launches().enumerate() {
                 words.bytes(runs[launch][rank].before.iter().copied());
                 words.put([(launch % self.algorithms.len()) as u64]);
-                prepared.launch((rank, launch), self.protocol, &mut words, *offers, numbers);
+                prepared.launch((rank, launch), self, &mut words, *offers, numbers);
             }
         }
         compare(&feed(emulator, &words.0)?, &runs, memory_bytes)
@@ -247,6 +278,53 @@ impl Scenario<'_> {
         self.data_type.size_bytes()
     }
 
+    /// The type of kernels for algorithms that combine nothing.
+    fn carried(&self) -> DataType {
+        if self.data_type.is_float() { self.data_type } else { CARRIED }
+    }
+
+    /// What special kernels of `plan` are told.
+    fn launched(&self, plan: &Plan, ranks: u32) -> launch::Launch {
+        let [reduction, divisor] = self.reducing(plan.program());
+        let usual = launch::Launch::default().with_plan(plan);
+        let launch = launch::Launch { ranks, reduction, divisor, ..usual };
+        launch.with_cut(&self.cut(plan).unwrap())
+    }
+
+    /// What a launch of `program` is told: number of the reduction, and contributions to an average.
+    fn reducing(&self, program: &Program) -> [u32; 2] {
+        let of = program.average.map_or(0, |average| average.of);
+        match self.reduction {
+            Reduction::Avg if self.data_type.is_float() => [launch::REDUCTION_AVERAGE, of],
+            Reduction::Avg => [launch::REDUCTION_SUM, of],
+            Reduction::Sum => [launch::REDUCTION_SUM, 0],
+            other => panic!("no {other} here"),
+        }
+    }
+
+    /// Puts the largest number and the least one here and there.
+    fn put_extremes(&self, bytes: &mut [u8], numbers: &mut Numbers) {
+        let [largest, least] = match self.data_type {
+            DataType::F16 => [0x7bff, 1],
+            DataType::Bf16 => [0x7f7f, 1],
+            DataType::F32 => [0x7f7f_ffff, 1],
+            DataType::F64 => [0x7fef_ffff_ffff_ffff, 1],
+            DataType::F8E4M3 => [0x7e, 1],
+            DataType::F8E5M2 => [0x7b, 1],
+            _ => return,
+        };
+        for element in bytes.chunks_exact_mut(self.element()) {
+            let bits: u64 = match numbers.below(4) {
+                0 => largest,
+                1 => least,
+                _ => continue,
+            };
+            let sign = if numbers.below(2) == 0 { 0x80 } else { 0 };
+            element.copy_from_slice(&bits.to_le_bytes()[..self.element()]);
+            element[self.element() - 1] |= sign;
+        }
+    }
+
     /// A rank's buffers.
     fn lie(&self, program: &Program, numbers: &mut Numbers) -> Lie {
         let geometry = &program.geometry;
@@ -273,10 +351,15 @@ impl Scenario<'_> {
     /// The memory of all ranks before a launch, and what it must be after.
     fn run(&self, prepared: &Prepared<'_>, bytes: usize, numbers: &mut Numbers) -> Vec<Expected> {
         let Prepared { verified, lies, .. } = prepared;
-        // Half floats that are finite, and whose sums are.
-        let used = if self.data_type == DataType::Bf16 { 0xbf } else { 0xff };
+        // Floats that are finite, and whose sums are.
+        let used = if self.data_type.is_float() { 0xbf } else { 0xff };
         let filled = |_| (0..bytes).map(|_| numbers.next() as u8 & used).collect::<Vec<_>>();
         let mut before: Vec<Vec<u8>> = lies.iter().map(filled).collect();
+        if self.reduction == Reduction::Avg {
+            for (lie, bytes) in lies.iter().zip(&mut before) {
+                self.put_extremes(&mut bytes[lie.input..][..lie.input_bytes], numbers);
+            }
+        }
         if matches!(verified.algorithm().collective.kind, Kind::Custom(_)) && !self.in_place {
             // Where nothing is promised nothing may be written; the executor says 0 of that.
             let outputs = lies.iter().zip(&mut before);
@@ -285,7 +368,7 @@ impl Scenario<'_> {
         let input = |(lie, bytes): (&Lie, &Vec<u8>)| bytes[lie.input..][..lie.input_bytes].to_vec();
         let report = Executor::new(verified).unwrap().run(&Job {
             data_type: self.data_type,
-            reduction: Reduction::Sum,
+            reduction: self.reduction,
             count: self.count,
             in_place: self.in_place,
             inputs: lies.iter().zip(&before).map(input).collect(),
@@ -312,7 +395,7 @@ impl Prepared<'_> {
     fn launch(
         &self,
         (rank, number): (usize, usize),
-        protocol: Protocol,
+        scenario: &Scenario<'_>,
         words: &mut Words,
         offers: Offers,
         numbers: &mut Numbers,
@@ -330,7 +413,8 @@ impl Prepared<'_> {
         words.put([block_bytes, chunk_bytes, part_bytes, slice_bytes]);
         words.put([rounds, instances, chunks_per_message].map(u64::from));
         words.put([u64::from(launch::Launch::default().with_plan(plan).flags)]);
-        words.put([self.kind((rank, number), protocol)]);
+        words.put(scenario.reducing(plan.program()).map(u64::from));
+        words.put([self.kind((rank, number), scenario.protocol)]);
     }
 
     /// What runs a launch, as the emulator counts. A kernel for small calls every other launch of a rank, and of the ranks
@@ -792,6 +876,7 @@ fn with_more_messages_than_slots_operands_are_found_step_by_step() {
 fn check_special(
     (name, placement): (&str, Placement),
     protocol: Protocol,
+    (data_type, reduction): (DataType, Reduction),
     known: Known,
     (ranks, count, instances, offset): (u32, usize, u32, Option<usize>),
 ) {
@@ -799,20 +884,29 @@ fn check_special(
     let algorithms = std::slice::from_ref(&verified);
     let (in_place, offers) = (placement == Placement::InPlace, &[Offers::Off; 5]);
     let usual = Scenario::USUAL;
-    let scenario =
-        Scenario { algorithms, protocol, count, instances, in_place, offset, offers, ..usual };
-    let plans = Plan::all(&verified).unwrap();
-    let launched = |plan| {
-        let launch = launch::Launch { ranks, ..launch::Launch::default().with_plan(plan) };
-        (plan, launch.with_cut(&scenario.cut(plan).unwrap()))
+    let scenario = Scenario {
+        algorithms,
+        protocol,
+        data_type,
+        reduction,
+        count,
+        instances,
+        in_place,
+        offset,
+        offers,
+        ..usual
     };
-    let of_ranks: Vec<_> = plans.iter().map(launched).collect();
-    let mut text = special::source(protocol, DataType::I32, known, &of_ranks);
+    let plans = Plan::all(&verified).unwrap();
+    let of_ranks: Vec<_> =
+        plans.iter().map(|plan| (plan, scenario.launched(plan, ranks))).collect();
+    let mut text = special::source(protocol, data_type, known, &of_ranks);
     let kernels: Vec<_> = (0..plans.len()).map(special::kernel).collect();
     text += &format!("void (*const SPECIAL[])(msccl_launch) = {{{}}};\n", kernels.join(", "));
-    let what = format!("{name} {placement:?} {protocol}, {ranks} ranks, {count} elements");
-    let folder = format!("{name} {protocol} {ranks} {count}").replace(['/', ' '], "_");
-    let Some(emulator) = compile(&folder, &Kernels::Special(protocol, text)) else { return };
+    let call = format!("{reduction} of {count} {data_type}");
+    let what = format!("{name} {placement:?} {protocol}, {ranks} ranks, {call}");
+    let folder = format!("{name} {protocol} {ranks} {call}").replace(['/', ' '], "_");
+    let kernels = Kernels::Special { protocol, data_type, text };
+    let Some(emulator) = compile(&folder, &kernels) else { return };
     for seed in 0..5 {
         let used = scenario.check(&emulator, &mut Numbers(seed));
         assert!(used.as_ref().is_ok_and(|used| *used > 0), "{what}: {used:?}");
@@ -823,17 +917,111 @@ fn check_special(
 fn special_kernels_do_what_interpreters_do() {
     use Placement::{InPlace, OutOfPlace};
     use Protocol::{Ll, Ll128, Simple};
+    const SUM: (DataType, Reduction) = (DataType::I32, Reduction::Sum);
     let call = Known::Call { threads: THREADS as u32 };
-    check_special(("allreduce/one_step", InPlace), Ll, call, (3, 205, 2, None));
-    check_special(("allreduce/one_block", InPlace), Ll, Known::Plan, (2, 300, 1, None));
-    check_special(("allreduce/two_shot", InPlace), Simple, call, (3, 1003, 2, None));
+    check_special(("allreduce/one_step", InPlace), Ll, SUM, call, (3, 205, 2, None));
+    check_special(("allreduce/one_block", InPlace), Ll, SUM, Known::Plan, (2, 300, 1, None));
+    check_special(("allreduce/two_shot", InPlace), Simple, SUM, call, (3, 1003, 2, None));
     // Their steps run as one.
-    check_special(("allreduce/two_shot_block", InPlace), Ll, Known::Plan, (4, 611, 2, None));
-    check_special(("allreduce/two_shot_block", InPlace), Simple, call, (4, 1204, 2, Some(4)));
-    check_special(("alltoall/bruck", OutOfPlace), Ll, Known::Plan, (4, 96, 2, None));
-    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 33, 1, None));
-    check_special(("allreduce/two_shot", InPlace), Ll128, call, (2, 401, 1, None));
+    check_special(("allreduce/two_shot_block", InPlace), Ll, SUM, Known::Plan, (4, 611, 2, None));
+    check_special(("allreduce/two_shot_block", InPlace), Simple, SUM, call, (4, 1204, 2, Some(4)));
+    check_special(("alltoall/bruck", OutOfPlace), Ll, SUM, Known::Plan, (4, 96, 2, None));
+    check_special(("allgather/bruck", OutOfPlace), Simple, SUM, Known::Plan, (3, 33, 1, None));
+    check_special(("allreduce/two_shot", InPlace), Ll128, SUM, call, (2, 401, 1, None));
     // Aligned, with ends that are not.
-    check_special(("allreduce/one_shot", OutOfPlace), Ll, Known::Plan, (2, 403, 3, Some(0)));
-    check_special(("allgather/bruck", OutOfPlace), Simple, Known::Plan, (3, 1003, 1, Some(0)));
+    check_special(("allreduce/one_shot", OutOfPlace), Ll, SUM, Known::Plan, (2, 403, 3, Some(0)));
+    check_special(("allgather/bruck", OutOfPlace), Simple, SUM, Known::Plan, (3, 1003, 1, Some(0)));
+}
+
+#[test]
+fn special_kernels_average_as_interpreters_do() {
+    use Placement::{InPlace, OutOfPlace};
+    use Protocol::{Ll, Ll128, Simple};
+    let call = Known::Call { threads: THREADS as u32 };
+    let mean = |data_type| (data_type, Reduction::Avg);
+    let (f16, f32) = (mean(DataType::F16), mean(DataType::F32));
+    check_special(("allreduce/one_step", InPlace), Ll, f16, call, (3, 205, 2, None));
+    check_special(("allreduce/two_shot", InPlace), Simple, f32, call, (3, 1003, 2, None));
+    check_special(("allreduce/ring", OutOfPlace), Simple, f16, Known::Plan, (3, 999, 1, None));
+    check_special(("allreduce/two_shot", InPlace), Ll128, f32, Known::Plan, (2, 401, 1, None));
+    let integers = mean(DataType::I32);
+    check_special(("allreduce/ring", OutOfPlace), Ll, integers, Known::Plan, (3, 333, 1, None));
+}
+
+const FLOATS: [DataType; 6] = [
+    DataType::F16,
+    DataType::Bf16,
+    DataType::F32,
+    DataType::F64,
+    DataType::F8E4M3,
+    DataType::F8E5M2,
+];
+
+/// Averages under `protocol`: of every example, of every type of floats, in turn; and of what lies anywhere.
+fn check_averages(protocol: Protocol, kernels: &Kernels) {
+    let name = format!("averages {}", type_name(protocol));
+    let Some(emulator) = compile_for(&name, kernels, Elements::Floats) else { return };
+    let numbers = &mut Numbers(9);
+    let (mut runs, mut raw) = (0, 0);
+    for (at, case) in cases(protocol).enumerate() {
+        let algorithms = std::slice::from_ref(&case.verified);
+        let plans = Plan::all(&case.verified).unwrap();
+        let averages = plans.iter().all(|plan| plan.program().average.is_some());
+        if !averages || !case.verified.algorithm().collective.reduces() {
+            continue;
+        }
+        // A line of LL128 holds less than half of the chunks of some.
+        let few = if protocol == Protocol::Ll128 { LARGE_SLOT_BYTES } else { SLOT_BYTES };
+        // Large calls take several rounds, and crews.
+        let count = [case.count(61, 48), case.count(1205, 1200)][at / 6 % 2];
+        let scenario = Scenario {
+            algorithms,
+            protocol,
+            data_type: FLOATS[at % FLOATS.len()],
+            reduction: Reduction::Avg,
+            slot_bytes: if at % 2 == 0 { few } else { LARGE_SLOT_BYTES },
+            count,
+            instances: 1 + numbers.below(2) as u32,
+            in_place: case.in_place,
+            offset: [None, Some(0)][at % 5 % 2],
+            offers: if protocol == SIMPLE { &SEQUENCE } else { &[Offers::Off; 3] },
+        };
+        let used = scenario.check(&emulator, numbers);
+        assert!(used.is_ok(), "{} of {}: {used:?}", case.what, scenario.data_type);
+        runs += 1;
+        raw += usize::from(plans.iter().all(|plan| plan.program().averages(DataType::F32)));
+    }
+    assert!(runs > 20 && raw == runs, "{raw} of {runs} know where contributions are raw");
+}
+
+#[test]
+fn averages_of_floats_are_those_of_the_host() {
+    check_averages(Protocol::Simple, &Kernels::Plain);
+}
+
+#[test]
+fn averages_of_floats_are_those_of_the_host_in_small_packets() {
+    check_averages(Protocol::Ll, &Kernels::Packets(Protocol::Ll));
+}
+
+#[test]
+fn averages_of_floats_are_those_of_the_host_in_large_packets() {
+    check_averages(Protocol::Ll128, &Kernels::Packets(Protocol::Ll128));
+}
+
+#[test]
+fn averages_of_integers_are_those_of_the_host() {
+    let Some(emulator) = emulator() else { return };
+    let numbers = &mut Numbers(10);
+    for ranks in [2, 3, 4] {
+        for data_type in [DataType::I8, DataType::U8, DataType::I32, DataType::U64] {
+            let algorithms = ["allreduce/ring", "reducescatter/direct", "allreduce/one_step"]
+                .map(|name| named(name, ranks, Placement::OutOfPlace));
+            let (algorithms, reduction) = (&algorithms, Reduction::Avg);
+            let usual = Scenario { algorithms, reduction, data_type, ..Scenario::USUAL };
+            let scenario = Scenario { offers: &[Offers::Off; 3], ..usual };
+            let used = scenario.check(&emulator, numbers);
+            assert!(used.is_ok(), "{data_type} on {ranks} ranks: {used:?}");
+        }
+    }
 }

@@ -9,8 +9,8 @@ use msccl_verify::Delivery;
 
 use crate::layout::{self, header, link, operand, step, tb};
 use crate::program::{
-    Alias, Average, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, ThreadBlock,
-    words_of,
+    Alias, Average, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step,
+    ThreadBlock, words_of,
 };
 use crate::table::{self, Found, FoundPlace, Table};
 

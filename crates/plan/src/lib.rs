@@ -33,7 +33,7 @@ pub use msccl_verify::Delivery;
 pub use places::Places;
 pub use plan::Plan;
 pub use program::{
-    Alias, Average, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step, Symbol,
-    ThreadBlock,
+    Alias, Average, Counts, Direction, Geometry, LinkEnd, LinkLimits, Operand, Program, Step,
+    Symbol, ThreadBlock,
 };
 pub use small::{Small, SmallPlan};

@@ -8,7 +8,9 @@ use msccl_verify::{Bundle, Completion, Delivery, RawSources, Verified};
 
 use crate::encode::TooLarge;
 use crate::launch::DIRECT_RANKS_MAX;
-use crate::program::{Alias, Average, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock};
+use crate::program::{
+    Alias, Average, Counts, Geometry, LinkLimits, Operand, Program, Step, ThreadBlock,
+};
 use crate::shape;
 
 /// What the programs of all ranks have in common.

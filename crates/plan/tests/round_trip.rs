@@ -6,8 +6,8 @@ use msccl_collective::{Buffer, Channel, Placement, Protocol, Rank, Slot, StepInd
 use msccl_ir::{Packing, StepKind, Wait};
 use msccl_plan::layout::{self, header};
 use msccl_plan::{
-    Alias, Average, Counts, Delivery, Geometry, LinkLimits, Operand, Program, Step, Symbol, ThreadBlock,
-    decode, encode,
+    Alias, Average, Counts, Delivery, Geometry, LinkLimits, Operand, Program, Step, Symbol,
+    ThreadBlock, decode, encode,
 };
 use proptest::prelude::*;
 

@@ -113,13 +113,7 @@ fn a_source_that_is_raw_in_some_of_its_chunks_spoils_the_average_of_floats() {
                 step(&[i(1)], &[r(2)]),
             ],
         )],
-        vec![tb(
-            0,
-            vec![
-                step(&[r(1), i(0)], &[o(0)]).times(2),
-                step(&[r(1), o(1)], &[o(1)]),
-            ],
-        )],
+        vec![tb(0, vec![step(&[r(1), i(0)], &[o(0)]).times(2), step(&[r(1), o(1)], &[o(1)])])],
     ];
     let reduce = algorithm(Kind::Reduce { root: Rank(2) }, 2, ranks);
     let reduce = Algorithm { placement: Placement::OutOfPlace, ..reduce };

@@ -15,9 +15,7 @@ use super::job::{Failure, Job, Report};
 use super::pool::End;
 use super::rank_memory::RankMemory;
 use super::stall::{Stall, StallKind};
-use crate::walk::{
-    Average, Cursor, Slicing, Terms, arithmetic, divider, reciprocal, scaler,
-};
+use crate::walk::{Average, Cursor, Slicing, Terms, arithmetic, divider, reciprocal, scaler};
 
 /// A proved algorithm, ready to run on host threads.
 pub struct Executor {
@@ -131,8 +129,7 @@ impl Executor {
             | Kind::Custom(_) => false,
         };
         let lacks = |program: &Program| !program.averages(job.data_type);
-        let is_apart =
-            is_sum && job.reduction == Reduction::Avg && self.programs.iter().any(lacks);
+        let is_apart = is_sum && job.reduction == Reduction::Avg && self.programs.iter().any(lacks);
         NonZeroU32::new(self.collective.ranks).filter(|_| is_apart)
     }
 
@@ -220,9 +217,10 @@ impl Executor {
                 job.count
             ));
         }
-        let averages = |of: &&Program| job.reduction != Reduction::Avg || of.averages(job.data_type);
+        let averages =
+            |of: &&Program| job.reduction != Reduction::Avg || of.averages(job.data_type);
         if let Some(program) = self.programs.iter().find(|of| !averages(of)) {
-            return refuse(format!("avg: the algorithm {}", program.no_average(job.data_type)));
+            return refuse(program.no_average(job.data_type).to_owned());
         }
         let call_bytes = slicing.user_bytes(self.collective.loop_chunks()).unwrap_or(usize::MAX);
         if !self.sizes.contains(call_bytes as u64) {
@@ -401,7 +399,7 @@ mod tests {
         let (in_place, count, timeout) = (false, 4, None);
         let job = Job { data_type, reduction, count, in_place, inputs, workers, timeout };
         let Err(Failure::Refused(reason)) = executor.run(&job) else { panic!("it was served") };
-        let expected = "avg: the algorithm does not support avg of integers: no single set of steps \
+        let expected = "does not support avg of integers: no single set of steps \
                         produces the final sums";
         assert_eq!(reason, expected);
         assert!(executor.run(&Job { data_type: DataType::F8E4M3, ..job }).is_ok());

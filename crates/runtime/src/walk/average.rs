@@ -24,7 +24,11 @@ pub(crate) struct Factor {
 impl Average {
     /// What steps of `program` do under `reduction` on elements of `data_type`; nothing where that is no
     /// average, or where the program does not say at which steps.
-    pub(crate) fn new(program: &Program, data_type: DataType, reduction: Reduction) -> Option<Self> {
+    pub(crate) fn new(
+        program: &Program,
+        data_type: DataType,
+        reduction: Reduction,
+    ) -> Option<Self> {
         if reduction != Reduction::Avg || !program.averages(data_type) {
             return None;
         }
