@@ -62,6 +62,8 @@ struct Float {
     static constexpr bool COMPUTES = true;
     static constexpr bool ADDS_WORDS = false;
     static constexpr bool SCALES = true;
+    // Whether products are formed in words, by `scale_word`.
+    static constexpr bool SCALES_WORDS = false;
 
     __device__ static float divide(float value, u32 divisor) { return value / float(divisor); }
 };
@@ -84,6 +86,7 @@ struct F64 {
     static constexpr bool COMPUTES = true;
     static constexpr bool ADDS_WORDS = false;
     static constexpr bool SCALES = true;
+    static constexpr bool SCALES_WORDS = false;
 
     __device__ static double widen(u64 bits) { return __longlong_as_double((long long)(bits)); }
     __device__ static u64 narrow(double value) { return u64(__double_as_longlong(value)); }
@@ -96,7 +99,14 @@ struct F16 : Float {
     static constexpr int BYTES = 2;
     static constexpr bool ADDS_WORDS = true;
 
+    // The product of two needs no more digits than an f32 has, so it is rounded once either way.
+    static constexpr bool SCALES_WORDS = true;
+
     __device__ static u32 add_words(u32 a, u32 b) { return ptx::add_rn_f16x2(a, b); }
+    __device__ static u32 scale_word(u32 word, float factor) {
+        u32 half = ptx::cvt_rn_f16_f32(factor);
+        return ptx::mul_rn_f16x2(word, half << 16 | half);
+    }
 
     __device__ static float widen(u64 bits) { return ptx::cvt_f32_f16(u16(bits)); }
     __device__ static u64 narrow(float value) { return ptx::cvt_rn_f16_f32(value); }

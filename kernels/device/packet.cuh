@@ -90,9 +90,6 @@ private:
     // Moves a chunk that is no copy. False when the kernel is to end.
     template <class Number>
     __device__ __forceinline__ static bool combine(const Move& move, Watch& watch) {
-        if constexpr (Number::SCALES) {
-            if (move.arithmetic.scales()) return run<Number, 2, unroll<Number>(), true>(move, watch);
-        }
         if (move.source_count > 2) return run<Number, group<Number>(), 1>(move, watch);
         if (is_short(move)) return run<Number, 2, 1>(move, watch);
         return run<Number, 2, unroll<Number>()>(move, watch);
@@ -112,8 +109,8 @@ private:
         __device__ u64 on_wire() const { return u64(min(unit(), units - 1)) * UNIT; }
     };
 
-    // `MOST` sources at a time, `UNROLL` units of each; raw contributions are scaled if `SCALES`.
-    template <class Number, int MOST, int UNROLL, bool SCALES = false>
+    // `MOST` sources at a time, `UNROLL` units of each.
+    template <class Number, int MOST, int UNROLL>
     __device__ __forceinline__ static bool run(const Move& move, Watch& watch) {
         u32 units = u32(Line::units(move.length)), whole = whole_units(move);
 #pragma unroll 1
@@ -122,19 +119,19 @@ private:
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) places[at] = {first + at * blockDim.x, units};
             bool goes_on = places[UNROLL - 1].end() <= whole
-                               ? run_some<Number, true, SCALES, MOST>(move, places, watch)
-                               : run_some<Number, false, SCALES, MOST>(move, places, watch);
+                               ? run_some<Number, true, MOST>(move, places, watch)
+                               : run_some<Number, false, MOST>(move, places, watch);
             if (!goes_on) return false;
         }
         return true;
     }
 
     // The units at hand; `WHOLE` if every operand has all of them.
-    template <class Number, bool WHOLE, bool SCALES, int MOST, int UNROLL>
+    template <class Number, bool WHOLE, int MOST, int UNROLL>
     __device__ __forceinline__ static bool run_some(const Move& move, const Place (&places)[UNROLL],
                                                     Watch& watch) {
         Data results[UNROLL] = {};
-        if (!gather<Number, WHOLE, SCALES, MOST>(move, places, watch, results)) return false;
+        if (!gather<Number, WHOLE, MOST>(move, places, watch, results)) return false;
         scatter<WHOLE>(move, places, results);
         return true;
     }
@@ -192,7 +189,7 @@ private:
     }
 
     // What the destinations are to hold. False when the kernel is to end.
-    template <class Number, bool WHOLE, bool SCALES, int MOST, int UNROLL>
+    template <class Number, bool WHOLE, int MOST, int UNROLL>
     __device__ __forceinline__ static bool gather(const Move& move, const Place (&places)[UNROLL],
                                                   Watch& watch, Data (&results)[UNROLL]) {
         Data values[UNROLL][MOST] = {};
@@ -201,16 +198,15 @@ private:
 #pragma unroll
             for (int at = 0; at < UNROLL; ++at) results[at] = values[at][0];
         } else {
-            bool two = SCALES ? move.source_count == 2 : move.is_sum_of_two();
-            bool adds_words = MOST == 2 && Number::ADDS_WORDS && two;
-            u32 reduction = SCALES ? u32(MSCCL_REDUCTION_SUM) : move.arithmetic.reduction;
-            Factor<Number, SCALES> factor(move.arithmetic);
+            bool adds_words = MOST == 2 && Number::ADDS_WORDS && move.is_sum_of_two();
             Sum<Number, WORDS> sums[UNROLL] = {};
 #pragma unroll 1
             for (u32 from = 0; from < move.source_count; from += MOST) {
                 int count = min(int(move.source_count - from), MOST);
                 if (!fetch<WHOLE>(move, from, count, places, watch, values)) return false;
-                if constexpr (SCALES) scale(move, from, count, factor, values);
+                if constexpr (Number::SCALES) {
+                    if (move.arithmetic.scales()) scale<Number>(move, from, count, values);
+                }
 #pragma unroll
                 for (int at = 0; at < UNROLL; ++at) {
                     results[at] = values[at][0];
@@ -219,7 +215,7 @@ private:
                     }
                     if (adds_words) continue;
                     if (from == 0) sums[at].start(values[at][0]);
-                    sums[at].add(reduction, values[at], from == 0 ? 1 : 0, count);
+                    sums[at].add(move.arithmetic.combination(), values[at], from == 0 ? 1 : 0, count);
                 }
             }
             if (adds_words) return true;
@@ -233,8 +229,8 @@ private:
 
     // Multiplies those of `count` sources from `from` on that are raw.
     template <class Number, int MOST, int UNROLL>
-    __device__ __forceinline__ static void scale(const Move& move, u32 from, int count, const Factor<Number>& factor,
-                                                 Data (&values)[UNROLL][MOST]) {
+    __device__ __forceinline__ static void scale(const Move& move, u32 from, int count, Data (&values)[UNROLL][MOST]) {
+        Factor<Number> factor(move.arithmetic);
 #pragma unroll
         for (int source = 0; source < MOST; ++source) {
             if (source >= count || !move.sources[from + source].is_raw()) continue;

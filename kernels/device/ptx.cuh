@@ -434,6 +434,12 @@ __device__ inline u16 cvt_rn_satfinite_e5m2x2_f32(float upper, float lower) {
 }
 #endif
 
+__device__ inline u32 mul_rn_f16x2(u32 a, u32 b) {
+    u32 value;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(value) : "r"(a), "r"(b));
+    return value;
+}
+
 __device__ inline u32 add_rn_f16x2(u32 a, u32 b) {
     u32 value;
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(value) : "r"(a), "r"(b));

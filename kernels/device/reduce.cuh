@@ -69,6 +69,11 @@ struct Factor {
     template <int WORDS>
     __device__ __forceinline__ Pack<WORDS> of(const Pack<WORDS>& pack) const {
         Pack<WORDS> scaled{};
+        if constexpr (Number::SCALES_WORDS) {
+#pragma unroll
+            for (int at = 0; at < WORDS; ++at) scaled.word[at] = Number::scale_word(pack.word[at], value);
+            return scaled;
+        }
 #pragma unroll
         for (int at = 0; at < 4 * WORDS / Number::BYTES; ++at) {
             auto wide = product(Number::widen(element<Number::BYTES>(pack, at)), value);

@@ -174,11 +174,11 @@ private:
         for (int at = 0; at < COUNT; ++at) values[at] = factor.of(values[at]);
     }
 
-    // An average of floats.
+    // An average of floats. More packs at a time would cost sums registers.
     template <class Number>
     __device__ __forceinline__ static void average(const Move& move) {
         if (move.source_count == 2 && add_words<Number, true>(move)) return;
-        reduce<Number, 2, Number::BYTES < 4 ? 2 : 4, true>(move);
+        reduce<Number, 2, Number::BYTES == 1 ? 1 : 2, true>(move);
     }
 
     // Any reduction. Two sources are common; more are rare enough that few packs at a time will do.

@@ -159,6 +159,11 @@ inline u16 cvt_rn_f16_f32(float value) {
     if (bits >= 0x38800000) half = std::min((bits + 0xfff + (bits >> 13 & 1)) >> 13, 0x23c00u) - (112 << 10);
     return u16(sign | half);
 }
+inline u32 mul_rn_f16x2(u32 a, u32 b) {
+    u16 low = cvt_rn_f16_f32(cvt_f32_f16(u16(a)) * cvt_f32_f16(u16(b)));
+    u16 high = cvt_rn_f16_f32(cvt_f32_f16(u16(a >> 16)) * cvt_f32_f16(u16(b >> 16)));
+    return u32(high) << 16 | low;
+}
 inline u32 add_rn_f16x2(u32 a, u32 b) {
     u16 low = cvt_rn_f16_f32(cvt_f32_f16(u16(a)) + cvt_f32_f16(u16(b)));
     u16 high = cvt_rn_f16_f32(cvt_f32_f16(u16(a >> 16)) + cvt_f32_f16(u16(b >> 16)));
