@@ -104,7 +104,16 @@ fn compile_for(name: &str, kernels_of: &Kernels, elements: Elements) -> Option<P
         command.arg("-DMSCCL_FLOATS");
     }
     let output = command
-        .args(["-std=c++20", "-O1", "-ffp-contract=off", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-pthread", "-I"])
+        .args([
+            "-std=c++20",
+            "-O1",
+            "-ffp-contract=off",
+            "-Wall",
+            "-Werror",
+            "-Wno-unknown-pragmas",
+            "-pthread",
+            "-I",
+        ])
         .arg(&folder)
         .arg(folder.join("device").join(main))
         .arg("-o")
