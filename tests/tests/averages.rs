@@ -363,7 +363,7 @@ fn average(_: DataType) -> Combine {
 fn check_calls(ranks: u32, settings: &Settings) {
     for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::Reduce { root: Rank(ranks - 1) }] {
         for (at, data_type) in DataType::ALL.into_iter().enumerate() {
-            let in_place = (at + ranks as usize) % 2 == 0;
+            let in_place = (at + ranks as usize).is_multiple_of(2);
             let (inputs, outputs) =
                 call(ranks, settings, &kind, (data_type, 41, in_place), &average);
             for (rank, output) in (0..).zip(&outputs) {

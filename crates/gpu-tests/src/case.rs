@@ -14,7 +14,7 @@ use crate::Trouble;
 use crate::arena::ALIGNMENT;
 use crate::dice::Dice;
 use crate::oracle::Oracle;
-use crate::values::{multiplied, rounded, scalar_bits};
+use crate::values::{extreme, multiplied, rounded, scalar_bits};
 
 /// Bytes before, between and after buffers, which nobody may write.
 const GUARD: usize = ALIGNMENT;
@@ -34,12 +34,24 @@ pub struct Case {
     pub in_place: bool,
     /// By how many elements input and output are shifted from a good alignment.
     pub shift: [usize; 2],
-    /// Whether sums are rounded. If so, what is right depends on the algorithm.
-    pub rounded: bool,
+    /// What contributions are.
+    pub numbers: Numbers,
     /// Whether every rank's contribution is multiplied by its own scalar, and where that lies.
     pub scale: Option<Residence>,
     /// What inputs follow from.
     pub seed: u64,
+}
+
+/// What contributions are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Numbers {
+    /// Such that nothing is rounded.
+    Exact,
+    /// Such that sums are rounded. What is right depends on the algorithm.
+    Rounded,
+    /// The largest, the least and others: only averages do not overflow. What is right depends on the
+    /// algorithm.
+    Extreme,
 }
 
 /// Where a scalar lies.
@@ -76,7 +88,7 @@ impl Case {
             count: 1000,
             in_place: false,
             shift: [0, 0],
-            rounded: false,
+            numbers: Numbers::Exact,
             scale: None,
             seed: 1,
         }
@@ -123,14 +135,18 @@ impl Case {
     /// The inputs of all ranks.
     pub fn inputs(&self, ranks: u32) -> Vec<Vec<u8>> {
         let collective = self.collective(ranks);
-        if !self.rounded {
-            let Self { data_type, reduction, count, seed, .. } = *self;
-            return reference::inputs(&collective, data_type, reduction, count, seed);
-        }
+        let make = match self.numbers {
+            Numbers::Exact => {
+                let Self { data_type, reduction, count, seed, .. } = *self;
+                return reference::inputs(&collective, data_type, reduction, count, seed);
+            }
+            Numbers::Rounded => rounded,
+            Numbers::Extreme => extreme,
+        };
         let mut dice = Dice::new(self.seed);
         let ranks = collective.all_ranks();
         let blocks = ranks.map(|rank| collective.input_chunks(rank) as usize);
-        blocks.map(|blocks| rounded(self.data_type, blocks * self.count, &mut dice)).collect()
+        blocks.map(|blocks| make(self.data_type, blocks * self.count, &mut dice)).collect()
     }
 
     /// What the outputs must be. Where sums are rounded, `algorithm` and the host executor decide.
@@ -142,7 +158,7 @@ impl Case {
         oracle: &mut Oracle,
     ) -> Result<Vec<Vec<u8>>, Trouble> {
         let Self { data_type, reduction, count, in_place, .. } = *self;
-        if !self.rounded {
+        if self.numbers == Numbers::Exact {
             return Ok(self.exact_outputs(ranks, inputs));
         }
         let (workers, inputs) = (Workers::Available, inputs.to_vec());
@@ -229,10 +245,14 @@ impl Case {
 
     /// In a few words, for failures.
     pub fn story(&self) -> String {
-        let Self { wanted, reduction, data_type, count, in_place, shift, rounded, scale, seed } =
+        let Self { wanted, reduction, data_type, count, in_place, shift, numbers, scale, seed } =
             self;
         let place = if *in_place { "in place" } else { "out of place" };
-        let numbers = if *rounded { "rounded" } else { "exact" };
+        let numbers = match numbers {
+            Numbers::Exact => "exact",
+            Numbers::Rounded => "rounded",
+            Numbers::Extreme => "extreme",
+        };
         let [input, output] = shift;
         let scaled = match scale {
             None => "",

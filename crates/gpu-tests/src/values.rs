@@ -1,5 +1,5 @@
 //! Numbers for cases that the reference does not make: sums that are rounded, so that the order of
-//! every addition shows in the bits, and scalars.
+//! every addition shows in the bits, extreme ones, and scalars.
 
 use msccl_collective::{DataType, Rank};
 
@@ -11,6 +11,8 @@ struct Layout {
     mantissa_bits: u32,
     exponents: std::ops::Range<u64>,
     sign_bit: u32,
+    /// The bits of the largest finite number.
+    largest: u64,
 }
 
 /// `elements` elements of `data_type`: any bits for integers, numbers of many magnitudes else.
@@ -28,22 +30,45 @@ pub fn rounded(data_type: DataType, elements: usize, dice: &mut Dice) -> Vec<u8>
     bytes
 }
 
+/// The same, a third of them the largest or the least of either sign, the others any finite ones.
+pub fn extreme(data_type: DataType, elements: usize, dice: &mut Dice) -> Vec<u8> {
+    let size = data_type.size_bytes();
+    let mut bytes = Vec::with_capacity(elements * size);
+    let layout = layout(data_type);
+    for _ in 0..elements {
+        let random = dice.next();
+        let bits = match &layout {
+            None => [random, u64::MAX, 1 << (8 * size - 1), !(1 << (8 * size - 1))][dice.below(4)],
+            Some(Layout { sign_bit, largest, .. }) => {
+                let magnitude = match dice.below(6) {
+                    0 => *largest,
+                    1 => 1,
+                    _ => random % (largest + 1),
+                };
+                (random >> 63) << sign_bit | magnitude
+            }
+        };
+        bytes.extend(&bits.to_le_bytes()[..size]);
+    }
+    bytes
+}
+
 fn layout(data_type: DataType) -> Option<Layout> {
-    let (mantissa_bits, exponents, sign_bit) = match data_type {
+    let (mantissa_bits, exponents, sign_bit, largest) = match data_type {
         DataType::I8
         | DataType::U8
         | DataType::I32
         | DataType::U32
         | DataType::I64
         | DataType::U64 => return None,
-        DataType::F16 => (10, 10..19, 15),
-        DataType::Bf16 => (7, 118..135, 15),
-        DataType::F32 => (23, 118..135, 31),
-        DataType::F64 => (52, 1010..1036, 63),
-        DataType::F8E4M3 => (3, 4..10, 7),
-        DataType::F8E5M2 => (2, 12..18, 7),
+        DataType::F16 => (10, 10..19, 15, 0x7bff),
+        DataType::Bf16 => (7, 118..135, 15, 0x7f7f),
+        DataType::F32 => (23, 118..135, 31, 0x7f7f_ffff),
+        DataType::F64 => (52, 1010..1036, 63, 0x7fef_ffff_ffff_ffff),
+        DataType::F8E4M3 => (3, 4..10, 7, 0x7e),
+        DataType::F8E5M2 => (2, 12..18, 7, 0x7b),
     };
-    Some(Layout { mantissa_bits, exponents, sign_bit })
+    Some(Layout { mantissa_bits, exponents, sign_bit, largest })
 }
 
 impl Layout {

@@ -8,7 +8,7 @@ use msccl_registry::Wanted;
 use msccl_runtime::{Settings, Wish};
 
 use super::{Bench, Section, every_collective, placements};
-use crate::case::Case;
+use crate::case::{Case, Numbers};
 use crate::oracle::Oracle;
 use crate::tally::Tally;
 use crate::world::settings;
@@ -36,7 +36,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 
 /// The last parts of the names of all built-in algorithms, such as `/ring`: each is the name of at
 /// most one algorithm of a collective.
-fn names(oracle: &Oracle, ranks: u32) -> BTreeSet<String> {
+pub fn names(oracle: &Oracle, ranks: u32) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for wanted in every_collective(ranks) {
         for &in_place in placements(wanted) {
@@ -82,7 +82,14 @@ fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
         for &count in counts {
             let seed = bench.seed + cases.len() as u64;
             let case = Case::of(wanted);
-            cases.push(Case { data_type, count, in_place, rounded: true, seed, ..case });
+            cases.push(Case {
+                data_type,
+                count,
+                in_place,
+                numbers: Numbers::Rounded,
+                seed,
+                ..case
+            });
         }
     }
     cases

@@ -6,7 +6,7 @@ use msccl_registry::Wanted;
 use msccl_runtime::{Settings, Wish};
 
 use super::{Bench, Section, combines, every_collective};
-use crate::case::Case;
+use crate::case::{Case, Numbers};
 use crate::tally::Tally;
 use crate::world::settings;
 
@@ -25,18 +25,19 @@ fn run(bench: &Bench, tally: &mut Tally) {
         let wish = Wish { protocol: Some(protocol), ..Wish::default() };
         let settings = Settings { wish, ..settings() };
         let exact = every_collective(bench.ranks).into_iter();
-        let exact = exact.flat_map(|wanted| cases(bench, wanted, false));
+        let exact = exact.flat_map(|wanted| cases(bench, wanted, Numbers::Exact));
         bench.runner(settings.clone(), protocol.name()).run(exact, "", tally);
 
         let (name, collectives) = ORDERED;
         let wish = Wish { algorithm: Some(name.to_owned()), ..settings.wish };
-        let rounded = collectives.into_iter().flat_map(|wanted| cases(bench, wanted, true));
+        let rounded =
+            collectives.into_iter().flat_map(|wanted| cases(bench, wanted, Numbers::Rounded));
         let settings = Settings { wish, ..settings };
         bench.runner(settings, protocol.name()).run(rounded, name, tally);
     }
 }
 
-fn cases(bench: &Bench, wanted: Wanted, rounded: bool) -> Vec<Case> {
+fn cases(bench: &Bench, wanted: Wanted, numbers: Numbers) -> Vec<Case> {
     let reductions = if combines(wanted) { &Reduction::ALL[..] } else { &[Reduction::Sum] };
     let counts: &[usize] = bench.some(&[517, 1, 40_003], 1);
     let mut cases = Vec::new();
@@ -46,7 +47,7 @@ fn cases(bench: &Bench, wanted: Wanted, rounded: bool) -> Vec<Case> {
                 let in_place = (number + cases.len()) % 2 == 1 && wanted != Wanted::AllToAll;
                 let seed = bench.seed ^ cases.len() as u64;
                 let case = Case::of(wanted);
-                cases.push(Case { data_type, reduction, count, in_place, rounded, seed, ..case });
+                cases.push(Case { data_type, reduction, count, in_place, numbers, seed, ..case });
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The sections: what is tested, one subject per module.
 
 mod abort;
+mod averages;
 mod built_ins;
 mod canary;
 mod checking;
@@ -86,6 +87,7 @@ pub const SECTIONS: &[Section] = &[
     programs::LOADED,
     point_to_point::SECTION,
     scaled::SECTION,
+    averages::SECTION,
     groups::SECTION,
     crossed::SECTION,
     turns::SECTION,

@@ -11,7 +11,7 @@ use msccl_runtime::Settings;
 
 use super::{Bench, Section};
 use crate::Trouble;
-use crate::case::Case;
+use crate::case::{Case, Numbers};
 use crate::dice::Dice;
 use crate::examples::{Loadable, loadable};
 use crate::oracle::Oracle;
@@ -141,7 +141,14 @@ fn cases(bench: &Bench, oracle: &Oracle, loadable: &Loadable, in_place: bool) ->
             if serves(bytes) {
                 let seed = bench.seed + cases.len() as u64;
                 let case = Case::of(*wanted);
-                cases.push(Case { data_type, count, in_place, rounded: true, seed, ..case });
+                cases.push(Case {
+                    data_type,
+                    count,
+                    in_place,
+                    numbers: Numbers::Rounded,
+                    seed,
+                    ..case
+                });
             }
         }
     }

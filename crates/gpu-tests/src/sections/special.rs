@@ -12,7 +12,7 @@ use msccl_runtime::{Diary, Settings, SpecialMode, Wish, special_kernels};
 
 use super::{Bench, Section, graphs, placements};
 use crate::Trouble;
-use crate::case::Case;
+use crate::case::{Case, Numbers};
 use crate::oracle::Oracle;
 use crate::shelf;
 use crate::tally::Tally;
@@ -122,12 +122,25 @@ fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
         for &count in bench.some(&COUNTS, 3) {
             let seed = bench.seed + cases.len() as u64;
             let case = Case::of(wanted);
-            cases.push(Case { data_type, count, in_place, rounded: true, seed, ..case });
+            cases.push(Case {
+                data_type,
+                count,
+                in_place,
+                numbers: Numbers::Rounded,
+                seed,
+                ..case
+            });
         }
     }
     // Slots that begin anywhere.
     let shift = if in_place { [2, 2] } else { [1, 3] };
-    cases.push(Case { count: 1003, shift, in_place, rounded: true, ..Case::of(wanted) });
+    cases.push(Case {
+        count: 1003,
+        shift,
+        in_place,
+        numbers: Numbers::Rounded,
+        ..Case::of(wanted)
+    });
     cases
 }
 

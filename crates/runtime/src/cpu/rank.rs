@@ -1,8 +1,10 @@
 //! One rank on host threads: what it holds from call to call, and the calls.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use msccl_collective::DataType;
 use msccl_fabric::{Abort, Group};
 use msccl_plan::Geometry;
 use msccl_plan::exchange::{Transfer, WireShape};
@@ -206,25 +208,19 @@ impl Engine for Rank {
     fn scale(&self, scaling: &Scaling, _stream: u64) -> Result<(), Error> {
         let _turn = self.begin()?;
         let Scaling { from, to, elements, data_type, by } = *scaling;
-        let size = data_type.size_bytes();
-        let bytes = elements.checked_mul(size as u64).ok_or_else(|| too_large("scaling"))?;
+        let size = data_type.size_bytes() as u64;
+        let bytes = elements.checked_mul(size).ok_or_else(|| too_large("scaling"))?;
         let from = Span::of_caller(from, bytes, "what is scaled")?;
         let to = Span::of_caller(to, bytes, "where it is scaled to")?;
-        let change: Box<dyn Fn(&mut [u8])> = match by {
-            ScaleBy::Scalar(scalar) => {
-                let (scale, scalar) = (scaler(data_type), scalar_bytes(scalar, size)?);
-                Box::new(move |tile| scale(tile, &scalar[..size]))
-            }
-            ScaleBy::Divisor(of) => {
-                let divide = divider(data_type);
-                Box::new(move |tile| divide(tile, of))
-            }
-        };
+        let change = change_by(by, data_type)?;
         let mut tile = vec![0; TILE_BYTES.min(from.bytes())];
         for start in (0..from.bytes()).step_by(TILE_BYTES) {
             let tile = &mut tile[..TILE_BYTES.min(from.bytes() - start)];
             from.read(start, tile);
-            change(tile);
+            match change {
+                Change::Scale(scale, scalar) => scale(tile, &scalar),
+                Change::Divide(divide, divisor) => divide(tile, divisor),
+            }
             to.write(start, tile);
         }
         Ok(())
@@ -294,6 +290,22 @@ fn place(shape: WireShape, nodes: &Nodes) -> String {
 
 fn too_large(name: &str) -> Error {
     Error::invalid_argument(format!("{name}: the buffers exceed the address space"))
+}
+
+/// How a tile of elements is changed.
+#[derive(Clone, Copy)]
+enum Change {
+    Scale(fn(&mut [u8], &[u8]), [u8; 8]),
+    Divide(fn(&mut [u8], NonZeroU32), NonZeroU32),
+}
+
+fn change_by(by: ScaleBy, data_type: DataType) -> Result<Change, Error> {
+    Ok(match by {
+        ScaleBy::Scalar(scalar) => {
+            Change::Scale(scaler(data_type), scalar_bytes(scalar, data_type.size_bytes())?)
+        }
+        ScaleBy::Divisor(divisor) => Change::Divide(divider(data_type), divisor),
+    })
 }
 
 /// The bytes of a scalar of `size` bytes, at the start.
