@@ -7,8 +7,9 @@
 //!
 //! The inputs are such that every partial result of every order of reduction is exact, and results
 //! are compared bit for bit. The exception is the average of floats over a number of ranks that is no
-//! power of two: a library may divide before it adds or after. There, only one rank contributes to
-//! each element (all take turns), and the result may be off by [`Truth::tolerance_ulp`].
+//! power of two: a library may scale before it adds, as NCCL and the reference do, or divide after. There,
+//! only one rank contributes to each element (all take turns, by [`reference::inputs`]), and the result
+//! may be off by [`Truth::tolerance_ulp`].
 
 use msccl_collective::{Collective, Kind, Rank, Reduction};
 use msccl_runtime::reference;
@@ -44,9 +45,6 @@ impl Truth {
         let period = usize::try_from(case.count.min(LONGEST_PERIOD)).unwrap_or(0);
         let reduction = plain(case.redop);
         let mut inputs = reference::inputs(&collective, element.0, reduction, period, seed);
-        if is_rounded {
-            take_turns(&mut inputs, element);
-        }
         let scaled = (case.workload.reduces() && case.redop == Redop::MulSum)
             .then(|| scale(&mut inputs, element));
         let contributions = scaled.as_ref().unwrap_or(&inputs);
@@ -146,14 +144,6 @@ fn is_rounded(case: &Case) -> bool {
     case.workload.reduces() && average && is_float && !case.ranks.is_power_of_two()
 }
 
-/// Leaves to each element the contribution of one rank.
-fn take_turns(inputs: &mut [Vec<u8>], element: ElementType) {
-    let ranks = inputs.len();
-    for (rank, input) in inputs.iter_mut().enumerate() {
-        change(input, element, |index, bits| if index % ranks == rank { bits } else { 0 });
-    }
-}
-
 /// What `inputs` become once each is multiplied by its rank's factor. Floats are changed so that the
 /// products are what the inputs were, whose sum is exact.
 fn scale(inputs: &mut [Vec<u8>], element: ElementType) -> Vec<Vec<u8>> {
@@ -238,9 +228,10 @@ mod tests {
         let truths = [0, 1, 2].map(|rank| Truth::of(&case, rank, 5));
         let inputs = truths.each_ref().map(|truth| floats(&truth.input[0]));
         for (element, mean) in floats(&truths[0].output[0]).into_iter().enumerate() {
-            let others = [1, 2].map(|turn| inputs[(element + turn) % 3][element]);
+            let [one, others @ ..] =
+                [0, 1, 2].map(|turn| inputs[(2 * element + turn) % 3][element]);
             assert_eq!(others, [0.0, 0.0]);
-            assert!((inputs[element % 3][element] / 3.0 - mean).abs() < 1e-6);
+            assert!(one != 0.0 && (one / 3.0 - mean).abs() < 1e-6 * one.abs());
         }
         assert_eq!(truths[0].tolerance_ulp, 2);
     }

@@ -114,6 +114,11 @@ fn one_rank() {
 }
 
 #[test]
+fn averages_do_not_overflow() {
+    run("average", &[], &[]);
+}
+
+#[test]
 fn ranks_as_threads() {
     for ranks in ["2", "3", "4", "8"] {
         run("threads", &[ranks], &[]);
