@@ -48,16 +48,17 @@ impl Comparison {
             seen.get_mut(rank.index()).is_some_and(|seen| std::mem::replace(seen, now) != now)
         };
         let new: Vec<Rank> = board.ranks().filter(is_new).collect();
-        mismatch_with(board, new)
+        differing(board, new)
     }
 }
 
-/// What this rank and another one call differently, among all collectives.
+/// What this rank and another one call differently, as far as records on `board` tell.
 pub(crate) fn mismatch(board: &Board) -> Option<Mismatch> {
-    mismatch_with(board, board.ranks())
+    Comparison::new().look(board)
 }
 
-fn mismatch_with(board: &Board, ranks: impl IntoIterator<Item = Rank>) -> Option<Mismatch> {
+/// What this rank and one of `ranks` call differently, among collectives.
+fn differing(board: &Board, ranks: Vec<Rank>) -> Option<Mismatch> {
     let me = board.me();
     let found = ranks.into_iter().find_map(|rank| {
         let common = (rank != me).then(|| newest_common(board, rank)).flatten()?;

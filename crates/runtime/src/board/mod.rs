@@ -107,10 +107,10 @@ impl Board {
     }
 
     /// Whether all that `rank`, which has departed, has ever posted is here. Of a rank on another node that may
-    /// never be known.
+    /// never be known, unless it left in order, which it says last.
     pub fn is_complete(&self, rank: Rank) -> bool {
         let ended = self.word(Field::Ended.of(rank)).load(Ordering::Acquire) != 0;
-        ended || self.nodes.together(self.me, rank)
+        ended || self.nodes.together(self.me, rank) || self.state(rank) == State::Closed
     }
 
     /// All ranks, in order.

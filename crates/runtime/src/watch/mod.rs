@@ -47,7 +47,7 @@ use progress::Progress;
 const TICK: Duration = Duration::from_millis(100);
 
 /// How long the reason of a failure elsewhere may be under way.
-const RUMOUR: Duration = Duration::from_millis(100);
+const RUMOUR: Duration = Duration::from_millis(200);
 
 /// How often stories were asked for in this process.
 static STORIES: AtomicU64 = AtomicU64::new(0);
@@ -190,15 +190,19 @@ impl Shared {
     /// An error that came by way of the engine, with what is known of its cause. What befell a rank on another
     /// node may be heard a moment later than its links end.
     fn explained(&self, error: Error) -> Failure {
-        if let Some(mismatch) = compare::mismatch(&self.watched.board) {
-            return Failure::mismatch(mismatch.advised());
-        }
+        let mismatch = || {
+            let mismatch = compare::mismatch(&self.watched.board)?;
+            Some(Failure::mismatch(mismatch.advised()))
+        };
         if error.kind() != ErrorKind::Remote {
-            return Failure::other(error);
+            return mismatch().unwrap_or_else(|| Failure::other(error));
         }
         let several = self.watched.board.nodes().count() > 1;
         let since = Instant::now();
         loop {
+            if let Some(mismatch) = mismatch() {
+                return mismatch;
+            }
             match self.cause() {
                 Some((text, cause)) => {
                     let error = Error::new(ErrorKind::Remote, format!("{text}; {error}"));

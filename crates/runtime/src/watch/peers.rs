@@ -4,11 +4,11 @@
 //! done its part, so trouble alone is not the end. It is, while calls are under way here, when the rank
 //!
 //! * failed because ranks call different things, even if nothing is under way here; or
-//! * died, left or gave up before it issued a collective that was issued here; or
+//! * died before it issued a collective that was issued here; or
 //! * aborted or failed, [`GRACE`] ago; or
 //! * died, and thread blocks here have waited for it in vain for [`VAIN`]; or
-//! * left, and thread blocks here have waited for it in vain for [`GRACE`]; or before it issued a collective that was issued here, [`VAIN`] ago
-//!   if it lived on this node.
+//! * left, and thread blocks here have waited for it in vain for [`GRACE`]; or
+//! * left before it issued a collective that was issued here, [`VAIN`] ago.
 //!
 //! Who waits for others than the rank in trouble goes on until one of these fails.
 //!
@@ -32,7 +32,8 @@ use crate::error::{Error, ErrorKind};
 
 /// How long a rank whose peer gave up may go on: its own caller may be about to do the same.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a wait for a dead rank counts as one for a message that is on its way.
+/// How long a wait for a dead rank counts as one for a message that is on its way, and how long whoever left may be about
+/// to be followed.
 const VAIN: Duration = Duration::from_millis(500);
 
 /// What has befallen the other ranks.
@@ -136,11 +137,7 @@ fn is_fatal(
     match trouble {
         Trouble::Died(_) => never_comes || in_vain(VAIN),
         Trouble::GaveUp(..) => since.elapsed() >= GRACE,
-        Trouble::Left => {
-            let is_near = board.nodes().together(board.me(), rank);
-            let grace = if is_near { VAIN } else { GRACE };
-            (never_comes && since.elapsed() >= grace) || in_vain(GRACE)
-        }
+        Trouble::Left => (never_comes && since.elapsed() >= VAIN) || in_vain(GRACE),
     }
 }
 

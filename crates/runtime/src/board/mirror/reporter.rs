@@ -15,8 +15,12 @@ use super::news::News;
 /// Records of a rank and a kind that are told at one look, where nobody needs all.
 const FEW: u64 = 4;
 
-/// How often messages are told. Of each pair the last one, whose history speaks for all before it.
-const MESSAGES_PERIOD: Duration = Duration::from_millis(150);
+/// Messages of a rank that are told at one look, apart from the last one of each pair, whose history speaks for all
+/// before it.
+const MESSAGES: usize = 64;
+
+/// How often messages are told.
+const MESSAGES_PERIOD: Duration = Duration::from_millis(100);
 
 /// What was told of a node so far.
 pub(super) struct Reporter {
@@ -119,7 +123,7 @@ impl Told {
         self.records[ring as usize] = last;
     }
 
-    /// The last message of each pair that joins two nodes, where that is new.
+    /// The last message of each pair that joins two nodes, and some before it, as far as they are new.
     fn look_at_messages(&mut self, board: &Board, news: &mut Vec<News>) {
         let (rank, ring) = (self.rank, Ring::Messages);
         let last = board.last_number(rank, ring);
@@ -131,7 +135,7 @@ impl Told {
             let call = record::unpack(contents.shape, contents.count);
             let Some(pair) = call.and_then(|(call, _)| Pair::of(rank, &call)) else { continue };
             let is_far = !board.nodes().together(rank, pair.peer);
-            if is_far && seen.insert((pair.peer, pair.is_sent())) {
+            if is_far && (seen.insert((pair.peer, pair.is_sent())) || found.len() < MESSAGES) {
                 found.push(News::Record { rank, ring, number, contents });
             }
         }
