@@ -352,7 +352,10 @@ fn a_rank_that_does_not_come() {
 fn a_rank_that_calls_something_else() {
     let environment = [("MSCCL_CHECK", "1"), ("NCCL_DEBUG", "WARN")];
     let Some(log) = run("faults", &["mismatched"], &environment) else { return };
-    assert!(log.contains("allreduce of 10 i32 sum on r0, r2, allreduce of 11 i32 sum on r1"), "{log}");
+    assert!(
+        log.contains("allreduce of 10 i32 sum on r0, r2, allreduce of 11 i32 sum on r1"),
+        "{log}"
+    );
 }
 
 /// What differs is found in every job, and reported once.
