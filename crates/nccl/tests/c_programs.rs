@@ -239,7 +239,7 @@ fn faults_across_hosts() {
         let Some(log) = run("faults", &["mismatched"], &[hosts, warn, ("MSCCL_CHECK", "1")]) else {
             return;
         };
-        let differs = "r0, r2: allreduce of 10 i32 sum; r1: allreduce of 11 i32 sum";
+        let differs = "allreduce of 10 i32 sum on r0, r2, allreduce of 11 i32 sum on r1";
         assert!(log.contains(differs), "{log}");
         let Some(log) = run("faults", &["signalled"], &[hosts, warn]) else { return };
         assert!(log.contains("r0: in call 2, allreduce of 10 i32 sum"), "{log}");
@@ -357,7 +357,23 @@ fn a_rank_that_does_not_come() {
 fn a_rank_that_calls_something_else() {
     let environment = [("MSCCL_CHECK", "1"), ("NCCL_DEBUG", "WARN")];
     let Some(log) = run("faults", &["mismatched"], &environment) else { return };
-    assert!(log.contains("r0, r2: allreduce of 10 i32 sum; r1: allreduce of 11 i32 sum"), "{log}");
+    assert!(
+        log.contains("allreduce of 10 i32 sum on r0, r2, allreduce of 11 i32 sum on r1"),
+        "{log}"
+    );
+}
+
+/// What differs is found in every job, and reported once.
+#[test]
+fn ranks_that_call_different_things() {
+    for per_host in ["", "1"] {
+        let hosts = [("NCCL_DEBUG", "WARN"), ("PER_HOST", per_host)];
+        let environment = if per_host.is_empty() { &hosts[..1] } else { &hosts[..] };
+        let Some(log) = run("mismatches", &[], environment) else { return };
+        let reports = log.lines().filter(|line| line.contains(" NCCL WARN => ")).count();
+        let kinds = log.lines().filter(|line| line.starts_with("mismatches: ")).count();
+        assert_eq!((reports, kinds), (18, 19), "{per_host}: {log}");
+    }
 }
 
 #[test]

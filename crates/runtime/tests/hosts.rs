@@ -179,7 +179,7 @@ fn different_arguments_are_reported_on_all_hosts() {
     });
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::InvalidUsage);
-        let text = "r0-r2, r4: allreduce of 10 i32 sum; r3: allreduce of 11 i32 sum";
+        let text = "allreduce of 10 i32 sum on r0-r2, r4, allreduce of 11 i32 sum on r3";
         assert!(error.to_string().contains(text), "{error}");
     }
 }

@@ -1,38 +1,23 @@
-//! Whether all ranks make the same call.
+//! Whether all ranks make the same call, before they run it: what `MSCCL_CHECK` asks for.
 //!
-//! Collectives are compared: operation, root, count, data type, how contributions combine, and, for
-//! collectives without a root, whether they are in place. Point-to-point calls are not: a send of one rank
-//! need not stand where its receive stands on the other, so they have no number to be compared by.
+//! Collectives are compared: operation, root, count, data type, how contributions combine. Point-to-point calls
+//! are not: a send of one rank need not stand where its receive stands on the other, so they have no number
+//! to be waited for. [`super::compare`] compares these afterwards.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 use std::{hint, thread};
 
-use msccl_collective::Rank;
-
-use super::{Board, Ranks, layout};
+use super::Board;
+use super::compare::compare;
+#[cfg(doc)]
+use super::layout;
 use crate::engine::Waiting;
 use crate::error::Error;
-
-/// What to do about a difference.
-pub(crate) const ADVICE: &str = "make the same call on all ranks";
-
-/// Sides of a difference that are spelled out.
-const SIDES: usize = 6;
 
 /// Looks that a rank takes before it begins to sleep between them.
 const HASTY_LOOKS: u32 = 2000;
 const PAUSE: Duration = Duration::from_micros(50);
-
-/// What ranks say of one collective, when they do not say the same.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Difference {
-    number: u64,
-    /// By what they say, in the order of their lowest ranks.
-    sides: Vec<(String, BTreeSet<Rank>)>,
-}
 
 /// Waits until all ranks have posted collective `number`, and compares.
 ///
@@ -53,10 +38,7 @@ pub(crate) fn agree(board: &Board, number: u64, failure: &OnceLock<Error>) -> Re
     came?;
     match compare(board, number) {
         None => Ok(()),
-        Some(difference) => {
-            let text = format!("{difference}; {ADVICE}");
-            Err(Error::invalid_usage(text))
-        }
+        Some(difference) => Err(Error::invalid_usage(difference.advised())),
     }
 }
 
@@ -95,39 +77,4 @@ pub(crate) fn waits(board: &Board) -> Vec<Waiting> {
         text: format!("waits for {rank} to make this call, to compare the arguments"),
     };
     late.map(waiting).collect()
-}
-
-/// How the ranks that have posted collective `number` differ, as far as their records are still there.
-pub(crate) fn compare(board: &Board, number: u64) -> Option<Difference> {
-    let mut sides: BTreeMap<String, BTreeSet<Rank>> = BTreeMap::new();
-    for rank in board.ranks() {
-        if let Some(posted) = board.collective(rank, number) {
-            sides.entry(posted.agreement()).or_default().insert(rank);
-        }
-    }
-    let mut sides: Vec<_> = sides.into_iter().collect();
-    sides.sort_by_key(|(_, ranks)| ranks.first().copied());
-    (sides.len() > 1).then_some(Difference { number, sides })
-}
-
-/// The first collective on which the ranks differ, among those of which records are there.
-pub(crate) fn first_difference(board: &Board) -> Option<Difference> {
-    let last = board.ranks().map(|rank| board.collectives(rank)).max()?;
-    let oldest = last.saturating_sub(layout::COLLECTIVES - 1).max(1);
-    (oldest..=last).find_map(|number| compare(board, number))
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, sides } = self;
-        write!(f, "call {number} differs: ")?;
-        for (position, (said, ranks)) in sides.iter().take(SIDES).enumerate() {
-            let semicolon = if position == 0 { "" } else { "; " };
-            write!(f, "{semicolon}{}: {said}", Ranks(ranks))?;
-        }
-        match sides.len().saturating_sub(SIDES) {
-            0 => Ok(()),
-            more => write!(f, "; and {more} more"),
-        }
-    }
 }

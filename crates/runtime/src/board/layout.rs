@@ -6,15 +6,17 @@
 //! |---|---|---|
 //! | header | 0 | the number of the latest request for a story |
 //! | | 1 | who tells it: the request in the upper half, the rank in the lower |
-//! | rank, first line | 0–3 | [`Field::Collectives`], [`Field::Transfers`], [`Field::Issued`], [`Field::Settled`]: written by every call |
+//! | rank, first line | 0–4 | [`Field::Collectives`], [`Field::Transfers`], [`Field::Issued`], [`Field::Settled`], [`Field::Messages`]: written by calls |
 //! | rank, second line | 0–5 | [`Field::State`], [`Field::Answered`], [`Field::Claim`], [`Field::Agreeing`], [`Field::Compares`], [`Field::Ended`] |
 //! | rank | | the reason of its state: a text |
 //! | rank | | records of its last collectives, number `n` at place `n % COLLECTIVES` |
 //! | rank | | records of its last groups of transfers, the same way |
+//! | rank | | records of its last messages to and from other ranks, the same way |
+//! | rank | | once more the record of every [`STRIDE`]-th collective, number `n` at place `n / STRIDE % CHECKPOINTS` |
 //! | rank | | its answer to the latest request: a text |
 //!
-//! A record is eight words: a guard, the sequence, the shape, the count, the number of calls, and three
-//! of nothing. A text is a version, a length in bytes, and the bytes. Only its rank writes a part, or, where
+//! A record is eight words, which are one cache line: a guard, the sequence, the shape, the count, an index,
+//! the history, the settings, and one of nothing ([`super::record::Contents`]). A text is a version, a length in bytes, and the bytes. Only its rank writes a part, or, where
 //! that lives on another node, the [`super::mirror`]; the header is written by compare-and-swap.
 
 use msccl_collective::Rank;
@@ -23,6 +25,12 @@ use msccl_collective::Rank;
 pub(crate) const COLLECTIVES: u64 = 256;
 /// Groups of point-to-point calls of a rank that are remembered.
 pub(crate) const TRANSFERS: u64 = 64;
+/// Messages of a rank that are remembered.
+pub(crate) const MESSAGES: u64 = 512;
+/// Every so many collectives, one is remembered for longer.
+pub(crate) const STRIDE: u64 = 16;
+/// How many of these are.
+pub(crate) const CHECKPOINTS: u64 = 256;
 /// The longest reason.
 pub(crate) const REASON_BYTES: usize = 1008;
 /// The longest answer.
@@ -37,7 +45,9 @@ const HEADER_BYTES: usize = 2 * LINE_BYTES;
 const REASON: usize = 2 * LINE_BYTES;
 const COLLECTIVE_RING: usize = REASON + TEXT_HEAD_BYTES + REASON_BYTES;
 const TRANSFER_RING: usize = COLLECTIVE_RING + COLLECTIVES as usize * RECORD_BYTES;
-const ANSWER: usize = TRANSFER_RING + TRANSFERS as usize * RECORD_BYTES;
+const MESSAGE_RING: usize = TRANSFER_RING + TRANSFERS as usize * RECORD_BYTES;
+const CHECKPOINT_RING: usize = MESSAGE_RING + MESSAGES as usize * RECORD_BYTES;
+const ANSWER: usize = CHECKPOINT_RING + CHECKPOINTS as usize * RECORD_BYTES;
 /// A multiple of two cache lines, so that ranks do not disturb one another.
 const PART_BYTES: usize = ANSWER + TEXT_HEAD_BYTES + ANSWER_BYTES;
 const _: () = assert!(PART_BYTES.is_multiple_of(2 * LINE_BYTES));
@@ -70,11 +80,13 @@ pub(super) enum Field {
     Compares,
     /// Of a rank on another node: whether it has departed and all that it posted is here.
     Ended,
+    /// The number of its last message to or from another rank.
+    Messages,
 }
 
 impl Field {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Collectives,
         Self::Transfers,
         Self::Issued,
@@ -85,6 +97,7 @@ impl Field {
         Self::Agreeing,
         Self::Compares,
         Self::Ended,
+        Self::Messages,
     ];
 }
 
@@ -95,6 +108,10 @@ pub(super) enum Ring {
     Collectives,
     /// Of groups of transfers, by number.
     Transfers,
+    /// Of messages to and from other ranks, by number.
+    Messages,
+    /// Of every [`STRIDE`]-th collective, by its number divided by that.
+    Checkpoints,
 }
 
 /// A text of a rank.
@@ -123,6 +140,7 @@ impl Field {
             Field::Transfers => WORD_BYTES,
             Field::Issued => 2 * WORD_BYTES,
             Field::Settled => 3 * WORD_BYTES,
+            Field::Messages => 4 * WORD_BYTES,
             Field::State => LINE_BYTES,
             Field::Answered => LINE_BYTES + WORD_BYTES,
             Field::Claim => LINE_BYTES + 2 * WORD_BYTES,
@@ -135,27 +153,44 @@ impl Field {
 }
 
 impl Ring {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Collectives, Self::Transfers, Self::Messages, Self::Checkpoints];
+
     /// How many records it holds.
     pub fn length(self) -> u64 {
         match self {
             Ring::Collectives => COLLECTIVES,
             Ring::Transfers => TRANSFERS,
+            Ring::Messages => MESSAGES,
+            Ring::Checkpoints => CHECKPOINTS,
         }
     }
 
-    /// The number of its last record.
+    /// The number of its last record is that word divided by [`Ring::stride`].
     pub fn count(self) -> Field {
         match self {
-            Ring::Collectives => Field::Collectives,
+            Ring::Collectives | Ring::Checkpoints => Field::Collectives,
             Ring::Transfers => Field::Transfers,
+            Ring::Messages => Field::Messages,
+        }
+    }
+
+    /// Of how many calls one is recorded.
+    pub fn stride(self) -> u64 {
+        match self {
+            Ring::Collectives | Ring::Transfers | Ring::Messages => 1,
+            Ring::Checkpoints => STRIDE,
         }
     }
 
     /// The offset of the words of record `number`.
-    pub fn record(self, rank: Rank, number: u64) -> [usize; 5] {
+    pub fn record(self, rank: Rank, number: u64) -> [usize; 7] {
         let ring = match self {
             Ring::Collectives => COLLECTIVE_RING,
             Ring::Transfers => TRANSFER_RING,
+            Ring::Messages => MESSAGE_RING,
+            Ring::Checkpoints => CHECKPOINT_RING,
         };
         let place = (number % self.length()) as usize;
         let record = part(rank) + ring + place * RECORD_BYTES;
@@ -196,7 +231,7 @@ mod tests {
                 let [version, length, bytes] = text.of(rank);
                 places.extend([(version, 8), (length, 8), (bytes, text.capacity())]);
             }
-            for ring in [Ring::Collectives, Ring::Transfers] {
+            for ring in Ring::ALL {
                 let records = (1..=ring.length()).map(|number| ring.record(rank, number)[0]);
                 places.extend(records.map(|record| (record, RECORD_BYTES)));
             }

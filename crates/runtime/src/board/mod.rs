@@ -10,7 +10,11 @@
 //! **Numbers.** Only collectives are *numbered*, from 1, and call `n` of one rank is call `n` of all
 //! others. Point-to-point calls need not be aligned across ranks and have no number: a group of them is
 //! posted as one record. Within a rank every call, of either kind, has a *sequence*, also from 1: that
-//! is what its engine counts by.
+//! is what its engine counts by. Every message between two ranks is recorded, too, with its place among those
+//! from the one to the other: message `k` that one sends is message `k` that the other receives.
+//!
+//! **Histories.** Each record carries a hash of all calls up to this one ([`history`]), so two ranks that agree at one
+//! call agree on all before it, whether or not records of these are still there. [`compare`] rests on that.
 //!
 //! **Guarantees.** Posting takes no lock, allocates nothing and never waits; a reader sees a record
 //! whole or not at all. Not guaranteed: that old records are still there (see
@@ -18,6 +22,8 @@
 //! could write makes a reader fail.
 
 pub(crate) mod check;
+pub(crate) mod compare;
+mod history;
 mod layout;
 pub(crate) mod mirror;
 mod ranks;
@@ -34,7 +40,9 @@ use msccl_fabric::{Group, SharedMemory};
 use crate::call::Call;
 use crate::error::Error;
 use crate::nodes::Nodes;
+use history::{Histories, Pair};
 use layout::{Field, Ring, Text};
+use record::Contents;
 
 pub(crate) use layout::ANSWER_BYTES;
 pub(crate) use ranks::Ranks;
@@ -49,6 +57,8 @@ pub(crate) struct Board {
     me: Rank,
     ranks: u32,
     nodes: Arc<Nodes>,
+    /// What this rank has called so far.
+    called: Histories,
 }
 
 /// What became of a rank.
@@ -60,6 +70,8 @@ pub(crate) enum State {
     Aborted,
     /// Its communicator failed.
     Failed,
+    /// Its communicator failed because ranks call different things.
+    Mismatched,
     /// It left in order: all its calls were done.
     Closed,
 }
@@ -79,7 +91,7 @@ impl Board {
         } else {
             SharedMemory::open(group.receive_fd(leader, TAG)?, bytes)?
         };
-        let board = Self { memory, me, ranks, nodes };
+        let board = Self { memory, me, ranks, nodes, called: Histories::default() };
         board.own(Field::Compares).store(u64::from(compares), Ordering::Release);
         Ok(board)
     }
@@ -95,10 +107,10 @@ impl Board {
     }
 
     /// Whether all that `rank`, which has departed, has ever posted is here. Of a rank on another node that may
-    /// never be known.
+    /// never be known, unless it left in order, which it says last.
     pub fn is_complete(&self, rank: Rank) -> bool {
         let ended = self.word(Field::Ended.of(rank)).load(Ordering::Acquire) != 0;
-        ended || self.nodes.together(self.me, rank)
+        ended || self.nodes.together(self.me, rank) || self.state(rank) == State::Closed
     }
 
     /// All ranks, in order.
@@ -114,8 +126,12 @@ impl Board {
             return None;
         }
         let number = self.own(Field::Collectives).load(Ordering::Relaxed) + 1;
-        let contents = [sequence, record::pack(call, in_place), call.count, 1];
+        let shape = record::pack(call, in_place);
+        let contents = self.called.collective(sequence, shape, call.count);
         self.write_record(self.me, Ring::Collectives, number, contents);
+        if number.is_multiple_of(layout::STRIDE) {
+            self.write_record(self.me, Ring::Checkpoints, number / layout::STRIDE, contents);
+        }
         self.own(Field::Collectives).store(number, Ordering::Release);
         self.own(Field::Issued).store(sequence, Ordering::Release);
         Some(number)
@@ -125,11 +141,40 @@ impl Board {
     /// One thread at a time, which is also the only one that posts collectives.
     pub fn post_transfers(&self, sequence: u64, calls: &[Call]) {
         let Some(first) = calls.first() else { return };
+        self.post_messages(sequence, calls);
         let number = self.own(Field::Transfers).load(Ordering::Relaxed) + 1;
-        let contents = [sequence, record::pack(first, false), first.count, calls.len() as u64];
+        let (shape, count) = (record::pack(first, false), first.count);
+        let contents =
+            Contents { sequence, shape, count, index: calls.len() as u64, ..Contents::default() };
         self.write_record(self.me, Ring::Transfers, number, contents);
         self.own(Field::Transfers).store(number, Ordering::Release);
         self.own(Field::Issued).store(sequence, Ordering::Release);
+    }
+
+    /// Posts those of `calls` that exchange a message with another rank: no empty ones, since these send nothing.
+    fn post_messages(&self, sequence: u64, calls: &[Call]) {
+        let mut number = self.own(Field::Messages).load(Ordering::Relaxed);
+        for call in calls.iter().filter(|call| call.count != 0) {
+            let Some(pair) = Pair::of(self.me, call).filter(Pair::is_between_ranks) else {
+                continue;
+            };
+            number += 1;
+            let shape = record::pack(call, false);
+            let contents = self.called.message(pair, sequence, shape, call.count);
+            self.write_record(self.me, Ring::Messages, number, contents);
+        }
+        self.own(Field::Messages).store(number, Ordering::Release);
+    }
+
+    /// From now on calls of this rank are served by `settings`, a hash of what all ranks must set alike between the
+    /// same calls; 0 for what was agreed when the communicator was made.
+    pub fn set_settings(&self, settings: u64) {
+        self.called.set_settings(settings);
+    }
+
+    /// Whether all ranks, as far as is known here, compare the arguments of collectives before they run.
+    fn all_compare(&self) -> bool {
+        self.ranks().all(|rank| self.word(Field::Compares.of(rank)).load(Ordering::Acquire) != 0)
     }
 
     /// The calls of this rank up to `sequence` get no execution beyond what they had: they are
@@ -157,11 +202,11 @@ impl Board {
     }
 
     /// The guard is 0 while the record is being written, and its number otherwise.
-    fn write_record(&self, rank: Rank, ring: Ring, number: u64, contents: [u64; 4]) {
+    fn write_record(&self, rank: Rank, ring: Ring, number: u64, contents: Contents) {
         let [guard, words @ ..] = ring.record(rank, number).map(|offset| self.word(offset));
         guard.store(0, Ordering::Relaxed);
         fence(Ordering::Release);
-        for (word, value) in words.into_iter().zip(contents) {
+        for (word, value) in words.into_iter().zip(contents.words()) {
             word.store(value, Ordering::Relaxed);
         }
         guard.store(number, Ordering::Release);
@@ -201,9 +246,14 @@ impl Board {
 
     /// The records of `ring`, newest first, until one is not there.
     fn newest(&self, rank: Rank, ring: Ring) -> impl Iterator<Item = Posted> {
-        let last = self.word(ring.count().of(rank)).load(Ordering::Acquire);
+        let last = self.last_number(rank, ring);
         let oldest = last.saturating_sub(ring.length() - 1).max(1);
         (oldest..=last).rev().map_while(move |number| self.read_record(rank, ring, number))
+    }
+
+    /// The number of the last record of `ring`.
+    fn last_number(&self, rank: Rank, ring: Ring) -> u64 {
+        self.word(ring.count().of(rank)).load(Ordering::Acquire) / ring.stride()
     }
 
     /// The number of the record that lies where record `number` would.
@@ -212,24 +262,28 @@ impl Board {
         self.word(guard).load(Ordering::Acquire)
     }
 
-    fn read_contents(&self, rank: Rank, ring: Ring, number: u64) -> Option<[u64; 4]> {
+    fn read_contents(&self, rank: Rank, ring: Ring, number: u64) -> Option<Contents> {
         let [guard, contents @ ..] = ring.record(rank, number).map(|offset| self.word(offset));
         if number == 0 || guard.load(Ordering::Acquire) != number {
             return None;
         }
         let contents = contents.map(|word| word.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        (guard.load(Ordering::Relaxed) == number).then_some(contents)
+        let is_whole = guard.load(Ordering::Relaxed) == number;
+        is_whole.then(|| Contents::from_words(contents))
     }
 
     fn read_record(&self, rank: Rank, ring: Ring, number: u64) -> Option<Posted> {
-        let [sequence, shape, count, calls] = self.read_contents(rank, ring, number)?;
+        let contents = self.read_contents(rank, ring, number)?;
+        let Contents { sequence, shape, count, index, history: _, settings } = contents;
         let (call, in_place) = record::unpack(shape, count)?;
         let kind = match ring {
             Ring::Collectives => Kind::Collective { number, in_place },
-            Ring::Transfers => Kind::Transfers { calls },
+            Ring::Checkpoints => Kind::Collective { number: number * layout::STRIDE, in_place },
+            Ring::Transfers => Kind::Transfers { calls: index },
+            Ring::Messages => Kind::Transfers { calls: 1 },
         };
-        Some(Posted { sequence, call, kind })
+        Some(Posted { sequence, call, kind, settings })
     }
 
     /// Lets everyone know what became of this rank, and why. One thread at a time.
@@ -268,7 +322,8 @@ impl Board {
     #[cfg(test)]
     pub fn of_nodes(me: Rank, ranks: u32, per_node: u32) -> Self {
         let memory = SharedMemory::create(layout::board_bytes(ranks)).unwrap();
-        Self { memory, me, ranks, nodes: Arc::new(Nodes::equal(ranks, per_node)) }
+        let nodes = Arc::new(Nodes::equal(ranks, per_node));
+        Self { memory, me, ranks, nodes, called: Histories::default() }
     }
 
     /// The same board, as `me` sees it.
@@ -277,7 +332,8 @@ impl Board {
         use std::os::fd::AsFd;
         let descriptor = self.memory.as_fd().try_clone_to_owned().unwrap();
         let memory = SharedMemory::open(descriptor, self.memory.len()).unwrap();
-        Self { memory, me, ranks: self.ranks, nodes: self.nodes.clone() }
+        let (ranks, nodes) = (self.ranks, self.nodes.clone());
+        Self { memory, me, ranks, nodes, called: Histories::default() }
     }
 }
 
@@ -288,6 +344,7 @@ impl State {
             State::Aborted => 1,
             State::Failed => 2,
             State::Closed => 3,
+            State::Mismatched => 4,
         }
     }
 
@@ -296,13 +353,22 @@ impl State {
             1 => State::Aborted,
             2 => State::Failed,
             3 => State::Closed,
+            4 => State::Mismatched,
             _ => State::Running,
         }
     }
 
     /// The state whose [`State::name`] is `name`.
     pub fn from_name(name: &str) -> Option<Self> {
-        (0..4).map(Self::from_code).find(|state| state.name() == name)
+        (0..5).map(Self::from_code).find(|state| state.name() == name)
+    }
+
+    /// What its rank has done, in a sentence: "r3 has failed".
+    pub fn verb(self) -> &'static str {
+        match self {
+            State::Mismatched => "failed",
+            other => other.name(),
+        }
     }
 
     /// The word for it.
@@ -311,6 +377,7 @@ impl State {
             State::Running => "running",
             State::Aborted => "aborted",
             State::Failed => "failed",
+            State::Mismatched => "mismatched",
             State::Closed => "closed",
         }
     }

@@ -15,6 +15,39 @@ pub(crate) struct Posted {
     pub call: Call,
     /// Which kind of call.
     pub kind: Kind,
+    /// A hash of what serves it, where that was set since the communicator was made; 0 otherwise.
+    pub settings: u64,
+}
+
+/// The words of a record behind its guard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Contents {
+    /// The place of the call among all calls of its rank.
+    pub sequence: u64,
+    /// What [`pack`] makes of the call.
+    pub shape: u64,
+    /// Its count.
+    pub count: u64,
+    /// Of a group of transfers, how many they are; of a message, its place among those of its pair.
+    pub index: u64,
+    /// The history up to this call.
+    pub history: u64,
+    /// See [`Posted::settings`].
+    pub settings: u64,
+}
+
+impl Contents {
+    /// As they lie in a record.
+    pub fn words(self) -> [u64; 6] {
+        let Self { sequence, shape, count, index, history, settings } = self;
+        [sequence, shape, count, index, history, settings]
+    }
+
+    /// What [`Contents::words`] gave.
+    pub fn from_words(words: [u64; 6]) -> Self {
+        let [sequence, shape, count, index, history, settings] = words;
+        Self { sequence, shape, count, index, history, settings }
+    }
 }
 
 /// Which kind of call was posted.
@@ -43,22 +76,19 @@ impl Posted {
         }
     }
 
-    /// What all ranks must say alike of a collective. Whether a rank calls a collective with a
-    /// root in place is its own affair, and so are the scalars of a scaled sum.
+    /// What all ranks must say alike of a collective. Whether a rank calls it in place is its own affair, and so are
+    /// the scalars of a scaled sum.
     pub fn agreement(&self) -> String {
-        let rootless = self.call.operation.peer().is_none();
-        match self.kind {
-            Kind::Collective { in_place: true, .. } if rootless => {
-                format!("{} in place", self.call)
-            }
-            Kind::Collective { .. } | Kind::Transfers { .. } => self.call.to_string(),
+        match self.settings {
+            0 => self.call.to_string(),
+            pinned => format!("{} (pinned to choice {pinned:016x})", self.call),
         }
     }
 }
 
 impl fmt::Display for Posted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sequence: _, call, kind } = self;
+        let Self { sequence: _, call, kind, settings: _ } = self;
         match kind {
             Kind::Collective { number, in_place: _ } => write!(f, "call {number}, {call}"),
             Kind::Transfers { calls: 0 | 1 } => write!(f, "{call}"),
@@ -70,6 +100,16 @@ impl fmt::Display for Posted {
 
 const SCALED: u64 = 0xff;
 const IN_PLACE: u64 = 1 << 24;
+
+/// What all ranks must say alike of what [`pack`] gave for a collective.
+pub(super) fn common(shape: u64) -> u64 {
+    shape & !IN_PLACE
+}
+
+/// The data type of what [`pack`] gave.
+pub(super) fn data_type(shape: u64) -> u64 {
+    (shape >> 8) & 0xff
+}
 
 /// Operation, data type, reduction, in place and peer in one word.
 pub(super) fn pack(call: &Call, in_place: bool) -> u64 {

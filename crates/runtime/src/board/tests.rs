@@ -7,7 +7,8 @@ use std::time::Duration;
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_fabric::{self as fabric, Group, Newcomer, UniqueId};
 
-use super::check::{agree, compare, first_difference};
+use super::check::agree;
+use super::compare::{compare, first_difference};
 use super::*;
 use crate::call::{Combine, Operation};
 use crate::error::ErrorKind;
@@ -156,11 +157,12 @@ fn ranks_agree_on_what_must_be_alike() {
     check((sum, true), (sum, true), None);
     let (gather, reduce) = (Operation::Gather(Rank(0)), Operation::Reduce(Rank(1), SUM));
     check((gather, true), (gather, false), None);
-    let text = "call 1 differs: r0: allreduce of 8 f32 sum in place; r1: allreduce of 8 f32 sum";
-    check((sum, true), (sum, false), Some(text));
-    let text = "call 1 differs: r0: allreduce of 8 f32 sum; r1: allreduce of 8 f32 scaled sum";
+    check((sum, true), (sum, false), None);
+    let text = "r0 and r1 call different things: call 1 is allreduce of 8 f32 sum on r0, \
+                allreduce of 8 f32 scaled sum on r1";
     check((sum, false), (scaled, false), Some(text));
-    let text = "call 1 differs: r0: gather of 8 f32 root r0; r1: reduce of 8 f32 sum root r1";
+    let text = "r0 and r1 call different things: call 1 is gather of 8 f32 root r0 on r0, \
+                reduce of 8 f32 sum root r1 on r1";
     check((gather, false), (reduce, false), Some(text));
 }
 
@@ -176,11 +178,12 @@ fn differences_group_those_who_say_the_same() {
     let difference = |number| compare(&board, number).unwrap().to_string();
     assert_eq!(
         difference(1),
-        "call 1 differs: r0-r2, r4-r11: allreduce of 1024 f32 sum; r3: allreduce of 512 f32 sum"
+        "r0-r2, r4-r11 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, r4-r11, \
+         allreduce of 512 f32 sum on r3"
     );
-    let start = "call 2 differs: r0, r1: allgather of 0 f32; r2: allgather of 2 f32; ";
+    let start = "ranks call different things: call 2 is allgather of 0 f32 on r0, r1, allgather of 2 f32 on r2, ";
     assert!(difference(2).starts_with(start), "{}", difference(2));
-    assert!(difference(2).ends_with("; and 5 more"), "{}", difference(2));
+    assert!(difference(2).ends_with(", and 5 more"), "{}", difference(2));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::board::check;
 use crate::call::{Blocks, Call, Combine, Scalar};
 use crate::engine::{ScaleBy, Scaling};
 use crate::error::Error;
-use crate::select::{Decision, Request};
+use crate::select::{Decision, Detour, Request};
 use crate::settings::{Event, PlaceOfRank};
 use crate::walk::reciprocal;
 
@@ -280,7 +280,54 @@ impl Communicator {
         }
         let reduction = reduction.unwrap_or(Reduction::Sum);
         let direct = Direct { in_place, data_type, reduction, count, send, receive, stream };
-        self.execute(&decision, &direct, number)
+        match decision.detour {
+            Detour::None => self.execute(&decision, &direct, number),
+            Detour::InPlace => self.run_in_place(&call, &decision, &direct, number),
+            Detour::OutOfPlace => self.run_out_of_place(&call, &decision, &direct, number),
+        }
+    }
+
+    /// Executes `call`, which is out of place, by an algorithm that runs in place.
+    fn run_in_place(
+        &self,
+        call: &Call,
+        decision: &Decision,
+        direct: &Direct,
+        number: u64,
+    ) -> Result<(), Error> {
+        let Direct { send, receive, stream, .. } = *direct;
+        let (block, engine) = (call.block_bytes()?, &self.inner.engine);
+        let own = block * u64::from(self.rank().0);
+        let Blocks { input, output } = call.blocks(self.rank(), self.ranks());
+        if input <= output {
+            // Only an all-gather reads less than it writes: the own block.
+            let to = if input < output { receive + own } else { receive };
+            engine.copy(send, to, block * input, stream)?;
+            return self.execute(decision, &Direct { send: to, in_place: true, ..*direct }, number);
+        }
+        // The caller's input stays as it is. What was scaled lies in a copy already.
+        let to = engine.scratch(block * input)?;
+        if send != to {
+            engine.copy(send, to, block * input, stream)?;
+        }
+        let aside = Direct { send: to, receive: to + own, in_place: true, ..*direct };
+        self.execute(decision, &aside, number)?;
+        engine.copy(to + own, receive, block * output, stream)
+    }
+
+    /// Executes `call`, which is in place, by an algorithm that runs out of place.
+    fn run_out_of_place(
+        &self,
+        call: &Call,
+        decision: &Decision,
+        direct: &Direct,
+        number: u64,
+    ) -> Result<(), Error> {
+        let engine = &self.inner.engine;
+        let bytes = call.block_bytes()? * call.blocks(self.rank(), self.ranks()).input;
+        let to = engine.scratch(bytes)?;
+        engine.copy(direct.send, to, bytes, direct.stream)?;
+        self.execute(decision, &Direct { send: to, in_place: false, ..*direct }, number)
     }
 
     /// An average by an algorithm that does not say at which steps it could be formed: inputs are scaled

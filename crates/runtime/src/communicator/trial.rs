@@ -1,6 +1,9 @@
 //! Measuring what could serve, instead of what does: for those who make tuning tables.
 
+use std::hash::BuildHasher;
+
 use msccl_collective::DataType;
+use rustc_hash::FxBuildHasher;
 
 use super::Communicator;
 use crate::call::{Combine, Operation};
@@ -48,6 +51,8 @@ impl Communicator {
     /// Without a choice, by what wishes and tables say. Every rank calls it with the same choice between
     /// the same calls; calls that were submitted earlier, and graphs of them, stay as they are.
     pub fn pin(&self, choice: Option<Choice>) {
+        let hash = |choice: &Choice| FxBuildHasher.hash_one(choice.to_string());
+        self.inner.board.set_settings(choice.as_ref().map_or(0, hash));
         self.inner.selector.pin(choice);
     }
 }

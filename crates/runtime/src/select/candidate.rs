@@ -9,7 +9,7 @@ use msccl_plan::launch;
 use msccl_registry::{Entry, Shape};
 use msccl_verify::Verified;
 
-use super::decision::{Decision, Threads};
+use super::decision::{Decision, Detour, Threads};
 use super::links::Links;
 use super::overtaken;
 use super::request::Terms;
@@ -113,7 +113,8 @@ impl Candidate<'_> {
         let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
             .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
         let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
-        Ok(Decision { prepared, protocol, links, exact, threads, cut, passed_over })
+        let detour = Detour::None;
+        Ok(Decision { prepared, protocol, links, exact, threads, cut, detour, passed_over })
     }
 
     /// Whether the algorithm is for such calls.

@@ -11,7 +11,7 @@ use msccl_registry::Entry;
 use rustc_hash::FxHashSet;
 
 use super::candidate::Unserved;
-use super::decision::{Decision, Service};
+use super::decision::{Decision, Detour, Service};
 use super::links::Links;
 use super::request::Request;
 use super::tuning::Machine;
@@ -43,7 +43,8 @@ impl Selector {
         let terms = request.terms(self.ranks());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let pinned = known.pinned.take();
-        let first = self.decide(&mut known, request).ok().map(|decision| decision.choice());
+        let first = self.decide(&mut known, request).ok();
+        let first = first.filter(|of| of.detour == Detour::None).map(|of| of.choice());
         known.pinned = pinned;
         let mut choices: Vec<Choice> = first.into_iter().collect();
         let mut seen: FxHashSet<Choice> = choices.iter().cloned().collect();
@@ -151,7 +152,7 @@ impl Selector {
 
 impl Decision {
     /// The same as a row of a table has it.
-    fn choice(&self) -> Choice {
+    pub(super) fn choice(&self) -> Choice {
         let Service { protocol, links, instances, threads, thread_blocks: _, rounds: _ } =
             self.service();
         let way = Way { protocol, links, instances, threads };

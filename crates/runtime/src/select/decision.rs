@@ -23,8 +23,21 @@ pub(crate) struct Decision {
     pub exact: bool,
     pub threads: Threads,
     pub cut: Cut,
+    pub detour: Detour,
     /// Loaded algorithms that were asked first, and why they do not serve.
     pub passed_over: Vec<String>,
+}
+
+/// How a call comes to an algorithm that serves the other placement alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Detour {
+    /// It serves the call as it is.
+    #[default]
+    None,
+    /// The input is copied first, and the algorithm runs in place where the copy lies.
+    InPlace,
+    /// The input is copied first, and the algorithm runs from the copy to the output.
+    OutOfPlace,
 }
 
 /// Threads in a block, by where the operands of a launch lie.
@@ -41,7 +54,12 @@ impl Decision {
     /// In words: `allreduce/ring (Simple, 4 × 2 thread blocks of 512 threads, rounds: 1)`, `Simple over direct links`.
     pub fn story(&self) -> String {
         let service = self.service();
-        format!("{} ({service}, rounds: {})", self.prepared.name, service.rounds)
+        let detour = match self.detour {
+            Detour::None => "",
+            Detour::InPlace => "; in place after a copy of the input",
+            Detour::OutOfPlace => "; out of place from a copy of the input",
+        };
+        format!("{} ({service}, rounds: {}){detour}", self.prepared.name, service.rounds)
     }
 
     /// Whether a kernel for small calls serves, wherever buffers lie, if links are `link_depth` messages deep.
@@ -55,7 +73,7 @@ impl Decision {
 
     /// How it serves.
     pub fn service(&self) -> Service {
-        let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } = self;
+        let Decision { prepared, protocol, links, threads, cut, .. } = self;
         Service {
             protocol: *protocol,
             links: *links,

@@ -102,7 +102,9 @@ impl Selector {
 }
 
 /// The links that can deliver directly, how, and the regions from or to which they do, message by message.
-fn direct_regions(verified: &Verified) -> Vec<(Rank, Rank, Channel, Delivery, Vec<Region>)> {
+pub(super) fn direct_regions(
+    verified: &Verified,
+) -> Vec<(Rank, Rank, Channel, Delivery, Vec<Region>)> {
     let links = verified.direct_links().into_iter().map(|link| {
         let DirectLink { from, to, channel, delivery, messages } = link;
         let regions = messages.iter().map(|message| message.region).collect();

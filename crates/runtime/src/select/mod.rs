@@ -4,7 +4,8 @@
 //! table of [`tuning`] names them; then what the rows of that table name, then of the shipped one; then any that serves, over several nodes
 //! the one first that an [`estimate`] takes to be fastest. Among the last two, what is [`allowed`] comes first. The choice
 //! depends on nothing but what all ranks have in common: the registry, the table, the capacity of the
-//! engines, and the arguments that ranks must give alike. So all ranks choose alike without a word.
+//! engines, and the arguments that ranks must give alike. So all ranks choose alike without a word. Whether a call is in place is
+//! not among these: what serves one placement says the same over links as what serves the other ([`placements`]).
 //!
 //! Absent: addresses, streams, the execution.
 
@@ -17,6 +18,7 @@ mod explain;
 mod foreseen;
 mod links;
 mod overtaken;
+mod placements;
 mod preference;
 mod request;
 mod tuning;
@@ -36,7 +38,7 @@ use crate::wiring::Wiring;
 pub use allowed::{Allowed, Family};
 use candidate::{Candidate, Needs, Unserved};
 pub use decision::{Alternative, Service, multiprocessors};
-pub(crate) use decision::{Decision, Threads};
+pub(crate) use decision::{Decision, Detour, Threads};
 use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
 pub(crate) use foreseen::{CARRIED, Foreseen};
@@ -71,6 +73,8 @@ struct Known {
     /// Whether some link of an algorithm can deliver directly.
     direct: FxHashMap<Fingerprint, bool>,
     profiles: FxHashMap<Fingerprint, Profile>,
+    /// Whether two algorithms say the same over links, which lend buffers or not: see [`placements`].
+    alike: FxHashMap<(Fingerprint, Fingerprint, bool), bool>,
     /// What serves every call, whatever would be chosen: see [`choices`].
     pinned: Option<Choice>,
 }
@@ -105,7 +109,8 @@ impl Selector {
         Ok((decision, true))
     }
 
-    fn decide(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
+    /// What serves `request` best, whatever serves the same call in the other placement.
+    fn decide_alone(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
         if let Some(choice) = known.pinned.clone() {
             return self.serve_pinned(known, &choice, request);
         }
@@ -235,6 +240,17 @@ impl Selector {
                 told.push(next);
             }
         }
+        // What serves both placements stands before what is better for one alone.
+        let chosen = self.decide(&mut known, request).ok().filter(|of| of.detour == Detour::None);
+        let chosen = chosen.and_then(|of| {
+            let first = told.iter().position(Alternative::serves)?;
+            let found = told.iter().position(|told| told.name == of.prepared.name)?;
+            told[found].verdict = Ok(of.service());
+            (found > first).then_some((first, found))
+        });
+        if let Some((first, found)) = chosen {
+            told[first..=found].rotate_right(1);
+        }
         let left_out = self.registry.left_out(request.wanted);
         told.extend(left_out.into_iter().map(Alternative::left_out));
         told
@@ -304,8 +320,7 @@ mod tests {
             let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
             let request = Request { wanted, in_place, data_type, reduction, count };
             let (decision, _) = selector.choose(&request).unwrap();
-            let Decision { prepared, protocol, links, exact: _, threads, cut, passed_over: _ } =
-                &*decision;
+            let Decision { prepared, protocol, links, threads, cut, .. } = &*decision;
             format!("{} {protocol} {links} {threads:?} {cut:?}", prepared.name)
         };
         (0..ranks).map(Rank).map(decide).collect()

@@ -44,6 +44,11 @@ pub(super) struct Terms {
 }
 
 impl Request {
+    /// The same call in the other placement.
+    pub(super) fn in_other_placement(&self) -> Self {
+        Self { in_place: !self.in_place, ..*self }
+    }
+
     /// The same, apart from the collective.
     pub(super) fn terms(&self, ranks: u32) -> Terms {
         let Request { wanted: _, in_place, data_type, reduction, count } = *self;

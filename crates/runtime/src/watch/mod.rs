@@ -5,12 +5,14 @@
 //! * answers other ranks that ask for a story ([`desk`]);
 //! * tells who waits for whom when somebody asks ([`request_story`]), when the caller aborts calls that
 //!   are under way, and when a call has stood still for as long as the caller lets it;
-//! * makes the communicator fail when a call has stood still that long, or cannot finish because of
-//!   what befell another rank ([`peers`]).
+//! * compares what ranks have called ([`crate::board::compare`]);
+//! * makes the communicator fail when ranks have called different things, when a call has stood still that long, or cannot
+//!   finish because of what befell another rank ([`peers`]).
 //!
 //! To *fail* is always the same: the first error is kept, the board shows it to the other ranks, the engine
 //! lets nothing that is under way end as if it were done ([`Engine::fail`]). What thread blocks waited for just
 //! before is kept for stories. Only an abort by the caller releases what is under way ([`Engine::release`]).
+//! Then one rank reports the failure, whose story begins with it ([`failure`]).
 //!
 //! A call stands still while neither the last finished call nor the engine's waits nor its count of moves change; whether a call
 //! that has not begun, behind other work in its stream, stands still is up to the engine
@@ -18,6 +20,7 @@
 
 mod answer;
 mod desk;
+mod failure;
 mod peers;
 mod progress;
 mod story;
@@ -30,12 +33,14 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use msccl_fabric::{Group, Manner};
 
+use crate::board::compare::{self, Comparison};
 use crate::board::{Board, State};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::settings::{Event, Log};
 use answer::Answer;
 use desk::Desk;
+use failure::{Cause, Failure};
 use peers::Peers;
 use progress::Progress;
 
@@ -43,7 +48,7 @@ use progress::Progress;
 const TICK: Duration = Duration::from_millis(100);
 
 /// How long the reason of a failure elsewhere may be under way.
-const RUMOUR: Duration = Duration::from_millis(100);
+const RUMOUR: Duration = Duration::from_millis(200);
 
 /// How often stories were asked for in this process.
 static STORIES: AtomicU64 = AtomicU64::new(0);
@@ -70,6 +75,12 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// The process of `rank`, by which all processes of all hosts can be told apart.
+    fn identity(&self, rank: Rank) -> String {
+        let peer = self.group.peer(rank);
+        peer.map_or_else(String::new, |peer| format!("pid {} on {}", peer.pid, peer.host_name))
+    }
+
     /// The process of `rank`, such as `pid 1234`, with its host where there are several.
     fn process(&self, rank: Rank) -> String {
         let Some(peer) = self.group.peer(rank) else { return "no process".to_owned() };
@@ -94,16 +105,24 @@ struct Shared {
     ends: AtomicBool,
     /// How far calls had come when the communicator failed.
     last_progress: Mutex<Option<Progress>>,
-    /// Why a story must be told, if a caller has given up calls under way.
-    aborted: Mutex<Option<String>>,
+    /// What the thread must tell.
+    untold: Mutex<Option<Untold>>,
+}
+
+/// What a story must be told of.
+enum Untold {
+    /// A caller has given up calls under way, for this reason.
+    Abort(String),
+    /// The communicator has failed, for this reason.
+    Failure(String),
 }
 
 impl Watch {
     /// Starts to watch; `timeout` is how long a call may stand still.
     pub fn start(watched: Watched, timeout: Option<Duration>) -> Result<Self, Error> {
         let name = format!("msccl-watch-{}", watched.group.rank().0);
-        let (ends, last_progress, aborted) = Default::default();
-        let shared = Arc::new(Shared { watched, timeout, ends, last_progress, aborted });
+        let (ends, last_progress, untold) = Default::default();
+        let shared = Arc::new(Shared { watched, timeout, ends, last_progress, untold });
         let rounds = Rounds::new(shared.clone());
         let thread = thread::Builder::new().name(name).spawn(move || rounds.run());
         let thread = thread.map_err(|error| {
@@ -123,7 +142,7 @@ impl Watch {
         // It may have failed before.
         self.shared.watched.engine.release();
         if is_first && busy {
-            *lock(&self.shared.aborted) = Some(reason.to_owned());
+            *lock(&self.shared.untold) = Some(Untold::Abort(reason.to_owned()));
             self.thread().inspect(|thread| thread.unpark());
         }
     }
@@ -132,6 +151,7 @@ impl Watch {
     /// first such error. Does not wait.
     pub fn fail(&self, error: Error) {
         self.shared.fail(self.shared.explained(error));
+        self.thread().inspect(|thread| thread.unpark());
     }
 
     fn thread(&self) -> Option<&Thread> {
@@ -173,37 +193,58 @@ impl Shared {
 
     /// An error that came by way of the engine, with what is known of its cause. What befell a rank on another
     /// node may be heard a moment later than its links end.
-    fn explained(&self, error: Error) -> Error {
+    fn explained(&self, error: Error) -> Failure {
+        let mismatch = || {
+            let mismatch = compare::mismatch(&self.watched.board)?;
+            Some(Failure::mismatch(mismatch.advised()))
+        };
         if error.kind() != ErrorKind::Remote {
-            return error;
+            return mismatch().unwrap_or_else(|| Failure::other(error));
         }
         let several = self.watched.board.nodes().count() > 1;
         let since = Instant::now();
         loop {
+            if let Some(mismatch) = mismatch() {
+                return mismatch;
+            }
             match self.cause() {
-                Some(cause) => return Error::new(ErrorKind::Remote, format!("{error}; {cause}")),
+                Some((text, cause)) => {
+                    let error = Error::new(ErrorKind::Remote, format!("{text}; {error}"));
+                    return Failure { error, cause };
+                }
                 None if several && since.elapsed() < RUMOUR => thread::sleep(RUMOUR / 20),
-                None => return error,
+                None => return Failure::other(error),
             }
         }
     }
 
     /// Why other ranks gave up, as far as this one knows.
-    fn cause(&self) -> Option<String> {
-        let (board, group) = (&self.watched.board, &self.watched.group);
-        let gave_up = |rank: &Rank| matches!(board.state(*rank), State::Aborted | State::Failed);
+    fn cause(&self) -> Option<(String, Cause)> {
+        let Watched { board, group, .. } = &self.watched;
+        let gave_up = |rank: &Rank| {
+            matches!(board.state(*rank), State::Aborted | State::Failed | State::Mismatched)
+        };
         if let Some(rank) = board.ranks().filter(|rank| *rank != board.me()).find(gave_up) {
-            return Some(format!("{rank} {}: {}", board.state(rank).name(), board.reason(rank)));
+            let text = format!("{rank} {}: {}", board.state(rank).verb(), board.reason(rank));
+            return Some((text, Cause::Other));
         }
         let died = group.departed().into_iter().find(|of| of.manner != Manner::Left)?;
-        Some(format!("{} ({}) {}", died.rank, self.watched.process(died.rank), died.manner))
+        let text = peers::death(&self.watched, died.rank, &died.manner.to_string());
+        Some((text, Cause::Death { process: self.watched.identity(died.rank) }))
     }
 
     /// Makes the communicator fail, and says so.
-    fn fail(&self, error: Error) {
-        let text = error.to_string();
-        if self.stop(error, State::Failed, &text) {
-            self.watched.log.event(&Event::Failed(text));
+    fn fail(&self, failure: Failure) {
+        let text = failure.error.to_string();
+        let state = match failure.cause {
+            Cause::Mismatch => State::Mismatched,
+            Cause::Death { .. } | Cause::Timeout | Cause::Other => State::Failed,
+        };
+        if self.stop(failure.error.clone(), state, &text) {
+            self.watched.log.event(&Event::Failed(text.clone()));
+            if failure.must_be_reported() {
+                *lock(&self.untold) = Some(Untold::Failure(text));
+            }
         }
     }
 
@@ -218,7 +259,7 @@ impl Shared {
         if self.watched.board.state(self.watched.board.me()) == State::Running {
             self.watched.board.mark(state, reason);
             match state {
-                State::Failed => self.watched.engine.fail(),
+                State::Failed | State::Mismatched => self.watched.engine.fail(),
                 State::Running | State::Aborted | State::Closed => self.watched.engine.release(),
             }
         }
@@ -236,6 +277,7 @@ struct Rounds {
     desk: Desk,
     peers: Peers,
     progress: Progress,
+    comparison: Comparison,
     stories: u64,
 }
 
@@ -243,7 +285,8 @@ impl Rounds {
     fn new(shared: Arc<Shared>) -> Self {
         let stories = STORIES.load(Ordering::Relaxed);
         let (desk, peers, progress) = (Desk::new(), Peers::new(), Progress::new());
-        Self { shared, desk, peers, progress, stories }
+        let comparison = Comparison::new();
+        Self { shared, desk, peers, progress, comparison, stories }
     }
 
     fn run(mut self) {
@@ -262,11 +305,7 @@ impl Rounds {
         self.desk.serve(&shared.watched.board, || shared.answer());
         let stories = STORIES.load(Ordering::Relaxed);
         if stories != std::mem::replace(&mut self.stories, stories) {
-            self.tell("as asked for");
-        }
-        let aborted = lock(&shared.aborted).take();
-        if let Some(reason) = aborted {
-            self.tell(&format!("this rank gives up ({reason})"));
+            self.tell("as asked for", None);
         }
         match shared.watched.failure.get() {
             Some(_) if shared.has_stopped() => {}
@@ -276,17 +315,30 @@ impl Rounds {
             }
             None => self.look_for_failure(),
         }
+        let untold = lock(&shared.untold).take();
+        match untold {
+            None => {}
+            Some(Untold::Abort(reason)) => {
+                self.tell(&format!("this rank gives up ({reason})"), None);
+            }
+            Some(Untold::Failure(text)) => {
+                self.tell("the communicator has failed", Some(&text));
+            }
+        }
     }
 
     /// Makes the communicator fail if calls have no chance to finish.
     fn look_for_failure(&mut self) {
         let watched = self.shared.watched.clone();
         self.progress.look(&watched.board, &*watched.engine);
-        if let Some(error) = watched.engine.failure() {
-            return self.shared.fail(error);
+        if let Some(mismatch) = self.comparison.look(&watched.board) {
+            return self.shared.fail(Failure::mismatch(mismatch.advised()));
         }
-        if let Some(error) = self.peers.look(&watched, &self.progress) {
-            return self.shared.fail(error);
+        if let Some(error) = watched.engine.failure() {
+            return self.shared.fail(Failure::other(error));
+        }
+        if let Some(failure) = self.peers.look(&watched, &self.progress) {
+            return self.shared.fail(failure);
         }
         let Some(timeout) = self.shared.timeout else { return };
         if self.progress.stands_still(timeout) {
@@ -299,12 +351,14 @@ impl Rounds {
         let call = board.first_from(board.me(), self.progress.finished + 1);
         let call = call.map_or_else(|| "a call".to_owned(), |posted| posted.to_string());
         let trouble = format!("{call}, has not moved for {} s", timeout.as_secs_f64());
-        let conclusion = self.tell(&trouble);
-        self.shared.fail(Error::new(ErrorKind::TimedOut, format!("{trouble}: {conclusion}")));
+        let conclusion = self.tell(&trouble, None);
+        let error = Error::new(ErrorKind::TimedOut, format!("{trouble}: {conclusion}"));
+        self.shared.fail(Failure { error, cause: Cause::Timeout });
     }
 
-    /// Tells who waits for whom because of `reason`, unless a lower rank does. Answers the conclusion.
-    fn tell(&mut self, reason: &str) -> String {
+    /// Tells who waits for whom because of `reason`, unless a lower rank does; a known `cause` is its conclusion. Answers
+    /// the conclusion.
+    fn tell(&mut self, reason: &str, cause: Option<&str>) -> String {
         let shared = self.shared.clone();
         let watched = &shared.watched;
         let told = self.desk.ask(watched, || shared.answer());
@@ -317,8 +371,12 @@ impl Rounds {
             group.ranks(),
             group.id()
         );
-        watched.log.event(&Event::Story(told.scene.tell(&headline)));
-        told.scene.conclusion()
+        let scene = match cause {
+            Some(cause) => told.scene.attributed_to(cause),
+            None => told.scene,
+        };
+        watched.log.event(&Event::Story(scene.tell(&headline, cause)));
+        scene.conclusion()
     }
 }
 

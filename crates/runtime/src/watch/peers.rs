@@ -3,10 +3,12 @@
 //! A rank that died, aborted, failed or left is in *trouble*. That does no harm to calls to which it has
 //! done its part, so trouble alone is not the end. It is, while calls are under way here, when the rank
 //!
-//! * died, left or gave up before it issued a collective that was issued here; or
+//! * failed because ranks call different things, even if nothing is under way here; or
+//! * died before it issued a collective that was issued here; or
 //! * aborted or failed, [`GRACE`] ago; or
 //! * died, and thread blocks here have waited for it in vain for [`VAIN`]; or
-//! * left, and thread blocks here have waited for it in vain for [`GRACE`].
+//! * left, and thread blocks here have waited for it in vain for [`GRACE`]; or
+//! * left before it issued a collective that was issued here, [`VAIN`] ago.
 //!
 //! Who waits for others than the rank in trouble goes on until one of these fails.
 //!
@@ -21,15 +23,17 @@ use msccl_collective::Rank;
 use msccl_fabric::Manner;
 
 use super::Watched;
+use super::failure::{Cause, Failure};
 use super::progress::Progress;
-use crate::board::check::{ADVICE, first_difference};
+use crate::board::compare::first_difference;
 use crate::board::{Board, State};
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 
 /// How long a rank whose peer gave up may go on: its own caller may be about to do the same.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a wait for a dead rank counts as one for a message that is on its way.
+/// How long a wait for a dead rank counts as one for a message that is on its way, and how long whoever left may be about
+/// to be followed.
 const VAIN: Duration = Duration::from_millis(500);
 
 /// What has befallen the other ranks.
@@ -55,7 +59,7 @@ impl Peers {
     }
 
     /// Looks at all ranks; answers the failure of this rank's calls, if there is one.
-    pub fn look(&mut self, watched: &Watched, progress: &Progress) -> Option<Error> {
+    pub fn look(&mut self, watched: &Watched, progress: &Progress) -> Option<Failure> {
         let (board, group) = (&watched.board, &watched.group);
         let departed: BTreeMap<_, _> =
             group.departed().into_iter().map(|of| (of.rank, of.manner)).collect();
@@ -64,10 +68,21 @@ impl Peers {
                 self.note(rank, trouble);
             }
         }
+        if let Some(reason) = self.mismatch() {
+            return Some(Failure::mismatch(reason.to_owned()));
+        }
         let (rank, trouble) = self.cause(|rank, trouble, since| {
             progress.is_busy() && is_fatal(board, rank, trouble, since, progress)
         })?;
         Some(failure(watched, rank, trouble, progress))
+    }
+
+    /// Why a rank failed, if it is because ranks call different things.
+    fn mismatch(&self) -> Option<&str> {
+        self.troubles.values().find_map(|(trouble, _)| match trouble {
+            Trouble::GaveUp(State::Mismatched, reason) => Some(reason.as_str()),
+            Trouble::Died(_) | Trouble::GaveUp(..) | Trouble::Left => None,
+        })
     }
 
     /// What befell a rank first counts; but one that seems to have left may turn out to have given up before.
@@ -98,7 +113,7 @@ impl Trouble {
             (State::Running, None) => None,
             (State::Running, Some(Manner::Left)) if !is_near => Some(Self::Left),
             (State::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
-            (state @ (State::Aborted | State::Failed), _) => {
+            (state @ (State::Aborted | State::Failed | State::Mismatched), _) => {
                 Some(Trouble::GaveUp(state, board.reason(rank)))
             }
             (State::Closed, _) => Some(Trouble::Left),
@@ -122,19 +137,28 @@ fn is_fatal(
     match trouble {
         Trouble::Died(_) => never_comes || in_vain(VAIN),
         Trouble::GaveUp(..) => since.elapsed() >= GRACE,
-        Trouble::Left => (never_comes && since.elapsed() >= GRACE) || in_vain(GRACE),
+        Trouble::Left => (never_comes && since.elapsed() >= VAIN) || in_vain(GRACE),
     }
 }
 
-fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress) -> Error {
+/// That `rank` is dead; `story` is what the network tells of its end.
+pub(super) fn death(watched: &Watched, rank: Rank, story: &str) -> String {
+    let process = watched.process(rank);
+    match story.strip_prefix("has died: ") {
+        Some(how) => format!("{rank} ({process}) is dead: {how}"),
+        None => format!("{rank} ({process}) {story}"),
+    }
+}
+
+fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress) -> Failure {
     let board = &watched.board;
     let call = match board.first_from(board.me(), progress.finished + 1) {
         Some(posted) => posted.to_string(),
         None => "the call under way".to_owned(),
     };
     let mut text = match trouble {
-        Trouble::Died(story) => format!("{rank} ({}) {story}", watched.process(rank)),
-        Trouble::GaveUp(state, reason) => format!("{rank} {}: {reason}", state.name()),
+        Trouble::Died(story) => death(watched, rank, story),
+        Trouble::GaveUp(state, reason) => format!("{rank} {}: {reason}", state.verb()),
         Trouble::Left => format!("{rank} has left the communicator"),
     };
     // A reason that another rank gives may say so already.
@@ -146,10 +170,14 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
         text.push_str(&end);
         // Whoever left may have taken a shorter call for this one, and been through with it.
         if let Some(difference) = first_difference(board) {
-            text.push_str(&format!("; {difference}; {ADVICE}"));
+            text.push_str(&format!("; {}", difference.advised()));
         }
     }
-    Error::new(ErrorKind::Remote, text)
+    let cause = match trouble {
+        Trouble::Died(_) => Cause::Death { process: watched.identity(rank) },
+        Trouble::GaveUp(..) | Trouble::Left => Cause::Other,
+    };
+    Failure { error: Error::new(ErrorKind::Remote, text), cause }
 }
 
 #[cfg(test)]

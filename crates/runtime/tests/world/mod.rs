@@ -108,47 +108,96 @@ fn kinds(ranks: u32) -> Vec<Kind> {
 
 /// Every collective with `count` elements a block gives what it promises on these hosts, in and out of place.
 pub fn check_on(ranks: u32, host: &Hosts, data_type: DataType, reduction: Reduction, count: usize) {
-    let cases: Vec<_> = kinds(ranks)
-        .into_iter()
-        .map(|kind| {
-            let collective = Collective { kind, ranks, chunks: 1 };
-            let inputs = reference::inputs(&collective, data_type, reduction, count, 7);
-            let expected = reference::expected(&collective, data_type, reduction, count, &inputs);
-            (collective, inputs, expected)
-        })
-        .collect();
-    let size = data_type.size_bytes();
-    world_on(ranks, host, &Settings::default(), |communicator| {
+    let placements: [&Placements; 2] = [&|_| false, &|_| true];
+    let of = Elements { data_type, reduction, count };
+    check_placed(ranks, host, &Settings::default(), of, &placements);
+}
+
+/// Whether a rank calls in place.
+pub type Placements = dyn Fn(Rank) -> bool + Sync;
+
+/// What calls are about.
+#[derive(Clone, Copy)]
+pub struct Elements {
+    pub data_type: DataType,
+    pub reduction: Reduction,
+    /// Of a block.
+    pub count: usize,
+}
+
+/// Every collective gives what it promises, in each of `placements`.
+pub fn check_placed(
+    ranks: u32,
+    host: &Hosts,
+    settings: &Settings,
+    elements: Elements,
+    placements: &[&Placements],
+) {
+    let Elements { data_type, reduction, count } = elements;
+    let case = |kind: Kind| {
+        let collective = Collective { kind, ranks, chunks: 1 };
+        let inputs = reference::inputs(&collective, data_type, reduction, count, 7);
+        let expected = reference::expected(&collective, data_type, reduction, count, &inputs);
+        (collective, inputs, expected)
+    };
+    let cases: Vec<_> = kinds(ranks).into_iter().map(case).collect();
+    world_on(ranks, host, settings, |communicator| {
         let rank = communicator.rank();
         for (collective, inputs, expected) in &cases {
-            let operation = operation(&collective.kind, reduction);
-            let input = &inputs[rank.index()];
-            let output_bytes = collective.output_chunks(rank) as usize * count * size;
-            let mut output = vec![0xa5_u8; output_bytes];
-            let apart = call(operation, data_type, count, input.as_ptr(), output.as_mut_ptr());
-            run(&communicator, &[apart]).unwrap();
-            compare(expected, rank, size, &output, "out of place");
-            let mut both = vec![0xa5_u8; output_bytes.max(input.len())];
-            let start = both.as_mut_ptr();
-            let own = rank.index() * count * size;
-            // Where each lies within the buffer that holds both.
-            let (send, receive) = match collective.kind {
-                Kind::AllGather | Kind::Gather { .. } if output_bytes > 0 => (own, 0),
-                Kind::ReduceScatter | Kind::Scatter { .. } if !input.is_empty() => (0, own),
-                _ => (0, 0),
-            };
-            both[send..send + input.len()].copy_from_slice(input);
-            let within = call(
-                operation,
-                data_type,
-                count,
-                start.wrapping_add(send),
-                start.wrapping_add(receive),
-            );
-            run(&communicator, &[within]).unwrap();
-            compare(expected, rank, size, &both[receive..], "in place");
+            for in_place in placements {
+                let input = &inputs[rank.index()];
+                let output = match in_place(rank) {
+                    true => within(&communicator, collective, elements, input),
+                    false => apart(&communicator, collective, elements, input),
+                };
+                let size = data_type.size_bytes();
+                let place = format!("{} in place: {}", collective.name(), in_place(rank));
+                compare(expected, rank, size, &output, &place);
+            }
         }
     });
+}
+
+/// The output of a call out of place, which leaves its input as it is.
+fn apart(
+    communicator: &Communicator,
+    collective: &Collective,
+    Elements { data_type, reduction, count }: Elements,
+    input: &[u8],
+) -> Vec<u8> {
+    let operation = operation(&collective.kind, reduction);
+    let blocks = collective.output_chunks(communicator.rank()) as usize;
+    let mut output = vec![0xa5_u8; blocks * count * data_type.size_bytes()];
+    let before = input.to_vec();
+    let apart = call(operation, data_type, count, before.as_ptr(), output.as_mut_ptr());
+    run(communicator, &[apart]).unwrap();
+    assert!(before == input, "{} has changed its input", collective.name());
+    output
+}
+
+/// The output of a call in place.
+fn within(
+    communicator: &Communicator,
+    collective: &Collective,
+    Elements { data_type, reduction, count }: Elements,
+    input: &[u8],
+) -> Vec<u8> {
+    let (rank, block) = (communicator.rank(), count * data_type.size_bytes());
+    let output_bytes = collective.output_chunks(rank) as usize * block;
+    let own = rank.index() * block;
+    let mut both = vec![0xa5_u8; output_bytes.max(input.len())];
+    // Where each lies within the buffer that holds both.
+    let (send, receive) = match collective.kind {
+        Kind::AllGather | Kind::Gather { .. } if output_bytes > 0 => (own, 0),
+        Kind::ReduceScatter | Kind::Scatter { .. } if !input.is_empty() => (0, own),
+        _ => (0, 0),
+    };
+    both[send..send + input.len()].copy_from_slice(input);
+    let start = both.as_mut_ptr();
+    let (from, to) = (start.wrapping_add(send), start.wrapping_add(receive));
+    let operation = operation(&collective.kind, reduction);
+    run(communicator, &[call(operation, data_type, count, from, to)]).unwrap();
+    both.split_off(receive)
 }
 
 fn compare(expected: &[reference::Promised], rank: Rank, size: usize, output: &[u8], place: &str) {

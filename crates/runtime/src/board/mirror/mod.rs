@@ -2,8 +2,8 @@
 //!
 //! Every node has a *voice*: the lowest of its ranks that has not departed. It looks at the parts of its node, sends
 //! what has changed to the voices of the other nodes, and writes down what these send. Only what changed
-//! travels; an idle communicator sends nothing, and a busy one the last few records of each rank, unless
-//! ranks compare arguments or a story is asked for, when all records go, and soon. When a voice departs, the next
+//! travels; an idle communicator sends nothing, and a busy one the last few records of each rank, and the last message of each
+//! pair of ranks, unless ranks compare arguments or a story is asked for, when all records go, and soon. When a voice departs, the next
 //! rank of its node takes over, and all voices tell everything once more: what was under way is not lost.
 //!
 //! **What readers must bear.** What stands on a board of a rank elsewhere was true [`PERIOD`] and a moment of the
@@ -132,7 +132,7 @@ impl Rounds {
             if last || Instant::now() >= next {
                 self.look_around();
                 if is_voice {
-                    self.report();
+                    self.report(last);
                 }
                 next = Instant::now() + self.period(is_voice);
             }
@@ -175,14 +175,14 @@ impl Rounds {
         self.departed = (departed, Instant::now());
     }
 
-    /// Tells the other nodes what has changed on this one.
-    fn report(&mut self) {
+    /// Tells the other nodes what has changed on this one; at the `last` time, all of it.
+    fn report(&mut self, last: bool) {
         let request = self.board.request();
         if request > self.request.0 {
             self.request = (request, Instant::now());
             self.reporter.repeat_records();
         }
-        let news = self.reporter.look(&self.board, &self.departed.0, self.story_is_told());
+        let news = self.reporter.look(&self.board, &self.departed.0, last || self.story_is_told());
         if news.is_empty() {
             return;
         }

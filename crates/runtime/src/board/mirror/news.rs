@@ -6,6 +6,7 @@ use msccl_collective::Rank;
 
 use super::super::Board;
 use super::super::layout::{Field, Ring, Text};
+use super::super::record::Contents;
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,7 +18,7 @@ pub(super) enum News {
     /// A rank's word.
     Word { rank: Rank, field: Field, value: u64 },
     /// A rank's record.
-    Record { rank: Rank, ring: Ring, number: u64, contents: [u64; 4] },
+    Record { rank: Rank, ring: Ring, number: u64, contents: Contents },
     /// A rank's text.
     Text { rank: Rank, text: Text, content: String },
 }
@@ -59,8 +60,8 @@ pub(super) fn encode(news: &[News]) -> Vec<u8> {
                 put(&mut bytes, 2, rank.0, &[*field as u64, *value]);
             }
             News::Record { rank, ring, number, contents } => {
-                let [a, b, c, d] = *contents;
-                put(&mut bytes, 3, rank.0, &[*ring as u64, *number, a, b, c, d]);
+                put(&mut bytes, 3, rank.0, &[*ring as u64, *number]);
+                contents.words().iter().for_each(|word| bytes.extend(word.to_le_bytes()));
             }
             News::Text { rank, text, content } => {
                 put(&mut bytes, 4, rank.0, &[*text as u64, content.len() as u64]);
@@ -94,10 +95,13 @@ pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<News>> {
             }
             3 => {
                 let ring = number()?;
-                let rings = [Ring::Collectives, Ring::Transfers];
-                let ring = rings.into_iter().find(|known| *known as u64 == ring)?;
+                let ring = Ring::ALL.into_iter().find(|known| *known as u64 == ring)?;
                 let number_of = number()?;
-                let contents = [number()?, number()?, number()?, number()?];
+                let mut words = [0; 6];
+                for word in &mut words {
+                    *word = number()?;
+                }
+                let contents = Contents::from_words(words);
                 News::Record { rank, ring, number: number_of, contents }
             }
             4 => {
@@ -128,12 +132,8 @@ mod tests {
     fn some() -> Vec<News> {
         let rank = Rank(7);
         let words = Field::ALL.map(|field| News::Word { rank, field, value: 1 << 40 });
-        let records = [Ring::Collectives, Ring::Transfers].map(|ring| News::Record {
-            rank,
-            ring,
-            number: 9,
-            contents: [1, 2, 3, u64::MAX],
-        });
+        let contents = Contents::from_words([1, 2, 3, 4, 5, u64::MAX]);
+        let records = Ring::ALL.map(|ring| News::Record { rank, ring, number: 9, contents });
         let texts = [Text::Reason, Text::Answer].map(|text| News::Text {
             rank,
             text,
@@ -172,7 +172,8 @@ mod tests {
     fn what_is_older_takes_nothing_away() {
         let board = Board::of_nodes(Rank(0), 4, 2);
         let (rank, ring) = (Rank(2), Ring::Collectives);
-        let record = |number| News::Record { rank, ring, number, contents: [number; 4] };
+        let contents = |number| Contents::from_words([number; 6]);
+        let record = |number| News::Record { rank, ring, number, contents: contents(number) };
         let word = |value| News::Word { rank, field: Field::Collectives, value };
         // Both have one place.
         let (old, new) = (7, 7 + ring.length());
@@ -181,7 +182,7 @@ mod tests {
             word(number).write_down(&board, rank);
         }
         assert_eq!(board.collectives(rank), new);
-        assert_eq!(board.read_contents(rank, ring, new), Some([new; 4]));
+        assert_eq!(board.read_contents(rank, ring, new), Some(contents(new)));
         assert_eq!(board.read_contents(rank, ring, old), None);
     }
 

@@ -74,8 +74,8 @@ fn arguments_are_compared_across_nodes() {
         }
         outcome.unwrap_err().to_string()
     });
-    let expected = "call 50 differs: r0-r2: allreduce of 1 f32 sum; r3: allreduce of 2 f32 sum; make \
-                    the same call on all ranks";
+    let expected = "r0-r2 and r3 call different things: call 50 is allreduce of 1 f32 sum on r0-r2, allreduce \
+                    of 2 f32 sum on r3; make the same call on all ranks";
     assert_eq!(outcomes, [expected; 4]);
 }
 

@@ -1,8 +1,8 @@
 //! Who waits for whom, told for people: one text for all ranks of a communicator.
 //!
 //! A [`Scene`] is what one rank could learn of all ranks. [`Plot`] finds out who holds up whom;
-//! [`Scene::tell`] writes it down: what ranks say differently of one call, where every rank is, what
-//! thread blocks wait for, and the conclusion. What is alike is said once, and a story has at most
+//! [`Scene::tell`] writes it down: first the conclusion, then what ranks say differently of one call, where every rank
+//! is, and what thread blocks wait for. What is alike is said once, and a story has at most
 //! some sixty lines whatever the number of ranks.
 
 mod plot;
@@ -17,7 +17,7 @@ use std::fmt;
 use msccl_collective::Rank;
 
 use super::answer::{Answer, Wait};
-use crate::board::check::{Difference, first_difference};
+use crate::board::compare::{Difference, first_difference};
 use crate::board::{Board, Posted, State};
 use plot::Plot;
 
@@ -68,8 +68,25 @@ impl Scene {
 
     /// What holds up the ranks, in one line.
     pub fn conclusion(&self) -> String {
-        let difference = self.difference.iter().map(ToString::to_string);
-        difference.chain(Plot::of(self).conclusions()).collect::<Vec<_>>().join("; ")
+        self.conclusions(&Plot::of(self)).join("; ")
+    }
+
+    /// The same, one by one: what ranks call differently comes first.
+    fn conclusions(&self, plot: &Plot<'_>) -> Vec<String> {
+        let difference = self.difference.iter().map(Difference::advised);
+        difference.chain(plot.conclusions()).collect()
+    }
+
+    /// The ranks that failed of `cause`, which is told already, as they were before.
+    pub fn attributed_to(mut self, cause: &str) -> Self {
+        let failed = |sight: &&mut Sight| matches!(sight.state, State::Failed | State::Mismatched);
+        for sight in self.ranks.iter_mut().filter(failed) {
+            if sight.reason.contains(cause) {
+                sight.state = State::Running;
+                sight.reason.clear();
+            }
+        }
+        self
     }
 
     fn sight(&self, rank: Rank) -> Option<&Sight> {
@@ -99,7 +116,9 @@ impl Sight {
         let state = answer.as_ref().map_or_else(|| board.state(rank), |answer| answer.state);
         let reason = match state {
             State::Running => String::new(),
-            State::Aborted | State::Failed | State::Closed => board.reason(rank),
+            State::Aborted | State::Failed | State::Mismatched | State::Closed => {
+                board.reason(rank)
+            }
         };
         let (collectives, last) = (board.collectives(rank), board.last(rank));
         Self { process, is_near, state, reason, departed, answer, collectives, last, current }
@@ -121,7 +140,9 @@ impl Sight {
             self;
         let last = last.as_ref();
         let answer = match (state, departed, answer) {
-            (State::Aborted | State::Failed, ..) => return Predicament::Ended(*state, reason),
+            (State::Aborted | State::Failed | State::Mismatched, ..) => {
+                return Predicament::Ended(*state, reason);
+            }
             (State::Closed, ..) => return Predicament::Left { last },
             (State::Running, Some(story), _) => return Predicament::Departed { story, last },
             (State::Running, None, None) => {
@@ -166,7 +187,7 @@ impl Predicament<'_> {
     fn told(&self, collective: &str) -> String {
         let calm = "none of its thread blocks waits: its stream has not come to it, or it computes";
         match self {
-            Predicament::Ended(state, reason) => format!("has {}: {reason}", state.name()),
+            Predicament::Ended(state, reason) => format!("has {}: {reason}", state.verb()),
             Predicament::Departed { story, last } => format!("{story} ({})", Last(*last)),
             Predicament::Left { last } => format!("has left the communicator ({})", Last(*last)),
             Predicament::Silent { process, is_near, last } => {

@@ -11,7 +11,6 @@ use msccl_collective::Rank;
 
 use super::{Predicament, Scene};
 use crate::board::Ranks;
-use crate::board::check::ADVICE;
 
 /// Culprits that a conclusion names.
 const CULPRITS: usize = 4;
@@ -79,16 +78,13 @@ impl<'a> Plot<'a> {
             1 => sentences.push("one more rank holds up others".to_owned()),
             more => sentences.push(format!("{more} more ranks hold up others")),
         }
-        if sentences.is_empty() {
+        if sentences.is_empty() && self.scene.difference.is_none() {
             sentences.push(self.without_culprit());
         }
         sentences
     }
 
     fn without_culprit(&self) -> String {
-        if self.scene.difference.is_some() {
-            return ADVICE.to_owned();
-        }
         let Some(circle) = self.circle() else {
             return "no rank waits for another one".to_owned();
         };

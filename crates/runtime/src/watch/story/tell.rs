@@ -18,19 +18,24 @@ const WAITS_FOR_CULPRITS: usize = 16;
 const WAITS_FOR_OTHERS: usize = 16;
 
 impl Scene {
-    /// The story under the headline `headline`.
-    pub fn tell(&self, headline: &str) -> String {
+    /// The story under the headline `headline`. It begins with its conclusion: the `cause`, if that is known, and
+    /// otherwise what the scene shows.
+    pub fn tell(&self, headline: &str, cause: Option<&str>) -> String {
         let plot = Plot::of(self);
-        let mut story = format!("{headline}\n");
-        let mut say = |line: String| {
-            story.push_str("  ");
-            story.push_str(&line);
-            story.push('\n');
+        let mut story = String::new();
+        let conclusions = match cause {
+            Some(cause) => vec![cause.to_owned()],
+            None => self.conclusions(&plot),
         };
-        self.difference.iter().for_each(|difference| say(difference.to_string()));
+        for conclusion in conclusions {
+            let _ = writeln!(story, "=> {conclusion}");
+        }
+        let _ = writeln!(story, "{headline}");
+        let mut say = |line: String| {
+            let _ = writeln!(story, "  {line}");
+        };
         self.places().into_iter().for_each(&mut say);
         self.waits_told(&plot).into_iter().for_each(&mut say);
-        plot.conclusions().into_iter().for_each(|line| say(format!("=> {line}")));
         story.truncate(story.trim_end().len());
         story
     }
@@ -115,7 +120,9 @@ impl Sight {
             (None, None) => "has made no call".to_owned(),
         };
         match (state, departed, answer) {
-            (State::Aborted | State::Failed, ..) => format!("{} ({reason}), {at}", state.name()),
+            (State::Aborted | State::Failed | State::Mismatched, ..) => {
+                format!("{} ({reason}), {at}", state.verb())
+            }
             (State::Closed, ..) => format!("left, {at}"),
             (State::Running, Some(story), _) => format!("{story}, {at}"),
             (State::Running, None, None) => format!("did not answer ({process}), {at}"),

@@ -12,7 +12,7 @@ const GATHER: Operation = Operation::AllGather;
 /// Collective `number`, of which every rank has issued all before it.
 fn posted(number: u64) -> Posted {
     let kind = Kind::Collective { number, in_place: false };
-    Posted { sequence: number, call: call(GATHER, 1024), kind }
+    Posted { sequence: number, call: call(GATHER, 1024), kind, settings: 0 }
 }
 
 /// A rank that has finished all calls up to `number`.
@@ -57,7 +57,7 @@ fn scene(ranks: impl IntoIterator<Item = Sight>) -> Scene {
 }
 
 fn told(ranks: impl IntoIterator<Item = Sight>) -> String {
-    scene(ranks).tell("who waits for whom")
+    scene(ranks).tell("who waits for whom", None)
 }
 
 #[test]
@@ -71,6 +71,7 @@ fn a_rank_that_has_not_come() {
         idle(40),
     ]);
     assert_snapshot!(story, @"
+    => r5 holds up r3, and through them r0-r2, r4: it has not entered call 41 (its last call was #40, allgather of 1024 f32)
     who waits for whom
       r0-r4: in call 41, allgather of 1024 f32
       r5: idle after call 40, allgather of 1024 f32
@@ -78,7 +79,6 @@ fn a_rank_that_has_not_come() {
       r0 tb0 s17 waits for message 41 from r1 on ch0; r1 waits itself
       r1 tb0 s17 waits for message 41 from r2 on ch0; r2 waits itself
       r2, r4: tb0 s17 waits for message 41 from r3 on ch0; r3 waits itself
-      => r5 holds up r3, and through them r0-r2, r4: it has not entered call 41 (its last call was #40, allgather of 1024 f32)
     ");
 }
 
@@ -98,6 +98,11 @@ fn every_predicament() {
         idle(41),
     ]);
     assert_snapshot!(story, @"
+    => r1 holds up r0, and through them r1, r2: it has failed: out of memory
+    => r2 holds up r0, and through them r1, r2: it has aborted: out of memory
+    => r3 holds up r0, and through them r1, r2: it has left the communicator (its last call was #40, allgather of 1024 f32)
+    => r4 holds up r0, and through them r1, r2: it has died: its connection ended (its last call was #41, allgather of 1024 f32)
+    => 4 more ranks hold up others
     who waits for whom
       r0, r7: in call 41, allgather of 1024 f32
       r1: failed (out of memory), in call 41, allgather of 1024 f32
@@ -116,36 +121,31 @@ fn every_predicament() {
       r0 tb6 s17 waits for message 41 from r7 on ch0; r7 has issued this collective, but none of its thread blocks waits: its stream has not come to it, or it computes
       r0 tb7 s17 waits for message 41 from r8 on ch0; r8 waits for nobody: its calls are over, or have not begun on its GPU (its last call was #41, allgather of 1024 f32)
       r1, r2: tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself
-      => r1 holds up r0, and through them r1, r2: it has failed: out of memory
-      => r2 holds up r0, and through them r1, r2: it has aborted: out of memory
-      => r3 holds up r0, and through them r1, r2: it has left the communicator (its last call was #40, allgather of 1024 f32)
-      => r4 holds up r0, and through them r1, r2: it has died: its connection ended (its last call was #41, allgather of 1024 f32)
-      => 4 more ranks hold up others
     ");
 }
 
 #[test]
 fn transfers_have_no_number() {
     let kind = Kind::Transfers { calls: 3 };
-    let send = Posted { sequence: 8, call: call(Operation::Send(Rank(1)), 4), kind };
+    let send = Posted { sequence: 8, call: call(Operation::Send(Rank(1)), 4), kind, settings: 0 };
     let text = "transfer 1 waits for room at r1".to_owned();
     let wait = Wait { number: None, peer: Some(Rank(1)), text };
     let mut sender = Sight { last: Some(send), current: Some(send), ..idle(7) };
     sender.answer.iter_mut().for_each(|answer| answer.waits = vec![wait.clone()]);
     assert_snapshot!(told([sender.clone(), idle(7)]), @"
+    => r1 holds up r0: it waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
     who waits for whom
       r0: in send of 4 f32 to r1 and 2 more transfers
       r1: idle after call 7, allgather of 1024 f32
       r0 transfer 1 waits for room at r1; r1 waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
-      => r1 holds up r0: it waits for nobody: its calls are over, or have not begun on its GPU (its last call was #7, allgather of 1024 f32)
     ");
     let busy = Sight { last: Some(posted(9)), ..waiting(8, &[]) };
     assert_snapshot!(told([sender, busy]), @"
+    => r1 holds up r0: it is in call 8, allgather of 1024 f32, but none of its thread blocks waits: its stream has not come to it, or it computes
     who waits for whom
       r0: in send of 4 f32 to r1 and 2 more transfers
       r1: in call 8, allgather of 1024 f32; 1 more call issued, the last: call 9, allgather of 1024 f32
       r0 transfer 1 waits for room at r1; r1 is in call 8, allgather of 1024 f32, but none of its thread blocks waits: its stream has not come to it, or it computes
-      => r1 holds up r0: it is in call 8, allgather of 1024 f32, but none of its thread blocks waits: its stream has not come to it, or it computes
     ");
 }
 
@@ -158,37 +158,37 @@ fn waits_within_a_rank_count_only_alone() {
     };
     let story = told([with_inner(waiting(41, &[])), with_inner(waiting(41, &[0]))]);
     assert_snapshot!(story, @"
+    => no rank waits for another one
     who waits for whom
       r0, r1: in call 41, allgather of 1024 f32
       r0 tb1 s2 waits for tb0 s3
       r1 tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself
-      => no rank waits for another one
     ");
 }
 
 #[test]
 fn ranks_in_different_calls() {
     assert_snapshot!(told([waiting(41, &[1]), waiting(42, &[0]), idle(42)]), @"
+    => r0 waits for r1, r1 waits for r0: a circle; do all ranks make their calls in the same order?
     who waits for whom
       r0: in call 41, allgather of 1024 f32
       r1: in call 42, allgather of 1024 f32
       r2: idle after call 42, allgather of 1024 f32
       r0 tb0 s17 waits for message 41 from r1 on ch0; r1 waits itself, in call 42, allgather of 1024 f32
       r1 tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself, in call 41, allgather of 1024 f32
-      => r0 waits for r1, r1 waits for r0: a circle; do all ranks make their calls in the same order?
     ");
     assert_snapshot!(told([idle(3), idle(3)]), @"
+    => no rank waits for another one
     who waits for whom
       r0, r1: idle after call 3, allgather of 1024 f32
-      => no rank waits for another one
     ");
     assert_snapshot!(told([waiting(5, &[]), idle(4), idle(4), idle(0)]), @"
+    => r1, r2: each has not entered call 5 (its last call was #4, allgather of 1024 f32)
+    => r3 has not entered call 5 (it has made no call)
     who waits for whom
       r0: in call 5, allgather of 1024 f32
       r1, r2: idle after call 4, allgather of 1024 f32
       r3: has made no call
-      => r1, r2: each has not entered call 5 (its last call was #4, allgather of 1024 f32)
-      => r3 has not entered call 5 (it has made no call)
     ");
 }
 
@@ -201,7 +201,7 @@ fn big(peer: impl Fn(u32, u32) -> u32, rest: impl Fn(u32) -> Option<Sight>) -> S
 }
 
 fn check_size(scene: &Scene, conclusion: &str) {
-    let story = scene.tell("who waits for whom");
+    let story = scene.tell("who waits for whom", None);
     assert!(story.lines().count() <= 60, "{story}");
     assert!(scene.conclusion().contains(conclusion), "{}", scene.conclusion());
 }
@@ -211,7 +211,8 @@ fn big_stories_stay_short() {
     let missing = |rank| (rank == 5).then(|| idle(40));
     let ring = big(|rank, _| (rank + 1) % 64, missing);
     check_size(&ring, "r5 holds up r4, and through them r0-r3, r6-r63: it has not entered call 41");
-    assert_snapshot!(ring.tell("who waits for whom"), @"
+    assert_snapshot!(ring.tell("who waits for whom", None), @"
+    => r5 holds up r4, and through them r0-r3, r6-r63: it has not entered call 41 (its last call was #40, allgather of 1024 f32)
     who waits for whom
       r0-r4, r6-r63: in call 41, allgather of 1024 f32
       r5: idle after call 40, allgather of 1024 f32
@@ -233,7 +234,6 @@ fn big_stories_stay_short() {
       r16 tb0 s17 waits for message 41 from r17 on ch0 (and 31 more thread blocks); r17 waits itself
       r17 tb0 s17 waits for message 41 from r18 on ch0 (and 31 more thread blocks); r18 waits itself
       r18-r63 wait for ranks that wait themselves
-      => r5 holds up r4, and through them r0-r3, r6-r63: it has not entered call 41 (its last call was #40, allgather of 1024 f32)
     ");
     let all_pairs = big(|rank, block| (rank + 1 + block) % 64, missing);
     check_size(&all_pairs, "r5 holds up r0-r4, r37-r63, and through them r6-r36: it has not");
@@ -259,16 +259,15 @@ fn what_differs_comes_first() {
     }
     let ranks: Vec<_> = (0..3).map(|rank| waiting(1, &[(rank + 1) % 3])).collect();
     let scene = Scene { ranks, difference: first_difference(&board) };
-    assert_snapshot!(scene.tell("who waits for whom"), @"
+    assert_snapshot!(scene.tell("who waits for whom", None), @"
+    => r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks
     who waits for whom
-      call 1 differs: r0, r1: allreduce of 1024 f32 sum; r2: allreduce of 512 f32 sum
       r0-r2: in call 1, allgather of 1024 f32
       r0 tb0 s17 waits for message 41 from r1 on ch0; r1 waits itself
       r1 tb0 s17 waits for message 41 from r2 on ch0; r2 waits itself
       r2 tb0 s17 waits for message 41 from r0 on ch0; r0 waits itself
-      => make the same call on all ranks
     ");
-    assert_snapshot!(scene.conclusion(), @"call 1 differs: r0, r1: allreduce of 1024 f32 sum; r2: allreduce of 512 f32 sum; make the same call on all ranks");
+    assert_snapshot!(scene.conclusion(), @"r0, r1 and r2 call different things: call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 512 f32 sum on r2; make the same call on all ranks");
 }
 
 #[test]

@@ -111,8 +111,8 @@ fn checked_calls_that_differ_are_refused_and_the_job_goes_on() {
         assert_eq!(member.communicator.error(), None);
         error.to_string()
     });
-    let expected = "call 2 differs: r0, r1: allreduce of 1000 f32 sum; r2: allreduce of 1001 f32 \
-                    sum; make the same call on all ranks";
+    let expected = "r0, r1 and r2 call different things: call 2 is allreduce of 1000 f32 sum on r0, r1, allreduce of \
+                    1001 f32 sum on r2; make the same call on all ranks";
     assert_eq!(errors, [expected; RANKS as usize]);
 }
 

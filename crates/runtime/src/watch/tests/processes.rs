@@ -78,7 +78,7 @@ fn one_death_fails_all(mut children: Vec<Child>, place: &str, limit_ms: u64) {
     let results: Vec<_> = children.into_iter().map(result).collect();
     let end = "call 1, allgather of 1024 f32 cannot finish";
     let wait = "on r1 tb0 s0 waits for message 7 from r2 on ch0";
-    let cause = format!("r2 (pid {pid}{place}) has died: its connection ended; {wait}; {end}");
+    let cause = format!("r2 (pid {pid}{place}) is dead: its connection ended; {wait}; {end}");
     let by_r1 = format!("r1 failed: {cause}");
     let expected = [&by_r1, &cause, &by_r1];
     for (result, expected) in results.iter().zip(expected) {
@@ -121,7 +121,7 @@ fn asked(member: &Member) -> String {
 fn a_story_is_told_by_the_process_that_is_asked() {
     let [first, second] = spawn("asked", 2).try_into().unwrap();
     assert_eq!(result(first), "[]");
-    insta::assert_snapshot!(result(second), @r#"["who waits for whom among the 2 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)\n  => r1 holds up r0: it has not entered call 1 (it has made no call)"]"#);
+    insta::assert_snapshot!(result(second), @r#"["=> r1 holds up r0: it has not entered call 1 (it has made no call)\nwho waits for whom among the 2 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)"]"#);
 }
 
 #[test]
@@ -129,5 +129,5 @@ fn a_story_is_told_across_hosts() {
     let children = spawn_on("asked", 4, |rank| Some(format!("host{}", rank % 2)));
     let results: Vec<_> = children.into_iter().map(result).collect();
     assert_eq!([&results[0], &results[2], &results[3]], ["[]"; 3]);
-    insta::assert_snapshot!(results[1], @r#"["who waits for whom among the 4 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1-r3: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)\n  => r1-r3 hold up r0: each has not entered call 1 (it has made no call)"]"#);
+    insta::assert_snapshot!(results[1], @r#"["=> r1-r3 hold up r0: each has not entered call 1 (it has made no call)\nwho waits for whom among the 4 ranks of [id], told by r1: as asked for\n  r0: in call 1, allgather of 1024 f32\n  r1-r3: has made no call\n  r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has not entered this collective (it has made no call)"]"#);
 }

@@ -80,11 +80,11 @@ fn eight_ranks_that_time_out_tell_one_story() {
         assert_eq!(member.board.state(member.me()), State::Failed);
     }));
     insta::assert_snapshot!(story, @"
+    => r5 holds up r0-r4, r6, r7: it has not entered call 2 (its last call was #1, allgather of 1024 f32)
     who waits for whom among the 8 ranks of [id], told by r0: call 2, allreduce of 64 f32 sum, has not moved for 0.3 s
       r0-r4, r6, r7: in call 2, allreduce of 64 f32 sum
       r5: idle after call 1, allgather of 1024 f32
       r0-r4, r6, r7: tb0 s0 waits for message 7 from r5 on ch0; r5 has not entered this collective (its last call was #1, allgather of 1024 f32)
-      => r5 holds up r0-r4, r6, r7: it has not entered call 2 (its last call was #1, allgather of 1024 f32)
     ");
 }
 
@@ -97,6 +97,7 @@ fn a_circle_is_told_once() {
         assert_eq!(member.await_failure(LONG).kind(), ErrorKind::TimedOut);
     }));
     insta::assert_snapshot!(story, @"
+    => r0 waits for r3, r3 waits for r6, r6 waits for r1, r1 waits for r4, r4 waits for r7, r7 waits for r2, r2 waits for r5, r5 waits for r0: a circle; do all ranks make their calls in the same order?
     who waits for whom among the 8 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0-r7: in call 1, allgather of 1024 f32
       r0 tb0 s0 waits for message 7 from r3 on ch0; r3 waits itself
@@ -107,32 +108,69 @@ fn a_circle_is_told_once() {
       r5 tb0 s0 waits for message 7 from r0 on ch0; r0 waits itself
       r6 tb0 s0 waits for message 7 from r1 on ch0; r1 waits itself
       r7 tb0 s0 waits for message 7 from r2 on ch0; r2 waits itself
-      => r0 waits for r3, r3 waits for r6, r6 waits for r1, r1 waits for r4, r4 waits for r7, r7 waits for r2, r2 waits for r5, r5 waits for r0: a circle; do all ranks make their calls in the same order?
     ");
 }
 
-#[test]
-fn different_calls_are_told_first() {
+/// What every one of four ranks fails of, and the only story, when rank 3 does `odd` and the others `usual`.
+fn mismatched(usual: impl Fn(&Member) + Sync, odd: impl Fn(&Member) + Sync) -> (String, String) {
+    let failures = std::sync::Mutex::new(std::collections::BTreeSet::new());
     let story = only(stories(4, |member| {
-        let _watch = member.watch(Some(TIMEOUT));
+        let _watch = member.watch(None);
         member.group.barrier().unwrap();
-        let count = if member.me() == Rank(3) { 512 } else { 1024 };
-        let next = Rank((member.me().0 + 1) % 4);
-        member.issue_and_wait(&call(Operation::AllReduce(SUM), count), next);
-        let text = member.await_failure(LONG).to_string();
-        assert!(text.contains(": call 1 differs: r0-r2: allreduce of 1024"), "{text}");
+        let since = Instant::now();
+        if member.me() == Rank(3) {
+            odd(member)
+        } else {
+            usual(member)
+        }
+        let error = member.await_failure(LONG);
+        assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+        assert_eq!((error.kind(), member.failures()), (ErrorKind::InvalidUsage, 1));
+        assert!(member.engine.has_stopped());
+        assert_eq!(member.board.state(member.me()), State::Mismatched);
+        failures.lock().unwrap().insert(error.to_string());
+        // The story is told by now.
+        std::thread::sleep(Duration::from_millis(800));
     }));
+    let failures = failures.into_inner().unwrap();
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    (failures.into_iter().collect(), story)
+}
+
+#[test]
+fn different_calls_fail_all_ranks_with_one_report() {
+    let (failure, story) = mismatched(
+        |member| member.issue_and_wait(&call(Operation::AllReduce(SUM), 1024), Rank(3)),
+        |member| member.issue_and_wait(&call(Operation::AllReduce(SUM), 512), Rank(0)),
+    );
+    insta::assert_snapshot!(failure, @"r0-r2 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, allreduce of 512 f32 sum on r3; make the same call on all ranks");
     insta::assert_snapshot!(story, @"
-    who waits for whom among the 4 ranks of [id], told by r0: call 1, allreduce of 1024 f32 sum, has not moved for 0.3 s
-      call 1 differs: r0-r2: allreduce of 1024 f32 sum; r3: allreduce of 512 f32 sum
+    => r0-r2 and r3 call different things: call 1 is allreduce of 1024 f32 sum on r0-r2, allreduce of 512 f32 sum on r3; make the same call on all ranks
+    who waits for whom among the 4 ranks of [id], told by r0: the communicator has failed
       r0-r2: in call 1, allreduce of 1024 f32 sum
       r3: in call 1, allreduce of 512 f32 sum
-      r0 tb0 s0 waits for message 7 from r1 on ch0; r1 waits itself
-      r1 tb0 s0 waits for message 7 from r2 on ch0; r2 waits itself
-      r2 tb0 s0 waits for message 7 from r3 on ch0; r3 waits itself
+      r0-r2: tb0 s0 waits for message 7 from r3 on ch0; r3 waits itself
       r3 tb0 s0 waits for message 7 from r0 on ch0; r0 waits itself
-      => make the same call on all ranks
     ");
+}
+
+/// What differs hangs nobody: calls end, and so does the failure of ranks that are idle or have not called.
+#[test]
+fn different_calls_that_end_fail_all_ranks() {
+    let done = |member: &Member, operation| {
+        let sequence = member.issue(&call(operation, 1024));
+        member.engine.finish(sequence);
+    };
+    let max = crate::call::Combine::Plain(msccl_collective::Reduction::Max);
+    let idle = |member: &Member| {
+        if member.me() != Rank(2) {
+            done(member, Operation::AllReduce(SUM));
+        }
+    };
+    let (failure, _) = mismatched(idle, |member| done(member, Operation::AllReduce(max)));
+    assert!(failure.contains(
+        "call 1 is allreduce of 1024 f32 sum on r0, r1, allreduce of 1024 f32 max on r3"
+    ));
 }
 
 #[test]
@@ -149,11 +187,11 @@ fn a_rank_whose_watch_is_stopped_is_told_about() {
         member.await_failure(LONG);
     }));
     insta::assert_snapshot!(story, @"
+    => r1 holds up r0: it did not answer (pid [pid]): its process is stopped or gone (its last call was #1, allgather of 1024 f32)
     who waits for whom among the 2 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0: in call 1, allgather of 1024 f32
       r1: did not answer (pid [pid]), last issued call 1, allgather of 1024 f32
       r0 tb0 s0 waits for message 7 from r1 on ch0; r1 did not answer (pid [pid]): its process is stopped or gone (its last call was #1, allgather of 1024 f32)
-      => r1 holds up r0: it did not answer (pid [pid]): its process is stopped or gone (its last call was #1, allgather of 1024 f32)
     ");
 }
 
@@ -182,13 +220,13 @@ fn an_abort_under_way_is_told_and_reaches_the_others() {
         assert_eq!(member.failures(), 1);
     }));
     insta::assert_snapshot!(story, @"
+    => r1 holds up r0, and through them r1, r2: it has aborted: ncclCommAbort
     who waits for whom among the 3 ranks of [id], told by r1: this rank gives up (ncclCommAbort)
       r0, r2: in call 1, allgather of 1024 f32
       r1: aborted (ncclCommAbort), in call 1, allgather of 1024 f32
       r0 tb0 s0 waits for message 7 from r1 on ch0; r1 has aborted: ncclCommAbort
       r1 tb0 s0 waits for message 7 from r2 on ch0; r2 waits itself
       r2 tb0 s0 waits for message 7 from r0 on ch0; r0 waits itself
-      => r1 holds up r0, and through them r1, r2: it has aborted: ncclCommAbort
     ");
 }
 
@@ -281,11 +319,9 @@ fn a_rank_that_left_after_another_call_is_told_to_have_made_it() {
         }
         member.issue_and_wait(&gather(), Rank(0));
         let text = member.await_failure(LONG).to_string();
-        let end = "call 1 differs: r0: allgather of 512 f32; r1: allgather of 1024 f32; make the same call on all ranks";
-        assert!(
-            text.starts_with("r0 has left the communicator; ") && text.ends_with(end),
-            "{text}"
-        );
+        let expected = "r0 and r1 call different things: call 1 is allgather of 512 f32 on r0, allgather of 1024 f32 on r1; \
+                        make the same call on all ranks";
+        assert_eq!(text, expected);
     });
 }
 
@@ -307,11 +343,11 @@ fn checked_calls_end_with_the_failure_of_a_late_rank() {
         drop(watch);
     }));
     insta::assert_snapshot!(story, @"
+    => r2 holds up r0, r1: it has not entered call 1 (it has made no call)
     who waits for whom among the 3 ranks of [id], told by r0: call 1, allgather of 1024 f32, has not moved for 0.3 s
       r0, r1: in call 1, allgather of 1024 f32
       r2: has made no call
       r0, r1: waits for r2 to make this call, to compare the arguments; r2 has not entered this collective (it has made no call)
-      => r2 holds up r0, r1: it has not entered call 1 (it has made no call)
     ");
 }
 

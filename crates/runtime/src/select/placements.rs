@@ -1,0 +1,228 @@
+//! One choice for both placements.
+//!
+//! Whether a rank calls a collective in place is its own affair, of which the other ranks learn nothing. So what serves a
+//! call in place and what serves the same call out of place must say the same over links: the same messages of the same
+//! program by the same protocol over links of the same kind, in as many instances, cut alike. Where the best choices for the two do not,
+//! one of them serves both: first what the user asks for, then what is best in place, then what is best out of
+//! place; the first of them that has a program for either placement which says the same over links. If none has, or
+//! the user's own serves one placement alone, ranks that call in the other placement copy their input first
+//! ([`Detour`]).
+//!
+//! Collectives with a root have programs that serve both placements alike, and are not looked at here.
+
+use std::collections::BTreeMap;
+
+use msccl_collective::{Channel, Rank};
+use msccl_ir::{Algorithm, Place};
+use msccl_registry::{Entry, Fingerprint};
+
+use super::decision::{Decision, Detour};
+use super::links::direct_regions;
+use super::request::Request;
+use super::{Choice, Known, Selector};
+use crate::error::Error;
+
+/// What each link of a rank carries, in order, as counts of chunks; links by channel, peer and whether they leave.
+type Traffic = BTreeMap<(Channel, Rank, bool), Vec<u32>>;
+
+/// Built-in programs that send the same messages in the same order, and of which some serve one placement alone. Tests of the runtime
+/// (`tests/placements.rs`) show that mixtures are right.
+const SAME_MESSAGES: [&[&str]; 2] = [
+    &["allreduce/one_shot", "allreduce/one_block"],
+    &[
+        "alltoall/allpairs",
+        "alltoall/in_place",
+        "alltoall/one_block",
+        "alltoall/one_block_in_place",
+    ],
+];
+
+/// Whether programs of these names send the same messages.
+fn have_same_messages(one: &str, other: &str) -> bool {
+    let both = |names: &&[&str]| names.contains(&one) && names.contains(&other);
+    one == other || SAME_MESSAGES.iter().any(both)
+}
+
+/// What serves one placement best.
+struct Best {
+    in_place: bool,
+    decision: Decision,
+    /// Whether the user asks for it, by a file or by a name.
+    asked_for: bool,
+}
+
+impl Selector {
+    /// What serves `request`, while other ranks may call the same in the other placement.
+    pub(super) fn decide(&self, known: &mut Known, request: &Request) -> Result<Decision, Error> {
+        let own = self.decide_alone(known, request);
+        if request.wanted.root().is_some() || self.ranks() == 1 || known.pinned.is_some() {
+            return own;
+        }
+        let other = self.decide_alone(known, &request.in_other_placement());
+        let (own, other) = match (own, other) {
+            (Err(error), Err(_)) => return Err(error),
+            (Ok(own), Ok(other)) if self.speak_alike(known, request, &own, &other) => {
+                return Ok(own);
+            }
+            (own, other) => (own.ok(), other.ok()),
+        };
+        let passed_over = own.as_ref().map(|of| of.passed_over.clone()).unwrap_or_default();
+        let best = [(request.in_place, own), (!request.in_place, other)];
+        let best = best.into_iter().filter_map(|(in_place, decision)| {
+            let decision = decision?;
+            Some(Best { in_place, asked_for: self.is_asked_for(&decision), decision })
+        });
+        let mut best: Vec<Best> = best.collect();
+        best.sort_by_key(|of| (!of.asked_for, self.position(&of.decision), !of.in_place));
+        let decision = self.one_for_both(known, request, best)?;
+        Ok(Decision { passed_over, ..decision })
+    }
+
+    /// Of the `best` for each placement, one whose way serves both, for a call like `request`.
+    fn one_for_both(
+        &self,
+        known: &mut Known,
+        request: &Request,
+        mut best: Vec<Best>,
+    ) -> Result<Decision, Error> {
+        for of in &best {
+            let pair = self.pair(known, request, of, &best);
+            if let Some([one, other]) = pair {
+                return Ok(if of.in_place == request.in_place { one } else { other });
+            }
+            if of.asked_for {
+                break;
+            }
+        }
+        if best.first().is_some_and(|of| !of.asked_for) {
+            best.sort_by_key(|of| of.in_place);
+        }
+        let Some(Best { in_place, decision, asked_for: _ }) = best.into_iter().next() else {
+            return self.decide_alone(known, request);
+        };
+        let detour = match (in_place, request.in_place) {
+            (true, false) => Detour::InPlace,
+            (false, true) => Detour::OutOfPlace,
+            (true, true) | (false, false) => Detour::None,
+        };
+        Ok(Decision { detour, ..decision })
+    }
+
+    /// What serves as `of` does, and what serves the other placement in the same way and says the same over links. What
+    /// is among the `best` comes first, then the same algorithm.
+    fn pair(
+        &self,
+        known: &mut Known,
+        request: &Request,
+        of: &Best,
+        best: &[Best],
+    ) -> Option<[Decision; 2]> {
+        let [own, other] =
+            [of.in_place, !of.in_place].map(|in_place| Request { in_place, ..*request });
+        let choice = of.decision.choice();
+        let one = self.serve_by(known, &own, &choice)?;
+        let is_best = |name: &str| {
+            best.iter().any(|of| of.in_place == other.in_place && of.decision.prepared.name == name)
+        };
+        let built_in = self.registry.built_in(other.wanted, other.in_place);
+        let at_hand = self.loaded(&other).chain(built_in.iter());
+        let mut names: Vec<&str> = at_hand.map(|entry| entry.name.as_str()).collect();
+        names.retain(|name| have_same_messages(name, &choice.algorithm));
+        names.sort_by_key(|name| (!is_best(name), *name != choice.algorithm));
+        names
+            .into_iter()
+            .find_map(|name| {
+                let choice = Choice { algorithm: name.to_owned(), way: choice.way };
+                let other = self.serve_by(known, &other, &choice)?;
+                self.speak_alike(known, &own, &one, &other).then_some(other)
+            })
+            .map(|other| [one, other])
+    }
+
+    /// How `choice` serves `request`, if it does exactly so.
+    fn serve_by(&self, known: &mut Known, request: &Request, choice: &Choice) -> Option<Decision> {
+        let built_in = self.registry.built_in(request.wanted, request.in_place);
+        let mut at_hand = self.loaded(request).chain(built_in.iter());
+        let terms = request.terms(self.ranks());
+        at_hand.find_map(|entry| {
+            let named = entry.name == choice.algorithm;
+            let found = named.then(|| self.try_one(known, entry, &choice.way, &terms));
+            found?.ok().filter(|found| found.choice() == *choice)
+        })
+    }
+
+    /// Whether what serves `request` and what serves the same call in the other placement say the same over links. They are one
+    /// algorithm, or of one program, or of [`SAME_MESSAGES`], and their messages are of the same lengths in the same order.
+    fn speak_alike(
+        &self,
+        known: &mut Known,
+        request: &Request,
+        own: &Decision,
+        other: &Decision,
+    ) -> bool {
+        let way = |of: &Decision| (of.protocol, of.links, of.cut);
+        if way(own) != way(other) || !have_same_messages(&own.prepared.name, &other.prepared.name) {
+            return false;
+        }
+        let is_lent = own.links.lend();
+        let [own, other] = [own, other].map(|of| of.prepared.fingerprint);
+        if own == other {
+            return true;
+        }
+        if let Some(alike) = known.alike.get(&(own, other, is_lent)) {
+            return *alike;
+        }
+        let entries = [(own, request.in_place), (other, !request.in_place)]
+            .map(|(fingerprint, in_place)| self.entry(request, in_place, fingerprint));
+        let alike = match entries {
+            [Some(own), Some(other)] => {
+                traffic(own.verified.algorithm()) == traffic(other.verified.algorithm())
+                    && (!is_lent
+                        || direct_regions(&own.verified) == direct_regions(&other.verified))
+            }
+            _ => false,
+        };
+        known.alike.insert((own, other, is_lent), alike);
+        alike
+    }
+
+    fn entry(&self, request: &Request, in_place: bool, of: Fingerprint) -> Option<Entry> {
+        let built_in = self.registry.built_in(request.wanted, in_place);
+        let mut at_hand = self.loaded(request).chain(built_in.iter());
+        at_hand.find(|entry| entry.fingerprint == of).cloned()
+    }
+
+    fn is_asked_for(&self, decision: &Decision) -> bool {
+        self.position(decision).is_some() || {
+            let wish = self.wish.algorithm.as_deref();
+            wish.is_some_and(|wish| decision.prepared.name == wish)
+        }
+    }
+
+    /// The place of its file among those that were loaded; none if it was not.
+    fn position(&self, decision: &Decision) -> Option<usize> {
+        let loaded = self.registry.loaded().iter();
+        loaded.map(|entry| entry.fingerprint).position(|of| of == decision.prepared.fingerprint)
+    }
+}
+
+/// What the links of every rank carry.
+fn traffic(algorithm: &Algorithm) -> Vec<Traffic> {
+    let of_rank = |rank: &msccl_ir::RankProgram| {
+        let mut traffic = Traffic::new();
+        for block in &rank.thread_blocks {
+            for step in &block.steps {
+                let sources = step.sources.iter().map(|place| (place, false));
+                for (place, leaves) in sources.chain(step.destinations.iter().map(|to| (to, true)))
+                {
+                    if let Place::Link(peer) = place {
+                        let link = (block.channel, *peer, leaves);
+                        traffic.entry(link).or_default().push(step.count);
+                    }
+                }
+            }
+        }
+        traffic
+    };
+    algorithm.ranks.iter().map(of_rank).collect()
+}
