@@ -6,6 +6,8 @@
 
 #[path = "null_driver/crew.rs"]
 mod crew;
+#[path = "null_driver/mismatch.rs"]
+mod mismatch;
 mod null_driver;
 #[path = "null_driver/odd.rs"]
 mod odd;

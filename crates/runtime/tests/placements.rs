@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_registry::{File, built_in_programs};
-use msccl_runtime::{Diary, Event, Settings, Tuning, Wish};
+use msccl_runtime::{Diary, Event, Operation, Settings, Tuning, Wish};
 
-use world::{Elements, Hosts, Placements, check_placed};
+use world::{Elements, Hosts, Placements, call, check_placed, run, sum, world};
 
 const MIXED: [&Placements; 4] =
     [&|rank| rank == Rank(0), &|rank| rank != Rank(0), &|rank| rank.0 % 2 == 1, &|rank| rank.0 < 2];
@@ -48,6 +48,31 @@ fn every_built_in_algorithm_serves_a_mixture() {
         let wish = Wish { algorithm: Some(name.to_owned()), ..Wish::default() };
         let host = |rank: u32| Some(format!("host{}", rank / 2));
         check(4, &host, &Settings { wish, ..Settings::default() }, &[13]);
+    }
+}
+
+/// Sums of numbers that do not add up exactly, of which every rank must have the same.
+#[test]
+fn ranks_of_a_mixture_round_alike() {
+    let names = built_in_programs().into_keys().filter(|name| name.starts_with("allreduce/"));
+    for (name, ranks) in names.flat_map(|name| [3, 4].map(|ranks| (name, ranks))) {
+        let wish = Wish { algorithm: Some(name.to_owned()), ..Wish::default() };
+        let settings = Settings { wish, ..Settings::default() };
+        let outputs = world(ranks, &settings, |communicator| {
+            let rank = communicator.rank().0;
+            let mut input: Vec<f32> =
+                (0..1000).map(|index| 1.0 / (index * ranks + rank + 1) as f32).collect();
+            let mut output = input.clone();
+            let from = input.as_mut_ptr();
+            let to = if rank % 2 == 0 { from } else { output.as_mut_ptr() };
+            let operation = Operation::AllReduce(sum());
+            let call = call(operation, DataType::F32, 1000, from.cast(), to.cast());
+            run(&communicator, &[call]).unwrap();
+            if rank % 2 == 0 { input } else { output }
+        });
+        let bits: Vec<Vec<u32>> =
+            outputs.iter().map(|of| of.iter().map(|sum| sum.to_bits()).collect()).collect();
+        assert!(bits.iter().all(|of| *of == bits[0]), "{name} of {ranks} ranks");
     }
 }
 

@@ -40,6 +40,7 @@ unsafe extern "C" {
     fn ncclGetUniqueId(id: *mut UniqueId) -> c_int;
     fn ncclCommInitRank(comm: *mut Comm, ranks: c_int, id: UniqueId, rank: c_int) -> c_int;
     fn ncclCommDestroy(comm: Comm) -> c_int;
+    fn ncclCommGetAsyncError(comm: Comm, code: *mut c_int) -> c_int;
     fn ncclGetLastError(comm: Comm) -> *const c_char;
     fn ncclMemAlloc(memory: *mut *mut c_void, bytes: usize) -> c_int;
     fn ncclMemFree(memory: *mut c_void) -> c_int;
@@ -52,6 +53,14 @@ unsafe extern "C" {
     fn ncclAllReduce(
         send: *const c_void, receive: *mut c_void, count: usize, element: c_int, redop: c_int,
         comm: Comm, stream: *mut c_void,
+    ) -> c_int;
+    fn ncclAllGather(
+        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, comm: Comm,
+        stream: *mut c_void,
+    ) -> c_int;
+    fn ncclReduce(
+        send: *const c_void, receive: *mut c_void, count: usize, element: c_int, redop: c_int,
+        root: c_int, comm: Comm, stream: *mut c_void,
     ) -> c_int;
     fn ncclSend(
         send: *const c_void, count: usize, element: c_int, peer: c_int, comm: Comm,
@@ -66,8 +75,10 @@ unsafe extern "C" {
 /// Elements of the buffers of a rank, all `f32`.
 pub const ELEMENTS: usize = 1 << 16;
 
-const F32: c_int = 7;
-const SUM: c_int = 0;
+pub const F32: c_int = 7;
+pub const I32: c_int = 2;
+pub const SUM: c_int = 0;
+pub const MAX: c_int = 2;
 const COLL_SYMMETRIC: c_int = 1;
 
 /// The stand-in for the driver.
@@ -186,6 +197,17 @@ pub struct World {
     _current: ContextGuard<'static>,
 }
 
+/// A call with all that ranks must say alike, of elements of four bytes; sends and receives are from the first of two ranks
+/// to the second.
+#[derive(Clone, Copy, Debug)]
+pub enum Call {
+    AllReduce { count: usize, element: c_int, redop: c_int },
+    AllGather { count: usize },
+    Reduce { count: usize, root: c_int },
+    Send { count: usize, element: c_int },
+    Receive { count: usize, element: c_int },
+}
+
 /// One rank.
 pub struct Rank {
     pub context: &'static Context,
@@ -276,6 +298,40 @@ impl Rank {
         // SAFETY: the buffer has that many elements; communicator and stream are alive.
         let code = unsafe { ncclAllReduce(buffer, buffer, count, F32, SUM, self.comm, stream) };
         assert_eq!(code, 0, "{}", last_error());
+    }
+
+    /// Makes `call`, at the beginning of the rank's buffer.
+    pub fn call(&self, call: Call, stream: &Stream) {
+        let buffer = std::ptr::with_exposed_provenance_mut::<c_void>(self.buffer.ptr().0 as usize);
+        let (comm, stream) = (self.comm, stream.borrow().as_raw());
+        // SAFETY: tests make calls of few elements; communicator and stream are alive.
+        let code = unsafe {
+            match call {
+                Call::AllReduce { count, element, redop } => {
+                    ncclAllReduce(buffer, buffer, count, element, redop, comm, stream)
+                }
+                Call::AllGather { count } => {
+                    ncclAllGather(buffer, buffer, count, F32, comm, stream)
+                }
+                Call::Reduce { count, root } => {
+                    ncclReduce(buffer, buffer, count, F32, SUM, root, comm, stream)
+                }
+                Call::Send { count, element } => ncclSend(buffer, count, element, 1, comm, stream),
+                Call::Receive { count, element } => {
+                    ncclRecv(buffer, count, element, 0, comm, stream)
+                }
+            }
+        };
+        assert_eq!(code, 0, "{call:?}: {}", last_error());
+    }
+
+    /// What the communicator has failed of; 0 if it has not.
+    pub fn failure(&self) -> c_int {
+        let mut failure = 0;
+        // SAFETY: the communicator is alive.
+        let code = unsafe { ncclCommGetAsyncError(self.comm, &mut failure) };
+        assert_eq!(code, 0, "{}", last_error());
+        failure
     }
 
     /// Sends to `peer`, and receives as much from it.
