@@ -17,9 +17,13 @@ const MIXED: [&Placements; 4] =
 
 fn check(ranks: u32, host: &Hosts, settings: &Settings, counts: &[usize]) {
     for &count in counts {
-        let elements = Elements { data_type: DataType::I32, reduction: Reduction::Sum, count };
-        check_placed(ranks, host, settings, elements, &MIXED);
+        for reduction in [Reduction::Sum, Reduction::Avg] {
+            let elements = Elements { data_type: DataType::I32, reduction, count };
+            check_placed(ranks, host, settings, elements, &MIXED);
+        }
     }
+    let elements = Elements { data_type: DataType::F32, reduction: Reduction::Avg, count: 13 };
+    check_placed(ranks, host, settings, elements, &MIXED);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::call::{Call, Operation};
 
 /// Bits without a pattern.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+const SALT: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// Where a message goes, as one of both ranks sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -104,7 +105,7 @@ impl Histories {
         let before = self.collectives.load(Ordering::Relaxed);
         let history = extended(before, record::common(shape), count ^ settings.rotate_left(32));
         self.collectives.store(history, Ordering::Relaxed);
-        Contents { sequence, shape, count, index: 1, history, settings }
+        Contents { sequence, shape, count, history, extra: settings }
     }
 
     /// What is recorded of the next message of `pair`.
@@ -113,14 +114,15 @@ impl Histories {
         let messages = pairs.entry(pair).or_default();
         messages.count += 1;
         messages.history = extended(messages.history, record::data_type(shape), count);
-        let Messages { count: index, history } = *messages;
-        Contents { sequence, shape, count, index, history, settings: 0 }
+        let Messages { count: extra, history } = *messages;
+        Contents { sequence, shape, count, history, extra }
     }
 }
 
-/// The history after `history` and a call of these two words.
+/// The history after `history` and a call of these two words. Only the last of three multiplications waits for the
+/// call before.
 fn extended(history: u64, one: u64, other: u64) -> u64 {
-    folded(folded(history ^ one.wrapping_add(FACTOR)) ^ other)
+    folded(history.rotate_left(1) ^ folded(one ^ SALT) ^ other.wrapping_mul(FACTOR))
 }
 
 /// Every bit of the result depends on most bits of `word`.
@@ -164,7 +166,7 @@ mod tests {
         for count in 1..5 {
             let sent = one.message(out, count, send, count);
             let received = other.message(out.mirrored(), 2 * count, receive, count);
-            assert_eq!((sent.index, sent.history), (received.index, received.history));
+            assert_eq!((sent.extra, sent.history), (received.extra, received.history));
         }
         let sent = one.message(out, 9, send, 7);
         let received = other.message(out.mirrored(), 9, receive, 8);

@@ -145,7 +145,7 @@ impl Board {
         let number = self.own(Field::Transfers).load(Ordering::Relaxed) + 1;
         let (shape, count) = (record::pack(first, false), first.count);
         let contents =
-            Contents { sequence, shape, count, index: calls.len() as u64, ..Contents::default() };
+            Contents { sequence, shape, count, extra: calls.len() as u64, ..Contents::default() };
         self.write_record(self.me, Ring::Transfers, number, contents);
         self.own(Field::Transfers).store(number, Ordering::Release);
         self.own(Field::Issued).store(sequence, Ordering::Release);
@@ -275,13 +275,17 @@ impl Board {
 
     fn read_record(&self, rank: Rank, ring: Ring, number: u64) -> Option<Posted> {
         let contents = self.read_contents(rank, ring, number)?;
-        let Contents { sequence, shape, count, index, history: _, settings } = contents;
+        let Contents { sequence, shape, count, history: _, extra } = contents;
         let (call, in_place) = record::unpack(shape, count)?;
         let kind = match ring {
             Ring::Collectives => Kind::Collective { number, in_place },
             Ring::Checkpoints => Kind::Collective { number: number * layout::STRIDE, in_place },
-            Ring::Transfers => Kind::Transfers { calls: index },
+            Ring::Transfers => Kind::Transfers { calls: extra },
             Ring::Messages => Kind::Transfers { calls: 1 },
+        };
+        let settings = match ring {
+            Ring::Collectives | Ring::Checkpoints => extra,
+            Ring::Transfers | Ring::Messages => 0,
         };
         Some(Posted { sequence, call, kind, settings })
     }

@@ -28,25 +28,24 @@ pub(super) struct Contents {
     pub shape: u64,
     /// Its count.
     pub count: u64,
-    /// Of a group of transfers, how many they are; of a message, its place among those of its pair.
-    pub index: u64,
     /// The history up to this call.
     pub history: u64,
-    /// See [`Posted::settings`].
-    pub settings: u64,
+    /// Of a collective, its [settings](Posted::settings); of a group of transfers, how many they are; of a message, its
+    /// place among those of its pair.
+    pub extra: u64,
 }
 
 impl Contents {
     /// As they lie in a record.
-    pub fn words(self) -> [u64; 6] {
-        let Self { sequence, shape, count, index, history, settings } = self;
-        [sequence, shape, count, index, history, settings]
+    pub fn words(self) -> [u64; 5] {
+        let Self { sequence, shape, count, history, extra } = self;
+        [sequence, shape, count, history, extra]
     }
 
     /// What [`Contents::words`] gave.
-    pub fn from_words(words: [u64; 6]) -> Self {
-        let [sequence, shape, count, index, history, settings] = words;
-        Self { sequence, shape, count, index, history, settings }
+    pub fn from_words(words: [u64; 5]) -> Self {
+        let [sequence, shape, count, history, extra] = words;
+        Self { sequence, shape, count, history, extra }
     }
 }
 

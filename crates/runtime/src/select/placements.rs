@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Channel, Rank};
+use msccl_collective::{Channel, Rank, Reduction};
 use msccl_ir::{Algorithm, Place};
 use msccl_registry::{Entry, Fingerprint};
 
@@ -160,7 +160,10 @@ impl Selector {
         own: &Decision,
         other: &Decision,
     ) -> bool {
-        let way = |of: &Decision| (of.protocol, of.links, of.cut);
+        // Averages of integers are formed on the way, or of sums once these are there.
+        let averages = |of: &Decision| of.prepared.plan.program().averages(request.data_type);
+        let is_average = request.reduction == Some(Reduction::Avg);
+        let way = |of: &Decision| (of.protocol, of.links, of.cut, is_average && averages(of));
         if way(own) != way(other) || !have_same_messages(&own.prepared.name, &other.prepared.name) {
             return false;
         }

@@ -80,10 +80,10 @@ impl Sides {
     /// Compares the newest message that both sides have; what is alike is forgotten.
     fn compare(&mut self, pair: Pair) -> Option<Mismatch> {
         let newest = self.both().next_back()?;
-        let index = newest[0].index;
+        let index = newest[0].extra;
         if newest[0].history == newest[1].history {
             for side in [&mut self.mine, &mut self.theirs] {
-                side.retain(|contents| contents.index > index);
+                side.retain(|contents| contents.extra > index);
             }
             return None;
         }
@@ -93,7 +93,7 @@ impl Sides {
             Some([mine, theirs]) => {
                 let [sent, received] = if pair.is_sent() { [mine, theirs] } else { [theirs, mine] };
                 let said = [sent, received].map(|contents| said(&contents));
-                Mismatch::Message { from, to, index: mine.index, said: Some(said) }
+                Mismatch::Message { from, to, index: mine.extra, said: Some(said) }
             }
             None => Mismatch::Message { from, to, index, said: None },
         })
@@ -103,7 +103,7 @@ impl Sides {
     fn both(&self) -> impl DoubleEndedIterator<Item = [Contents; 2]> {
         self.mine.iter().filter_map(|mine| {
             let place =
-                self.theirs.binary_search_by_key(&mine.index, |theirs| theirs.index).ok()?;
+                self.theirs.binary_search_by_key(&mine.extra, |theirs| theirs.extra).ok()?;
             Some([*mine, *self.theirs.get(place)?])
         })
     }

@@ -97,7 +97,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<News>> {
                 let ring = number()?;
                 let ring = Ring::ALL.into_iter().find(|known| *known as u64 == ring)?;
                 let number_of = number()?;
-                let mut words = [0; 6];
+                let mut words = [0; 5];
                 for word in &mut words {
                     *word = number()?;
                 }
@@ -132,7 +132,7 @@ mod tests {
     fn some() -> Vec<News> {
         let rank = Rank(7);
         let words = Field::ALL.map(|field| News::Word { rank, field, value: 1 << 40 });
-        let contents = Contents::from_words([1, 2, 3, 4, 5, u64::MAX]);
+        let contents = Contents::from_words([1, 2, 3, 4, u64::MAX]);
         let records = Ring::ALL.map(|ring| News::Record { rank, ring, number: 9, contents });
         let texts = [Text::Reason, Text::Answer].map(|text| News::Text {
             rank,
@@ -172,7 +172,7 @@ mod tests {
     fn what_is_older_takes_nothing_away() {
         let board = Board::of_nodes(Rank(0), 4, 2);
         let (rank, ring) = (Rank(2), Ring::Collectives);
-        let contents = |number| Contents::from_words([number; 6]);
+        let contents = |number| Contents::from_words([number; 5]);
         let record = |number| News::Record { rank, ring, number, contents: contents(number) };
         let word = |value| News::Word { rank, field: Field::Collectives, value };
         // Both have one place.
