@@ -80,8 +80,9 @@ variables! {
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
         "How long the ranks of a new communicator wait for one another, from the first one's arrival."
     CHECK "MSCCL_CHECK" "0 or 1" "0"
-        "Compares the arguments of every call across ranks before it runs. Slow; finds ranks that \
-         call different things."
+        "Compares the arguments of every collective across ranks before it runs, and refuses those that \
+         differ. Slow. Without it ranks are compared afterwards, and what differs fails the communicator \
+         within a second."
     STORY_SIGNAL "MSCCL_STORY_SIGNAL" "0 or 1" "1"
         "Whether SIGUSR1 makes the process tell who waits for whom. A program that handles the signal \
          itself is left alone."

@@ -15,8 +15,9 @@
 //!   they return the error, and what they wrote is undefined.
 //! * Dropping a communicator frees all that it allocated, after its own work is done.
 //!
-//! All ranks must submit the same calls in the same order, with the same counts, types and operators
-//! and, for collectives without a root, all in place or all not; [`crate::Settings::check`] makes sure.
+//! All ranks must submit the same calls in the same order, with the same counts, types and operators; whether a rank
+//! calls in place is its own affair. What differs fails the communicator within a second
+//! ([`crate::board::compare`]); [`crate::Settings::check`] refuses it before it runs.
 
 mod direct;
 mod join;

@@ -149,7 +149,7 @@ impl Surprise {
         let Surprise { from, channel, expected, found } = self;
         let text = format!(
             "expected a message of {expected} bytes from {from} on {channel}, found one of {found}: \
-             ranks must call with the same count, type and placement"
+             ranks must call with the same count and type"
         );
         Error::new(ErrorKind::Remote, text)
     }
