@@ -189,7 +189,8 @@ pub struct RunArgs {
     /// The program, or an algorithm in XML, JSON or text; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: String,
-    /// Size of the larger buffer; may be given several times [default: 1KiB,64KiB,4MiB]
+    /// Size of the larger buffer; may be given several times [default: 1KiB,64KiB,4MiB,
+    /// as far as they are served; otherwise the smallest that is]
     #[arg(long, value_name = "BYTES", value_delimiter = ',')]
     pub size: Vec<ByteSize>,
     /// Elements of one block instead of a size; may be given several times
@@ -245,9 +246,9 @@ pub struct ShowArgs {
     /// Only these ranks
     #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = values::index)]
     pub rank: Vec<u32>,
-    /// Size of the larger buffer, for the timeline
-    #[arg(long, value_name = "BYTES", default_value = "1MiB")]
-    pub size: ByteSize,
+    /// Size of the larger buffer, for the timeline [default: 1MiB, or the nearest that is served]
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<ByteSize>,
     /// What will run it; for XML msccl if not given, otherwise native
     #[arg(long)]
     pub target: Option<TargetName>,

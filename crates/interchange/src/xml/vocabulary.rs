@@ -175,7 +175,7 @@ element! {
     ID "id" INDEX, Required Required;
     SEND "send" INDEX_OR_NONE, Required Required;
     RECV "recv" INDEX_OR_NONE, Required Required;
-    CHAN "chan" INDEX, Required Required;
+    CHAN "chan" INDEX_OR_NONE, Required Required;
 }
 
 element! {
