@@ -115,7 +115,11 @@ fn steps_are_known_by_their_positions() {
     let numbered = "`s` of a step is not its position; the interpreters count positions, and so do the \
                     waits for it: number the steps of a thread block 0, 1, 2, … (2 times)";
     check("<step s=\"1\"", "<step s=\"7\"", &[numbered]);
-    check("<step s=\"1\"", "<step", &["<step> has no `s`, which the interpreters demand (2 times)"]);
+    check(
+        "<step s=\"1\"",
+        "<step",
+        &["<step> has no `s`, which the interpreters demand (2 times)"],
+    );
 }
 
 /// Local work beside the two thread blocks: what it says of its channel does not matter.
