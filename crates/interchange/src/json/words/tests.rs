@@ -1,6 +1,5 @@
 //! Every form of the parser's complaints, in our words.
 
-use super::*;
 use serde::Deserialize;
 
 use super::super::parse;
