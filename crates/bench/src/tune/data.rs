@@ -94,7 +94,7 @@ impl Data {
     /// It is no such text, or of another version.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let data: Self = json::parse(text)
-            .map_err(|why| Error::new(format!("{why} (measurements of `msccl tune` are read)")))?;
+            .map_err(|why| Error::new(format!("expected measurements of `msccl tune`: {why}")))?;
         if data.schema != SCHEMA {
             return Err(Error::new(format!("expected `{SCHEMA}`, found `{}`", data.schema)));
         }

@@ -6,6 +6,7 @@
 mod bench;
 mod explain;
 mod launch;
+mod nccl_tests;
 mod nodes;
 mod specialise;
 mod topo;
@@ -21,6 +22,7 @@ use msccl_collective::{DataType, Reduction};
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
+pub use nccl_tests::NcclTestsArgs;
 pub use nodes::NodesArgs;
 pub use specialise::SpecialiseArgs;
 pub use topo::TopoArgs;
