@@ -18,23 +18,23 @@ pub struct Asked {
 pub struct Wish<'a> {
     /// What, such as `an algorithm called ring`.
     pub words: String,
-    is_met: IsMet<'a>,
+    target: Target<'a>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum IsMet<'a> {
-    ByNames(&'a str),
-    ByFile(&'a str),
-    ByFolder(&'a str),
+enum Target<'a> {
+    Name(&'a str),
+    File(&'a str),
+    Folder(&'a str),
 }
 
 impl Wish<'_> {
     /// Whether `algorithm` is what was asked for.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
-        match self.is_met {
-            IsMet::ByNames(part) => algorithm.contains(part),
-            IsMet::ByFile(path) => algorithm == path,
-            IsMet::ByFolder(folder) => {
+        match self.target {
+            Target::Name(part) => algorithm.contains(part),
+            Target::File(path) => algorithm == path,
+            Target::Folder(folder) => {
                 let below = algorithm.strip_prefix(folder.trim_end_matches('/'));
                 below.is_some_and(|below| below.starts_with('/'))
             }
@@ -48,14 +48,14 @@ impl Asked {
         let Self { name, files, folder } = self;
         let name = name.iter().map(|name| Wish {
             words: format!("an algorithm whose name contains `{name}`"),
-            is_met: IsMet::ByNames(name),
+            target: Target::Name(name),
         });
         let files = files
             .iter()
-            .map(|path| Wish { words: format!("the file {path}"), is_met: IsMet::ByFile(path) });
+            .map(|path| Wish { words: format!("the file {path}"), target: Target::File(path) });
         let folder = folder.iter().map(|path| Wish {
             words: format!("the files of {path}"),
-            is_met: IsMet::ByFolder(path),
+            target: Target::Folder(path),
         });
         name.chain(files).chain(folder).collect()
     }
