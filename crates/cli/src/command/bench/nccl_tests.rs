@@ -25,13 +25,14 @@ pub fn notes(args: &BenchArgs, plan: &Plan) -> Vec<String> {
     } = &args.of_nccl_tests;
     let is_on = |value: &Option<u32>| value.is_some_and(|value| value > 0);
     let waits = *waiting != Waiting::AtEnd;
-    let no_pipeline = args.graph > 0 || args.latency;
+    let no_pipeline = plan.method.graph_launches > 0 || args.latency;
     let grows = args.factor.is_some_and(|factor| factor.grows());
     let on_host = plan.machine.gpus().is_none();
     [
         (*cpu_time > 0, "-C shows the time of the host in a column of its own, `host`"),
         (output_file.is_some(), "-J writes JSON of msccl's own form, as --json does"),
         (args.step.is_some() && grows, "-i has no effect: -f is given, and is more than 1"),
+        (on_host && args.graph > 0, "-G has no effect: there are no graphs on the host"),
         (waits && no_pipeline, "-z has no effect with -G and --latency"),
         (
             on_host && args.gpus.is_some() && args.ranks.is_some(),

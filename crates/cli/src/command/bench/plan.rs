@@ -55,9 +55,9 @@ pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<(Plan, Vec<Pa
         contestants,
         cases,
         ranks,
+        method: method(args, &machine),
         machine,
         ranks_per_process: args.threads,
-        method: method(args),
         repeats: args.repeat,
         cycles: Some(args.of_nccl_tests.cycles).filter(|cycles| *cycles > 0),
         timeout: args.timeout,
@@ -132,7 +132,7 @@ fn failure(error: msccl_bench::Error) -> Failure {
     Failure::new(error.to_string())
 }
 
-fn method(args: &BenchArgs) -> Method {
+fn method(args: &BenchArgs, machine: &Machine) -> Method {
     let (many, alone) = USUAL_ITERATIONS;
     let usual = if args.latency { alone } else { many };
     Method {
@@ -141,7 +141,8 @@ fn method(args: &BenchArgs) -> Method {
         waiting: args.of_nccl_tests.waiting,
         warmup: args.warmup,
         checks: args.checks,
-        graph_launches: args.graph,
+        // There are no graphs on the host.
+        graph_launches: machine.gpus().map_or(0, |_| args.graph),
         one_shot: args.latency,
     }
 }
