@@ -111,6 +111,14 @@ fn no_ops_that_do_nothing_are_left_out_wherever_they_stand() {
 }
 
 #[test]
+fn threads_are_for_the_first_runtime() {
+    check("inplace=\"1\"", "inplace=\"1\" nthreads=\"0\"", &[]);
+    let read = changed("inplace=\"1\"", "inplace=\"1\" outofplace=\"0\" nthreads=\"100\"");
+    let ignored = "`nthreads` is not read by the executor, and no multiple of 32; it is ignored";
+    assert!(read.algorithm.threads.is_none() && read.warnings.contains(&ignored.to_owned()));
+}
+
+#[test]
 fn steps_are_known_by_their_positions() {
     let numbered = "`s` of a step is not its position; the interpreters count positions, and so do the \
                     waits for it: number the steps of a thread block 0, 1, 2, … (2 times)";
