@@ -37,7 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "verify",
         ],
     ),
-    ("bench", &["collective", "fabric", "gpu", "picture", "runtime"]),
+    ("bench", &["collective", "fabric", "gpu", "interchange", "picture", "runtime"]),
     ("environment", &["collective", "fabric", "registry", "runtime", "topology"]),
     ("nccl", &["collective", "environment", "fabric", "gpu", "proxy", "runtime"]),
 ];

@@ -113,6 +113,16 @@ pub enum Step {
     Add(u64),
 }
 
+impl Step {
+    /// The size behind `size`; `None` if it exceeds 64 bits.
+    fn next(self, size: u64) -> Option<u64> {
+        match self {
+            Step::Factor(factor) => factor.times(size),
+            Step::Add(bytes) => size.checked_add(bytes),
+        }
+    }
+}
+
 /// A number such as 2, 1.4 or 7/5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Factor {
@@ -129,6 +139,12 @@ impl Factor {
     /// Whether it is more than 1.
     pub fn grows(self) -> bool {
         self.numerator > self.denominator
+    }
+
+    /// The least size that it makes larger, where it is more than 1.
+    pub fn least_bytes(self) -> u64 {
+        let Self { numerator, denominator } = self;
+        denominator.div_ceil(numerator.saturating_sub(denominator).max(1))
     }
 
     /// As often `bytes`, without what is less than a byte; `None` if that exceeds 64 bits.
@@ -169,16 +185,17 @@ impl fmt::Display for Factor {
 }
 
 impl Sizes {
+    /// Whether it gets from the smallest size towards the largest.
+    pub fn grows(self) -> bool {
+        let Self { min_bytes, max_bytes, step } = self;
+        min_bytes >= max_bytes || step.next(min_bytes).is_none_or(|next| next > min_bytes)
+    }
+
     /// The sizes, ascending.
     pub fn series(self) -> impl Iterator<Item = u64> {
         let Self { min_bytes, max_bytes, step } = self;
-        let next = move |&size: &u64| {
-            let next = match step {
-                Step::Factor(factor) => factor.times(size)?,
-                Step::Add(bytes) => size.checked_add(bytes)?,
-            };
-            (next > size && next <= max_bytes).then_some(next)
-        };
+        let next =
+            move |&size: &u64| step.next(size).filter(|&next| next > size && next <= max_bytes);
         std::iter::successors((min_bytes <= max_bytes).then_some(min_bytes), next)
     }
 }
@@ -248,6 +265,21 @@ mod tests {
         check(0, 64, by("2"), &[0]);
         check(9, 8, by("2"), &[]);
         check(u64::MAX - 1, u64::MAX, by("2"), &[u64::MAX - 1]);
+    }
+
+    #[test]
+    fn sweeps_that_stand_still_are_known() {
+        let grows = |min_bytes, max_bytes, step| Sizes { min_bytes, max_bytes, step }.grows();
+        let by = |text: &str| Step::Factor(text.parse().unwrap());
+        assert!(grows(8, 64, by("2")) && grows(8, 9, by("2")) && grows(0, 0, by("2")));
+        assert!(!grows(0, 64, by("2")) && !grows(8, 64, by("1")) && !grows(1, 9, by("1.4")));
+        assert!(grows(0, 64, Step::Add(4)) && !grows(8, 64, Step::Add(0)));
+        for text in ["2", "1.4", "7/5", "1.01", "1.000000001"] {
+            let factor: Factor = text.parse().unwrap();
+            let least = factor.least_bytes();
+            assert!(grows(least, u64::MAX, Step::Factor(factor)), "{text}");
+            assert!(!grows(least - 1, u64::MAX, Step::Factor(factor)), "{text}");
+        }
     }
 
     #[test]

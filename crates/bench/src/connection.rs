@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use msccl_interchange::json;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -69,8 +70,9 @@ pub(crate) fn receive<T: DeserializeOwned>(
         Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
         read => read?,
     };
-    serde_json::from_str(&line).map(Some).map_err(|error| {
-        Error::new(format!("expected a message, found `{}`: {error}", line.trim_end()))
+    let message = json::parse(&line).map(Some);
+    message.map_err(|why| {
+        Error::new(format!("a message that is not understood: {why} in `{}`", line.trim_end()))
     })
 }
 

@@ -56,6 +56,25 @@ impl ElementType {
         }
     }
 
+    /// What others call it.
+    fn aliases(&self) -> Vec<&'static str> {
+        let others: &[&'static str] = match self.0 {
+            DataType::I8 => &["char"],
+            DataType::U8 => &[],
+            DataType::I32 => &["int"],
+            DataType::U32 => &[],
+            DataType::I64 => &[],
+            DataType::U64 => &[],
+            DataType::F16 => &["float16", "fp16"],
+            DataType::F32 => &["float32", "fp32"],
+            DataType::F64 => &["float64", "fp64"],
+            DataType::Bf16 => &[],
+            DataType::F8E4M3 => &["fp8e4m3", "float8e4m3", "float8e4m3fn", "e4m3"],
+            DataType::F8E5M2 => &["fp8e5m2", "float8e5m2", "e5m2"],
+        };
+        [self.0.name()].into_iter().chain(others.iter().copied()).collect()
+    }
+
     /// The number that the C interface gives it.
     pub fn code(self) -> i32 {
         match self.0 {
@@ -155,7 +174,7 @@ pub(crate) fn mulsum_exponent(rank: u32) -> u32 {
 
 /// Reading, printing and serialising by name.
 macro_rules! named {
-    ($type:ident, $what:literal, $alias:expr) => {
+    ($type:ident, $what:literal, $aliases:expr) => {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(self.name())
@@ -180,9 +199,10 @@ macro_rules! named {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
+                let plain = |name: &str| name.to_lowercase().replace(['_', '-'], "");
                 let is = |value: &Self| {
-                    let names = [value.name(), $alias(value)];
-                    names.iter().any(|name| name.eq_ignore_ascii_case(text))
+                    let names = [value.name()].into_iter().chain($aliases(value));
+                    names.into_iter().any(|name| plain(name) == plain(text))
                 };
                 Self::ALL.into_iter().find(is).ok_or_else(|| {
                     let names = Self::ALL.map(Self::name).join(", ");
@@ -193,8 +213,8 @@ macro_rules! named {
     };
 }
 
-named!(ElementType, "data type", |value: &ElementType| value.0.name());
-named!(Redop, "reduction", |value: &Redop| value.name());
+named!(ElementType, "data type", ElementType::aliases);
+named!(Redop, "reduction", |_: &Redop| []);
 
 #[cfg(test)]
 mod tests {
@@ -207,6 +227,17 @@ mod tests {
             assert_eq!(element.name().parse(), Ok(element));
             assert_eq!(element.0.name().parse(), Ok(element));
         }
+        for (text, data_type) in [
+            ("fp8_e4m3", DataType::F8E4M3),
+            ("float8_e5m2", DataType::F8E5M2),
+            ("Float16", DataType::F16),
+            ("fp32", DataType::F32),
+            ("char", DataType::I8),
+        ] {
+            assert_eq!(text.parse(), Ok(ElementType(data_type)));
+        }
+        // Which of the two is not said.
+        assert!("float8".parse::<ElementType>().unwrap_err().contains("f8e4m3, f8e5m2"));
         assert!("f17".parse::<ElementType>().unwrap_err().contains("bfloat16"));
     }
 

@@ -3,7 +3,8 @@
 //! One object: what was run (`collective`, the first of them, `ranks`, `devices`, `method`, `average`), `libraries`, and
 //! `rows`, each a call with a result per library and placement. Times are in microseconds, bandwidths
 //! in gigabytes (10⁹) a second. A `spread` is `{min, mean, max, per_rank}`. `ratio` is the time of the
-//! library by that of the first. `registration` says what a library was told of the buffers. `wrong` is null where nothing was checked. What did not happen is
+//! library by that of the first. `served_by` is the algorithm that served the call, if the library can say, and
+//! `served_as_asked` whether it is one that was asked for. `registration` says what a library was told of the buffers. `wrong` is null where nothing was checked. What did not happen is
 //! left out.
 
 use std::path::Path;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use crate::case::Placement;
 use crate::protocol::{Method, Quantiles};
 use crate::registration::Registration;
-use crate::report::{Average, LibraryReport, Measurement, Outcome, Report, Row, Spread};
+use crate::report::{Average, LibraryReport, Measurement, Outcome, Report, Row, Served, Spread};
 use crate::run::Plan;
 
 /// What readers can rely on: the number grows when a field changes its meaning or goes.
@@ -79,6 +80,15 @@ enum OutcomeJson<'a> {
 
 #[derive(Serialize)]
 struct MeasuredJson<'a> {
+    /// The algorithm that served the call, if the library can say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served_by: Option<&'a str>,
+    /// How: protocol, links, instances and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served_way: Option<&'a str>,
+    /// Whether it is what was asked for, if something was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served_as_asked: Option<bool>,
     time_us: f64,
     algbw_gb_s: f64,
     busbw_gb_s: f64,
@@ -110,7 +120,7 @@ struct QuantilesJson {
 
 impl<'a> ReportJson<'a> {
     /// The report of `plan`, where times of ranks become one as `average` says.
-    pub fn new(plan: &Plan, report: &'a Report, average: Average) -> Self {
+    pub fn new(plan: &'a Plan, report: &'a Report, average: Average) -> Self {
         Self {
             schema: SCHEMA,
             collective: plan.cases.first().map(|case| case.workload.name()),
@@ -118,17 +128,25 @@ impl<'a> ReportJson<'a> {
             devices: (0..plan.ranks).map(|rank| plan.machine.describe(rank)).collect(),
             method: plan.method,
             average: average.name(),
-            good: report.is_good(),
+            good: report.is_good() && report.is_as_asked(&plan.contestants),
             libraries: report.libraries.iter().map(LibraryJson::of).collect(),
-            rows: report.rows.iter().map(|row| RowJson::of(row, report, average)).collect(),
+            rows: report.rows.iter().map(|row| RowJson::of(row, plan, average)).collect(),
         }
     }
 }
 
 impl<'a> LibraryJson<'a> {
     fn of(library: &'a LibraryReport) -> Self {
-        let LibraryReport { name, path, version, registration, init_us, destroy_us, loss } =
-            library;
+        let LibraryReport {
+            name,
+            path,
+            version,
+            registration,
+            tells_what_serves: _,
+            init_us,
+            destroy_us,
+            loss,
+        } = library;
         Self {
             name,
             path,
@@ -142,17 +160,24 @@ impl<'a> LibraryJson<'a> {
 }
 
 impl<'a> RowJson<'a> {
-    fn of(row: &'a Row, report: &'a Report, average: Average) -> Self {
+    fn of(row: &'a Row, plan: &'a Plan, average: Average) -> Self {
         let mut results = Vec::new();
         for placement in Placement::BOTH {
             for (index, outcome) in row.outcomes(placement).iter().enumerate() {
-                let library = report.libraries.get(index).map_or("", |library| &library.name);
+                let Some(contestant) = plan.contestants.get(index) else { continue };
+                let library = contestant.name.as_str();
                 let outcome = match outcome {
                     Outcome::Out => continue,
                     Outcome::Refused(reason) => OutcomeJson::Refused(reason),
                     Outcome::Measured(measured) => {
                         let ratio = row.ratio(placement, index, average);
-                        let measured = MeasuredJson::of(row, measured, ratio, average);
+                        let json = MeasuredJson::of(row, measured, ratio, average);
+                        let asked = &contestant.asked;
+                        let as_asked = |of: &Served| asked.is_met_by(&of.algorithm);
+                        let is_asked = !asked.wishes().is_empty();
+                        let served_as_asked =
+                            measured.served_by.as_ref().map(as_asked).filter(|_| is_asked);
+                        let measured = MeasuredJson { served_as_asked, ..json };
                         OutcomeJson::Measured(Box::new(measured))
                     }
                 };
@@ -176,7 +201,11 @@ impl<'a> RowJson<'a> {
 impl<'a> MeasuredJson<'a> {
     fn of(row: &Row, measured: &'a Measurement, ratio: Option<f64>, average: Average) -> Self {
         let bandwidth = measured.bandwidth(&row.case, average);
+        let served = measured.served_by.as_ref();
         Self {
+            served_by: served.map(|served| served.algorithm.as_str()),
+            served_way: served.map(|served| served.way.as_str()),
+            served_as_asked: None,
             time_us: measured.time_us(average),
             algbw_gb_s: bandwidth.algorithm_gb_s,
             busbw_gb_s: bandwidth.bus_gb_s,
@@ -220,7 +249,8 @@ mod tests {
     #[test]
     fn every_figure_of_every_rank_is_there() {
         let report = report();
-        let json = ReportJson::new(&plan(), &report, Average::Max);
+        let plan = plan();
+        let json = ReportJson::new(&plan, &report, Average::Max);
         let json = serde_json::to_value(json).unwrap();
         assert_eq!(json["schema"], "msccl-bench/1");
         assert_eq!(json["collective"], "allreduce");
@@ -239,6 +269,22 @@ mod tests {
         let second = &json["rows"][1]["results"];
         assert_eq!(second[2]["first_wrong"], "output of r1 <wrong>");
         assert_eq!(second[3]["refused"], "r0, r1: no room");
+        assert_eq!(ours["served_by"], "allreduce/one_shot");
+        assert_eq!(ours["served_way"], "LL staged 1 512");
+        assert!(theirs.get("served_by").is_none() && ours.get("served_as_asked").is_none());
         assert_eq!(json["rows"][2]["results"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_did_not_serve_as_asked_is_marked() {
+        let (mut report, mut plan) = (report(), plan());
+        plan.contestants[0].asked.files = vec!["/site/mine.xml".to_owned()];
+        report.libraries[0].tells_what_serves = true;
+        let json = serde_json::to_value(ReportJson::new(&plan, &report, Average::Max)).unwrap();
+        let results = &json["rows"][0]["results"];
+        assert_eq!(
+            (&results[0]["served_as_asked"], &results[2]["served_as_asked"]),
+            (&false.into(), &true.into())
+        );
     }
 }

@@ -22,6 +22,7 @@
 //!
 //! Absent from this crate: printing, files, the environment; how our library works.
 
+mod asked;
 mod case;
 mod company;
 mod connection;
@@ -45,6 +46,7 @@ pub mod tune;
 mod worker;
 mod workload;
 
+pub use asked::{Asked, Wish as AskedWish};
 pub use case::{Case, Factor, Placement, Sizes, Step, Sweep};
 pub use company::Company;
 pub use element::{ElementType, Redop};
@@ -53,9 +55,11 @@ pub use json::ReportJson;
 pub use machine::{Gpu, Machine, Place, Wish};
 pub use plot::svg;
 pub use powers::{Beside, Pair, beside, with_powers};
-pub use protocol::{Method, Quantiles, Sample};
+pub use protocol::{Method, Quantiles, Sample, Waiting};
 pub use registration::Registration;
-pub use report::{Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Spread};
+pub use report::{
+    Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Served, Spread,
+};
 pub use run::{Audience, Contestant, Plan, run, run_launched};
 pub use standing::{Standing, standings};
 pub use table::Layout;

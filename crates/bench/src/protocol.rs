@@ -35,6 +35,8 @@ pub(crate) enum Request {
     /// Name the ways in which such calls could be served, as the last five columns of a tuning table have
     /// them; first what does serve them.
     Choices { case: Case, placement: Placement },
+    /// Name the way in which such calls are served, if the library can say.
+    Served { case: Case, placement: Placement },
     /// Let such a way serve every call from now on; without one, what the library chooses.
     Pin { choice: Option<String> },
     /// End the communicator.
@@ -44,8 +46,12 @@ pub(crate) enum Request {
 /// How to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Method {
-    /// Calls that are timed.
+    /// Calls, or groups of calls, that are timed.
     pub iterations: u32,
+    /// Calls in a group; 1 makes calls without a group.
+    pub aggregated: u32,
+    /// Whom a rank waits for between calls or groups that are timed in a row.
+    pub waiting: Waiting,
     /// Calls before that.
     pub warmup: u32,
     /// Calls, each on fresh data, whose result is checked.
@@ -57,6 +63,21 @@ pub struct Method {
     pub one_shot: bool,
 }
 
+/// Whom a rank waits for between calls that are timed in a row, as nccl-tests' `-z` has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Waiting {
+    /// For nobody: all calls are waited for together.
+    #[default]
+    AtEnd,
+    /// For each call, and then for the other ranks.
+    EachAndRanks,
+    /// For each call.
+    Each,
+    /// For each call, and then, while no time is taken, for the other ranks.
+    EachAndRanksUntimed,
+}
+
 /// What a worker answers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -64,6 +85,8 @@ pub(crate) enum Answer {
     Opened {
         /// The library's version as one number.
         version: i32,
+        /// Whether it says what serves calls.
+        tells_what_serves: bool,
     },
     Id {
         id: String,
@@ -74,6 +97,9 @@ pub(crate) enum Answer {
     Measured(Sample),
     Choices {
         choices: Vec<Offer>,
+    },
+    Served {
+        choice: Option<String>,
     },
     Pinned,
     Left {
@@ -90,7 +116,12 @@ pub(crate) enum Answer {
 impl Answer {
     /// The library's version.
     pub(crate) fn version(&self) -> Option<i32> {
-        if let Self::Opened { version } = self { Some(*version) } else { None }
+        if let Self::Opened { version, .. } = self { Some(*version) } else { None }
+    }
+
+    /// Whether the library says what serves calls.
+    pub(crate) fn tells_what_serves(&self) -> bool {
+        matches!(self, Self::Opened { tells_what_serves: true, .. })
     }
 
     /// The unique id.
@@ -111,6 +142,11 @@ impl Answer {
     /// The ways in which calls could be served.
     pub(crate) fn choices(self) -> Option<Vec<Offer>> {
         if let Self::Choices { choices } = self { Some(choices) } else { None }
+    }
+
+    /// The way in which calls are served.
+    pub(crate) fn served(self) -> Option<String> {
+        if let Self::Served { choice } = self { choice } else { None }
     }
 
     /// What was measured.
@@ -201,7 +237,7 @@ mod tests {
             offset_bytes: Some(4),
         };
         let method =
-            Method { iterations: 20, warmup: 5, checks: 1, graph_launches: 0, one_shot: true };
+            Method { waiting: Waiting::Each, aggregated: 3, ..crate::sample_report::method() };
         let request = Request::Measure { case, placement: Placement::InPlace, method };
         let line = serde_json::to_string(&request).unwrap();
         assert!(!line.contains('\n'));

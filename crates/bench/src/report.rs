@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::asked::Wish;
 use crate::case::{Case, Placement};
 use crate::protocol::{Quantiles, Sample};
 use crate::registration::Registration;
+use crate::run::Contestant;
 use crate::workload::Bandwidth;
 
 /// A whole run.
@@ -30,6 +32,8 @@ pub struct LibraryReport {
     pub version: Option<i32>,
     /// What it was told of the buffers.
     pub registration: Registration,
+    /// Whether it says what serves calls.
+    pub tells_what_serves: bool,
     /// How long each rank took to join, in µs; empty if they did not.
     pub init_us: Vec<f64>,
     /// How long each rank took to end its communicator, in µs.
@@ -63,6 +67,17 @@ pub enum Outcome {
 pub struct Measurement {
     /// What each rank measured.
     pub samples: Vec<Sample>,
+    /// What served the call, if the library can say.
+    pub served_by: Option<Served>,
+}
+
+/// What served a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Served {
+    /// The algorithm's name; of one that was loaded, the path of its file.
+    pub algorithm: String,
+    /// How it ran: protocol, links, instances and threads, as a tuning table has them.
+    pub way: String,
 }
 
 /// How the times of ranks become one.
@@ -96,6 +111,7 @@ impl LibraryReport {
             path: path.to_owned(),
             version: None,
             registration: Registration::None,
+            tells_what_serves: false,
             init_us: Vec::new(),
             destroy_us: Vec::new(),
             loss: None,
@@ -112,6 +128,23 @@ impl LibraryReport {
             (version / 10_000, version % 10_000)
         };
         format!("{major}.{}.{}", rest / 100, rest % 100)
+    }
+}
+
+impl Served {
+    /// Reads the last five columns of a tuning table.
+    pub(crate) fn parse(choice: &str) -> Option<Self> {
+        let columns: Vec<&str> = choice.splitn(5, ' ').collect();
+        let [way @ .., algorithm] = &columns[..] else { return None };
+        let is_whole = way.len() == 4 && !algorithm.is_empty();
+        is_whole.then(|| Self { algorithm: (*algorithm).to_owned(), way: way.join(" ") })
+    }
+
+    /// The algorithm's name, of a file without its folders.
+    pub fn short_name(&self) -> &str {
+        let is_file = [".xml", ".json", ".msccl"].iter().any(|end| self.algorithm.ends_with(end));
+        let last = self.algorithm.rsplit('/').next().filter(|_| is_file);
+        last.unwrap_or(&self.algorithm)
     }
 }
 
@@ -182,7 +215,8 @@ impl Measurement {
             let Sample { time_us, one_shot_us, host_us, wrong: _, first_wrong: _ } = *middle;
             Sample { time_us, one_shot_us, host_us, ..first.clone() }
         };
-        Some(Self { samples: first.samples.iter().enumerate().map(of_rank).collect() })
+        let samples = first.samples.iter().enumerate().map(of_rank).collect();
+        Some(Self { samples, served_by: first.served_by.clone() })
     }
 
     /// The time of a call in µs.
@@ -293,6 +327,29 @@ impl Report {
         complete && kept && (0..self.libraries.len()).all(right)
     }
 
+    /// What served the calls of library number `library`, as far as it can say.
+    pub fn served(&self, library: usize) -> impl Iterator<Item = &str> {
+        let served = self.measured(library).filter_map(|(_, _, cell)| cell.served_by.as_ref());
+        served.map(|served| served.algorithm.as_str())
+    }
+
+    /// Whether library number `library` says what serves calls.
+    pub fn can_tell(&self, library: usize) -> bool {
+        self.libraries.get(library).is_some_and(|library| library.tells_what_serves)
+    }
+
+    /// Whether everything that was asked for of libraries that say what serves calls did serve some, where
+    /// calls were served by algorithms at all.
+    pub fn is_as_asked(&self, contestants: &[Contestant]) -> bool {
+        let tells =
+            |library: usize| self.can_tell(library) && self.served(library).next().is_some();
+        let telling = contestants.iter().enumerate().filter(|(library, _)| tells(*library));
+        telling.into_iter().all(|(library, contestant)| {
+            let is_met = |wish: &Wish<'_>| self.served(library).any(|it| wish.is_met_by(it));
+            contestant.asked.wishes().iter().all(is_met)
+        })
+    }
+
     /// How often library number `library` would not do what it was asked.
     pub fn refused(&self, library: usize) -> usize {
         let placements = self.rows.iter().flat_map(|row| Placement::BOTH.map(|at| (row, at)));
@@ -384,7 +441,7 @@ mod tests {
     fn medians_are_of_each_rank() {
         let pass = |times: [f64; 2], wrong: Option<u64>| {
             let sample = |time_us| Sample { time_us, wrong, ..Sample::default() };
-            Outcome::Measured(Measurement { samples: times.map(sample).into() })
+            Outcome::Measured(Measurement { samples: times.map(sample).into(), served_by: None })
         };
         let [a, b, c] = [pass([3.0, 1.0], Some(7)), pass([2.0, 9.0], None), pass([9.0, 2.0], None)];
         let median = Outcome::median(vec![a.clone(), b.clone(), c]);
@@ -394,6 +451,22 @@ mod tests {
         let refused = Outcome::Refused("no".to_owned());
         assert_eq!(Outcome::median(vec![a, refused.clone()]), refused);
         assert_eq!(Outcome::median(Vec::new()), Outcome::Out);
+    }
+
+    #[test]
+    fn what_served_is_read_from_a_line_of_a_tuning_table() {
+        let served = |choice: &str| Served::parse(choice).map(|it| (it.way, it.algorithm));
+        let way = "LL staged 2 512".to_owned();
+        assert_eq!(
+            served("LL staged 2 512 allreduce/ring"),
+            Some((way.clone(), "allreduce/ring".to_owned()))
+        );
+        let file = Served::parse("LL staged 2 512 /a b/my ring.xml").unwrap();
+        assert_eq!((file.way.clone(), file.short_name()), (way, "my ring.xml"));
+        assert_eq!(
+            [served(""), served("LL staged 2 512"), served("LL staged 2 512 ")],
+            [None, None, None]
+        );
     }
 
     #[test]

@@ -8,13 +8,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::asked::Asked;
 use crate::case::{Case, Placement};
 use crate::company::Company;
 use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
 use crate::protocol::{Answer, Method, Offer, Request};
 use crate::registration::Registration;
-use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
+use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
 
 /// A library to measure.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,6 +28,8 @@ pub struct Contestant {
     pub environment: Vec<(OsString, OsString)>,
     /// What it is told of the buffers.
     pub registration: Registration,
+    /// Which algorithms it was asked for.
+    pub asked: Asked,
 }
 
 /// What to run.
@@ -46,6 +49,8 @@ pub struct Plan {
     pub method: Method,
     /// How often each call is measured, libraries taking turns; the median counts.
     pub repeats: u32,
+    /// How often all calls are measured, one round after the other; without a number, until somebody ends it.
+    pub cycles: Option<u32>,
     /// How long joining, and each measurement, may take.
     pub timeout: Duration,
     /// A program that calls [`crate::serve`] with its standard input, and its arguments.
@@ -53,6 +58,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The calls of all cycles.
+    fn all_cases(&self) -> impl Iterator<Item = &Case> {
+        let cycles = self.cycles.map_or(usize::MAX, |cycles| cycles as usize);
+        std::iter::repeat_n((), cycles).flat_map(|()| &self.cases)
+    }
+
     /// The ranks of each process.
     pub fn groups(&self) -> Vec<Vec<u32>> {
         let ranks: Vec<u32> = (0..self.ranks).collect();
@@ -97,7 +108,7 @@ fn run_teams(plan: &Plan, company: Option<&Company>, audience: &mut dyn Audience
     }
     audience.begin(&teams.iter().map(|team| team.report.clone()).collect::<Vec<_>>());
     let mut rows = Vec::with_capacity(plan.cases.len());
-    for &case in &plan.cases {
+    for &case in plan.all_cases() {
         if teams.iter().all(Team::is_out) {
             break;
         }
@@ -112,8 +123,12 @@ fn run_teams(plan: &Plan, company: Option<&Company>, audience: &mut dyn Audience
                     passes.push(team.measure(case, placement, method, audience));
                 }
             }
-            for (outcome, passes) in row.outcomes_mut(placement).iter_mut().zip(passes) {
+            let outcomes = row.outcomes_mut(placement).iter_mut();
+            for ((outcome, passes), team) in outcomes.zip(passes).zip(&mut teams) {
                 *outcome = Outcome::median(passes);
+                if let Outcome::Measured(measurement) = outcome {
+                    measurement.served_by = team.served(case, placement, audience);
+                }
             }
         }
         audience.row(&row);
@@ -123,7 +138,8 @@ fn run_teams(plan: &Plan, company: Option<&Company>, audience: &mut dyn Audience
         team.leave(audience);
     }
     let libraries = teams.into_iter().map(|team| team.report).collect();
-    Report { libraries, rows, planned: plan.cases.len() }
+    let cycles = plan.cycles.map_or(usize::MAX, |cycles| cycles as usize);
+    Report { libraries, rows, planned: plan.cases.len().saturating_mul(cycles) }
 }
 
 /// A library, its workers, and what is known of it.
@@ -182,6 +198,7 @@ impl<'a> Team<'a> {
         };
         let opened = self.ask(open, audience).map_err(Failure::into_text)?;
         self.report.version = opened.iter().find_map(Answer::version);
+        self.report.tells_what_serves = opened.iter().all(Answer::tells_what_serves);
         self.meet(audience)
     }
 
@@ -224,7 +241,7 @@ impl<'a> Team<'a> {
         match self.ask(|_| Request::Measure { case, placement, method }, audience) {
             Ok(answers) => {
                 let samples = answers.into_iter().filter_map(Answer::sample).collect();
-                Outcome::Measured(Measurement { samples })
+                Outcome::Measured(Measurement { samples, served_by: None })
             }
             Err(Failure::Refused(reason)) => Outcome::Refused(reason),
             Err(Failure::Lost(reason)) => {
@@ -248,6 +265,25 @@ impl<'a> Team<'a> {
             self.lose(failure.into_text(), audience);
             Vec::new()
         })
+    }
+
+    /// What serves such calls, if the library can say.
+    fn served(
+        &mut self,
+        case: Case,
+        placement: Placement,
+        audience: &mut dyn Audience,
+    ) -> Option<Served> {
+        if !self.report.tells_what_serves {
+            return None;
+        }
+        match self.ask_first(&Request::Served { case, placement }, audience) {
+            Ok(answer) => answer.served().and_then(|choice| Served::parse(&choice)),
+            Err(failure) => {
+                self.lose(failure.into_text(), audience);
+                None
+            }
+        }
     }
 
     /// Lets `choice` serve every call from now on, or what the library chooses itself.

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use msccl_collective::DataType;
 
+use crate::asked::Asked;
 use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop};
 use crate::machine::Machine;
-use crate::protocol::{Method, Quantiles, Sample};
+use crate::protocol::{Method, Quantiles, Sample, Waiting};
 use crate::registration::Registration;
-use crate::report::{LibraryReport, Measurement, Outcome, Report, Row};
+use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
 use crate::run::{Contestant, Plan};
 use crate::workload::Workload;
 
@@ -23,7 +24,8 @@ fn measured(time_us: f64, wrong: Option<u64>) -> Outcome {
         wrong,
         first_wrong: wrong.filter(|wrong| *wrong > 0).map(|_| "output of r1 <wrong>".to_owned()),
     };
-    Outcome::Measured(Measurement { samples: vec![sample(time_us * 0.5), sample(time_us * 1.5)] })
+    let samples = vec![sample(time_us * 0.5), sample(time_us * 1.5)];
+    Outcome::Measured(Measurement { samples, served_by: None })
 }
 
 fn row(count: u64, outcomes: [[Outcome; 2]; 2]) -> Row {
@@ -44,7 +46,15 @@ fn row(count: u64, outcomes: [[Outcome; 2]; 2]) -> Row {
 }
 
 pub(crate) fn method() -> Method {
-    Method { iterations: 20, warmup: 5, checks: 1, graph_launches: 0, one_shot: true }
+    Method {
+        iterations: 20,
+        aggregated: 1,
+        waiting: Waiting::AtEnd,
+        warmup: 5,
+        checks: 1,
+        graph_launches: 0,
+        one_shot: true,
+    }
 }
 
 /// The report of [`plan`].
@@ -77,6 +87,21 @@ pub(crate) fn report() -> Report {
         library
     });
     libraries[1].loss = Some("no answer from r1 in 120 s".to_owned());
+    let mut rows = rows;
+    let served = |algorithm: &str| {
+        let way = "LL staged 1 512".to_owned();
+        Some(Served { algorithm: algorithm.to_owned(), way })
+    };
+    for (placement, algorithm) in
+        Placement::BOTH.into_iter().zip(["allreduce/one_shot", "/site/mine.xml"])
+    {
+        if let Outcome::Measured(measured) = &mut rows[0].outcomes_mut(placement)[0] {
+            measured.served_by = served(algorithm);
+        }
+        if let Outcome::Measured(measured) = &mut rows[1].outcomes_mut(placement)[0] {
+            measured.served_by = served("allreduce/ring");
+        }
+    }
     Report { libraries: libraries.into(), rows, planned: 3 }
 }
 
@@ -87,6 +112,7 @@ pub(crate) fn plan() -> Plan {
         path: PathBuf::from("/lib").join(name),
         environment: Vec::new(),
         registration: Registration::None,
+        asked: Asked::default(),
     };
     Plan {
         contestants: ["msccl", "nccl"].map(contestant).into(),
@@ -96,6 +122,7 @@ pub(crate) fn plan() -> Plan {
         ranks_per_process: None,
         method: method(),
         repeats: 1,
+        cycles: Some(1),
         timeout: std::time::Duration::from_secs(1),
         worker: (PathBuf::new(), Vec::new()),
     }

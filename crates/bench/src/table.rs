@@ -3,17 +3,22 @@
 //! Lines that begin with `#` are for people. In all others the first thirteen columns are those of
 //! nccl-tests, for the first library: size, count, type, redop, root, and twice time, algorithm
 //! bandwidth, bus bandwidth and wrong elements. What nccl-tests does not have stands to the right of
-//! them: one-shot latencies, host times, and the other libraries with their ratios.
+//! them: one-shot latencies, host times, the other libraries with their ratios, and last what served
+//! the call.
 
+use crate::asked::{Asked, Wish as AskedWish};
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Quantiles};
-use crate::report::{Average, Measurement, Ratios, Report, Row};
+use crate::report::{Average, Measurement, Ratios, Report, Row, Served};
+use crate::run::Contestant;
 use crate::workload::Bandwidth;
 
 /// Which columns there are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     names: Vec<String>,
+    /// What each library was asked for.
+    asked: Vec<Asked>,
     average: Average,
     groups: Vec<Group>,
 }
@@ -64,9 +69,16 @@ impl Field {
 }
 
 impl Layout {
-    /// The columns for the libraries called `names`, measured as `method` says; with or without the
-    /// time until the function returns.
-    pub fn new(names: Vec<String>, method: &Method, average: Average, with_host: bool) -> Self {
+    /// The columns for `contestants`, measured as `method` says; with or without the time until the
+    /// function returns.
+    pub fn new(
+        contestants: &[Contestant],
+        method: &Method,
+        average: Average,
+        with_host: bool,
+    ) -> Self {
+        let names: Vec<_> = contestants.iter().map(|it| it.name.clone()).collect();
+        let asked = contestants.iter().map(|it| it.asked.clone()).collect();
         let mut more = Vec::new();
         if method.one_shot {
             more.extend([Field::Min, Field::P99]);
@@ -89,7 +101,7 @@ impl Layout {
                 usual.into_iter().chain(more.clone()).chain([Field::Ratio]).collect();
             groups.extend(group(library, &fields));
         }
-        Self { names, average, groups }
+        Self { names, asked, average, groups }
     }
 
     /// The lines above the rows.
@@ -110,6 +122,7 @@ impl Layout {
                 units += &format!("{unit:>width$}");
             }
         }
+        headings += "  served by";
         let lines = ["#".to_owned(), labels, headings, units];
         lines.map(|line| line.trim_end().to_owned()).into()
     }
@@ -138,7 +151,32 @@ impl Layout {
                 line += &format!("{:>width$}", text.unwrap_or_else(|| "-".to_owned()));
             }
         }
+        line += &self.served(row);
         line
+    }
+
+    /// What served the call, of every library that can say, and whether that is what was asked for.
+    fn served(&self, row: &Row) -> String {
+        let of_library = |library: usize| {
+            let [outside, inside] =
+                Placement::BOTH.map(|at| row.cell(at, library)?.served_by.as_ref());
+            let named = |served: &Served| {
+                let is_asked =
+                    self.asked.get(library).is_none_or(|it| it.is_met_by(&served.algorithm));
+                let mark = if is_asked { "" } else { " (not as asked)" };
+                format!("{}{mark}", served.short_name())
+            };
+            let text = match (outside.map(named), inside.map(named)) {
+                (None, None) => return None,
+                (Some(one), None) | (None, Some(one)) => one,
+                (Some(one), Some(other)) if one == other => one,
+                (Some(outside), Some(inside)) => format!("{outside}, in place {inside}"),
+            };
+            let name = self.names.get(library).filter(|_| self.names.len() > 1);
+            Some(name.map_or(text.clone(), |name| format!("{name}: {text}")))
+        };
+        let all: Vec<_> = (0..self.names.len()).filter_map(of_library).collect();
+        if all.is_empty() { String::new() } else { format!("  {}", all.join("; ")) }
     }
 
     fn text(&self, field: Field, group: &Group, row: &Row, cell: &Measurement) -> Option<String> {
@@ -170,6 +208,7 @@ impl Layout {
             format!("# Avg bus bandwidth    : {:.3}", speed(0)),
         ];
         for (library, name) in self.names.iter().enumerate() {
+            lines.extend(self.unmet(report, library));
             if library > 0 {
                 let ratios = self.ratios(report, library);
                 lines.push(format!("# {name}: avg bus bandwidth {:.3}{ratios}", speed(library)));
@@ -182,6 +221,36 @@ impl Layout {
             lines.extend(loss.map(|loss| format!("# {name}: FAILED, and was out: {loss}")));
         }
         lines
+    }
+
+    /// What a library was asked for and did not do, or not always.
+    fn unmet(&self, report: &Report, library: usize) -> Vec<String> {
+        let (Some(name), Some(asked)) = (self.names.get(library), self.asked.get(library)) else {
+            return Vec::new();
+        };
+        let served: Vec<&str> = report.served(library).collect();
+        if served.is_empty() {
+            let none = "nothing that was measured is served by an algorithm";
+            let line =
+                |wish: AskedWish<'_>| format!("# {name}: asked for {}, and {none}", wish.words);
+            let wishes = asked.wishes().into_iter().filter(|_| report.can_tell(library));
+            return wishes.map(line).collect();
+        }
+        let asked_for = asked.wishes().into_iter().map(|wish| {
+            let times = served.iter().filter(|algorithm| wish.is_met_by(algorithm)).count();
+            let (all, words) = (served.len(), wish.words);
+            match times {
+                0 => format!(
+                    "# {name}: asked for {words}, which served none of {all} measurements: FAILED"
+                ),
+                times if times == all => String::new(),
+                times => format!(
+                    "# {name}: asked for {words}, which served {times} of {all} measurements"
+                ),
+            }
+        });
+        let asked_for = asked_for.filter(|line| !line.is_empty());
+        if report.can_tell(library) { asked_for.collect() } else { Vec::new() }
     }
 
     /// How a library compares with the first.
@@ -217,11 +286,11 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::sample_report::{method, report};
+    use crate::sample_report::{method, plan, report};
 
     fn table(libraries: usize, method: &Method, with_host: bool) -> String {
-        let names = ["msccl", "nccl"].map(str::to_owned).into_iter().take(libraries).collect();
-        let layout = Layout::new(names, method, Average::Mean, with_host);
+        let contestants = &plan().contestants[..libraries];
+        let layout = Layout::new(contestants, method, Average::Mean, with_host);
         let (mut lines, report) = (layout.head(), report());
         lines.extend(report.rows.iter().map(|row| layout.row(row)));
         lines.extend(layout.foot(&report));
@@ -234,10 +303,10 @@ mod tests {
         assert_snapshot!(table(1, &method, false), @r"
         #
         #                                                              out-of-place                      in-place
-        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong  served by
         #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A
-                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2
+                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A  allreduce/one_shot, in place mine.xml
+                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2  allreduce/ring
           1073741824     268435456  float     sum      -1    12346   86.97   86.97      0   1234.6  869.74  869.74      0
         # Out of bounds values : 2 FAILED
         # Avg bus bandwidth    : 159.521
@@ -250,10 +319,10 @@ mod tests {
         assert_snapshot!(table(2, &method, false), @r"
         #
         #                                                           msccl out-of-place                msccl in-place                nccl out-of-place                 nccl in-place
-        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong     time   busbw #wrong   ratio     time   busbw #wrong   ratio
+        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong     time   busbw #wrong   ratio     time   busbw #wrong   ratio  served by
         #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)            (us)  (GB/s)                    (us)  (GB/s)
-                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A     8.00    0.00      0    2.00     4.50    0.00    N/A    1.00
-                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2     4.00    0.26      0    0.80        -       -      -       -
+                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A     8.00    0.00      0    2.00     4.50    0.00    N/A    1.00  msccl: allreduce/one_shot, in place mine.xml
+                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2     4.00    0.26      0    0.80        -       -      -       -  msccl: allreduce/ring
           1073741824     268435456  float     sum      -1    12346   86.97   86.97      0   1234.6  869.74  869.74      0        -       -      -       -        -       -      -       -
         # Out of bounds values : 2 FAILED
         # Avg bus bandwidth    : 159.521
@@ -268,10 +337,10 @@ mod tests {
         assert_snapshot!(table(1, &method(), true), @r"
         #
         #                                                              out-of-place                      in-place                   out-of-place                 in-place
-        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong      min      p99     host      min      p99     host
+        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong      min      p99     host      min      p99     host  served by
         #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)            (us)     (us)     (us)     (us)     (us)     (us)
-                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A     2.00    40.00     2.00     2.25    45.00     2.00
-                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2     2.50    50.00     2.00     2.50    50.00     2.00
+                   8             2  float     sum      -1     4.00    0.00    0.00      0     4.50    0.00    0.00    N/A     2.00    40.00     2.00     2.25    45.00     2.00  allreduce/one_shot, in place mine.xml
+                1024           256  float     sum      -1     5.00    0.20    0.20      0     5.00    0.20    0.20      2     2.50    50.00     2.00     2.50    50.00     2.00  allreduce/ring
           1073741824     268435456  float     sum      -1    12346   86.97   86.97      0   1234.6  869.74  869.74      0   6172.8   123456     2.00    617.3    12346     2.00
         # Out of bounds values : 2 FAILED
         # Avg bus bandwidth    : 159.521
@@ -289,6 +358,33 @@ mod tests {
         };
         assert_eq!(rows(&usual), rows(&long));
         assert!(rows(&usual).iter().all(|row| row.len() == 13));
+    }
+
+    #[test]
+    fn what_did_not_serve_as_asked_is_told() {
+        let mut contestants = plan().contestants;
+        contestants[0].asked.files = vec!["/site/mine.xml".to_owned(), "/no/such.xml".to_owned()];
+        let mut report = report();
+        assert!(report.is_as_asked(&contestants));
+        report.libraries[0].tells_what_serves = true;
+        let layout = Layout::new(&contestants, &method(), Average::Mean, false);
+        let row = layout.row(&report.rows[0]);
+        assert!(
+            row.ends_with("  msccl: allreduce/one_shot (not as asked), in place mine.xml"),
+            "{row}"
+        );
+        let foot = layout.foot(&report);
+        let asked: Vec<_> = foot.iter().filter(|line| line.contains("asked for")).collect();
+        assert_eq!(
+            asked,
+            [
+                "# msccl: asked for the file /site/mine.xml, which served 1 of 4 measurements",
+                "# msccl: asked for the file /no/such.xml, which served none of 4 measurements: FAILED",
+            ]
+        );
+        assert!(!report.is_as_asked(&contestants));
+        contestants[0].asked.files.truncate(1);
+        assert!(report.is_as_asked(&contestants));
     }
 
     #[test]

@@ -225,10 +225,13 @@ impl TryFrom<String> for Workload {
 impl FromStr for Workload {
     type Err = String;
 
-    /// Accepts the names of nccl-tests' programs, too: `all_reduce`, `all_reduce_perf`.
+    /// Accepts the names of nccl-tests' programs, too: `all_reduce`, `all_reduce_perf`,
+    /// `./build/all_reduce_perf`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let plain = text.to_lowercase();
-        let plain = plain.trim_end_matches("_perf").replace(['_', '-'], "");
+        let name = text.rsplit('/').next().unwrap_or(text);
+        let plain = name.to_lowercase();
+        let plain =
+            plain.trim_end_matches("_mpi").trim_end_matches("_perf").replace(['_', '-'], "");
         let found = Self::ALL.into_iter().find(|workload| workload.name() == plain);
         found.ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
@@ -284,6 +287,8 @@ mod tests {
             assert_eq!(workload.name().parse(), Ok(workload));
         }
         assert_eq!("all_reduce_perf".parse(), Ok(Workload::AllReduce));
+        assert_eq!("./build/all_gather_perf".parse(), Ok(Workload::AllGather));
+        assert_eq!("all_reduce_perf_mpi".parse(), Ok(Workload::AllReduce));
         assert_eq!("AllToAll".parse(), Ok(Workload::AllToAll));
         assert!("allpeace".parse::<Workload>().unwrap_err().contains("hypercube"));
     }

@@ -10,6 +10,7 @@
 
 mod args;
 mod artifact;
+mod clock;
 mod collective;
 mod command;
 mod diagnose;

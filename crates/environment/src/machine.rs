@@ -33,27 +33,42 @@ impl Files for Root {
 
 /// Descriptions of this machine, the best first: that of the file `named` (`NCCL_TOPO_FILE`), or of the usual one if there
 /// is one; and what the kernel tells, which is found out once in the life of the process. A file that cannot be used is
-/// handed to `complain`.
-pub fn topologies(named: Option<&str>, complain: impl FnOnce(Complaint)) -> Vec<Topology> {
+/// handed to `complain`, and so is what of the file `named` is not used.
+pub fn topologies(named: Option<&str>, mut complain: impl FnMut(Complaint)) -> Vec<Topology> {
     static DETECTED: OnceLock<Topology> = OnceLock::new();
     let path = named.or_else(|| Path::new(USUAL_FILE).exists().then_some(USUAL_FILE));
-    let described = path.and_then(|path| {
-        read(path)
-            .map_err(|why| {
-                let Variable { name, default, .. } = variable::TOPO_FILE;
-                complain(format!("{name} is not used: {path}{why} (default: {default})"));
-            })
-            .ok()
+    let Variable { name, default, .. } = variable::TOPO_FILE;
+    let described = path.and_then(|path| match read(path) {
+        Ok(xml::Read { system, notes }) => {
+            if let (Some(path), [first, rest @ ..]) = (named, &notes[..]) {
+                complain(format!(
+                    "{name} is used in part: {path}, {first}{}",
+                    and_more(rest.len())
+                ));
+            }
+            Some(Topology::new(system))
+        }
+        Err(why) => {
+            complain(format!("{name} is not used: {path}{why} (default: {default})"));
+            None
+        }
     });
     let detected = DETECTED.get_or_init(|| Topology::new(detect(&Root, &[])));
     described.into_iter().chain([detected.clone()]).collect()
 }
 
-fn read(path: &str) -> Result<Topology, String> {
+/// How many notes there are beside the first.
+fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        others => format!("; `msccl topo` shows {others} more notes"),
+    }
+}
+
+fn read(path: &str) -> Result<xml::Read, String> {
     let content = files::content(Path::new(path)).map_err(|why| format!(": {why}"))?;
     let text = String::from_utf8(content).map_err(|_| ": it is not UTF-8".to_owned())?;
-    let system = xml::read(&text).map_err(|error| format!(", {error}"))?;
-    Ok(Topology::new(system))
+    xml::read(&text).map_err(|error| format!(", {error}"))
 }
 
 #[cfg(test)]
@@ -69,12 +84,19 @@ mod tests {
         let mut complaints = Vec::new();
         let found = topologies(Some(path), |complaint| complaints.push(complaint));
         assert_eq!((found.len(), found[0].system().cpus[0].numa), (2, 77));
+        assert_eq!(complaints, [""; 0]);
+        let cpu = "<cpu numaid=\"77\" vendor=\"Cyrix\" arch=\"z80\"/>";
+        fs::write(path, format!("<system>{cpu}</system>")).unwrap();
+        let found = topologies(Some(path), |complaint| complaints.push(complaint));
+        assert_eq!((found.len(), found[0].system().cpus[0].numa), (2, 77));
         fs::write(path, "<system>").unwrap();
         let found = topologies(Some(path), |complaint| complaints.push(complaint));
         assert_eq!(found.len(), 1);
         fs::remove_file(path).unwrap();
         assert_eq!(topologies(Some(path), |complaint| complaints.push(complaint)).len(), 1);
-        let [broken, missing] = &complaints[..] else { panic!("{complaints:?}") };
+        let [in_part, broken, missing] = &complaints[..] else { panic!("{complaints:?}") };
+        assert!(in_part.starts_with("NCCL_TOPO_FILE is used in part: "), "{in_part}");
+        assert!(in_part.ends_with("; `msccl topo` shows 1 more notes"), "{in_part}");
         assert!(broken.starts_with("NCCL_TOPO_FILE is not used: "), "{broken}");
         assert!(broken.contains(".xml, line 1, column 9: expected </system>"), "{broken}");
         assert!(missing.contains(": it cannot be read: "), "{missing}");

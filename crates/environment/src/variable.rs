@@ -141,7 +141,8 @@ variables! {
          of the same place; it counts for two ranks if one of them has it. 1 and 2: where that is nearest to both GPUs."
     TOPO_FILE "NCCL_TOPO_FILE" "a path" "`/var/run/nvidia-topologyd/virtualTopology.xml`, if there is one"
         "A description of this machine in NCCL's XML, asked before the kernel how far network cards are from GPUs. A file that \
-         cannot be used is a warning, and counts as not set."
+         cannot be used is a warning, and counts as not set. What of a file cannot be used is a warning, too; `msccl topo` \
+         shows all of it."
     IB_GID_INDEX "NCCL_IB_GID_INDEX" "0 to 255, -1 for the default" "the best of the port"
         "Which of a port's addresses RDMA uses."
     IB_TIMEOUT "NCCL_IB_TIMEOUT" "0 to 255, -1 for the default" "the library's"

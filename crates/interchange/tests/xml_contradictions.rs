@@ -98,13 +98,6 @@ fn ids_must_be_dense_and_unique() {
         &["line 13, column 3 (gpu 7): its id is not below the number of gpus, 2"],
     );
     check(
-        r#"<step s="2""#,
-        r#"<step s="3""#,
-        &[
-            "line 10, column 16 (gpu 0, tb 1, step 2): the step is numbered 3 and stands at position 2; the interpreters count positions, so number the steps of a thread block 0, 1, 2, …",
-        ],
-    );
-    check(
         r#"ngpus="2""#,
         r#"ngpus="3""#,
         &["line 1, column 1 (algo): ngpus is 3, but there is no gpu 2"],
@@ -150,11 +143,33 @@ fn no_ops_must_lend_their_wait() {
             "line 8, column 7 (gpu 0, tb 1, step 0): no-ops must be followed by a step that waits too; move the last no-op's wait into that step",
         ],
     );
+    // Others wait for a step behind it, which interpreters number otherwise than the file does.
+    let first = r#"<step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="s" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="0"/>"#;
+    let idle = r#"<step s="0" type="nop" srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0" depid="-1" deps="-1" hasdep="0"/>"#;
     check(
-        r#"cnt="0" depid="0" deps="1""#,
-        r#"cnt="0" depid="-1" deps="-1""#,
+        first,
+        idle,
         &[
-            "line 8, column 7 (gpu 0, tb 1, step 0): a no-op must wait for a step; give it one, or leave it out",
+            "line 4, column 7 (gpu 0, tb 0, step 0): a no-op must wait for a step; give it one, or leave it out",
+            "line 4, column 7 (gpu 0, tb 0, step 0): no-ops must be followed by a step that waits too; move the last no-op's wait into that step",
+        ],
+    );
+}
+
+#[test]
+fn links_need_a_channel() {
+    check(
+        r#"send="1" recv="1" chan="0""#,
+        r#"send="1" recv="-1" chan="-1""#,
+        &[
+            "line 3, column 41 (gpu 0, tb 0): its links need a channel, and `chan` is -1; give it a number from 0 on",
+        ],
+    );
+    check(
+        r#"nchannels="1""#,
+        r#"nchannels="0""#,
+        &[
+            "line 1, column 1 (algo): nchannels is 0, but channel 0 is used; the runtime opens no more than nchannels",
         ],
     );
 }

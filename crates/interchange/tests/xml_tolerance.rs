@@ -86,7 +86,76 @@ fn gpus_and_thread_blocks_stand_in_any_order() {
 #[test]
 fn no_ops_that_end_a_thread_block_have_no_effect() {
     let nop = "<step s=\"2\" type=\"nop\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/></tb>";
-    check("</tb>", nop, &["no-ops at the end of a thread block are ignored (2 times)"]);
+    check("</tb>", nop, &["no-ops that wait for nothing are ignored (2 times)"]);
+    let nop = nop.replace("</tb>", "<step s=\"3\" type=\"nop\" depid=\"1\" deps=\"0\"/></tb>");
+    let local = "<tb id=\"1\" send=\"-1\" recv=\"-1\" chan=\"0\"><step s=\"0\" type=\"cpy\" srcbuf=\"o\" srcoff=\"0\" \
+                 dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"1\"/></tb>";
+    let read = changed("</tb>", &(nop + local));
+    let ends = [
+        "no-ops at the end of a thread block are ignored (2 times)",
+        "no-ops that wait for nothing are ignored (2 times)",
+    ];
+    assert_eq!(read.warnings, ends);
+    assert!(
+        read.algorithm.thread_blocks().all(|(_, tb, block)| block.steps.len() == 2 - tb.index())
+    );
+}
+
+#[test]
+fn no_ops_that_do_nothing_are_left_out_wherever_they_stand() {
+    let nop = "<step s=\"0\" type=\"nop\" depid=\"-1\" deps=\"-1\" hasdep=\"-1\"/><step s=\"0\" type=\"s\"";
+    let ignored = "no-ops that wait for nothing are ignored (2 times)";
+    let numbered = "`s` of a step is not its position; the interpreters count positions, and so do the \
+                    waits for it: number the steps of a thread block 0, 1, 2, … (4 times)";
+    check("<step s=\"0\" type=\"s\"", nop, &[numbered, ignored]);
+}
+
+#[test]
+fn threads_are_for_the_first_runtime() {
+    check("inplace=\"1\"", "inplace=\"1\" nthreads=\"0\"", &[]);
+    let read = changed("inplace=\"1\"", "inplace=\"1\" outofplace=\"0\" nthreads=\"100\"");
+    let ignored = "`nthreads` is not read by the executor, and no multiple of 32; it is ignored";
+    assert!(read.algorithm.threads.is_none() && read.warnings.contains(&ignored.to_owned()));
+}
+
+#[test]
+fn steps_are_known_by_their_positions() {
+    let numbered = "`s` of a step is not its position; the interpreters count positions, and so do the \
+                    waits for it: number the steps of a thread block 0, 1, 2, … (2 times)";
+    check("<step s=\"1\"", "<step s=\"7\"", &[numbered]);
+    check(
+        "<step s=\"1\"",
+        "<step",
+        &["<step> has no `s`, which the interpreters demand (2 times)"],
+    );
+}
+
+/// Local work beside the two thread blocks: what it says of its channel does not matter.
+#[test]
+fn thread_blocks_without_links_need_no_channel() {
+    let local = |attributes: &str| {
+        let step = "<step s=\"0\" type=\"cpy\" srcbuf=\"o\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" \
+                    depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>";
+        changed("</tb>", &format!("</tb><tb id=\"1\" {attributes}>{step}</tb>"))
+    };
+    let plain = local("send=\"-1\" recv=\"-1\" chan=\"0\"");
+    assert_eq!(plain.warnings, [""; 0]);
+    let refused = "`chan` of a thread block without links is -1, which the interpreters of others \
+                   refuse; give it a number from 0 on for them (2 times)";
+    let demanded =
+        |name: &str| format!("<tb> has no `{name}`, which the interpreters demand (2 times)");
+    for (attributes, warnings) in [
+        ("send=\"-1\" recv=\"-1\" chan=\"-1\"", vec![refused.to_owned()]),
+        ("send=\"-1\" recv=\"-1\"", vec![demanded("chan")]),
+        ("chan=\"-1\"", vec![demanded("recv"), demanded("send"), refused.to_owned()]),
+        ("", vec![demanded("chan"), demanded("recv"), demanded("send")]),
+    ] {
+        let read = local(attributes);
+        assert_eq!((&read.algorithm, read.warnings), (&plain.algorithm, warnings), "{attributes}");
+    }
+    // No link, no channel to open.
+    let beyond = local("send=\"-1\" recv=\"-1\" chan=\"5\"");
+    assert_eq!(beyond.warnings, [""; 0]);
 }
 
 fn sizes(attributes: &str) -> (Dialect, SizeRange) {

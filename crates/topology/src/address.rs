@@ -81,9 +81,14 @@ impl PciClass {
     /// A GPU.
     pub const GPU: PciClass = PciClass(0x03_0200);
 
-    /// Whether it is a display controller, which GPUs are.
+    /// Whether it is a display controller or a processing accelerator, which GPUs are.
     pub fn is_gpu(self) -> bool {
-        self.0 >> 16 == 0x03
+        matches!(self.0 >> 16, 0x03 | 0x12)
+    }
+
+    /// Whether it is a network controller.
+    pub fn is_nic(self) -> bool {
+        self.0 >> 16 == 0x02
     }
 
     /// Whether it is a bridge of any kind, which switches are.

@@ -1,11 +1,12 @@
 //! How fast links are, by rules of thumb, so that paths compare.
 //!
-//! PCI links and the NVLinks of compute capability 8.0, 9.0 and 10.0 are reckoned as NCCL does. NVLinks of other
-//! chips and links between sockets are assumptions: nobody has measured them for this table.
+//! PCI links and the NVLinks of compute capability 8.0, 9.0 and 10.0 are reckoned as NCCL does, xGMI
+//! links as RCCL does. NVLinks of other chips and links between sockets are assumptions: nobody has
+//! measured them for this table.
 
 use std::fmt;
 
-use crate::system::{Arch, Cpu, CpuVendor, PciGeneration, PciLink};
+use crate::system::{Arch, Cpu, CpuVendor, Gpu, GpuLinkKind, Name, PciGeneration, PciLink};
 
 /// Bytes per time in one direction, in megabytes (10^6) per second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -54,6 +55,31 @@ impl Bandwidth {
         Self::from_mb_per_s(link_mb_per_s.saturating_mul(count))
     }
 
+    /// `count` xGMI links of a GPU of the architecture `gcn`, such as `gfx942`, which older files write
+    /// as a number.
+    pub fn of_xgmi(gcn: Option<&str>, count: u32) -> Self {
+        let is_of = |families: &[&str]| {
+            let name = gcn.unwrap_or("").trim_start_matches("gfx");
+            families.iter().any(|family| name.starts_with(family))
+        };
+        let link_mb_per_s: u32 = if is_of(&["94", "95"]) {
+            48_000
+        } else if is_of(&["90a", "910"]) {
+            36_000
+        } else {
+            24_000
+        };
+        Self::from_mb_per_s(link_mb_per_s.saturating_mul(count))
+    }
+
+    /// `count` links of `gpu`.
+    pub fn of_gpu_links(gpu: &Gpu, kind: GpuLinkKind, count: u32) -> Self {
+        match kind {
+            GpuLinkKind::NvLink => Self::of_nvlinks(gpu.sm, count),
+            GpuLinkKind::Xgmi => Self::of_xgmi(gpu.gcn.as_ref().map(Name::as_str), count),
+        }
+    }
+
     /// A port of the network.
     pub fn of_net(speed_mbit_per_s: u32) -> Self {
         Self::from_mb_per_s(speed_mbit_per_s / 8)
@@ -69,7 +95,7 @@ impl Bandwidth {
         Self::from_mb_per_s(match (cpu.arch, cpu.vendor) {
             (Some(Arch::Ppc64), _) => 32_000,
             (Some(Arch::Arm64), _) => 6_000,
-            (_, Some(CpuVendor::Amd)) => 16_000,
+            (_, Some(CpuVendor::Amd | CpuVendor::Hygon)) => 16_000,
             (_, Some(CpuVendor::Intel)) => intel,
             (_, Some(CpuVendor::Zhaoxin | CpuVendor::Shanghai) | None) => 6_000,
         })
@@ -94,5 +120,10 @@ mod tests {
         check(Bandwidth::of_pci(PciLink { generation: None, width: 0 }), "12.0 GB/s");
         check(Bandwidth::of_nvlinks(Some(90), 18), "370.8 GB/s");
         check(Bandwidth::of_net(400_000), "50.0 GB/s");
+        check(Bandwidth::of_xgmi(Some("gfx942:sramecc+"), 1), "48.0 GB/s");
+        check(Bandwidth::of_xgmi(Some("940"), 1), "48.0 GB/s");
+        check(Bandwidth::of_xgmi(Some("gfx90a"), 4), "144.0 GB/s");
+        check(Bandwidth::of_xgmi(Some("906"), 1), "24.0 GB/s");
+        check(Bandwidth::of_xgmi(None, 1), "24.0 GB/s");
     }
 }

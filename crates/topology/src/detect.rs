@@ -110,14 +110,24 @@ impl Machine<'_> {
         let functions = names.iter().filter_map(|name| {
             let path = self.files.resolve(&format!("{DEVICES}/{name}"))?;
             let function = self.function(&path)?;
-            let is_gpu = function.class.is_gpu() && function.vendor == Some(PciId::NVIDIA);
+            let is_gpu = function.class.is_some_and(PciClass::is_gpu)
+                && function.vendor == Some(PciId::NVIDIA);
             is_gpu.then_some((path, function))
         });
         let gpu = |(dev, (path, function)): (usize, (String, PciFunction))| {
             let mine = nvlinks.iter().filter(|known| known.gpu == function.bus_id);
             let nvlinks = mine.map(|known| known.links).collect();
             let dev = dev as u32;
-            let gpu = Gpu { function, dev, sm: None, rank: None, gdr: None, nvlinks, c2c: None };
+            let gpu = Gpu {
+                function,
+                dev,
+                sm: None,
+                gcn: None,
+                rank: None,
+                gdr: None,
+                nvlinks,
+                c2c: None,
+            };
             (path, Device::Gpu(gpu))
         };
         functions.enumerate().map(gpu).collect()
@@ -179,7 +189,7 @@ impl Machine<'_> {
         let width = width.and_then(|width| width.parse().ok()).filter(|&width| width <= 32);
         Some(PciFunction {
             bus_id: path.rsplit('/').next()?.parse().ok()?,
-            class: hex_as(&class).filter(|class| *class < 1 << 24).map(PciClass)?,
+            class: Some(hex_as(&class).filter(|class| *class < 1 << 24).map(PciClass)?),
             vendor: id("vendor"),
             device: id("device"),
             subsystem_vendor: id("subsystem_vendor"),
@@ -241,6 +251,7 @@ fn processor(info: &str) -> Cpu {
     let vendor = match vendor {
         Some("GenuineIntel") => Some(CpuVendor::Intel),
         Some("AuthenticAMD") => Some(CpuVendor::Amd),
+        Some("HygonGenuine") => Some(CpuVendor::Hygon),
         Some("CentaurHauls") => Some(CpuVendor::Zhaoxin),
         Some("Shanghai") => Some(CpuVendor::Shanghai),
         Some(_) | None => None,

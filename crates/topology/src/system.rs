@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::address::{BusId, PciClass, PciId};
 
-/// Longest value of an attribute, in bytes; NCCL keeps no more.
+/// Longest name, in bytes; NCCL keeps no more of any value.
 pub const MOST_VALUE_BYTES: usize = 255;
 
 /// All that is described.
@@ -31,6 +31,11 @@ impl Name {
         let fits = |byte: u8| (b' '..=b'~').contains(&byte) && !b"\"'<>&".contains(&byte);
         let short = text.len() <= MOST_VALUE_BYTES;
         (short && text.bytes().all(fits)).then(|| Self(text.to_owned()))
+    }
+
+    /// What stands for the name of port number `dev`.
+    pub(crate) fn of_port(dev: u32) -> Self {
+        Self(format!("net{dev}"))
     }
 
     /// The text.
@@ -78,8 +83,8 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
-    /// Most words that an attribute holds.
-    pub const MOST_WORDS: usize = (MOST_VALUE_BYTES + 1) / 9;
+    /// Most words: 8192 processors, more than Linux has.
+    pub const MOST_WORDS: usize = 256;
 
     /// Whether it has the processor `number`.
     pub fn contains(&self, number: usize) -> bool {
@@ -116,6 +121,8 @@ pub enum CpuVendor {
     Intel,
     /// AMD.
     Amd,
+    /// Hygon, whose processors are of AMD's design.
+    Hygon,
     /// Zhaoxin, under the older of its two names.
     Zhaoxin,
     /// Zhaoxin, under the newer one.
@@ -138,8 +145,8 @@ pub enum Device {
 pub struct PciFunction {
     /// Where it is.
     pub bus_id: BusId,
-    /// What it is.
-    pub class: PciClass,
+    /// What it is, if the description tells.
+    pub class: Option<PciClass>,
     /// Maker.
     pub vendor: Option<PciId>,
     /// Product.
@@ -196,27 +203,40 @@ pub struct Gpu {
     pub function: PciFunction,
     /// Its number on its host.
     pub dev: u32,
-    /// Compute capability, ten times the major version plus the minor one.
+    /// Compute capability of NVIDIA's, ten times the major version plus the minor one.
     pub sm: Option<u32>,
+    /// Architecture of AMD's, such as `gfx942`.
+    pub gcn: Option<Name>,
     /// The rank that uses it.
     pub rank: Option<u32>,
     /// Whether NICs can reach its memory.
     pub gdr: Option<bool>,
-    /// Bundles of NVLinks.
+    /// Bundles of links to other GPUs, or to switches between them.
     pub nvlinks: Vec<NvLinks>,
     /// The link to the processor in the same package.
     pub c2c: Option<C2c>,
 }
 
-/// NVLinks from one GPU to one other device.
+/// Links from one GPU to one other device: NVLinks, or what another maker has in their place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NvLinks {
+    /// Whose they are.
+    pub kind: GpuLinkKind,
     /// Where they lead, if known.
     pub target: Option<BusId>,
     /// How many they are.
     pub count: u32,
     /// What they lead to.
     pub target_class: PciClass,
+}
+
+/// Whose links between GPUs they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GpuLinkKind {
+    /// NVIDIA's NVLink.
+    NvLink,
+    /// AMD's xGMI.
+    Xgmi,
 }
 
 /// Links between a GPU and a processor in one package.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::bandwidth::Bandwidth;
 use crate::path::Path;
-use crate::system::{Device, Gpu, Net, Nic, Switch};
+use crate::system::{Device, Gpu, GpuLinkKind, Net, Nic, PciFunction, Switch};
 use crate::topology::{Node, Topology};
 
 /// The devices, each below what it is attached to.
@@ -37,8 +37,10 @@ fn devices(out: &mut String, depth: usize, below: &[Device]) {
 /// One line about a device.
 pub fn label(device: &Device) -> String {
     match device {
-        Device::Switch(Switch { function, .. }) => {
-            format!("pci {}, {}", function.bus_id, Bandwidth::of_pci(function.link))
+        Device::Switch(Switch { function, devices, .. }) => {
+            let bandwidth = Bandwidth::of_pci(function.link);
+            let guess = if devices.is_empty() { by_class(function) } else { "" };
+            format!("pci {}, {bandwidth}{guess}", function.bus_id)
         }
         Device::Gpu(gpu) => gpu_label(gpu),
         Device::Nic(Nic { function: Some(function), .. }) => {
@@ -48,15 +50,28 @@ pub fn label(device: &Device) -> String {
     }
 }
 
+/// What a device is of which the description says nothing but its class.
+fn by_class(function: &PciFunction) -> &'static str {
+    match function.class {
+        Some(class) if class.is_gpu() => ", a GPU by its class",
+        Some(class) if class.is_nic() => ", a NIC by its class",
+        Some(_) | None => "",
+    }
+}
+
 fn gpu_label(gpu: &Gpu) -> String {
     let bandwidth = Bandwidth::of_pci(gpu.function.link);
     let sm = gpu.sm.map(|sm| format!(", sm {sm}")).unwrap_or_default();
-    let links = gpu.nvlinks.iter().fold(0u32, |sum, links| sum.saturating_add(links.count));
-    let links = match links {
-        0 => String::new(),
-        links => format!(", {links} NVLinks of {} together", Bandwidth::of_nvlinks(gpu.sm, links)),
+    let gcn = gpu.gcn.as_ref().map(|gcn| format!(", {gcn}")).unwrap_or_default();
+    let links = |kind, name| {
+        let of_kind = gpu.nvlinks.iter().filter(|links| links.kind == kind);
+        let count = of_kind.fold(0u32, |sum, links| sum.saturating_add(links.count));
+        let together = Bandwidth::of_gpu_links(gpu, kind, count);
+        if count == 0 { String::new() } else { format!(", {count} {name} of {together} together") }
     };
-    format!("gpu {} at {}, {bandwidth}{sm}{links}", gpu.dev, gpu.function.bus_id)
+    let (nvlinks, xgmi) =
+        (links(GpuLinkKind::NvLink, "NVLinks"), links(GpuLinkKind::Xgmi, "xGMI links"));
+    format!("gpu {} at {}, {bandwidth}{sm}{gcn}{nvlinks}{xgmi}", gpu.dev, gpu.function.bus_id)
 }
 
 /// One line about a port.

@@ -63,7 +63,7 @@ pub enum Node {
 pub enum Link {
     /// A PCI link.
     Pci(Bandwidth),
-    /// A bundle of NVLinks.
+    /// A bundle of NVLinks, or of what another maker has in their place.
     NvLink(Bandwidth),
     /// Between a GPU and a processor in one package.
     C2c(Bandwidth),
@@ -285,7 +285,7 @@ impl Builder {
 
     fn switch(&mut self, host: HostIndex, above: NodeIndex, switch: &Switch) {
         let Switch { function, peers, devices } = switch;
-        let is_bridge = function.class.is_bridge() || !devices.is_empty();
+        let is_bridge = !devices.is_empty() || function.class.is_some_and(PciClass::is_bridge);
         let node = self.graph.add_node(if is_bridge { Node::Switch } else { Node::Function });
         let bandwidth = Bandwidth::of_pci(function.link);
         self.graph.add_edge(above, node, Link::Pci(bandwidth));
@@ -356,7 +356,7 @@ impl Builder {
                     && target != *node
                     && !is_joined(&self.graph, *node, target)
                 {
-                    let bandwidth = Bandwidth::of_nvlinks(facts.sm, links.count);
+                    let bandwidth = Bandwidth::of_gpu_links(facts, links.kind, links.count);
                     self.graph.add_edge(*node, target, Link::NvLink(bandwidth));
                 }
             }

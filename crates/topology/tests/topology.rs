@@ -51,7 +51,7 @@ fn pci(switch: u32, place: u32, class: &str) -> String {
 }
 
 fn topology(hosts: u32) -> Topology {
-    Topology::new(xml::read(&eight_gpus(hosts)).unwrap())
+    Topology::new(xml::read(&eight_gpus(hosts)).unwrap().system)
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn devices_without_a_description_have_places() {
         function(&format!("ffff:ff:0{at}.0"), "0x060400", &(gpu + &nic))
     };
     let text = format!("<system><cpu numaid=\"0\">{}{}</cpu></system>", pair(1), pair(2));
-    let topology = Topology::new(xml::read(&text).unwrap());
+    let topology = Topology::new(xml::read(&text).unwrap().system);
     let place = |text: &str| Place::Function(text.parse().unwrap());
     let nics = [place("0101:00:00.0"), place("0102:00:00.0")];
     let paths = topology.reach(place("0002:00:00.0"), &nics);
@@ -122,7 +122,7 @@ fn without_a_link_there_is_no_path() {
     let text = "<system><cpu host_hash=\"1\"><pci busid=\"0000:01:00.0\" class=\"0x030200\">\
         <gpu dev=\"0\"/></pci></cpu><cpu host_hash=\"2\">\
         <pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\"/></pci></cpu></system>";
-    let topology = Topology::new(xml::read(text).unwrap());
+    let topology = Topology::new(xml::read(text).unwrap().system);
     let path = topology.path(Node::Gpu(GpuIndex(0)), Node::Gpu(GpuIndex(1))).unwrap();
     assert_eq!(path.kind, PathType::Disconnected);
     assert!(topology.nearest_nets(GpuIndex(0)).is_empty());
@@ -138,7 +138,7 @@ fn gpus_forward_once() {
     let link = |to| format!("<nvlink target=\"0000:0{to}:00.0\" count=\"2\"/>");
     let chain: String = (0..4).map(|at| gpu(at, &link(at + 1))).collect();
     let text = format!("<system><cpu>{chain}</cpu></system>");
-    let topology = Topology::new(xml::read(&text).unwrap());
+    let topology = Topology::new(xml::read(&text).unwrap().system);
     let kinds = (0..4).map(|to| {
         topology.path(Node::Gpu(GpuIndex(0)), Node::Gpu(GpuIndex(to))).unwrap().kind.name()
     });
@@ -159,20 +159,10 @@ fn malformed_files_are_refused_with_a_place() {
     check("<system>x</system>", "column 9: expected elements only, found text");
     check("<!DOCTYPE x><system/>", "found <!DOCTYPE");
     check("<system><cpu></system>", "expected well-formed XML");
-    check("<system><cpu arch=\"z80\"/></system>", "`arch` to be one of x86_64");
-    check("<system><cpu familyid=\"x\"/></system>", "`familyid` to be a whole number");
-    check("<system><cpu><pci class=\"0\"/></cpu></system>", "<pci> with `busid`");
-    let in_pci = |inside: &str| {
-        let pci = "<pci busid=\"0000:01:00.0\" class=\"0x030200\">";
-        format!("<system><cpu>\n{pci}{inside}</pci></cpu></system>")
-    };
-    check(&in_pci("<gpu/>"), "line 2, column 44: expected <gpu> with `dev`");
-    check(&in_pci("<gpu dev=\"0\"/><nic/>"), "found <nic> beside <gpu>");
-    check(&in_pci("<gpu dev=\"0\"><nvlink target=\"x\" count=\"1\"/></gpu>"), "a PCI address");
-    check(&in_pci("<nic><net name=\"&lt;\" dev=\"0\"/></nic>"), "printable ASCII");
     check(&"<system>".repeat(40), "at most 32 levels");
-    check(&format!("<system>{}</system>", "<cpu/>".repeat(641)), "at most 640 elements");
-    check(&format!("<system name=\"{}\"/>", "x".repeat(256)), "at most 255 bytes");
+    check(&format!("<system>{}</system>", "<cpu/>".repeat(4097)), "at most 4096 elements");
+    check(&format!("<system name=\"{}\"/>", "x".repeat(4097)), "at most 4096 bytes");
+    check("<system a=\"1\" a=\"2\"/>", "expected attributes name=\"value\"");
 }
 
 proptest::proptest! {
@@ -183,7 +173,7 @@ proptest::proptest! {
         words in proptest::collection::vec(0u32.., 0..28),
         name in "[ -!#-%(-;=?-~]{0,255}",
     ) {
-        let mut system = xml::read(&eight_gpus(2)).unwrap();
+        let mut system = xml::read(&eight_gpus(2)).unwrap().system;
         system.cpus[0].affinity.words = words;
         let mut nets = Vec::new();
         collect(&mut system.cpus[0].devices, &mut nets);
@@ -192,7 +182,7 @@ proptest::proptest! {
             net.name = msccl_topology::system::Name::new(&name).unwrap();
             (net.port, net.guid, net.latency_ns, net.rail) = (port, guid, latency_ns, rail);
         }
-        proptest::prop_assert_eq!(xml::read(&xml::write(&system)).unwrap(), system);
+        proptest::prop_assert_eq!(xml::read(&xml::write(&system)).unwrap().system, system);
     }
 
     #[test]
@@ -278,6 +268,6 @@ fn a_machine_is_found_out() {
     made.links.insert("sys/class/net/lo".to_owned(), "sys/devices/virtual/net/lo".to_owned());
     let system = detect(&made, &[]);
     insta::assert_snapshot!("detected", xml::write(&system));
-    assert_eq!(xml::read(&xml::write(&system)).unwrap(), system);
+    assert_eq!(xml::read(&xml::write(&system)).unwrap().system, system);
     assert!(detect(&Made::default(), &[]).cpus[0].devices.is_empty());
 }

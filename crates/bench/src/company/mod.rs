@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Departure, Group, Manner, Newcomer, Settings, UniqueId};
+use msccl_interchange::json;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -112,7 +113,7 @@ impl Company {
     /// A rank is lost, or did not come in time.
     pub fn exchange<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<Vec<T>, Error> {
         let said = self.noted(self.group.all_gather(&serde_json::to_vec(value)?))?;
-        said.iter().map(|bytes| Ok(serde_json::from_slice(bytes)?)).collect()
+        said.iter().map(|bytes| understood(bytes)).collect()
     }
 
     /// What every rank has said of something that all have tried, by rank. If it `failed` here, the others are told
@@ -136,7 +137,7 @@ impl Company {
             }
         };
         self.distress.next();
-        self.noted(said)?.iter().map(|bytes| Ok(serde_json::from_slice(bytes)?)).collect()
+        self.noted(said)?.iter().map(|bytes| understood(bytes)).collect()
     }
 
     /// What rank 0 has said.
@@ -146,7 +147,7 @@ impl Company {
     /// A rank is lost, or did not come in time.
     pub fn follow<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<T, Error> {
         let said = self.noted(self.group.broadcast(Rank(0), &serde_json::to_vec(value)?))?;
-        Ok(serde_json::from_slice(&said)?)
+        understood(&said)
     }
 
     fn noted<T>(&self, done: Result<T, msccl_fabric::Error>) -> Result<T, Error> {
@@ -204,6 +205,15 @@ impl Company {
         let made = self.follow(&self.agree(made)?)?;
         Ok(made.parse()?)
     }
+}
+
+/// What another process said. All run the same program, unless somebody mixed them up.
+fn understood<T: DeserializeOwned>(said: &[u8]) -> Result<T, Error> {
+    let read = json::parse(&String::from_utf8_lossy(said));
+    read.map_err(|why| {
+        let advice = "run the same build of msccl in every process";
+        Error::new(format!("another process said what is not understood: {why}; {advice}"))
+    })
 }
 
 fn place_on_host(group: &Group) -> u32 {

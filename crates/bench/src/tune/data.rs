@@ -1,5 +1,6 @@
 //! All that was measured, to be kept and looked at again.
 
+use msccl_interchange::json;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Placement};
@@ -92,9 +93,8 @@ impl Data {
     ///
     /// It is no such text, or of another version.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let data: Self = serde_json::from_str(text).map_err(|error| {
-            Error::new(format!("expected measurements of `msccl tune`: {error}"))
-        })?;
+        let data: Self = json::parse(text)
+            .map_err(|why| Error::new(format!("expected measurements of `msccl tune`: {why}")))?;
         if data.schema != SCHEMA {
             return Err(Error::new(format!("expected `{SCHEMA}`, found `{}`", data.schema)));
         }
@@ -239,7 +239,12 @@ mod tests {
         assert!(Data::parse(&old).unwrap().points[0].trials[0].blocks.is_none());
         let other = text.replace("msccl-tune/2", "msccl-tune/0");
         assert!(Data::parse(&other).unwrap_err().to_string().contains("found `msccl-tune/0`"));
-        assert!(Data::parse("{}").unwrap_err().to_string().contains("expected measurements"));
+        assert!(
+            Data::parse("{}")
+                .unwrap_err()
+                .to_string()
+                .contains("expected a field `schema`, found none")
+        );
     }
 
     #[test]

@@ -85,6 +85,11 @@ impl Library {
         Ok(version)
     }
 
+    /// Whether it says what serves calls.
+    pub(crate) fn tells_what_serves(self) -> bool {
+        self.functions.has_choices()
+    }
+
     /// A new token by which ranks find one another.
     pub(crate) fn unique_id(self) -> Result<UniqueId, Error> {
         let mut id = UniqueId([0; 128]);
@@ -196,8 +201,33 @@ impl Communicator {
         unsafe { call.make(case.workload) }
     }
 
+    /// Makes calls as one group.
+    pub(crate) fn group(&self, calls: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        // SAFETY: a group may begin whenever none is open on this thread, and ends below.
+        unsafe { self.functions.group_start()? };
+        let made = calls();
+        // SAFETY: it was begun above. It ends whatever happened inside.
+        let ended = unsafe { self.functions.group_end() };
+        made.and(ended)
+    }
+
+    /// The way in which such calls are served, if the library can say.
+    pub(crate) fn served(&self, case: &Case, placement: Placement) -> Option<String> {
+        let choices = self.choices_text(case, placement).ok()?;
+        choices.lines().next().map(str::to_owned)
+    }
+
     /// The ways in which the library could serve such calls, as [`crate::protocol`] has them.
     pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<Offer>, Error> {
+        let text = self.choices_text(case, placement)?;
+        let offers = text.lines().map(|choice| {
+            let blocks = self.blocks(case, placement, choice)?;
+            Ok(Offer { choice: choice.to_owned(), blocks })
+        });
+        offers.collect()
+    }
+
+    fn choices_text(&self, case: &Case, placement: Placement) -> Result<String, Error> {
         let Asked { collective, in_place, element, redop, root, count } =
             Asked::of(case, placement)?;
         let mut text = vec![0; CHOICES_BYTES];
@@ -217,12 +247,7 @@ impl Communicator {
             )?;
         }
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-        let text = String::from_utf8_lossy(&text[..end]).into_owned();
-        let offers = text.lines().map(|choice| {
-            let blocks = self.blocks(case, placement, choice)?;
-            Ok(Offer { choice: choice.to_owned(), blocks })
-        });
-        offers.collect()
+        Ok(String::from_utf8_lossy(&text[..end]).into_owned())
     }
 
     /// The thread blocks of such a call that is served by `choice`, if the library can say.

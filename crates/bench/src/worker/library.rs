@@ -187,6 +187,11 @@ impl Functions {
         self.all_to_all.is_some()
     }
 
+    /// Whether the library has `mscclCommChoices`, which only ours have.
+    pub(super) fn has_choices(&self) -> bool {
+        self.choices.is_some()
+    }
+
     /// Whether the library has `mscclCommChoiceBlocks`, which came after `mscclCommChoices`.
     pub(super) fn has_choice_blocks(&self) -> bool {
         self.choice_blocks.is_some()

@@ -6,6 +6,9 @@
 //! * *One-shot*: ranks meet, make one call, and wait for it; its time is what passes between meeting
 //!   and done, waiting included.
 //!
+//! Calls may be made several at once, as a group; a call's time is then its share of the group's.
+//! Between those that are timed in a row ranks may wait for each, and for one another.
+//!
 //! Either is done with the calls themselves or with a graph of them. The time that the function needs
 //! to return is measured on the side.
 //!
@@ -21,7 +24,7 @@ use super::device::{Device, Recording};
 use super::microseconds;
 use crate::case::{Case, Placement};
 use crate::error::Error;
-use crate::protocol::{Method, Quantiles, Sample};
+use crate::protocol::{Method, Quantiles, Sample, Waiting};
 
 /// Everything that a measurement needs.
 pub(super) struct Measurer<'a> {
@@ -65,14 +68,41 @@ impl Measurer<'_> {
         let mut host_us = Vec::with_capacity(iterations as usize);
         self.barrier.wait()?;
         let start = Instant::now();
+        let mut untimed_us = 0.0;
         for turn in 0..iterations {
             let before = Instant::now();
             self.issue(turn as usize)?;
-            host_us.push(microseconds(before));
+            host_us.push(microseconds(before) / self.calls_each());
+            untimed_us += self.wait_between()?;
         }
         self.device.synchronize()?;
-        let time_us = microseconds(start) / f64::from(iterations);
+        let taken_us = microseconds(start) - untimed_us;
+        let time_us = taken_us / f64::from(iterations) / self.calls_each();
         Ok(Times { time_us, one_shot_us: None, host_us: Quantiles::of(host_us) })
+    }
+
+    /// Waits as the method has it between calls; what of that counts for nothing, in µs.
+    fn wait_between(&mut self) -> Result<f64, Error> {
+        match self.method.waiting {
+            Waiting::AtEnd => return Ok(0.0),
+            Waiting::Each | Waiting::EachAndRanks | Waiting::EachAndRanksUntimed => {
+                self.device.synchronize()?;
+            }
+        }
+        let done = Instant::now();
+        match self.method.waiting {
+            Waiting::AtEnd | Waiting::Each => Ok(0.0),
+            Waiting::EachAndRanks => self.barrier.wait().map(|()| 0.0),
+            Waiting::EachAndRanksUntimed => {
+                self.barrier.wait()?;
+                Ok(microseconds(done))
+            }
+        }
+    }
+
+    /// How many calls are made at once.
+    fn calls_each(&self) -> f64 {
+        f64::from(self.method.aggregated.max(1))
     }
 
     /// Launches of a graph of calls, one after the other.
@@ -89,7 +119,7 @@ impl Measurer<'_> {
             recording.launch()?;
         }
         self.device.synchronize()?;
-        let calls = f64::from(iterations) * f64::from(launches);
+        let calls = f64::from(iterations) * f64::from(launches) * self.calls_each();
         Ok(Times { time_us: microseconds(start) / calls, one_shot_us: None, host_us: None })
     }
 
@@ -107,11 +137,11 @@ impl Measurer<'_> {
                 Some(recording) => recording.launch()?,
                 None => {
                     self.issue(turn as usize)?;
-                    host_us.push(microseconds(start));
+                    host_us.push(microseconds(start) / self.calls_each());
                 }
             }
             self.device.synchronize()?;
-            times.push(microseconds(start));
+            times.push(microseconds(start) / self.calls_each());
         }
         let one_shot_us = Quantiles::of(times);
         let time_us = one_shot_us.map_or(0.0, |times| times.p50);
@@ -122,10 +152,10 @@ impl Measurer<'_> {
     pub(super) fn call_once(&mut self, turn: usize) -> Result<(), Error> {
         if self.method.graph_launches == 0 {
             self.barrier.wait()?;
-            self.issue(turn)?;
+            self.call(turn)?;
             self.device.synchronize()?;
         } else {
-            let recording = self.device.record(|| self.issue(turn))?;
+            let recording = self.device.record(|| self.call(turn))?;
             self.barrier.wait()?;
             recording.launch()?;
             self.device.synchronize()?;
@@ -144,8 +174,19 @@ impl Measurer<'_> {
         self.device.record(|| (0..calls).try_for_each(|turn| self.issue(turn as usize)))
     }
 
-    /// Makes call number `turn` and does not wait for it.
+    /// Makes the calls of turn number `turn`, together if they are several, and does not wait for them.
     fn issue(&self, turn: usize) -> Result<(), Error> {
+        let each = self.method.aggregated.max(1) as usize;
+        if each == 1 {
+            return self.call(turn);
+        }
+        let first = turn.saturating_mul(each);
+        self.communicator
+            .group(|| (first..first.saturating_add(each)).try_for_each(|at| self.call(at)))
+    }
+
+    /// Makes call number `turn` and does not wait for it.
+    fn call(&self, turn: usize) -> Result<(), Error> {
         let Places { input, output, guard: _ } = self.places(turn)?;
         self.communicator.call(&self.case, self.redop, input, output)
     }

@@ -131,6 +131,9 @@ impl Worker {
                 let choices = self.joined()?.choices(&case, placement)?;
                 Ok(Answer::Choices { choices })
             }
+            Request::Served { case, placement } => {
+                Ok(Answer::Served { choice: self.joined()?.served(&case, placement) })
+            }
             Request::Pin { choice } => {
                 self.joined()?.pin(choice.as_deref())?;
                 Ok(Answer::Pinned)
@@ -174,7 +177,7 @@ impl Worker {
             barrier,
             _current: current,
         });
-        Ok(Answer::Opened { version })
+        Ok(Answer::Opened { version, tells_what_serves: library.tells_what_serves() })
     }
 
     fn join(&mut self, id: &str) -> Result<Answer, Error> {

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use msccl_bench::{Average, ElementType, Factor, Redop, Registration, Wish, Workload};
+use msccl_bench::{Average, ElementType, Factor, Redop, Registration, Step, Wish, Workload};
 
-use super::values;
+use super::{NcclTestsArgs, values};
 use crate::size::ByteSize;
 
 const EXAMPLES: &str = "\
@@ -21,6 +21,10 @@ Examples:
   msccl bench allreduce -b 1K -f 7/5 --odd --offset 4 -G 10 --repeat 3 --next-power --at-most 1.1
   msccl bench allreduce,allgather,reducescatter,alltoall -b 1K -G 10 --repeat 3 --against nccl=NCCL --at-least 1
   msccl bench alltoall --ranks 8 --device host -e 64K
+  msccl bench all_reduce_perf -b 8 -e 64MB -f 2 -g 8 -n 50 -w 10 -c 1 -z 0
+
+Command lines of nccl-tests work as they are, the name of the program first. What an option does not
+do here is said in one line when it is given.
 
 Columns are those of nccl-tests; ratios are times of the other library by ours, so that more than 1
 means that ours is faster. Exit codes: 0 everything right, 1 wrong results or a library that failed,
@@ -28,7 +32,7 @@ means that ours is faster. Exit codes: 0 everything right, 1 wrong results or a 
 
 /// `msccl bench`
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, disable_version_flag = true, infer_long_args = true)]
 pub struct BenchArgs {
     /// What to measure: allreduce, allgather, reducescatter, broadcast, reduce, alltoall, sendrecv,
     /// gather, scatter or hypercube; several with commas; nccl-tests' names are understood, too
@@ -57,11 +61,11 @@ pub struct BenchArgs {
     /// Largest size [default: 1G, on the host 1M]
     #[arg(short = 'e', long = "maxbytes", value_name = "BYTES")]
     pub max: Option<ByteSize>,
-    /// Factor from one size to the next, such as 2, 1.4 or 7/5
-    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", default_value = "2")]
-    pub factor: Factor,
-    /// Increment from one size to the next, instead of a factor
-    #[arg(short = 'i', long = "stepbytes", value_name = "BYTES", conflicts_with = "factor")]
+    /// Factor from one size to the next, such as 2, 1.4 or 7/5 [default: 2]
+    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR")]
+    pub factor: Option<Factor>,
+    /// Increment from one size to the next, unless there is a factor of more than 1
+    #[arg(short = 'i', long = "stepbytes", value_name = "BYTES")]
     pub step: Option<ByteSize>,
     /// Make every count odd, and buffers unaligned
     #[arg(long)]
@@ -115,7 +119,7 @@ pub struct BenchArgs {
     #[arg(short = 'a', long = "average", value_name = "HOW", default_value = "1")]
     pub average: Average,
 
-    /// GPUs to use; all if not given
+    /// GPUs to use, with -t times as many; all if not given. On the host, ranks
     #[arg(short = 'g', long = "ngpus", value_name = "GPUS", value_parser = values::count)]
     pub gpus: Option<u32>,
     /// Ranks; as many as GPUs if not given, on the host 4. Several can share a GPU
@@ -128,9 +132,9 @@ pub struct BenchArgs {
     /// Where buffers lie
     #[arg(long, default_value = "auto")]
     pub device: DeviceName,
-    /// Seconds after which joining, or a measurement, is given up
+    /// Seconds after which joining, or a measurement, is given up; 0 waits
     #[arg(short = 'T', long, value_name = "SECONDS", default_value = "120")]
-    #[arg(value_parser = values::seconds)]
+    #[arg(value_parser = values::timeout)]
     pub timeout: Duration,
 
     /// Where to write all figures as JSON
@@ -139,6 +143,32 @@ pub struct BenchArgs {
     /// Where to draw bandwidth and time over size
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
+
+    /// Options of nccl-tests that are not listed above.
+    #[command(flatten)]
+    pub of_nccl_tests: NcclTestsArgs,
+}
+
+impl BenchArgs {
+    /// Where to write JSON.
+    pub fn json_file(&self) -> Option<&PathBuf> {
+        self.json.as_ref().or(self.of_nccl_tests.output_file.as_ref())
+    }
+
+    /// Whether to show how long the function takes to return.
+    pub fn shows_host_time(&self) -> bool {
+        self.host_time || self.of_nccl_tests.cpu_time > 0
+    }
+
+    /// From one size to the next: by the factor if it is more than 1, otherwise by the increment.
+    pub fn growth(&self) -> Step {
+        match (self.factor, self.step) {
+            (None, None) => Step::Factor(Factor::whole(2)),
+            (Some(factor), None) => Step::Factor(factor),
+            (Some(factor), Some(_)) if factor.grows() => Step::Factor(factor),
+            (_, Some(step)) => Step::Add(step.0),
+        }
+    }
 }
 
 /// Where buffers lie.

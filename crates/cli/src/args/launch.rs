@@ -6,7 +6,7 @@ use clap::Args;
 use msccl_collective::Protocol;
 
 use super::{PlacementName, values};
-use crate::size::ByteSize;
+use crate::size::Scaled;
 
 /// Which instance of a program is meant.
 #[derive(Args, Clone, Debug, Default)]
@@ -65,7 +65,10 @@ impl FromStr for Setting {
 /// An integer as the language writes it.
 fn integer(text: &str) -> Result<i64, String> {
     let plain = text.replace('_', "").parse().ok();
-    let sized = || text.parse().ok().and_then(|ByteSize(bytes)| i64::try_from(bytes).ok());
+    let sized = || {
+        let Scaled { whole, rest } = Scaled::parse(text).ok()?;
+        i64::try_from(whole).ok().filter(|_| !rest)
+    };
     plain.or_else(sized).ok_or_else(|| {
         format!("expected an integer, found `{text}`; parameters are integers, such as 4 or 64KiB")
     })
@@ -81,7 +84,8 @@ mod tests {
         assert_eq!("C=4".parse(), setting("C", 4));
         assert_eq!("k = -1_000".parse(), setting("k", -1000));
         assert_eq!("cut=64KiB".parse(), setting("cut", 65536));
-        for wrong in ["C", "=4", "C=", "C=four", "C=1=2"] {
+        assert_eq!("cut=1.5K".parse(), setting("cut", 1536));
+        for wrong in ["C", "=4", "C=", "C=four", "C=1=2", "C=1.5", "C=0.3K"] {
             assert!(wrong.parse::<Setting>().is_err(), "{wrong}");
         }
     }

@@ -6,6 +6,7 @@
 mod bench;
 mod explain;
 mod launch;
+mod nccl_tests;
 mod nodes;
 mod specialise;
 mod topo;
@@ -21,6 +22,7 @@ use msccl_collective::{DataType, Reduction};
 pub use bench::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 pub use explain::{ExplainArgs, Word};
 pub use launch::LaunchArgs;
+pub use nccl_tests::NcclTestsArgs;
 pub use nodes::NodesArgs;
 pub use specialise::SpecialiseArgs;
 pub use topo::TopoArgs;
@@ -189,7 +191,8 @@ pub struct RunArgs {
     /// The program, or an algorithm in XML, JSON or text; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: String,
-    /// Size of the larger buffer; may be given several times [default: 1KiB,64KiB,4MiB]
+    /// Size of the larger buffer; may be given several times [default: 1KiB,64KiB,4MiB,
+    /// as far as they are served; otherwise the smallest that is]
     #[arg(long, value_name = "BYTES", value_delimiter = ',')]
     pub size: Vec<ByteSize>,
     /// Elements of one block instead of a size; may be given several times
@@ -245,9 +248,9 @@ pub struct ShowArgs {
     /// Only these ranks
     #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = values::index)]
     pub rank: Vec<u32>,
-    /// Size of the larger buffer, for the timeline
-    #[arg(long, value_name = "BYTES", default_value = "1MiB")]
-    pub size: ByteSize,
+    /// Size of the larger buffer, for the timeline [default: 1MiB, or the nearest that is served]
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<ByteSize>,
     /// What will run it; for XML msccl if not given, otherwise native
     #[arg(long)]
     pub target: Option<TargetName>,

@@ -193,6 +193,13 @@ pub fn index(text: &str) -> Result<u32, String> {
     whole(text, 0..=u32::MAX)
 }
 
+/// A number that is not negative, decimal or, behind `0x`, hexadecimal.
+pub fn number(text: &str) -> Result<u32, String> {
+    let hex = text.strip_prefix("0x").map(|digits| u32::from_str_radix(digits, 16).ok());
+    hex.unwrap_or_else(|| text.parse().ok())
+        .ok_or_else(|| format!("expected a whole number from 0 to {}", u32::MAX))
+}
+
 fn whole(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
     let (least, most) = range.into_inner();
@@ -213,9 +220,22 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     if span.is_zero() { Err(wrong()) } else { Ok(span) }
 }
 
+/// A time span in seconds; 0 stands for one that does not end while anybody waits.
+pub fn timeout(text: &str) -> Result<Duration, String> {
+    const MONTH: Duration = Duration::from_secs(30 * 86_400);
+    if f64::from_str(text) == Ok(0.0) { Ok(MONTH) } else { seconds(text) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_timeout_is_a_long_one() {
+        assert_eq!(timeout("0.5"), Ok(Duration::from_millis(500)));
+        assert!(timeout("0").is_ok_and(|long| long > Duration::from_secs(1_000_000)));
+        assert!(timeout("x").is_err() && timeout("-1").is_err() && seconds("0").is_err());
+    }
 
     #[test]
     fn numbers_are_whole_and_in_their_range() {
@@ -225,6 +245,8 @@ mod tests {
         {
             assert_eq!(found, Err(format!("expected a whole number from 1 to {most}")));
         }
+        assert_eq!((number("0"), number("0x10")), (Ok(0), Ok(16)));
+        assert!(number("-1").is_err() && number("0x").is_err() && number("").is_err());
         let wrong = ["-1", "", "x", "4294967296", "1e3"];
         assert!(wrong.into_iter().all(|text| index(text).is_err()));
     }

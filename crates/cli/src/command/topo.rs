@@ -2,7 +2,6 @@
 
 use msccl_environment::Root;
 use msccl_topology::detect::detect;
-use msccl_topology::system::System;
 use msccl_topology::{Topology, text, xml};
 use serde::Serialize;
 
@@ -16,23 +15,27 @@ use crate::output::{Output, Paint};
 
 /// Shows the topology of a file or of this machine.
 pub fn topo(args: &TopoArgs, output: &mut Output) -> Result<Exit> {
-    let system = match &args.file {
+    let xml::Read { system, notes } = match &args.file {
         Some(file) => read(file)?,
-        None => detect(&Root, &[]),
+        None => xml::Read { system: detect(&Root, &[]), notes: Vec::new() },
     };
+    for note in &notes {
+        let file = args.file.as_deref().unwrap_or_default();
+        output.warn(format_args!("{file}, {note}"));
+    }
     let topology = Topology::new(system);
     if let Some(path) = &args.svg {
         let picture = draw::svg::layers(&draw::topology::layers(&topology));
         artifact::write_text(path, &picture)?;
     }
     match args.report.format {
-        Format::Json => output.json(&Report::of(&topology)),
+        Format::Json => output.json(&Report::of(&topology, &notes)),
         Format::Human => print(args, &topology, output),
     }
     Ok(Exit::Success)
 }
 
-fn read(file: &str) -> Result<System> {
+fn read(file: &str) -> Result<xml::Read> {
     let Input { name, text } = Input::read(file)?;
     xml::read(&text).map_err(|error| {
         let place = Some((error.line(), error.column()));
@@ -58,6 +61,8 @@ struct Report {
     /// What rows and columns of `paths` stand for.
     devices: Vec<String>,
     paths: Vec<Vec<PathReport>>,
+    /// What of the file is not used, or not as it stands there.
+    notes: Vec<String>,
     /// The whole description, as a topology file.
     xml: String,
 }
@@ -71,7 +76,7 @@ struct PathReport {
 }
 
 impl Report {
-    fn of(topology: &Topology) -> Self {
+    fn of(topology: &Topology, notes: &[xml::Note]) -> Self {
         let (nodes, devices): (Vec<_>, Vec<_>) = text::ends(topology).into_iter().unzip();
         let row = |from| {
             let paths = topology.paths(from, &nodes).into_iter();
@@ -82,6 +87,8 @@ impl Report {
             paths.map(one).collect()
         };
         let paths = nodes.iter().copied().map(row).collect();
-        Self { hosts: topology.hosts(), devices, paths, xml: xml::write(topology.system()) }
+        let notes = notes.iter().map(ToString::to_string).collect();
+        let xml = xml::write(topology.system());
+        Self { hosts: topology.hosts(), devices, paths, notes, xml }
     }
 }

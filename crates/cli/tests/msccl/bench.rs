@@ -227,11 +227,9 @@ fn what_a_library_refuses_is_told_and_the_next_call_is_made() {
     // The library has no sends and receives.
     let ran = bench(fake, &["sendrecv", "-b", "8", "-e", "16"]);
     assert_eq!(ran.code, 1, "{ran}");
-    assert!(ran.stderr.contains("r0, r1: the library has no ncclGroupStart"), "{ran}");
+    assert!(ran.stderr.contains("r0, r1: the library has no ncclSend"), "{ran}");
     assert!(ran.stdout.contains("# msccl: FAILED in 4 measurements"), "{ran}");
     assert_eq!(rows(&ran).len(), 2, "{ran}");
-    let graph = bench(fake, &["allreduce", "-e", "8", "-G", "1"]);
-    assert!(graph.stderr.contains("graphs need a GPU"), "{graph}");
 }
 
 #[test]
@@ -256,10 +254,215 @@ fn what_makes_no_sense_exits_with_2() {
     check(&["allreduce", "--against", "msccl=a"], "two libraries are called `msccl`");
     check(&["allreduce", "-f", "1"], "such steps never get from 8 B to 1 MiB");
     check(&["allreduce", "-i", "0"], "such steps never get from 8 B to 1 MiB");
-    check(&["allreduce", "-g", "2"], "--ngpus counts GPUs, and ranks are on the host");
+    check(
+        &["allreduce", "-b", "0", "-e", "4K"],
+        "nothing is more than 0 times as large: begin with",
+    );
+    check(&["allreduce", "-b", "0"], "such steps never get from 0 B to 1 MiB");
+    check(&["allreduce", "-b", "1", "-e", "9", "-f", "1.4"], "give a larger -f, or a -b of 3");
+    check(&["allreduce", "-f", "1", "-i", "0"], "such steps never get from 8 B to 1 MiB");
+    check(
+        &["allreduce", "-e", "64MX"],
+        "`64MX` is no size; write a number of bytes, KiB, MiB or GiB",
+    );
+    check(&["allreduce", "-d", "float8"], "f8e4m3, f8e5m2");
+    check(&["allreduce", "-z", "4"], "or 3 (as 1, wait for others not counted), found 4");
+    check(&["allreduce", "-u", "1", "--offset", "4"], "cannot be used with");
+    check(&["allreduce", "-J", "a.json", "--json", "b.json"], "cannot be used with");
+    check(&["hypercube", "-m", "2"], "calls of hypercube cannot be made at once");
     check(&["allreduce", "--json", "no/such/a.json"], "there is no folder no/such; make it first");
     let cube = ["bench", "hypercube", "--device", "host", "--ranks", "3", "--library", "x"];
     assert!(msccl(&cube).stderr.contains("power of two"));
+}
+
+/// Every option of nccl-tests, by its letter, its long name, and a value.
+const OPTIONS: [(&str, &str, &str); 31] = [
+    ("-t", "--nthreads", "2"),
+    ("-g", "--ngpus", "1"),
+    ("-b", "--minbytes", "1KB"),
+    ("-e", "--maxbytes", "2KB"),
+    ("-i", "--stepbytes", "1K"),
+    ("-f", "--stepfactor", "2"),
+    ("-n", "--iters", "3"),
+    ("-m", "--agg_iters", "2"),
+    ("-w", "--warmup_iters", "1"),
+    ("-N", "--run_cycles", "1"),
+    ("-p", "--parallel_init", "1"),
+    ("-c", "--check", "1"),
+    ("-o", "--op", "sum"),
+    ("-d", "--datatype", "float"),
+    ("-r", "--root", "0"),
+    ("-z", "--blocking", "1"),
+    ("-y", "--stream_null", "1"),
+    ("-T", "--timeout", "60"),
+    ("-G", "--cudagraph", "10"),
+    ("-C", "--report_cputime", "1"),
+    ("-S", "--report_timestamps", "1"),
+    ("-J", "--output_file", "JSON"),
+    ("-a", "--average", "1"),
+    ("-R", "--local_register", "0"),
+    ("-x", "--cta_policy", "1"),
+    ("-D", "--device_implementation", "1"),
+    ("-V", "--device_cta_count", "16"),
+    ("-M", "--memory", "1"),
+    ("-u", "--unalign", "1"),
+    ("-I", "--per_iter_timing", "1"),
+    ("-K", "--per_iter_skip", "1"),
+];
+
+/// Those that do not do here what they do in nccl-tests, or not as it does, and so are told of.
+const TOLD: [&str; 13] =
+    ["-g", "-i", "-G", "-p", "-y", "-C", "-J", "-x", "-D", "-V", "-M", "-I", "-K"];
+
+#[test]
+fn every_option_of_nccl_tests_is_taken() {
+    let Some(fake) = fake() else { return };
+    let json = file("bench/nccl_tests.json", "");
+    let usual =
+        ["bench", "./build/all_reduce_perf", "--library", fake, "--device", "host", "--ranks", "2"];
+    let value = |value: &'static str| if value == "JSON" { arg(&json) } else { value };
+    for long in [false, true] {
+        let named = OPTIONS
+            .iter()
+            .map(|(letter, name, of)| [if long { *name } else { *letter }, value(of)]);
+        let args = [&usual[..], &named.flatten().collect::<Vec<_>>()].concat();
+        let ran = msccl(&args);
+        assert_eq!(ran.code, 0, "{ran}");
+        let told: Vec<_> =
+            ran.stderr.lines().filter_map(|line| line.strip_prefix("note: ")).collect();
+        let told: Vec<_> = told.iter().filter_map(|line| line.split(' ').next()).collect();
+        let untold: Vec<_> = TOLD.iter().filter(|letter| !told.contains(letter)).collect();
+        assert!(untold.is_empty() && told.len() == TOLD.len(), "{untold:?}, {told:?}: {ran}");
+        assert_eq!(rows(&ran).len(), 2, "{ran}");
+        assert!(ran.stdout.contains(" agg iters: 2 "), "{ran}");
+        let report = std::fs::read_to_string(&json).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["rows"][0]["offset_bytes"], 4);
+        assert_eq!(report["method"]["waiting"], "each_and_ranks");
+    }
+}
+
+#[test]
+fn what_does_nothing_by_nature_is_not_told() {
+    let Some(fake) = fake() else { return };
+    let off = [
+        "-p", "0", "-z", "0", "-C", "0", "-S", "0", "-M", "0", "-y", "0", "-D", "0", "-I", "0",
+        "-u", "0",
+    ];
+    let ran = bench(fake, &[&["allreduce", "-b", "8", "-e", "8", "-T", "0"], &off[..]].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran}");
+    assert_eq!(rows(&ran)[0].len(), 13, "{ran}");
+}
+
+#[test]
+fn calls_are_grouped_waited_for_and_repeated_as_asked() {
+    let Some(fake) = fake() else { return };
+    for how in ["0", "1", "2", "3"] {
+        let ran =
+            bench(fake, &["allgather", "-b", "64", "-e", "128", "-n", "4", "-m", "3", "-z", how]);
+        assert_eq!(ran.code, 0, "{how}: {ran}");
+        assert_eq!(rows(&ran).len(), 2, "{ran}");
+    }
+    let ran = bench(fake, &["allreduce,broadcast", "-b", "8", "-e", "16", "-N", "3", "-S", "1"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(rows(&ran).len(), 3 * 2 * 2, "{ran}");
+    for line in ["# cycle 1\n# allreduce\n", "# cycle 3\n# allreduce\n"] {
+        assert!(ran.stdout.contains(line), "{ran}");
+    }
+    assert!(
+        rows(&ran).iter().all(|row| row.len() == 15 && row[13].len() == 10 && row[14].len() == 8)
+    );
+}
+
+#[test]
+fn ranks_on_the_host_may_be_counted_as_gpus_are() {
+    let Some(fake) = fake() else { return };
+    let usual = ["bench", "allreduce", "--library", fake, "--device", "host", "-b", "8", "-e", "8"];
+    let run = |more: &[&str]| msccl(&[&usual[..], more].concat());
+    let ran = run(&["-g", "3"]);
+    assert!(ran.code == 0 && ran.stdout.contains("# nRanks 3 "), "{ran}");
+    assert!(ran.stderr.contains("note: -g counts ranks: they are on the host"), "{ran}");
+    let ran = run(&["-t", "2", "-g", "2"]);
+    assert!(ran.code == 0 && ran.stdout.contains("# nRanks 4 "), "{ran}");
+    let ran = run(&["-g", "1", "--ranks", "2"]);
+    assert!(ran.code == 0 && ran.stdout.contains("# nRanks 2 "), "{ran}");
+    assert!(ran.stderr.contains("note: -g has no effect: ranks are on the host"), "{ran}");
+}
+
+/// The row says what served; what was asked for and did not serve is a failure, however right results are.
+#[test]
+fn what_serves_is_shown_and_held_against_what_was_asked_for() {
+    let Some(fake) = fake() else { return };
+    let json = file("bench/served.json", "");
+    let run = |env: &[&str]| {
+        let env = env.iter().flat_map(|variable| ["--env", variable]);
+        let sizes = ["allreduce", "-b", "8", "-e", "16", "-n", "1", "--json", arg(&json)];
+        let ran = bench(fake, &sizes.into_iter().chain(env).collect::<Vec<_>>());
+        let report = std::fs::read_to_string(&json).unwrap();
+        (ran, serde_json::from_str::<serde_json::Value>(&report).unwrap())
+    };
+    let ring = "FAKE_CHOICES=ring,tree";
+    let (ran, report) = run(&[ring]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(rows(&ran).iter().all(|row| row.len() == 14 && row[13] == "ring"), "{ran}");
+    let first = &report["rows"][0]["results"][0];
+    assert_eq!(
+        (&first["served_by"], &first["served_way"]),
+        (&"ring".into(), &"Simple staged 1 512".into())
+    );
+    assert!(first.get("served_as_asked").is_none() && report["good"] == true, "{report}");
+    let (ran, report) = run(&[ring, "MSCCL_ALGO=ring"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(report["rows"][1]["results"][1]["served_as_asked"], true);
+    for (asked, words) in [
+        ("MSCCL_ALGO=tree", "an algorithm whose name contains `tree`"),
+        ("MSCCL_XML_FILES=/no/such.xml", "the file /no/such.xml"),
+        ("MSCCL_ALGO_DIR=/no", "the files of /no"),
+    ] {
+        let (ran, report) = run(&[ring, asked]);
+        assert_eq!(ran.code, 1, "{ran}");
+        let line =
+            format!("# msccl: asked for {words}, which served none of 4 measurements: FAILED\n");
+        assert!(ran.stdout.contains(&line), "{ran}");
+        assert!(ran.stdout.contains("  ring (not as asked)\n"), "{ran}");
+        assert_eq!(report["rows"][0]["results"][0]["served_as_asked"], false);
+        assert_eq!(report["good"], false);
+    }
+    // A file among several, and one that a row has and another has not.
+    let (ran, _) = run(&["FAKE_CHOICES=/a/b.xml", "MSCCL_XML_FILES=/a/b.xml:/a/c.xml"]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(
+        !ran.stdout.contains("/a/b.xml, which")
+            && ran.stdout.contains("file /a/c.xml, which served none"),
+        "{ran}"
+    );
+    assert!(rows(&ran).iter().all(|row| row[13] == "b.xml"), "{ran}");
+    // Who cannot say what serves is not judged.
+    let (ran, _) = run(&["MSCCL_ALGO=tree"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(
+        ran.stdout.contains("and nothing that was measured is served by an algorithm"),
+        "{ran}"
+    );
+}
+
+#[test]
+fn our_library_says_what_serves() {
+    let Some(ours) = ours() else { return };
+    let sizes = ["allreduce", "-b", "1K", "-e", "1K", "-n", "1", "-T", "60"];
+    let plain = bench(arg(&ours), &sizes);
+    assert!(plain.code == 0 && rows(&plain)[0][13].starts_with("allreduce/"), "{plain}");
+    let asked = bench(arg(&ours), &[&sizes[..], &["--env", "MSCCL_ALGO=two_shot"]].concat());
+    assert!(asked.code == 0 && rows(&asked)[0][13] == "allreduce/two_shot", "{asked}");
+    let missing =
+        bench(arg(&ours), &[&sizes[..], &["--env", "MSCCL_XML_FILES=/no/such.xml"]].concat());
+    assert!(
+        missing.code == 1
+            && missing.stdout.contains("the file /no/such.xml, which served none of 2"),
+        "{missing}"
+    );
+    let grouped = bench(arg(&ours), &[&sizes[..], &["-m", "4", "-z", "1", "-N", "2"]].concat());
+    assert_eq!((grouped.code, rows(&grouped).len()), (0, 2), "{grouped}");
 }
 
 #[test]

@@ -106,6 +106,54 @@ fn sizes_that_an_algorithm_does_not_serve_are_no_wrong_results() {
     }
 }
 
+/// An exchange in place of two ranks, for calls of those sizes.
+fn exchange_of(min_bytes: u64, end_bytes: u64) -> String {
+    let gpu = |id: u32| {
+        let step = |s: u32, kind: &str| {
+            format!(
+                "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"i\" dstoff=\"0\" \
+                 cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+            )
+        };
+        let (peer, steps) = (1 - id, step(0, "s") + &step(1, "rrc"));
+        format!(
+            "<gpu id=\"{id}\" i_chunks=\"1\" o_chunks=\"1\" s_chunks=\"1\">\
+             <tb id=\"0\" send=\"{peer}\" recv=\"{peer}\" chan=\"0\">{steps}</tb></gpu>"
+        )
+    };
+    format!(
+        "<algo name=\"exchange\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"1\" ngpus=\"2\" \
+         coll=\"allreduce\" inplace=\"1\" outofplace=\"0\" minBytes=\"{min_bytes}\" \
+         maxBytes=\"{end_bytes}\">{}{}</algo>",
+        gpu(0),
+        gpu(1)
+    )
+}
+
+#[test]
+fn sizes_are_those_that_the_file_serves() {
+    let sizes = |min_bytes, max_bytes, more: &[&str]| {
+        let xml = exchange_of(min_bytes, max_bytes);
+        let args = [&["run", "-", "-n", "1", "--format", "json"], more].concat();
+        let ran = msccl_reading(&args, xml.as_bytes());
+        assert_eq!(ran.code, 0, "{min_bytes}..{max_bytes} {more:?}: {ran}");
+        let runs = ran.json()["runs"].as_array().unwrap().clone();
+        runs.iter().map(|run| run["bytes"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(1 << 20, (2 << 20) - 1, &[]), [1 << 20, (2 << 20) - 4]);
+    assert_eq!(sizes(1 << 20, (2 << 20) - 1, &["--type", "f64"]), [1 << 20, (2 << 20) - 8]);
+    assert_eq!(sizes(32 << 20, 16 << 30, &[]), [32 << 20]);
+    assert_eq!(sizes(100, 100, &[]), [100]);
+    assert_eq!(sizes(0, 0, &[]), [1 << 10, 64 << 10, 4 << 20]);
+    assert_eq!(sizes(1 << 20, (2 << 20) - 1, &["--size", "2097151"]), [(2 << 20) - 4]);
+    let none = msccl_reading(&["run", "-"], exchange_of(101, 103).as_bytes());
+    assert_eq!(none.code, 2, "{none}");
+    assert!(none.stderr.contains("calls have a multiple of 4 bytes"), "{none}");
+    let args = ["show", "-", "--stage", "timeline"];
+    let shown = msccl_reading(&args, exchange_of(32 << 20, 16 << 30).as_bytes());
+    assert!(shown.stdout.contains("32.0 MiB") || shown.stdout.contains("33554432"), "{shown}");
+}
+
 #[test]
 fn gpus_that_are_not_there_are_told() {
     let ring = "dsl-examples/allreduce/ring.msccl";

@@ -22,6 +22,23 @@ fn a_file_is_shown_and_drawn() {
 }
 
 #[test]
+fn what_a_file_says_is_shown_and_the_rest_is_noted() {
+    let text = "<system version=\"1\"><cpu numaid=\"0\" affinity=\"0-15\" vendor=\"Cyrix\">\
+        <pci busid=\"0000:41:00.0\" class=\"0x030200\"><gpu dev=\"0\"/></pci>\
+        <pci busid=\"0000:00:16.0\"/></cpu></system>";
+    let topology = file("topo/noted.xml", text.as_bytes());
+    let ran = msccl(&["topo", arg(&topology)]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("gpu 0 at 0000:41:00.0"), "{ran}");
+    assert!(
+        ran.stderr.contains("noted.xml, line 1: expected `vendor` of <cpu> to be one of"),
+        "{ran}"
+    );
+    let json = msccl(&["topo", arg(&topology), "--format", "json"]).json();
+    assert_eq!(json["notes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn this_machine_has_a_topology() {
     let ran = msccl(&["topo"]);
     assert_eq!(ran.code, 0, "{ran}");

@@ -165,6 +165,14 @@ fn what_makes_no_sense_exits_with_2() {
     );
     check_refusal(&["tune", "gossip"], 2, "expected one of allreduce, allgather");
     check_refusal(&["tune", "--from", "Cargo.toml"], 2, "Cargo.toml: expected measurements");
+    let stuck = ["tune", "allreduce", "--device", "host", "-b", "0", "-e", "4K", "--library", "x"];
+    check_refusal(&stuck, 2, "nothing is more than 0 times as large");
+    let json = crate::file("tune/data.json", br#"{"schema": "msccl-tune/2", "machine": 7}"#);
+    check_refusal(
+        &["tune", "--from", crate::arg(&json)],
+        2,
+        "line 1, column 39: machine: expected a text in double quotes, found 7",
+    );
     let in_place = ["tune", "alltoall", "--placement", "in", "--device", "host"];
     check_refusal(&in_place, 2, "alltoall is not tuned in place");
     check_refusal(&["tune", "allreduce", "--floor", "6"], 2, "such as 6,450");

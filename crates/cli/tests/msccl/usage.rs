@@ -16,7 +16,7 @@ fn wrong_options_exit_with_2() {
         2,
         "expected NAME=VALUE, found `C`; write for instance C=4",
     );
-    check_refusal(&["run", "x", "--size", "1.5MB"], 2, "is no size; write a whole number of bytes");
+    check_refusal(&["run", "x", "--size", "1.5MX"], 2, "is no size; write a number of bytes, KiB");
     check_refusal(&["run", "x", "--type", "f17"], 2, "unknown data type `f17`; expected one of i8");
     check_refusal(&["run", "x", "--timeout", "0"], 2, "is no time span");
     check_refusal(&["run", "x", "--threads", "0"], 2, "expected a whole number from 1 to");

@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use super::words::{self, Words};
+
+/// Where the whole is described.
+pub(super) const SEE: &str = " (docs/IR.md describes the format)";
+
 /// A complaint with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadError {
@@ -13,26 +18,39 @@ pub struct ReadError {
 }
 
 impl ReadError {
-    pub(super) fn at_path(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
+    /// `see` stands behind what concerns the whole.
+    pub(super) fn at_path(
+        error: serde_path_to_error::Error<serde_json::Error>,
+        text: &[u8],
+        see: &str,
+    ) -> Self {
         // `.` is the whole, `?` a place that the parser could not tell.
         let path = error.path().to_string();
-        let error = Self::at_end(error.into_inner());
-        if path == "." || path == "?" {
-            let message =
-                format!("expected an algorithm as docs/IR.md describes it: {}", error.message);
-            return Self { message, ..error };
+        let is_whole = path == "." || path == "?";
+        let mut error = Self::at_end(&error.into_inner(), text);
+        if is_whole {
+            error.message.push_str(see);
+        } else {
+            error.path = path;
         }
-        Self { path, ..error }
+        error
     }
 
-    pub(super) fn at_end(error: serde_json::Error) -> Self {
-        let position = (error.line() > 0).then(|| (error.line(), error.column().max(1)));
-        let mut message = error.to_string();
-        // serde_json repeats the position at the end of its message.
-        if let Some(end) = message.rfind(" at line ") {
-            message.truncate(end);
-        }
-        Self { position, path: String::new(), message }
+    pub(super) fn at_end(error: &serde_json::Error, text: &[u8]) -> Self {
+        let message = Words::new(error, text).to_string();
+        Self { position: words::position(error), path: String::new(), message }
+    }
+
+    /// JSON of another format, which does not say that it is ours.
+    pub(super) fn other_format(is_execution_plan: bool) -> Self {
+        let found = if is_execution_plan {
+            "none, but `gpus`, as execution plans of MSCCL++ have; they are another format: give the \
+             algorithm as a program or as MSCCL XML"
+        } else {
+            "none; add it if the file is an algorithm"
+        };
+        let message = format!("expected a field `format` that is \"msccl-ir\", found {found}{SEE}");
+        Self { position: None, path: String::new(), message }
     }
 
     pub(super) fn meaning((path, message): (String, String)) -> Self {
@@ -44,8 +62,8 @@ impl ReadError {
         let ends = before.iter().filter(|&&byte| byte == b'\n').count();
         let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
         let position = (ends + 1, column);
-        let message = "expected an algorithm as docs/IR.md describes it: an object, found an array";
-        Self { position: Some(position), path: String::new(), message: message.to_owned() }
+        let message = format!("expected an object, `{{`, found a list{SEE}");
+        Self { position: Some(position), path: String::new(), message }
     }
 
     pub(super) fn too_large(found_bytes: usize, most_bytes: usize) -> Self {

@@ -19,12 +19,16 @@ mod error;
 mod list;
 mod schema;
 mod wire;
+mod words;
 
 use std::io;
 
 use msccl_ir::Algorithm;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 pub use error::ReadError;
+use error::SEE;
 pub use schema::schema;
 
 /// The version that is written and read.
@@ -72,7 +76,39 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Algorithm, ReadError> {
         return Err(ReadError::no_object(&bytes[..before]));
     }
     let mut parser = serde_json::Deserializer::from_slice(bytes);
-    let wire = serde_path_to_error::deserialize(&mut parser).map_err(ReadError::at_path)?;
-    parser.end().map_err(ReadError::at_end)?;
+    let wire = serde_path_to_error::deserialize(&mut parser);
+    let wire = wire.map_err(|error| match other_format(bytes) {
+        Some(error) => error,
+        None => ReadError::at_path(error, bytes, SEE),
+    })?;
+    parser.end().map_err(|error| ReadError::at_end(&error, bytes))?;
     convert::from_wire(wire).map_err(ReadError::meaning)
+}
+
+/// Reads any value from JSON that people may have written, or spoilt.
+///
+/// # Errors
+///
+/// What is wrong, with line, column and path, in words that say what was expected and what was found.
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut parser);
+    let read = read.map_err(|error| ReadError::at_path(error, text.as_bytes(), ""));
+    let ended = read.and_then(|value| match parser.end() {
+        Ok(()) => Ok(value),
+        Err(error) => Err(ReadError::at_end(&error, text.as_bytes())),
+    });
+    ended.map_err(|error| error.to_string())
+}
+
+/// What to say of JSON that does not say that it is of this format.
+fn other_format(bytes: &[u8]) -> Option<ReadError> {
+    /// All that is looked at.
+    #[derive(Deserialize)]
+    struct Fields {
+        format: Option<IgnoredAny>,
+        gpus: Option<IgnoredAny>,
+    }
+    let Fields { format, gpus } = serde_json::from_slice(bytes).ok()?;
+    format.is_none().then(|| ReadError::other_format(gpus.is_some()))
 }

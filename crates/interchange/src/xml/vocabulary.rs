@@ -154,7 +154,7 @@ element! {
     OUTOFPLACE "outofplace" FLAG, Absent Required;
     MIN_BYTES "minBytes" BYTES, Optional Required;
     MAX_BYTES "maxBytes" BYTES, Optional Required;
-    NTHREADS "nthreads" Domain::Integer(1, 1 << 16), Optional Absent;
+    NTHREADS "nthreads" Domain::Integer(0, 1 << 16), Optional Absent;
     ROOT "root" INDEX, Optional Optional;
     CUSTOM "custom" Domain::Name, Optional Absent;
     CHUNKS "chunks" Domain::Integer(1, MOST), Optional Absent;
@@ -175,7 +175,7 @@ element! {
     ID "id" INDEX, Required Required;
     SEND "send" INDEX_OR_NONE, Required Required;
     RECV "recv" INDEX_OR_NONE, Required Required;
-    CHAN "chan" INDEX, Required Required;
+    CHAN "chan" INDEX_OR_NONE, Required Required;
 }
 
 element! {

@@ -176,7 +176,10 @@ pub(crate) fn hear<T: for<'a> Deserialize<'a>>(
 ) -> Result<Option<T>, Unheard> {
     let bytes = group.try_receive(peer, tag).map_err(|error| Unheard::Gone(error.to_string()))?;
     let read = |bytes: Vec<u8>| serde_json::from_slice(&bytes);
-    bytes.map(read).transpose().map_err(|error| Unheard::Odd(error.to_string()))
+    bytes.map(read).transpose().map_err(|_: serde_json::Error| {
+        let advice = "use the same build of the library on all ranks";
+        Unheard::Odd(format!("its message is of a form that is not known here; {advice}"))
+    })
 }
 
 /// Why a message cannot be had.

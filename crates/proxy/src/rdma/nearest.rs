@@ -227,7 +227,7 @@ mod tests {
             format!("<cpu numaid=\"{numa}\" affinity=\"{affinity}\">{inside}</cpu>")
         };
         let text = format!("<system>{}{}</system>", socket(0), socket(1));
-        Topology::new(msccl_topology::xml::read(&text).unwrap())
+        Topology::new(msccl_topology::xml::read(&text).unwrap().system)
     }
 
     fn gpu(at: u8) -> BusId {

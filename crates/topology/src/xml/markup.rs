@@ -1,19 +1,20 @@
-//! Elements with attributes, within NCCL's limits; nothing about topologies.
+//! Elements with attributes, within bounds; nothing about topologies.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::error::ReadError;
-use crate::system::MOST_VALUE_BYTES;
 
 /// Largest file.
 const MOST_BYTES: usize = 16 << 20;
 /// Most elements of a file; NCCL reads 256 devices of one host, and a file may hold many hosts.
 const MOST_ELEMENTS: usize = 1 << 16;
-/// Most attributes of an element.
-const MOST_ATTRIBUTES: usize = 16;
-/// Most elements directly within another.
-const MOST_CHILDREN: usize = 640;
+/// Most attributes of an element; NCCL keeps 16.
+const MOST_ATTRIBUTES: usize = 64;
+/// Most elements directly within another; NCCL keeps 640.
+const MOST_CHILDREN: usize = 1 << 12;
+/// Longest name or value, in bytes. NCCL keeps 255, which is no mask of a thousand processors.
+const MOST_TEXT_BYTES: usize = 1 << 12;
 /// Deepest nesting.
 const MOST_DEPTH: usize = 32;
 
@@ -117,8 +118,8 @@ impl Parser<'_> {
                 .map_err(|error| self.error(at, "attributes name=\"value\"", error.to_string()))?;
             let name = String::from_utf8_lossy(attribute.key.into_inner()).into_owned();
             let value = String::from_utf8_lossy(&attribute.value).into_owned();
-            if name.len().max(value.len()) > MOST_VALUE_BYTES {
-                let expected = format!("names and values of at most {MOST_VALUE_BYTES} bytes");
+            if name.len().max(value.len()) > MOST_TEXT_BYTES {
+                let expected = format!("names and values of at most {MOST_TEXT_BYTES} bytes");
                 return Err(self.error(at, expected, format!("{name}={value:?}")));
             }
             if attributes.len() == MOST_ATTRIBUTES {

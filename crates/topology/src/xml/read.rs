@@ -1,48 +1,52 @@
 //! From elements to a description.
 
-use super::error::ReadError;
+use std::cell::Cell;
+
+use super::error::{Note, Notes, ReadError};
 use super::markup::{self, Element};
-use super::values::{ARCHS, Attributes, NUMBER, VENDORS, cpu_set, flag, generation};
+use super::values::{ARCHS, Attributes, NUMBER, VENDORS, bus_id, cpu_set, flag, generation};
 use super::values::{hex, hex_as, microseconds};
 use crate::address::{BusId, PciClass, PciId};
 use crate::system::{
-    C2c, Cpu, Device, Gpu, HostHash, Name, Net, Nic, NvLinks, PciFunction, PciLink, Switch, System,
+    C2c, Cpu, Device, Gpu, GpuLinkKind, HostHash, Name, Net, Nic, NvLinks, PciFunction, PciLink,
+    Switch, System,
 };
 
 /// What NCCL takes for ports that do not tell their speed.
 const DEFAULT_SPEED_MBIT_PER_S: u32 = 10_000;
 /// What NCCL takes for ports that do not tell how many connections they bear.
 const DEFAULT_CONNECTIONS: u32 = 65_536;
-/// What stands for NVLinks that lead nobody knows where.
+/// What stands for links that lead nobody knows where.
 const UNKNOWN_TARGET: &str = "fffffff:ffff:ff";
+/// Most lanes of a PCI link. `sysfs` says 63 or 255 of devices that do not know.
+const MOST_LANES: u16 = 32;
+
+/// A topology file, read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Read {
+    /// What it says.
+    pub system: System,
+    /// What of it is not used, or not as it stands there, in the order of the file.
+    pub notes: Vec<Note>,
+}
 
 /// Reads a topology file.
 ///
 /// # Errors
 ///
-/// The file is not XML, not a topology, beyond NCCL's limits, or a value makes no sense.
-pub fn read(text: &str) -> Result<System, ReadError> {
+/// The file is not XML, not a topology, of another version, or beyond the limits of this reader.
+pub fn read(text: &str) -> Result<Read, ReadError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let root = markup::parse(text)?;
-    let reader = Reader { text };
-    let attributes = reader.attributes(&root);
-    if root.name != "system" {
-        return Err(attributes.error("<system>".to_owned(), format!("<{}>", root.name)));
-    }
-    match attributes.text("version") {
-        None | Some("1" | "2") => {}
-        Some(other) => {
-            let found = format!("version {other:?}");
-            return Err(attributes.error("<system> of version 1".to_owned(), found));
-        }
-    }
-    let name = attributes.optional("name", NAME, Name::new)?;
-    let cpus = children(&root, "cpu").map(|cpu| reader.cpu(cpu)).collect::<Result<_, _>>()?;
-    Ok(System { name, cpus })
+    let notes = Notes::new(text);
+    let reader = Reader { text, notes: &notes, gpus: Cell::new(0), nets: Cell::new(0) };
+    let system = reader.system(&root)?;
+    Ok(Read { system, notes: notes.finish() })
 }
 
-const NAME: &str = "printable ASCII without quotes, `<`, `>` and `&`";
 const BUS_ID: &str = "a PCI address such as 0000:1b:00.0";
 const HEX: &str = "a hexadecimal number";
+const UNUSED: &str = "it is not used";
 
 fn children<'a>(element: &'a Element, name: &'a str) -> impl Iterator<Item = &'a Element> {
     element.children.iter().filter(move |child| child.name == name)
@@ -50,141 +54,299 @@ fn children<'a>(element: &'a Element, name: &'a str) -> impl Iterator<Item = &'a
 
 struct Reader<'a> {
     text: &'a str,
+    notes: &'a Notes<'a>,
+    /// GPUs so far.
+    gpus: Cell<u32>,
+    /// Ports so far.
+    nets: Cell<u32>,
+}
+
+/// One more, and what was counted before.
+fn count(cell: &Cell<u32>) -> u32 {
+    let before = cell.get();
+    cell.set(before.saturating_add(1));
+    before
 }
 
 impl<'a> Reader<'a> {
-    fn attributes(&self, element: &'a Element) -> Attributes<'a> {
-        Attributes { text: self.text, element }
+    /// The attributes of `element`, of which it may have those that `known` names.
+    fn attributes(&self, element: &'a Element, known: &[&str]) -> Attributes<'a> {
+        let attributes = Attributes { text: self.text, notes: self.notes, element };
+        attributes.note_unknown(known);
+        attributes
     }
 
-    fn cpu(&self, element: &'a Element) -> Result<Cpu, ReadError> {
-        let attributes = self.attributes(element);
-        let affinity = attributes.optional("affinity", "words of a processor mask", cpu_set)?;
-        Ok(Cpu {
+    /// Notes an element that nobody knows where it stands.
+    fn stray(&self, parent: &Element, child: &Element) {
+        let (child_name, parent) = (super::error::clip(&child.name), &parent.name);
+        let instead = if child.children.is_empty() {
+            UNUSED
+        } else {
+            "what it holds counts as held by what is above"
+        };
+        let message = format!("<{child_name}> in <{parent}> is not known; {instead}");
+        self.notes.add(child.offset, message);
+    }
+
+    fn system(&self, root: &'a Element) -> Result<System, ReadError> {
+        let attributes = self.attributes(root, &["version", "name"]);
+        if root.name != "system" {
+            return Err(attributes.error("<system>".to_owned(), format!("<{}>", root.name)));
+        }
+        match attributes.text("version").map(str::trim) {
+            None | Some("" | "1" | "2") => {}
+            Some(other) => {
+                let found = format!("version {other:?}");
+                return Err(attributes.error("<system> of version 1 or 2".to_owned(), found));
+            }
+        }
+        let name = attributes.name("name", UNUSED);
+        let mut cpus = Vec::new();
+        for child in &root.children {
+            match child.name.as_str() {
+                "cpu" => cpus.push(self.cpu(child)),
+                _ => self.stray(root, child),
+            }
+        }
+        Ok(System { name, cpus })
+    }
+
+    fn cpu(&self, element: &'a Element) -> Cpu {
+        let known = ["numaid", "affinity", "arch", "vendor", "familyid", "modelid", "host_hash"];
+        let attributes = self.attributes(element, &known);
+        let (mask, slow) = ("a processor mask or list", "links between sockets count as slow");
+        let affinity = attributes.optional("affinity", mask, UNUSED, cpu_set);
+        Cpu {
             // NCCL writes -1 on machines without NUMA.
-            numa: attributes.known_number("numaid")?.unwrap_or(0),
+            numa: attributes.number("numaid", "0 is taken").unwrap_or(0),
             affinity: affinity.unwrap_or_default(),
-            arch: attributes.word("arch", &ARCHS)?,
-            vendor: attributes.word("vendor", &VENDORS)?,
-            family: attributes.number("familyid")?,
-            model: attributes.number("modelid")?,
-            host: attributes.optional("host_hash", HEX, hex)?.map(HostHash),
-            devices: self.devices(element)?,
-        })
+            arch: attributes.word("arch", &ARCHS, slow),
+            vendor: attributes.word("vendor", &VENDORS, slow),
+            family: attributes.number("familyid", UNUSED),
+            model: attributes.number("modelid", UNUSED),
+            host: attributes.optional("host_hash", HEX, UNUSED, hex).map(HostHash),
+            devices: self.devices(element),
+        }
     }
 
-    /// The devices directly within `element`.
-    fn devices(&self, element: &'a Element) -> Result<Vec<Device>, ReadError> {
+    /// The devices within `element`. What is attached to an element that is not known counts as
+    /// attached to what is above it.
+    fn devices(&self, element: &'a Element) -> Vec<Device> {
         let mut devices = Vec::new();
         for child in &element.children {
             match child.name.as_str() {
-                "pci" => devices.push(self.pci(child)?),
-                "nic" => devices.push(Device::Nic(Nic { function: None, nets: self.nets(child)? })),
-                _ => {}
+                "pci" => devices.extend(self.pci(child)),
+                // Read by whoever reads the <pci> itself; NVLinks of processors are not used.
+                "gpu" | "nic" | "pcilink" | "nvlink" if element.name == "pci" => {}
+                "nic" => devices.push(Device::Nic(self.nic(child, None))),
+                _ => {
+                    self.stray(element, child);
+                    devices.extend(self.devices(child));
+                }
             }
         }
-        Ok(devices)
+        devices
     }
 
-    /// A `<pci>` is a GPU or a NIC if it holds one, and a switch otherwise.
-    fn pci(&self, element: &'a Element) -> Result<Device, ReadError> {
-        let function = self.function(element)?;
-        let mut ends = element.children.iter().filter(|child| is_end(child));
-        let Some(end) = ends.next() else {
-            let peers = children(element, "pcilink").map(|link| {
-                self.attributes(link).required("target", BUS_ID, |text| text.parse().ok())
-            });
-            let peers = peers.collect::<Result<_, _>>()?;
-            return Ok(Device::Switch(Switch { function, peers, devices: self.devices(element)? }));
-        };
-        if let Some(second) = ends.next().or_else(|| children(element, "pci").next()) {
-            let found = format!("<{}> beside <{}>", second.name, end.name);
-            let expected = "one <gpu>, one <nic>, or <pci> elements in a <pci>".to_owned();
-            return Err(self.attributes(second).error(expected, found));
+    /// A `<pci>` is every GPU and every NIC that it holds, and a switch if it holds none. What is
+    /// attached to a GPU or a NIC counts as attached to what is above.
+    fn pci(&self, element: &'a Element) -> Vec<Device> {
+        let Some(function) = self.function(element) else { return self.nowhere(element) };
+        let gpus = children(element, "gpu");
+        let gpus = gpus.map(|gpu| Device::Gpu(self.gpu(gpu, function.clone())));
+        let mut ends: Vec<_> = gpus.collect();
+        let nics = children(element, "nic");
+        ends.extend(nics.map(|nic| Device::Nic(self.nic(nic, Some(function.clone())))));
+        let below = self.devices(element);
+        if !ends.is_empty() {
+            return ends.into_iter().chain(below).collect();
         }
-        Ok(match end.name.as_str() {
-            "gpu" => Device::Gpu(self.gpu(end, function)?),
-            _ => Device::Nic(Nic { function: Some(function), nets: self.nets(end)? }),
+        let peers = children(element, "pcilink").filter_map(|link| {
+            self.attributes(link, &["target"]).optional("target", BUS_ID, UNUSED, bus_id)
+        });
+        vec![Device::Switch(Switch { function, peers: peers.collect(), devices: below })]
+    }
+
+    /// A `<pci>` that does not tell where it is.
+    fn nowhere(&self, element: &'a Element) -> Vec<Device> {
+        let mut devices: Vec<_> =
+            children(element, "nic").map(|nic| Device::Nic(self.nic(nic, None))).collect();
+        devices.extend(self.devices(element));
+        devices
+    }
+
+    /// What `<pci>` says of itself; `None` if it does not tell where it is, with a note.
+    fn function(&self, element: &'a Element) -> Option<PciFunction> {
+        let known = [
+            "busid",
+            "class",
+            "vendor",
+            "device",
+            "subsystem_vendor",
+            "subsystem_device",
+            "link_speed",
+            "link_width",
+            "keep",
+        ];
+        let attributes = self.attributes(element, &known);
+        let Some(bus_id) = attributes.text("busid").and_then(bus_id) else {
+            let found =
+                attributes.text("busid").map_or("none".to_owned(), |text| format!("{text:?}"));
+            attributes.note(format!(
+                "expected <pci> with a `busid`, {BUS_ID}, found {found}; what is attached to it counts \
+                 as attached to what is above it, and a GPU without an address is not used"
+            ));
+            return None;
+        };
+        let id = |name| attributes.optional(name, HEX, UNUSED, hex_as).map(PciId);
+        let lanes = |text: &str| {
+            let lanes = text.trim().parse::<u16>().ok()?;
+            (lanes <= MOST_LANES).then_some(lanes)
+        };
+        let speed = "8 GT/s is taken";
+        Some(PciFunction {
+            bus_id,
+            class: attributes.optional("class", HEX, UNUSED, class),
+            vendor: id("vendor"),
+            device: id("device"),
+            subsystem_vendor: id("subsystem_vendor"),
+            subsystem_device: id("subsystem_device"),
+            link: PciLink {
+                generation: attributes.optional(
+                    "link_speed",
+                    "a speed such as 16.0 GT/s PCIe",
+                    speed,
+                    generation,
+                ),
+                width: attributes
+                    .optional("link_width", "a number of lanes up to 32", "16 are taken", lanes)
+                    .unwrap_or(0),
+            },
         })
     }
 
-    fn function(&self, element: &'a Element) -> Result<PciFunction, ReadError> {
-        let attributes = self.attributes(element);
-        let id = |name| attributes.optional(name, HEX, hex_as).map(|id| id.map(PciId));
-        let width = attributes.optional("link_width", NUMBER, |text| text.parse().ok())?;
-        let generation = attributes.text("link_speed").and_then(generation);
-        Ok(PciFunction {
-            bus_id: attributes.required("busid", BUS_ID, |text| text.parse().ok())?,
-            class: attributes.required("class", HEX, class)?,
-            vendor: id("vendor")?,
-            device: id("device")?,
-            subsystem_vendor: id("subsystem_vendor")?,
-            subsystem_device: id("subsystem_device")?,
-            link: PciLink { generation, width: width.unwrap_or(0) },
-        })
-    }
-
-    fn gpu(&self, element: &'a Element, function: PciFunction) -> Result<Gpu, ReadError> {
-        let attributes = self.attributes(element);
-        let nvlinks = children(element, "nvlink").map(|link| self.nvlinks(link));
-        let c2c = children(element, "c2c").next().map(|link| self.c2c(link));
-        Ok(Gpu {
+    fn gpu(&self, element: &'a Element, function: PciFunction) -> Gpu {
+        // RCCL tells by `arch` what `gcn` tells as well.
+        let known = ["dev", "sm", "rank", "gdr", "gcn", "arch", "keep", "mlopart"];
+        let attributes = self.attributes(element, &known);
+        let order = count(&self.gpus);
+        let gcn = attributes.name("gcn", UNUSED);
+        // RCCL has the number of compute units there.
+        let sm = attributes.number("sm", UNUSED).filter(|_| gcn.is_none());
+        let mut nvlinks = Vec::new();
+        for child in &element.children {
+            match child.name.as_str() {
+                "nvlink" => nvlinks.extend(self.links(child, GpuLinkKind::NvLink)),
+                "xgmi" => nvlinks.extend(self.links(child, GpuLinkKind::Xgmi)),
+                "c2c" => {}
+                _ => self.stray(element, child),
+            }
+        }
+        Gpu {
             function,
-            dev: attributes.required("dev", NUMBER, |text| text.parse().ok())?,
-            sm: attributes.known_number("sm")?,
-            rank: attributes.known_number("rank")?,
-            gdr: attributes.optional("gdr", "0 or 1", flag)?,
-            nvlinks: nvlinks.collect::<Result<_, _>>()?,
-            c2c: c2c.transpose()?,
-        })
+            dev: numbered(&attributes, order),
+            sm,
+            gcn,
+            rank: attributes.number("rank", UNUSED),
+            gdr: attributes.optional("gdr", "0 or 1", UNUSED, flag),
+            nvlinks,
+            c2c: children(element, "c2c").find_map(|c2c| self.c2c(c2c)),
+        }
     }
 
-    fn nvlinks(&self, element: &'a Element) -> Result<NvLinks, ReadError> {
-        let attributes = self.attributes(element);
-        let class = attributes.optional("tclass", HEX, class)?;
-        Ok(NvLinks {
-            target: attributes.required("target", BUS_ID, target)?,
-            count: attributes.required("count", NUMBER, |text| text.parse().ok())?,
-            target_class: class.unwrap_or(PciClass::GPU),
-        })
+    /// A bundle of links; none if they lead nowhere.
+    fn links(&self, element: &'a Element, kind: GpuLinkKind) -> Option<NvLinks> {
+        let attributes = self.attributes(element, &["target", "count", "tclass"]);
+        let target_class = attributes.optional("tclass", HEX, "it counts as a GPU", class);
+        let target_class = target_class.unwrap_or(PciClass::GPU);
+        let target = attributes.optional("target", BUS_ID, UNUSED, target).flatten();
+        let count = attributes.number("count", "1 is taken").unwrap_or_else(|| {
+            if attributes.text("count").is_none() {
+                attributes.note(format!(
+                    "expected `count` of <{}>, {NUMBER}, found none; 1 is taken",
+                    element.name
+                ));
+            }
+            1
+        });
+        Some(NvLinks { kind, target, count, target_class })
     }
 
-    fn c2c(&self, element: &'a Element) -> Result<C2c, ReadError> {
-        let attributes = self.attributes(element);
-        Ok(C2c {
-            megabytes_per_s: attributes.required("bw", NUMBER, |text| text.parse().ok())?,
-            count: attributes.required("count", NUMBER, |text| text.parse().ok())?,
-        })
+    /// The link to the processor in the package, if the file says how fast it is.
+    fn c2c(&self, element: &'a Element) -> Option<C2c> {
+        let attributes = self.attributes(element, &["bw", "count"]);
+        let megabytes_per_s = attributes.number("bw", UNUSED);
+        if megabytes_per_s.is_none() && attributes.text("bw").is_none() {
+            attributes.note(format!("expected `bw` of <c2c>, {NUMBER}, found none; {UNUSED}"));
+        }
+        let count = attributes.number("count", "1 is taken").unwrap_or(1);
+        Some(C2c { megabytes_per_s: megabytes_per_s?, count })
     }
 
-    fn nets(&self, nic: &'a Element) -> Result<Vec<Net>, ReadError> {
-        children(nic, "net").map(|net| self.net(net)).collect()
+    fn nic(&self, element: &'a Element, function: Option<PciFunction>) -> Nic {
+        self.attributes(element, &["keep"]);
+        let mut nets = Vec::new();
+        for child in &element.children {
+            match child.name.as_str() {
+                "net" => nets.push(self.net(child)),
+                _ => self.stray(element, child),
+            }
+        }
+        Nic { function, nets }
     }
 
-    fn net(&self, element: &'a Element) -> Result<Net, ReadError> {
-        let attributes = self.attributes(element);
-        let flag = |name| attributes.optional(name, "0 or 1", flag).map(|it| it.unwrap_or(false));
-        let speed = attributes.known_number("speed")?.filter(|&speed| speed > 0);
-        let latency = attributes.optional("latency", "a time in microseconds", microseconds)?;
-        let connections = attributes.known_number("maxconn")?;
-        Ok(Net {
-            name: attributes.required("name", NAME, Name::new)?,
-            dev: attributes.required("dev", NUMBER, |text| text.parse().ok())?,
+    fn net(&self, element: &'a Element) -> Net {
+        let known = [
+            "name", "dev", "speed", "port", "latency", "guid", "maxconn", "gdr", "coll", "rail",
+            "plane", "keep", "net", "gin", "rma",
+        ];
+        let attributes = self.attributes(element, &known);
+        let order = count(&self.nets);
+        let flag = |name| attributes.optional(name, "0 or 1", "0 is taken", flag).unwrap_or(false);
+        let speed = attributes.number("speed", "10000 is taken").filter(|&speed| speed > 0);
+        let microseconds = |text: &str| microseconds(text);
+        let dev = numbered(&attributes, order);
+        Net {
+            name: named(&attributes, dev),
+            dev,
             speed_mbit_per_s: speed.unwrap_or(DEFAULT_SPEED_MBIT_PER_S),
-            port: attributes.number("port")?.unwrap_or(0),
-            latency_ns: latency.unwrap_or(0),
-            guid: attributes.optional("guid", HEX, hex)?.unwrap_or(0),
-            max_connections: connections.unwrap_or(DEFAULT_CONNECTIONS),
-            gdr: flag("gdr")?,
-            coll: flag("coll")?,
-            rail: attributes.known_number("rail")?,
-            plane: attributes.known_number("plane")?,
-        })
+            port: attributes.number("port", UNUSED).unwrap_or(0),
+            latency_ns: attributes
+                .optional("latency", "a time in microseconds", "0 is taken", microseconds)
+                .unwrap_or(0),
+            guid: attributes.optional("guid", HEX, UNUSED, hex).unwrap_or(0),
+            max_connections: attributes.number("maxconn", UNUSED).unwrap_or(DEFAULT_CONNECTIONS),
+            gdr: flag("gdr"),
+            coll: flag("coll"),
+            rail: attributes.number("rail", UNUSED),
+            plane: attributes.number("plane", UNUSED),
+        }
     }
 }
 
-fn is_end(element: &Element) -> bool {
-    matches!(element.name.as_str(), "gpu" | "nic")
+/// `dev`, or the place in the order of the file.
+fn numbered(attributes: &Attributes<'_>, order: u32) -> u32 {
+    attributes.number("dev", "the order of the file tells").unwrap_or_else(|| {
+        if attributes.text("dev").is_none() {
+            let element = &attributes.element.name;
+            attributes.note(format!(
+                "expected `dev` of <{element}>, {NUMBER}, found none; the order of the file tells"
+            ));
+        }
+        order
+    })
+}
+
+/// The name of port number `dev`.
+fn named(attributes: &Attributes<'_>, dev: u32) -> Name {
+    let named = attributes.name("name", "its number stands for it");
+    named.unwrap_or_else(|| {
+        if attributes.text("name").is_none() {
+            attributes
+                .note("expected `name` of <net>, found none; its number stands for it".to_owned());
+        }
+        Name::of_port(dev)
+    })
 }
 
 /// A class; base class, subclass and interface fill 24 bits.
@@ -192,10 +354,7 @@ fn class(text: &str) -> Option<PciClass> {
     hex_as(text).filter(|class| *class < 1 << 24).map(PciClass)
 }
 
-/// Where NVLinks lead.
+/// Where links lead.
 fn target(text: &str) -> Option<Option<BusId>> {
-    match text.starts_with(UNKNOWN_TARGET) {
-        true => Some(None),
-        false => text.parse().ok().map(Some),
-    }
+    if text.starts_with(UNKNOWN_TARGET) { Some(None) } else { bus_id(text).map(Some) }
 }

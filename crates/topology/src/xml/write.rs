@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::values::{ARCHS, VENDORS, speed, spelled};
 use crate::system::{
-    C2c, Cpu, Device, Gpu, Net, Nic, NvLinks, PciFunction, PciLink, Switch, System,
+    C2c, Cpu, Device, Gpu, GpuLinkKind, Net, Nic, NvLinks, PciFunction, PciLink, Switch, System,
 };
 
 /// `system` as a topology file.
@@ -49,7 +49,7 @@ impl Attributes {
         } = function;
         let mut attributes = Self::default();
         attributes.add("busid", bus_id);
-        attributes.add("class", class);
+        attributes.maybe("class", class.as_ref());
         attributes.maybe("vendor", vendor.as_ref());
         attributes.maybe("device", device.as_ref());
         attributes.maybe("subsystem_vendor", subsystem_vendor.as_ref());
@@ -124,10 +124,11 @@ impl Writer {
     }
 
     fn gpu(&mut self, gpu: &Gpu) {
-        let Gpu { function: _, dev, sm, rank, gdr, nvlinks, c2c } = gpu;
+        let Gpu { function: _, dev, sm, gcn, rank, gdr, nvlinks, c2c } = gpu;
         let mut attributes = Attributes::default();
         attributes.add("dev", dev);
         attributes.maybe("sm", sm.as_ref());
+        attributes.maybe("gcn", gcn.as_ref());
         attributes.maybe("rank", rank.as_ref());
         attributes.maybe("gdr", gdr.map(u8::from));
         self.element("gpu", &attributes, |writer| {
@@ -142,7 +143,11 @@ impl Writer {
     }
 
     fn nvlinks(&mut self, links: &NvLinks) {
-        let NvLinks { target, count, target_class } = links;
+        let NvLinks { kind, target, count, target_class } = links;
+        let name = match kind {
+            GpuLinkKind::NvLink => "nvlink",
+            GpuLinkKind::Xgmi => "xgmi",
+        };
         let mut attributes = Attributes::default();
         match target {
             Some(target) => attributes.add("target", target),
@@ -150,7 +155,7 @@ impl Writer {
         }
         attributes.add("count", count);
         attributes.add("tclass", target_class);
-        self.element("nvlink", &attributes, |_| {});
+        self.element(name, &attributes, |_| {});
     }
 
     fn nic(&mut self, nets: &[Net]) {

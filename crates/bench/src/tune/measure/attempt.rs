@@ -112,7 +112,7 @@ mod tests {
         use crate::protocol::Sample;
         let outcome = |wrong| {
             let sample = Sample { time_us: 3.0, wrong, ..Sample::default() };
-            verdict(&Outcome::Measured(Measurement { samples: vec![sample] }))
+            verdict(&Outcome::Measured(Measurement { samples: vec![sample], served_by: None }))
         };
         assert!(matches!(outcome(None), Verdict::Time { us: 3.0, is_right: false }));
         assert!(matches!(outcome(Some(0)), Verdict::Time { us: 3.0, is_right: true }));

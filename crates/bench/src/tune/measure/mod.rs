@@ -226,7 +226,7 @@ impl<'a> Bench<'a> {
                 (in_graph, (calls / in_graph).clamp(1, MOST_CALLS / CALLS_IN_GRAPH))
             }
         };
-        Method { iterations, warmup: 1, checks, graph_launches, one_shot: false }
+        Method { iterations, checks, graph_launches, ..self.plan.run.method }
     }
 
     fn doing(&mut self, what: &str, point: &Point) {

@@ -1,6 +1,7 @@
 //! `msccl bench`: libraries side by side, measured and checked.
 
 mod judge;
+mod nccl_tests;
 pub(super) mod plan;
 
 use std::io::Write;
@@ -8,11 +9,12 @@ use std::os::fd::AsFd;
 
 use msccl_bench::{
     Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Registration,
-    Report, ReportJson, Row, Spread, Workload,
+    Report, ReportJson, Row, Spread, Step, Workload,
 };
 
 use crate::args::BenchArgs;
 use crate::artifact;
+use crate::clock;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::launch;
@@ -27,9 +29,12 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     if let Machine::Host { reason: Some(reason) } = &plan.machine {
         output.warn(format_args!("measuring on host memory: {reason}"));
     }
-    let names = plan.contestants.iter().map(|contestant| contestant.name.clone()).collect();
-    let layout = Layout::new(names, &plan.method, args.average, args.host_time);
-    let mut reporter = Reporter { args, plan: &plan, layout: &layout, company, output, last: None };
+    for note in nccl_tests::notes(args, &plan) {
+        output.warn(note);
+    }
+    let layout = Layout::new(&plan.contestants, &plan.method, args.average, args.shows_host_time());
+    let (last, rows) = (None, 0);
+    let mut reporter = Reporter { args, plan: &plan, layout: &layout, company, output, last, rows };
     let report = match company {
         None => msccl_bench::run(&plan, &mut reporter),
         Some(company) => msccl_bench::run_launched(&plan, company, &mut reporter),
@@ -39,18 +44,19 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     if company.is_none_or(Company::is_speaker) {
         write_files(args, &plan, &report)?;
     }
-    Ok(if report.is_good() && judgement.is_good { Exit::Success } else { Exit::Refused })
+    let is_good = report.is_good() && report.is_as_asked(&plan.contestants) && judgement.is_good;
+    Ok(if is_good { Exit::Success } else { Exit::Refused })
 }
 
 /// Makes sure that the speaker can write what is asked for, before anything is measured.
 fn expect_to_write(args: &BenchArgs, company: Option<&Company>) -> Result<()> {
     let writes = company.is_none_or(Company::is_speaker);
-    let mut files = [&args.json, &args.svg].into_iter().flatten().filter(|_| writes);
+    let mut files = [args.json_file(), args.svg.as_ref()].into_iter().flatten().filter(|_| writes);
     files.try_for_each(artifact::expect_to_write)
 }
 
 fn write_files(args: &BenchArgs, plan: &Plan, report: &Report) -> Result<()> {
-    if let Some(path) = &args.json {
+    if let Some(path) = args.json_file() {
         let report = ReportJson::new(plan, report, args.average);
         let text = serde_json::to_string_pretty(&report);
         let text = text.map_err(|error| Failure::new(error.to_string()))?;
@@ -83,6 +89,8 @@ struct Reporter<'a> {
     output: &'a mut Output,
     /// The collective of the last row.
     last: Option<Workload>,
+    /// How many rows there were.
+    rows: usize,
 }
 
 impl Audience for Reporter<'_> {
@@ -102,10 +110,17 @@ impl Audience for Reporter<'_> {
 
     fn row(&mut self, row: &Row) {
         let workload = row.case.workload;
+        let all = self.plan.cases.len().max(1);
+        if self.plan.cycles != Some(1) && self.rows.is_multiple_of(all) {
+            self.output.line(format_args!("# cycle {}", self.rows / all + 1));
+            self.last = None;
+        }
+        self.rows += 1;
         if self.args.collective.0.len() > 1 && self.last.replace(workload) != Some(workload) {
             self.output.line(format_args!("# {workload}"));
         }
-        self.output.line(self.layout.row(row));
+        let time = if self.args.of_nccl_tests.timestamps() { clock::now() } else { String::new() };
+        self.output.line(format_args!("{}{time}", self.layout.row(row)));
         let _ = self.output.made().flush();
         for placement in Placement::BOTH {
             for (contestant, outcome) in self.plan.contestants.iter().zip(row.outcomes(placement)) {
@@ -157,18 +172,19 @@ fn heading(
     let method = &plan.method;
     let sizes = plan.cases.iter().map(|case| case.size_bytes());
     let (min, max) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
-    let step = match args.step {
-        Some(step) => format!("{}(bytes)", step.0),
-        None => format!("{}(factor)", args.factor),
+    let step = match args.growth() {
+        Step::Add(bytes) => format!("{bytes}(bytes)"),
+        Step::Factor(factor) => format!("{factor}(factor)"),
     };
     let mut lines = vec![
         format!("# Collective test starting: {}", args.collective),
         format!(
             "# nRanks {} minBytes {min} maxBytes {max} step: {step} warmup iters: {} iters: {} \
-             agg iters: 1 validation: {} graph: {}{}",
+             agg iters: {} validation: {} graph: {}{}",
             plan.ranks,
             method.warmup,
             method.iterations,
+            method.aggregated,
             method.checks,
             method.graph_launches,
             repeats(plan)

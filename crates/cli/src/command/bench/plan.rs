@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use msccl_bench::{
-    Case, Company, Contestant, Machine, Method, Pair, Plan, Registration, Rounding, Sizes, Step,
-    Sweep, Wish, Workload,
+    Asked, Case, Company, Contestant, Machine, Method, Pair, Plan, Registration, Rounding, Sizes,
+    Step, Sweep, Wish, Workload,
 };
 use msccl_bench::{ElementType, Redop};
-use msccl_environment::{DeviceWish, Preferences, Reader};
+use msccl_environment::{DeviceWish, Preferences, Reader, Variable, variable};
 
 use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 use crate::failure::{Failure, Result};
@@ -27,17 +27,22 @@ const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 
 /// What `args` ask for, the same on all ranks of `company`, and which calls are to be compared with which.
 pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<(Plan, Vec<Pair>)> {
-    let machine = launch::agree(company, machine(args.device, args.gpus))?;
+    let machine = launch::agree(company, machine_of(args, company))?;
     let machine = match company {
         Some(company) => machine.of_launch(company).map_err(failure)?,
         None => machine,
     };
     let ranks = match company {
         Some(company) => launched_ranks(args, company)?,
-        None => args.ranks.or(machine.gpus()).unwrap_or(USUAL_RANKS),
+        None => args.ranks.or(machine.gpus()).or(asked_gpus(args)).unwrap_or(USUAL_RANKS),
     };
     if let Some(unsuited) = args.collective.0.iter().find(|of| !of.suits(ranks)) {
         let text = format!("{unsuited} needs a power of two of ranks, not {ranks}");
+        return Err(Failure::new(text));
+    }
+    let is_chained = args.collective.0.contains(&Workload::HyperCube);
+    if is_chained && args.of_nccl_tests.aggregated > 1 {
+        let text = "calls of hypercube cannot be made at once: each step sends what the one before it received";
         return Err(Failure::new(text));
     }
     let contestants = contestants(args.library.as_ref(), &args.against, &args.env)?;
@@ -50,14 +55,34 @@ pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<(Plan, Vec<Pa
         contestants,
         cases,
         ranks,
+        method: method(args, &machine),
         machine,
         ranks_per_process: args.threads,
-        method: method(args),
         repeats: args.repeat,
+        cycles: Some(args.of_nccl_tests.cycles).filter(|cycles| *cycles > 0),
         timeout: args.timeout,
         worker: worker()?,
     };
     Ok((plan, pairs))
+}
+
+/// As many GPUs as nccl-tests would use: `-g` for each of `-t` threads.
+fn asked_gpus(args: &BenchArgs) -> Option<u32> {
+    args.gpus.map(|gpus| gpus.saturating_mul(args.threads.unwrap_or(1)))
+}
+
+/// What this process has to measure on. On the host, `-g` counts ranks.
+fn machine_of(args: &BenchArgs, company: Option<&Company>) -> Result<Machine> {
+    let all = machine(args.device, None)?;
+    match (asked_gpus(args), &all) {
+        // Each takes the GPU that is its own on its host.
+        (Some(1), _) if company.is_some() => Ok(all),
+        (Some(_), _) if company.is_some() => Err(Failure::new(
+            "every launched process is one rank; launch as many as there are GPUs, and leave --ngpus out",
+        )),
+        (Some(wanted), Machine::Gpus(_)) => all.limited_to(wanted).map_err(failure),
+        (_, Machine::Gpus(_) | Machine::Host { .. }) => Ok(all),
+    }
 }
 
 /// What this process has to measure on.
@@ -107,21 +132,24 @@ fn failure(error: msccl_bench::Error) -> Failure {
     Failure::new(error.to_string())
 }
 
-fn method(args: &BenchArgs) -> Method {
+fn method(args: &BenchArgs, machine: &Machine) -> Method {
     let (many, alone) = USUAL_ITERATIONS;
     let usual = if args.latency { alone } else { many };
     Method {
         iterations: args.iterations.unwrap_or(usual),
+        aggregated: args.of_nccl_tests.aggregated,
+        waiting: args.of_nccl_tests.waiting,
         warmup: args.warmup,
         checks: args.checks,
-        graph_launches: args.graph,
+        // There are no graphs on the host.
+        graph_launches: machine.gpus().map_or(0, |_| args.graph),
         one_shot: args.latency,
     }
 }
 
 fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
     let max_bytes = max_bytes(args.min, args.max, machine)?;
-    let step = args.step.map_or(Step::Factor(args.factor), |step| Step::Add(step.0));
+    let step = args.growth();
     expect_growth(step, args.min, ByteSize(max_bytes))?;
     let roots = args.roots.of(0..ranks);
     if let Some(stranger) = roots.iter().find(|root| **root >= ranks) {
@@ -138,7 +166,16 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
         redops: args.ops.of(Redop::ALL),
         roots: roots.clone(),
     };
-    let cases: Vec<Case> = args.collective.0.iter().flat_map(|of| sweep(of).cases()).collect();
+    let cases = args.collective.0.iter().flat_map(|of| sweep(of).cases());
+    let unalign = args.of_nccl_tests.unalign.filter(|elements| *elements > 0);
+    let unaligned = |case: Case| match unalign {
+        None => case,
+        Some(elements) => {
+            let offset = u64::from(elements).saturating_mul(case.element.size_bytes());
+            Case { offset_bytes: Some(offset), ..case }
+        }
+    };
+    let cases: Vec<Case> = cases.map(unaligned).collect();
     let offset = args.offset.unwrap_or(0);
     let is_split = |case: &&Case| !offset.is_multiple_of(case.element.size_bytes());
     if let Some(Case { element, .. }) = cases.iter().find(is_split) {
@@ -152,15 +189,20 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
 }
 
 /// Makes sure that sizes get from `min` to `max`, if these are two.
-fn expect_growth(step: Step, min: ByteSize, max: ByteSize) -> Result<()> {
-    let grows = match step {
-        Step::Factor(factor) => factor.grows(),
-        Step::Add(bytes) => bytes > 0,
-    };
-    if grows || min == max {
+pub fn expect_growth(step: Step, min: ByteSize, max: ByteSize) -> Result<()> {
+    if (Sizes { min_bytes: min.0, max_bytes: max.0, step }).grows() {
         return Ok(());
     }
-    let advice = format!("give a larger -f or -i, or an -e of {min}");
+    let advice = match step {
+        Step::Factor(factor) if factor.grows() && min.0 == 0 => {
+            "nothing is more than 0 times as large: begin with a larger -b, or give an increment with -i"
+                .to_owned()
+        }
+        Step::Factor(factor) if factor.grows() => {
+            format!("less than a byte is cut off: give a larger -f, or a -b of {}", factor.least_bytes())
+        }
+        Step::Factor(_) | Step::Add(_) => format!("give a larger -f or -i, or an -e of {min}"),
+    };
     Err(Failure::new(format!("such steps never get from {min} to {max}; {advice}")))
 }
 
@@ -202,6 +244,7 @@ pub fn contestants(
         }
     }
     env.iter().try_for_each(|variable| assign(variable, &mut contestants))?;
+    contestants.iter_mut().for_each(|contestant| contestant.asked = asked(contestant));
     Ok(contestants)
 }
 
@@ -210,7 +253,8 @@ fn contestant(library: &NamedPath, usual_name: String) -> Contestant {
     // The loader would look for a bare name in the system's folders.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let name = name.clone().unwrap_or(usual_name);
-    Contestant { name, path, environment: Vec::new(), registration: Registration::None }
+    let (registration, asked) = (Registration::None, Asked::default());
+    Contestant { name, path, environment: Vec::new(), registration, asked }
 }
 
 /// Gives a variable to those for whom it is.
@@ -220,6 +264,22 @@ fn assign(variable: &Scoped, contestants: &mut [Contestant]) -> Result<()> {
         contestant.environment.push((key.into(), value.into()));
     }
     Ok(())
+}
+
+/// Which algorithms variables ask a library for.
+fn asked(contestant: &Contestant) -> Asked {
+    let value = |variable: Variable| {
+        let own = contestant.environment.iter().rev().find(|(key, _)| key == variable.name);
+        let own = own.map(|(_, value)| value.to_string_lossy().into_owned());
+        let value = own.or_else(|| msccl_environment::lookup(variable.name));
+        value.filter(|value| !value.trim().is_empty())
+    };
+    let files = value(variable::XML_FILES).unwrap_or_default();
+    Asked {
+        name: value(variable::ALGO),
+        files: files.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect(),
+        folder: value(variable::ALGO_DIR),
+    }
 }
 
 /// `contestants`, each with what it is to be told of the buffers.

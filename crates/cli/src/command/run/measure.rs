@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use msccl_collective::{Collective, DataType, Reduction};
+use msccl_collective::{Collective, DataType, Reduction, SizeRange};
 use msccl_ir::Algorithm;
 use msccl_runtime::host::{self, Checked, Executor, Report, Trial, Workers};
+use msccl_verify::Verified;
 
 use crate::args::{RunArgs, RunDevice};
 use crate::size::{ByteSize, range_in_words};
@@ -142,12 +143,18 @@ impl Plan {
     /// # Errors
     ///
     /// A call beyond the address space, or of a size that is not served, or on the host one for which there is no memory.
-    pub fn of(algorithm: &Algorithm, args: &RunArgs) -> Result<Self, String> {
+    pub fn of(verified: &Verified, args: &RunArgs) -> Result<Self, String> {
+        let algorithm = verified.algorithm();
         let element_bytes = args.data_type.size_bytes() as u64;
         let block_bytes = blocks(&algorithm.collective).saturating_mul(element_bytes).max(1);
+        let (range, chunks) = (algorithm.sizes, algorithm.collective.chunks.max(1));
+        let elements = if verified.facts().serves_any_count { 1 } else { u64::from(chunks) };
         let counts: Vec<u64> = match (args.count.as_slice(), args.size.as_slice()) {
-            ([], []) => usual_sizes(algorithm).map(|size| size.div_ceil(block_bytes)).collect(),
-            ([], sizes) => sizes.iter().map(|size| size.0.div_ceil(block_bytes)).collect(),
+            ([], []) => usual_counts(range, Grain { block_bytes, elements })?,
+            ([], sizes) => {
+                let grain = Grain { block_bytes, elements };
+                sizes.iter().map(|size| grain.count_of(*size, range)).collect()
+            }
             (counts, _) => counts.to_vec(),
         };
         let call = |count: u64| {
@@ -193,13 +200,61 @@ fn blocks(collective: &Collective) -> u64 {
     u64::from(collective.loop_chunks() / collective.chunks.max(1))
 }
 
-/// [`USUAL_SIZES`] as far as the algorithm serves them, otherwise one that it does serve.
-fn usual_sizes(algorithm: &Algorithm) -> impl Iterator<Item = u64> + use<> {
-    let range = algorithm.sizes;
-    let served: Vec<u64> =
-        USUAL_SIZES.iter().map(|size| size.0).filter(|&size| range.contains(size)).collect();
-    let otherwise = served.is_empty().then(|| range.max_bytes.unwrap_or(range.min_bytes));
-    served.into_iter().chain(otherwise)
+/// The steps in which calls of an algorithm grow.
+#[derive(Clone, Copy)]
+struct Grain {
+    /// Bytes of a call of which every block has one element.
+    block_bytes: u64,
+    /// Of how many elements counts are multiples.
+    elements: u64,
+}
+
+impl Grain {
+    fn bytes(self) -> u64 {
+        self.block_bytes.saturating_mul(self.elements).max(1)
+    }
+
+    /// Whether calls of so many grains are served.
+    fn serves(self, range: SizeRange, grains: u64) -> bool {
+        grains.checked_mul(self.bytes()).is_some_and(|bytes| range.contains(bytes))
+    }
+
+    /// The elements a block of a call of `size`: enough for it, or as many as it holds where only
+    /// that is served.
+    fn count_of(self, size: ByteSize, range: SizeRange) -> u64 {
+        let (enough, held) = (size.0.div_ceil(self.bytes()), size.0 / self.bytes());
+        let only_held = !self.serves(range, enough) && self.serves(range, held);
+        self.count(if only_held { held } else { enough })
+    }
+
+    fn count(self, grains: u64) -> u64 {
+        grains.saturating_mul(self.elements)
+    }
+}
+
+/// The counts of [`USUAL_SIZES`] as far as the algorithm serves them; otherwise the smallest that it
+/// serves, and the largest unless that is beyond them.
+fn usual_counts(range: SizeRange, grain: Grain) -> Result<Vec<u64>, String> {
+    let bytes = grain.bytes();
+    let usual = USUAL_SIZES.iter().map(|size| size.0.div_ceil(bytes));
+    let mut served: Vec<u64> = usual.filter(|grains| grain.serves(range, *grains)).collect();
+    served.dedup();
+    if served.is_empty() {
+        // A call of nothing shows nothing.
+        let first = range.min_bytes.div_ceil(bytes).max(1);
+        let last = range.max_bytes.map_or(first, |max| max / bytes);
+        if last < first {
+            let range = range_in_words(range);
+            return Err(format!(
+                "calls have a multiple of {bytes} bytes, and the algorithm serves no such size: it \
+                 serves {range}; give another --type"
+            ));
+        }
+        let [.., largest] = USUAL_SIZES;
+        let also_last = last > first && last.saturating_mul(bytes) <= largest.0;
+        served = [first].into_iter().chain(also_last.then_some(last)).collect();
+    }
+    Ok(served.into_iter().map(|grains| grain.count(grains)).collect())
 }
 
 /// Makes one call as often as planned.
@@ -243,5 +298,58 @@ impl Row {
     pub fn bandwidth_gb_s(&self) -> Option<f64> {
         let timing = self.outcome.as_ref().ok()?;
         (timing.median_us > 0.0).then(|| self.call.size.0 as f64 / timing.median_us / 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(min_bytes: u64, max_bytes: Option<u64>, grain: [u64; 2], expected: &[u64]) {
+        let range = SizeRange { min_bytes, max_bytes };
+        let [block_bytes, elements] = grain;
+        let counts = usual_counts(range, Grain { block_bytes, elements }).unwrap();
+        assert_eq!(counts, expected, "{range:?} in steps of {elements} times {block_bytes} bytes");
+        let is_served = |count: &u64| range.contains(count * block_bytes);
+        assert!(counts.iter().all(is_served), "{range:?}");
+    }
+
+    #[test]
+    fn usual_calls_are_served() {
+        check(0, None, [4, 1], &[256, 16 << 10, 1 << 20]);
+        check(2048, Some(1 << 20), [4, 1], &[16 << 10]);
+        // The last size before a power of two is no whole number of floats.
+        check(1 << 20, Some((2 << 20) - 1), [4, 1], &[262_144, 524_287]);
+        check(1 << 20, Some((2 << 20) - 2), [8, 1], &[131_072, 262_143]);
+        check(32 << 20, Some(16 << 30), [4, 1], &[8 << 20]);
+        check(5 << 20, None, [4, 1], &[1_310_720]);
+        check(1, Some(5), [4, 1], &[1]);
+        check(1000, Some(1000), [4, 1], &[250]);
+        check(0, Some(64), [12, 1], &[1, 5]);
+        check(1001, Some(1007), [4, 1], &[251]);
+        check(0, None, [4, 3], &[258, 16_386, 1_048_578]);
+        check(1001, Some(1040), [4, 5], &[260]);
+        check(2001, Some(2040), [4, 5], &[505, 510]);
+        check(0, None, [8 << 20, 1], &[1]);
+    }
+
+    #[test]
+    fn sizes_that_no_call_has_are_told() {
+        let refused = |min_bytes, max_bytes, block_bytes| {
+            let range = SizeRange { min_bytes, max_bytes: Some(max_bytes) };
+            usual_counts(range, Grain { block_bytes, elements: 1 }).unwrap_err()
+        };
+        assert!(
+            refused(1001, 1003, 4).contains("a multiple of 4 bytes, and the algorithm serves no")
+        );
+        assert!(refused(0, 3, 4).contains("give another --type"));
+    }
+
+    #[test]
+    fn sizes_between_are_rounded_to_what_is_served() {
+        let range = SizeRange { min_bytes: 1024, max_bytes: Some(2047) };
+        let grain = Grain { block_bytes: 4, elements: 1 };
+        let counts = [1022, 1025, 2047].map(|size| grain.count_of(ByteSize(size), range));
+        assert_eq!(counts, [256, 257, 511]);
     }
 }

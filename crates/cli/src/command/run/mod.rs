@@ -39,7 +39,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
         }
         return Ok(verdict.exit());
     };
-    let plan = Plan::of(proved.verified.algorithm(), args).map_err(Failure::new)?;
+    let plan = Plan::of(&proved.verified, args).map_err(Failure::new)?;
     let run = match places {
         None => on_threads(proved, plan, output),
         Some(places) => on_ranks(&places, args, company, proved, plan, output),

@@ -1,5 +1,6 @@
 //! When every step runs on an ideal host, as the simulator estimates it.
 
+use msccl_collective::SizeRange;
 use msccl_simulate::timeline::{CostModel, Row, Span, Timeline, svg, text, timeline};
 use serde_json::json;
 
@@ -8,6 +9,9 @@ use crate::draw::RankFilter;
 use crate::size::ByteSize;
 use crate::subject::Subject;
 
+/// The size of a call, if nothing is asked for and the algorithm serves it.
+const USUAL_SIZE: ByteSize = ByteSize(1 << 20);
+
 /// The timeline of a call of `size` on nodes whose ranks share a switch.
 ///
 /// # Errors
@@ -15,13 +19,15 @@ use crate::subject::Subject;
 /// The algorithm never ends, or the form is not one for timelines.
 pub fn render(
     subject: &Subject,
-    size: ByteSize,
+    size: Option<ByteSize>,
     picture: Picture,
     filter: &RankFilter,
 ) -> Result<String, String> {
     let Subject { file, algorithm, per_node, provenance: _, target } = subject;
     let cost = CostModel::nvswitch(algorithm.protocol).on_nodes(*per_node);
-    let estimate = timeline(algorithm, target, &cost, size.0);
+    let SizeRange { min_bytes, max_bytes } = algorithm.sizes;
+    let nearest = USUAL_SIZE.0.min(max_bytes.unwrap_or(u64::MAX)).max(min_bytes);
+    let estimate = timeline(algorithm, target, &cost, size.map_or(nearest, |size| size.0));
     let mut estimate = estimate.map_err(|error| format!("{file}: {error}"))?;
     estimate.rows.retain(|row| filter.shows(row.rank));
     match picture {

@@ -1,17 +1,17 @@
 //! From arguments to what is measured.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use msccl_bench::{
-    Factor, Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep, Workload, tune,
+    Factor, Machine, Method, Placement, Plan, Rounding, Sizes, Step, Sweep, Waiting, Workload, tune,
 };
 use msccl_collective::Placement as Serves;
 use msccl_environment::{DeviceWish, Preferences, Reader};
 
 use crate::args::{DeviceName, PlacementName, TuneArgs};
+use crate::clock::today;
 use crate::command::bench::plan as bench;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::size::ByteSize;
 
 /// What `args` ask for.
 pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::Plan> {
@@ -56,8 +56,9 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
         return Err(Failure::new(text));
     }
     let max_bytes = bench::max_bytes(args.min, args.max, &machine)?;
-    let sizes =
-        Sizes { min_bytes: args.min.0, max_bytes, step: Step::Factor(Factor::whole(args.factor)) };
+    let step = Step::Factor(Factor::whole(args.factor));
+    bench::expect_growth(step, args.min, ByteSize(max_bytes))?;
+    let sizes = Sizes { min_bytes: args.min.0, max_bytes, step };
     let sweep = Sweep {
         workload: collective,
         ranks,
@@ -79,8 +80,17 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
         ranks,
         machine,
         ranks_per_process: args.threads,
-        method: Method { iterations: 1, warmup: 1, checks: 1, graph_launches: 0, one_shot: false },
+        method: Method {
+            iterations: 1,
+            aggregated: 1,
+            waiting: Waiting::AtEnd,
+            warmup: 1,
+            checks: 1,
+            graph_launches: 0,
+            one_shot: false,
+        },
         repeats: 1,
+        cycles: Some(1),
         timeout: args.timeout,
         worker: bench::worker()?,
     })
@@ -135,47 +145,4 @@ fn command() -> String {
     let quoted = words
         .map(|word| if plain(&word) { word } else { format!("'{}'", word.replace('\'', "'\\''")) });
     ["msccl".to_owned()].into_iter().chain(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// The day of now in UTC, as `2026-11-21`.
-fn today() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (year, month, day) = date_of(since.as_secs() / 86_400);
-    format!("{year}-{month:02}-{day:02}")
-}
-
-/// Year, month and day that many days after 1970-01-01.
-fn date_of(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, days + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_have_dates() {
-        assert_eq!(date_of(0), (1970, 1, 1));
-        assert_eq!(date_of(59), (1970, 3, 1));
-        assert_eq!(date_of(11_016), (2000, 2, 29));
-        assert_eq!(date_of(20_453), (2025, 12, 31));
-        assert_eq!(date_of(20_454), (2026, 1, 1));
-    }
 }

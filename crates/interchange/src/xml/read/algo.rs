@@ -72,7 +72,7 @@ impl Head {
             protocol: read_protocol(cursor, &values)?,
             placement: read_placement(cursor, &values, dialect)?,
             sizes: read_sizes(cursor, &values, dialect)?,
-            threads: read_threads(cursor, &values)?,
+            threads: read_threads(cursor, &values, dialect)?,
             loop_chunks: values.index(cursor, algo::NCHUNKSPERLOOP)?,
             loop_chunks_offset: values.offset_of(cursor, algo::NCHUNKSPERLOOP),
             channels: read_channels(cursor, &values)?,
@@ -160,15 +160,26 @@ fn read_sizes<'a>(
     Ok(SizeRange { min_bytes: u64::try_from(min).unwrap_or(0), max_bytes })
 }
 
+/// 0 is what the first runtime takes where there is no `nthreads`; the executor does not read it.
 fn read_threads<'a>(
     cursor: &mut Cursor<'a>,
     values: &Values<'a>,
+    dialect: Dialect,
 ) -> Result<Option<u32>, ReadError> {
     if !values.has(algo::NTHREADS) {
         return Ok(None);
     }
     let threads = values.index(cursor, algo::NTHREADS)?;
+    if threads == 0 {
+        return Ok(None);
+    }
     if !threads.is_multiple_of(32) {
+        if dialect == Dialect::Executor {
+            let ignored =
+                "`nthreads` is not read by the executor, and no multiple of 32; it is ignored";
+            cursor.notes.warning(ignored.to_owned());
+            return Ok(None);
+        }
         let offset = values.offset_of(cursor, algo::NTHREADS);
         let message = format!("{threads} threads: the first runtime takes multiples of 32");
         cursor.notes.contradiction(offset, Locus::default(), message);

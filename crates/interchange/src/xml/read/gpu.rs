@@ -24,7 +24,7 @@ pub(super) struct Gpu {
     pub chunks: [u32; 3],
     pub program: RankProgram,
     pub places: RankPlaces,
-    /// One more than the highest channel.
+    /// One more than the highest channel that has links.
     pub channels: u32,
 }
 
@@ -63,7 +63,8 @@ impl Gpu {
             blocks.push(Block::read(cursor, &child, id, head)?);
             cursor.locus = Locus { gpu: Some(id), ..Locus::default() };
         }
-        let channels = blocks.iter().map(|block| block.channel + 1).max().unwrap_or(0);
+        let linked = blocks.iter().filter(|block| block.send.is_some() || block.receive.is_some());
+        let channels = linked.map(|block| block.channel + 1).max().unwrap_or(0);
         let (program, places) =
             resolve::resolve(blocks, id, chunks, &mut cursor.notes, found_before);
         Ok(Self { id, offset: element.offset, chunks, program, places, channels })
@@ -95,7 +96,7 @@ impl Block {
         cursor.locus.tb = Some(id);
         let send = peer(cursor, &values, tb::SEND, gpu, head)?;
         let receive = peer(cursor, &values, tb::RECV, gpu, head)?;
-        let channel = values.index_or_zero(cursor, tb::CHAN)?;
+        let channel = channel(cursor, &values, send.is_some() || receive.is_some())?;
         let mut rows = Vec::new();
         while let Some(child) = cursor.next_child()? {
             match child.name() {
@@ -116,6 +117,33 @@ impl Block {
         }
         Ok(Self { id, offset: element.offset, channel, send, receive, rows })
     }
+}
+
+/// The channel of a thread block. One that has no links needs none, and then any will do.
+fn channel<'a, const N: usize>(
+    cursor: &mut Cursor<'a>,
+    values: &Attributes<'a, N>,
+    has_links: bool,
+) -> Result<u32, ReadError> {
+    if !values.has(tb::CHAN) {
+        return values.index_or_zero(cursor, tb::CHAN);
+    }
+    let stated = values.integer(cursor, tb::CHAN)?;
+    let Ok(channel) = u32::try_from(stated) else {
+        if has_links {
+            let message = "its links need a channel, and `chan` is -1; give it a number from 0 on";
+            let offset = values.offset_of(cursor, tb::CHAN);
+            cursor.notes.contradiction(offset, cursor.locus, message);
+        } else {
+            cursor.notes.warning(
+                "`chan` of a thread block without links is -1, which the interpreters of others \
+                 refuse; give it a number from 0 on for them"
+                    .to_owned(),
+            );
+        }
+        return Ok(0);
+    };
+    Ok(channel)
 }
 
 /// The peer that an attribute names. A peer that cannot be is a contradiction, and no peer.

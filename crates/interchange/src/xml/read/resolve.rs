@@ -1,6 +1,8 @@
 //! From the file's thread blocks to those of the IR: ids become positions, waits are checked
 //! against what they name, and what the IR cannot hold is reported.
 
+use std::collections::BTreeMap;
+
 use msccl_collective::{Buffer, Channel, Slot, TbIndex};
 use msccl_ir::{RankProgram, ThreadBlock, Wait};
 
@@ -22,6 +24,7 @@ pub(super) fn resolve(
 ) -> (RankProgram, RankPlaces) {
     blocks.sort_by_key(|block| block.id);
     check_ids(&blocks, id, notes);
+    drop_idle_nops(&mut blocks, notes);
     resolve_waits(&mut blocks, id, notes);
     for block in &mut blocks {
         drop_last_nops(block, notes);
@@ -119,6 +122,31 @@ fn signal(target: &mut FileRow) -> Option<String> {
          ever; set the other step's `hasdep` to 1"
             .to_owned()
     })
+}
+
+/// No-ops without a wait do nothing in the interpreters, which do not even count them. So they are left
+/// out where nobody waits for them or for a later step of their thread block; elsewhere what is waited
+/// for is not what the file says.
+fn drop_idle_nops(blocks: &mut [Block], notes: &mut Notes) {
+    let waits = blocks.iter().flat_map(|block| block.rows.iter().filter_map(|row| row.row.wait));
+    let mut last_awaited: BTreeMap<u32, u32> = BTreeMap::new();
+    for Wait { tb, step } in waits {
+        let last = last_awaited.entry(tb.0).or_default();
+        *last = step.0.max(*last);
+    }
+    for block in blocks {
+        let first_free = last_awaited.get(&block.id).map_or(0, |last| *last as usize + 1);
+        let mut position = 0;
+        block.rows.retain(|row| {
+            let is_idle = row.row.kind == Type::Nop && row.row.wait.is_none();
+            let is_kept = !is_idle || position < first_free;
+            position += 1;
+            if !is_kept {
+                notes.warning("no-ops that wait for nothing are ignored".to_owned());
+            }
+            is_kept
+        });
+    }
 }
 
 /// No-ops at the end of a thread block have no effect in the interpreters.

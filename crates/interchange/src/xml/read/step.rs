@@ -35,13 +35,7 @@ impl FileRow {
         };
         let (src, dst) = places(cursor, &values, kind)?;
         let wait = read_wait(cursor, &values)?;
-        let signals = match values.has(step::HASDEP) {
-            true => Some(values.integer(cursor, step::HASDEP)? == 1),
-            false => {
-                cursor.notes.missing(step::NAME, "hasdep");
-                None
-            }
-        };
+        let signals = signals(cursor, &values, kind)?;
         let mut row = Row { kind, src, dst, count, wait, signals: false };
         if kind != Type::Nop && count == 0 {
             cursor.notes.warning(format!("a step of type `{}` with cnt 0 only waits", kind.name()));
@@ -51,19 +45,38 @@ impl FileRow {
     }
 }
 
+/// `hasdep`, where it is stated; nobody looks at that of a no-op.
+fn signals<'a>(
+    cursor: &mut Cursor<'a>,
+    values: &Values<'a>,
+    kind: Type,
+) -> Result<Option<bool>, ReadError> {
+    if kind == Type::Nop {
+        return Ok(None);
+    }
+    if values.has(step::HASDEP) {
+        return Ok(Some(values.integer(cursor, step::HASDEP)? == 1));
+    }
+    cursor.notes.missing(step::NAME, "hasdep");
+    Ok(None)
+}
+
+/// The interpreters count positions and do not look at `s`.
 fn check_number<'a>(
     cursor: &mut Cursor<'a>,
     values: &Values<'a>,
     number: usize,
 ) -> Result<(), ReadError> {
-    let stated = values.index(cursor, step::S)?;
-    if stated as usize != number {
-        let message = format!(
-            "the step is numbered {stated} and stands at position {number}; the interpreters count \
-             positions, so number the steps of a thread block 0, 1, 2, …"
+    if !values.has(step::S) {
+        cursor.notes.missing(step::NAME, "s");
+        return Ok(());
+    }
+    if values.index(cursor, step::S)? as usize != number {
+        cursor.notes.warning(
+            "`s` of a step is not its position; the interpreters count positions, and so do the \
+             waits for it: number the steps of a thread block 0, 1, 2, …"
+                .to_owned(),
         );
-        let offset = values.offset_of(cursor, step::S);
-        cursor.notes.contradiction(offset, cursor.locus, message);
     }
     Ok(())
 }

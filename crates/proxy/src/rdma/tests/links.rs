@@ -101,7 +101,7 @@ fn surroundings(gpu: u32) -> Surroundings {
         pci(format!("3{at}"), "0x060400", gpu + &nic)
     };
     let text = format!("<system><cpu numaid=\"0\">{}{}</cpu></system>", switch(0), switch(1));
-    let topology = Topology::new(msccl_topology::xml::read(&text).unwrap());
+    let topology = Topology::new(msccl_topology::xml::read(&text).unwrap().system);
     let bus_id = format!("0000:1{gpu}:00.0").parse().unwrap();
     Surroundings {
         topologies: Arc::new(move || vec![topology.clone()]),

@@ -1,0 +1,112 @@
+//! Which algorithms somebody asked a library for, so that a report can tell whether they served.
+
+/// What was asked for: nothing, a part of a name, files, or a folder of files.
+///
+/// Libraries of ours call a loaded algorithm by the path of its file, as it was given.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Asked {
+    /// A part of the name of what is to serve.
+    pub name: Option<String>,
+    /// Files with algorithms.
+    pub files: Vec<String>,
+    /// A folder of such files.
+    pub folder: Option<String>,
+}
+
+/// Something that was asked for, in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wish<'a> {
+    /// What, such as `an algorithm called ring`.
+    pub words: String,
+    target: Target<'a>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target<'a> {
+    Name(&'a str),
+    File(&'a str),
+    Folder(&'a str),
+}
+
+impl Wish<'_> {
+    /// Whether `algorithm` is what was asked for.
+    pub fn is_met_by(&self, algorithm: &str) -> bool {
+        match self.target {
+            Target::Name(part) => algorithm.contains(part),
+            Target::File(path) => algorithm == path,
+            Target::Folder(folder) => {
+                let below = algorithm.strip_prefix(folder.trim_end_matches('/'));
+                below.is_some_and(|below| below.starts_with('/'))
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// Everything that was asked for, one by one.
+    pub fn wishes(&self) -> Vec<Wish<'_>> {
+        let Self { name, files, folder } = self;
+        let name = name.iter().map(|name| Wish {
+            words: format!("an algorithm whose name contains `{name}`"),
+            target: Target::Name(name),
+        });
+        let files = files
+            .iter()
+            .map(|path| Wish { words: format!("the file {path}"), target: Target::File(path) });
+        let folder = folder.iter().map(|path| Wish {
+            words: format!("the files of {path}"),
+            target: Target::Folder(path),
+        });
+        name.chain(files).chain(folder).collect()
+    }
+
+    /// Whether `algorithm` serves as asked: it has the name, or, where no name was asked for, it is of one
+    /// of the files. Everything does where nothing was asked for.
+    pub fn is_met_by(&self, algorithm: &str) -> bool {
+        let wishes = self.wishes();
+        match (&self.name, &wishes[..]) {
+            (_, []) => true,
+            (Some(_), [name, ..]) => name.is_met_by(algorithm),
+            (None, wishes) => wishes.iter().any(|wish| wish.is_met_by(algorithm)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(name: Option<&str>, files: &[&str], folder: Option<&str>) -> Asked {
+        let owned = |text: &str| text.to_owned();
+        Asked {
+            name: name.map(owned),
+            files: files.iter().map(|file| owned(file)).collect(),
+            folder: folder.map(owned),
+        }
+    }
+
+    #[test]
+    fn what_serves_is_what_was_asked_for_or_not() {
+        assert!(asked(None, &[], None).is_met_by("allreduce/ring"));
+        let ring = asked(Some("ring"), &[], None);
+        assert!(ring.is_met_by("allreduce/ring") && !ring.is_met_by("allreduce/tree"));
+        let files = asked(None, &["a.xml", "/b/c.xml"], None);
+        assert!(files.is_met_by("/b/c.xml") && !files.is_met_by("c.xml"));
+        assert!(!files.is_met_by("allreduce/ring"));
+        let folder = asked(None, &[], Some("/site/"));
+        assert!(folder.is_met_by("/site/a.xml") && !folder.is_met_by("/sites/a.xml"));
+        // A name chooses among files, too.
+        let both = asked(Some("mine"), &["a.xml"], None);
+        assert!(both.is_met_by("/x/mine.xml") && !both.is_met_by("a.xml"));
+    }
+
+    #[test]
+    fn wishes_are_told_one_by_one() {
+        let asked = asked(Some("ring"), &["a.xml"], Some("/site"));
+        let words: Vec<_> = asked.wishes().into_iter().map(|wish| wish.words).collect();
+        assert_eq!(
+            words,
+            ["an algorithm whose name contains `ring`", "the file a.xml", "the files of /site"]
+        );
+    }
+}
