@@ -1029,7 +1029,7 @@ fn averages_of_integers_are_those_of_the_host() {
             let (algorithms, reduction) = (&algorithms, Reduction::Avg);
             let usual = Scenario { algorithms, reduction, data_type, ..Scenario::USUAL };
             let scenario = Scenario { offers: &[Offers::Off; 3], ..usual };
-            let used = scenario.check(&emulator, numbers);
+            let used = scenario.check(emulator, numbers);
             assert!(used.is_ok(), "{data_type} on {ranks} ranks: {used:?}");
         }
     }
