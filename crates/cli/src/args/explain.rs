@@ -119,7 +119,8 @@ mod tests {
         }
         check("1M", Word::Size(ByteSize(1 << 20)));
         check("4096", Word::Size(ByteSize(4096)));
-        for file in ["mine.xml", "./allreduce", "algos/1M", "-", "1.5M"] {
+        check("1.5M", Word::Size(ByteSize(3 << 19)));
+        for file in ["mine.xml", "./allreduce", "algos/1M", "-", "./1.5M"] {
             check(file, Word::File(file.to_owned()));
         }
         let error = "alreduce".parse::<Word>().unwrap_err();
