@@ -6,9 +6,10 @@
 // Standard input says what to run, in 64-bit words and bytes, in the order in which `main` takes them.
 // The launches of a rank follow one another in one piece of memory, without waiting for other ranks: it
 // is filled before a launch, and spoilt as soon as the launch has ended. Standard output gets what it was
-// in between, and how many bytes of the rank's slots have ever been written.
+// in between, whether it was done and not given up, and how many bytes of the rank's slots have ever been written.
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <type_traits>
 
 #include "device/machine.hpp"
@@ -49,6 +50,8 @@ struct Rank {
     std::vector<u64> signals, scratch;
     std::vector<msccl_progress> progress;
     std::unique_ptr<u64> stopped = std::make_unique<u64>(0);
+    std::unique_ptr<msccl_control> control = std::make_unique<msccl_control>();
+    std::vector<bool> done;  // of every launch: it came to its end, and was not given up
     std::vector<msccl_launch> launches;
     std::vector<Kind> kinds;  // of the kernels that run them
 };
@@ -83,7 +86,7 @@ void wire(const Layout& layout, std::vector<Rank>& ranks) {
     }
 }
 
-msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* control, u64 number) {
+msccl_launch take_launch(const Layout& layout, Rank& rank, u64 number) {
     const std::vector<u32>& plan = rank.plans.at(word());
     const u32* header = plan.data();
     msccl_launch launch{};
@@ -110,7 +113,7 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, msccl_control* contro
     u64 scratch = header[MSCCL_PLAN_HEADER_SCRATCH_CHUNKS] * scratch_chunk / 8 + 2;
     rank.scratch.resize(std::max<size_t>(rank.scratch.size(), scratch));
     launch.call = number;
-    launch.control = address(control);
+    launch.control = address(rank.control.get());
     launch.stopped = address(rank.stopped.get());
     launch.ranks = u32(layout.ranks);
     launch.wires = u32(layout.wires);
@@ -193,6 +196,26 @@ void kernel(const msccl_launch& launch, size_t rank, u64 number, Kind kind) {
 #endif
 }
 
+// The end of a communicator that fails: one rank gives up or fails, a little later the others fail, and at last all
+// are released. `seed` says who and when.
+void fail(std::vector<Rank>& ranks, u64 seed) {
+    std::mt19937_64 random(seed);
+    auto pause = [&](u64 us) { std::this_thread::sleep_for(std::chrono::microseconds(random() % us)); };
+    auto set = [](Rank& rank, u32 state) { __atomic_store_n(&rank.control->state, state, __ATOMIC_SEQ_CST); };
+    Rank& first = ranks[random() % ranks.size()];
+    pause(150000);
+    set(first, random() % 2 ? MSCCL_CONTROL_RELEASE : MSCCL_CONTROL_HOLD);
+    pause(60000);
+    for (Rank& rank : ranks) {
+        if (rank.control->state == MSCCL_CONTROL_RUN) set(rank, MSCCL_CONTROL_HOLD);
+        pause(5000);
+    }
+    for (Rank& rank : ranks) {
+        set(rank, MSCCL_CONTROL_RELEASE);
+        pause(20000);
+    }
+}
+
 void put(u64 value) { std::fwrite(&value, sizeof value, 1, stdout); }
 
 }  // namespace
@@ -201,8 +224,8 @@ int main() {
     Layout layout{word(), word(), word(), word()};
     u64 threads = word(), launches = word(), blocks_max = word();
     u64 memory_bytes = word(), plans = word(), type = word();
+    u64 failure = word();  // 0: nothing fails
     std::vector<Rank> ranks(layout.ranks);
-    msccl_control control{};
     for (Rank& rank : ranks) {
         for (u64 at = 0; at < plans; ++at) {
             rank.plans.emplace_back(word());
@@ -215,7 +238,7 @@ int main() {
         for (u64 at = 0; at < launches; ++at) {
             rank.before.emplace_back(memory_bytes);
             bytes(rank.before.back().data(), memory_bytes);
-            rank.launches.push_back(take_launch(layout, rank, &control, at));
+            rank.launches.push_back(take_launch(layout, rank, at));
         }
     }
     wire(layout, ranks);
@@ -226,20 +249,26 @@ int main() {
             for (size_t at = 0; at < rank.launches.size(); ++at) {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
-                std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
+                // Peers may still use the buffers of a call that was given up.
+                if (*rank.stopped == 0) std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
                                  [&] { kernel(launch, number, type, rank.kinds[at]); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
-                std::memset(rank.memory, 0xa5, memory_bytes);
+                rank.done.push_back(*rank.stopped == 0);
+                if (*rank.stopped == 0) std::memset(rank.memory, 0xa5, memory_bytes);
             }
         });
     }
+    if (failure != 0) fail(ranks, failure);
     for (auto& stream : streams) stream.join();
     for (Rank& rank : ranks) {
         u64 used = layout.slots_end() -
                    u64(std::count(rank.arena, rank.arena + layout.slots_end(), '\0'));
         put(used);
-        for (const auto& after : rank.after) std::fwrite(after.data(), after.size(), 1, stdout);
+        for (size_t at = 0; at < rank.after.size(); ++at) {
+            put(rank.done[at]);
+            std::fwrite(rank.after[at].data(), rank.after[at].size(), 1, stdout);
+        }
     }
-    return control.held ? 4 : 0;
+    return 0;
 }

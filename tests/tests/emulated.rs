@@ -198,6 +198,17 @@ struct Scenario<'a> {
     /// How far behind a multiple of 16 bytes buffers begin; each anywhere that suits the elements if nothing is said.
     offset: Option<usize>,
     offers: &'a [Offers],
+    /// What follows from it befalls the ranks; 0: nothing does, and every launch must be done.
+    failure: u64,
+}
+
+/// What came of a scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Outcome {
+    /// Bytes of slots that were written.
+    used: u64,
+    /// Launches that were done.
+    done: usize,
 }
 
 /// An algorithm as it is launched.
@@ -221,10 +232,16 @@ impl Scenario<'_> {
         in_place: false,
         offset: None,
         offers: &[],
+        failure: 0,
     };
 
     /// Runs it and compares; bytes of slots that were written.
     fn check(&self, emulator: &Path, numbers: &mut Numbers) -> Result<u64, String> {
+        self.play(emulator, numbers).map(|outcome| outcome.used)
+    }
+
+    /// Runs it and compares what was done.
+    fn play(&self, emulator: &Path, numbers: &mut Numbers) -> Result<Outcome, String> {
         let prepared: Result<Vec<_>, _> =
             self.algorithms.iter().map(|verified| self.prepare(verified, numbers)).collect();
         let prepared = prepared?;
@@ -248,6 +265,7 @@ impl Scenario<'_> {
         let data_type = if combined { self.data_type } else { self.carried() };
         let number = DataType::ALL.iter().position(|of| *of == data_type).unwrap();
         words.put([memory_bytes, prepared.len(), number].map(|word| word as u64));
+        words.put([self.failure]);
         for rank in prepared[0].plans.iter().map(|plan| plan.program().rank.index()) {
             for prepared in &prepared {
                 let plan = prepared.plans[rank].words();
@@ -260,7 +278,12 @@ impl Scenario<'_> {
                 prepared.launch((rank, launch), self, &mut words, *offers, numbers);
             }
         }
-        compare(&feed(emulator, &words.0)?, &runs, memory_bytes)
+        let outcome = compare(&feed(emulator, &words.0)?, &runs, memory_bytes)?;
+        let all = ranks * self.offers.len();
+        if self.failure == 0 && outcome.done != all {
+            return Err(format!("{} of {all} launches were done", outcome.done));
+        }
+        Ok(outcome)
     }
 
     fn prepare<'a>(
@@ -489,15 +512,22 @@ fn feed(emulator: &Path, scenario: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-fn compare(output: &[u8], runs: &[Vec<Expected>], memory_bytes: usize) -> Result<u64, String> {
+/// Compares what the launches that were done have left.
+fn compare(output: &[u8], runs: &[Vec<Expected>], memory_bytes: usize) -> Result<Outcome, String> {
     let ranks = runs.first().map_or(0, Vec::len);
-    let of_rank = 8 + runs.len() * memory_bytes;
+    let of_launch = 8 + memory_bytes;
+    let of_rank = 8 + runs.len() * of_launch;
     assert_eq!(output.len(), ranks * of_rank);
-    let mut used = 0;
+    let mut outcome = Outcome::default();
     for (rank, found) in output.chunks(of_rank).enumerate() {
         let (slots, memories) = found.split_first_chunk().unwrap();
-        used += u64::from_le_bytes(*slots);
-        for (launch, (found, run)) in memories.chunks(memory_bytes).zip(runs).enumerate() {
+        outcome.used += u64::from_le_bytes(*slots);
+        for (launch, (found, run)) in memories.chunks(of_launch).zip(runs).enumerate() {
+            let (done, found) = found.split_first_chunk().unwrap();
+            if u64::from_le_bytes(*done) == 0 {
+                continue;
+            }
+            outcome.done += 1;
             let pairs = found.iter().zip(&run[rank].after);
             let wrong =
                 pairs.clone().filter(|(found, it)| it.is_some_and(|it| it != **found)).count();
@@ -507,7 +537,7 @@ fn compare(output: &[u8], runs: &[Vec<Expected>], memory_bytes: usize) -> Result
             }
         }
     }
-    Ok(used)
+    Ok(outcome)
 }
 
 fn proved(example: &Example, launch: &Launch, placement: Placement) -> Option<Verified> {
@@ -739,6 +769,53 @@ fn chunks_of_any_length_move_between_any_addresses() {
 #[test]
 fn transfers_bring_all_bytes_in_bulk_or_not() {
     check_program("exchange", &Kernels::Exchange);
+}
+
+/// Whatever befalls a communicator in the middle of its launches: every launch that is done has its result, though ranks
+/// are released while others have not heard of it, and launch on.
+fn check_failures(protocol: Protocol, kernels: &Kernels) {
+    let Some(emulator) = compile(&format!("failures-{protocol}"), kernels) else { return };
+    let numbers = &mut Numbers(31);
+    let names = ["allreduce/ring", "allreduce/two_shot", "allgather/allpairs", "broadcast/chain"];
+    let (mut all, mut done) = (0, 0);
+    for (name, ranks) in names.into_iter().flat_map(|name| [(name, 2), (name, 3)]) {
+        let verified = named(name, ranks, Placement::OutOfPlace);
+        for count in [13, 1003] {
+            let direct = [Offers::All, Offers::Off].repeat(10);
+            let offers = if protocol == SIMPLE { &direct[..] } else { &[Offers::Off; 20] };
+            let scenario = Scenario {
+                algorithms: std::slice::from_ref(&verified),
+                protocol,
+                slot_bytes: LARGE_SLOT_BYTES,
+                count,
+                instances: 2,
+                offers,
+                failure: numbers.next() | 1,
+                ..Scenario::USUAL
+            };
+            let outcome = scenario.play(&emulator, numbers);
+            assert!(outcome.is_ok(), "{name}, {ranks} ranks, {count} elements: {outcome:?}");
+            all += offers.len() * ranks as usize;
+            done += outcome.unwrap().done;
+        }
+    }
+    println!("{protocol}: {done} of {all} launches were done");
+    assert!(done > 0 && done < all, "{done} of {all} launches were done");
+}
+
+#[test]
+fn launches_that_are_done_have_their_results_after_a_failure() {
+    check_failures(SIMPLE, &Kernels::Plain);
+}
+
+#[test]
+fn launches_that_are_done_have_their_results_after_a_failure_in_small_packets() {
+    check_failures(Protocol::Ll, &Kernels::Packets(Protocol::Ll));
+}
+
+#[test]
+fn launches_that_are_done_have_their_results_after_a_failure_in_large_packets() {
+    check_failures(Protocol::Ll128, &Kernels::Packets(Protocol::Ll128));
 }
 
 #[test]
@@ -994,6 +1071,7 @@ fn check_averages(protocol: Protocol, kernels: &Kernels) {
             in_place: case.in_place,
             offset: [None, Some(0)][at % 5 % 2],
             offers: if protocol == SIMPLE { &SEQUENCE } else { &[Offers::Off; 3] },
+            failure: 0,
         };
         let used = scenario.check(&emulator, numbers);
         assert!(used.is_ok(), "{} of {}: {used:?}", case.what, scenario.data_type);
