@@ -67,7 +67,8 @@ impl Requests {
             fabric: self.network.fabric(fabric::Settings {
                 connect_timeout: usual.connect_timeout.min(join_timeout),
                 join_timeout,
-                operation_timeout: self.timeout,
+                // Ranks operate together only while they make a communicator.
+                operation_timeout: self.join_timeout,
                 ..usual
             }),
             proxy: self.network.proxy(),
@@ -183,8 +184,8 @@ mod tests {
         assert_eq!(requests.preferences.device, DeviceWish::Host);
         assert_eq!(requests.blocking, Some(false));
         assert_eq!(settings.timeout, Some(Duration::from_millis(2500)));
-        assert_eq!(settings.fabric.operation_timeout, settings.timeout);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
+        assert_eq!(settings.fabric.operation_timeout, Some(Duration::from_secs(7)));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
         assert_eq!(settings.on_failure, OnFailure::Trap);

@@ -136,7 +136,7 @@ impl Communicator {
     ) -> Result<Option<Self>, Error> {
         let started = Instant::now();
         let settings = self.inherited(settings);
-        let group = self.inner.group.split(color, key, &settings.fabric.abort)?;
+        let group = self.inner.group.split(color, key, &settings.fabric)?;
         group.map(|group| Self::over(group, &settings, started)).transpose()
     }
 
@@ -158,7 +158,7 @@ impl Communicator {
             self.revoke("shrunk")?;
         }
         let settings = self.inherited(settings);
-        let group = self.inner.group.shrink(exclude, &settings.fabric.abort)?;
+        let group = self.inner.group.shrink(exclude, &settings.fabric)?;
         Self::over(group, &settings, started)
     }
 
