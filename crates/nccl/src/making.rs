@@ -8,7 +8,7 @@ use msccl_fabric::UniqueId;
 use msccl_runtime::{PlaceOfRank, Settings};
 
 use crate::abi::constant::{NO_COLOR, SHRINK_ABORT};
-use crate::abi::{CommHandle, ConfigPointer, In, Out, Outcome, UniqueIdBytes};
+use crate::abi::{Argument, CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
 use crate::comm::config::Config;
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
@@ -83,13 +83,14 @@ fn with_files(requests: &Requests) -> Settings {
 }
 
 /// This process is all ranks, one per device of `devices`.
-pub fn join_all(place: Out<CommHandle>, devices: &[c_int]) -> Result<Outcome, Fault> {
+pub fn join_all(places: OutArray<CommHandle>, devices: &[c_int]) -> Result<Outcome, Fault> {
+    (0..devices.len()).for_each(|index| places.at(index).blank());
     let requests = session::begin();
     let id = UniqueIdBytes(unique_id()?.to_bytes());
     let ranks = c_int::try_from(devices.len()).unwrap_or(c_int::MAX);
     group::start();
     let joined = (0..ranks).zip(devices).try_for_each(|(rank, device)| {
-        let place = place.at(rank.unsigned_abs() as usize);
+        let place = places.at(rank.unsigned_abs() as usize);
         let newcomer = Newcomer { place, ranks, rank, ids: vec![id] };
         let at = place::numbered(requests.preferences.device, *device)?;
         join_at("ncclCommInitAll", newcomer, Config::usual(&requests), at, &requests).map(|_| ())
@@ -173,7 +174,6 @@ fn derive(
     }
     let requests = session::begin();
     let config = Config::read(config, &requests)?.unwrap_or_else(|| parent.config.clone());
-    place.publish(CommHandle::default());
     let settings = with_files(&requests);
     group::launch(Job::Derive(Derive { parent, members, place, config, settings }))
 }
