@@ -37,19 +37,24 @@ impl Files for Root {
 pub fn topologies(named: Option<&str>, complain: impl FnOnce(Complaint)) -> Vec<Topology> {
     static DETECTED: OnceLock<Topology> = OnceLock::new();
     let path = named.or_else(|| Path::new(USUAL_FILE).exists().then_some(USUAL_FILE));
-    let described = path.and_then(|path| {
-        read(path)
-            .map_err(|why| {
-                let Variable { name, default, .. } = variable::TOPO_FILE;
-                complain(format!("{name} is not used: {path}{why} (default: {default})"));
-            })
-            .ok()
-    });
+    let described = path.and_then(|path| read(path).map_err(complain).ok());
     let detected = DETECTED.get_or_init(|| Topology::new(detect(&Root, &[])));
     described.into_iter().chain([detected.clone()]).collect()
 }
 
-fn read(path: &str) -> Result<Topology, String> {
+/// Why the file `named` (`NCCL_TOPO_FILE`) cannot be used, if so; whoever finds no use for it would not look at it.
+pub fn topology_complaint(named: &str) -> Option<Complaint> {
+    read(named).err()
+}
+
+fn read(path: &str) -> Result<Topology, Complaint> {
+    parse(path).map_err(|why| {
+        let Variable { name, default, .. } = variable::TOPO_FILE;
+        format!("{name} is not used: {path}{why} (default: {default})")
+    })
+}
+
+fn parse(path: &str) -> Result<Topology, String> {
     let content = files::content(Path::new(path)).map_err(|why| format!(": {why}"))?;
     let text = String::from_utf8(content).map_err(|_| ": it is not UTF-8".to_owned())?;
     let system = xml::read(&text).map_err(|error| format!(", {error}"))?;

@@ -67,7 +67,8 @@ fn keep_panics_quiet() {
                 let _ = PANIC.try_with(|kept| kept.replace(Some(described(panic))));
             }
             Ok(_) | Err(_) if is_ours() => {
-                let text = format!("this library has a fault: {}; please report it", described(panic));
+                let text =
+                    format!("this library has a fault: {}; please report it", described(panic));
                 log::warn_at(log::NO_DEVICE, "background", &text);
             }
             Ok(_) | Err(_) => before(panic),
@@ -78,7 +79,9 @@ fn keep_panics_quiet() {
 /// What a panic said, and where.
 fn described(panic: &PanicHookInfo<'_>) -> String {
     let text = said(panic.payload());
-    panic.location().map_or_else(|| text.clone(), |at| format!("{text} ({}:{})", at.file(), at.line()))
+    panic
+        .location()
+        .map_or_else(|| text.clone(), |at| format!("{text} ({}:{})", at.file(), at.line()))
 }
 
 /// Whether the calling thread is one of this library's.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use msccl_collective::Rank;
 use msccl_fabric::UniqueId;
-use msccl_runtime::{PlaceOfRank, Settings};
+use msccl_runtime::{Extent, PlaceOfRank, Settings};
 
 use crate::abi::constant::{NO_COLOR, SHRINK_ABORT};
 use crate::abi::{Argument, CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
@@ -57,13 +57,17 @@ fn join_at(
         return Err(Fault::null(operation, "newcomm"));
     }
     let (rank, ranks) = rank_of(rank, ranks)?;
-    if rank == Rank(0) {
-        session::greet();
-    }
+    let bytes: Vec<_> = ids.iter().map(|id| id.0).collect();
     let read = |id: &UniqueIdBytes| UniqueId::from_bytes(&id.0);
     let ids = ids.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let settings = session::with_files(requests);
+    let extent = session::extent(&bytes, &settings);
+    if rank == Rank(0) {
+        session::greet();
+        session::say(&settings.unmet);
+    }
     let comm = Arc::new(Comm::joining(config, place));
-    let settings = comm.settings(with_files(requests));
+    let settings = comm.settings(Settings { extent, ..settings });
     let handle = handles::enrol(Arc::clone(&comm));
     out.publish(handle);
     comm.log_join(handle, operation, rank, ranks);
@@ -75,11 +79,6 @@ fn rank_of(rank: c_int, ranks: c_int) -> Result<(Rank, u32), Fault> {
         (Ok(rank), Ok(ranks)) if rank < ranks => Ok((Rank(rank), ranks)),
         _ => Err(Fault::argument(format!("Invalid rank requested : {rank}/{ranks}"))),
     }
-}
-
-fn with_files(requests: &Requests) -> Settings {
-    let files = requests.preferences.files();
-    Settings { files, tuning: session::tuning(requests), ..requests.settings() }
 }
 
 /// This process is all ranks, one per device of `devices`.
@@ -174,7 +173,7 @@ fn derive(
     }
     let requests = session::begin();
     let config = Config::read(config, &requests)?.unwrap_or_else(|| parent.config.clone());
-    let settings = with_files(&requests);
+    let settings = Settings { extent: Extent::Part, ..session::with_files(&requests) };
     group::launch(Job::Derive(Derive { parent, members, place, config, settings }))
 }
 

@@ -99,12 +99,7 @@ fn find_out() -> Process {
     let current = Process { forks: known.forks + 1, number: std::process::id() };
     let both = |of: Process| (u64::from(of.forks) << 32) | u64::from(of.number);
     // Where another thread was faster, it found the same.
-    let _ = KNOWN.compare_exchange(
-        both(known),
-        both(current),
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    );
+    let _ = KNOWN.compare_exchange(both(known), both(current), Ordering::AcqRel, Ordering::Acquire);
     Process::known()
 }
 

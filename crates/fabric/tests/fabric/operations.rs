@@ -340,9 +340,8 @@ fn whoever_does_not_come_to_a_split_is_named() {
         run(4, &patient, |group| {
             let came = Instant::now();
             if group.rank() != Rank(absent) {
-                let text = format!(
-                    "rank {absent} of 4 has not entered split (operation 1) within 0.3 s"
-                );
+                let text =
+                    format!("rank {absent} of 4 has not entered split (operation 1) within 0.3 s");
                 let split = group.split(Some(0), 0, &hasty);
                 check(split, ErrorKind::TimedOut, &[absent], &text);
                 assert!(came.elapsed() < Duration::from_secs(5), "{:?}", came.elapsed());
@@ -366,7 +365,9 @@ fn whoever_does_not_come_to_a_shrink_is_named_by_its_rank_in_the_parent() {
     let patient = Settings { operation_timeout: None, ..settings() };
     let hasty = Settings { join_timeout: Duration::from_millis(300), ..patient.clone() };
     // Without rank 0 the hub of the child is rank 1, with it rank 0.
-    for (excluded, absent, others) in [(0, 1, "2-4"), (0, 3, "1-2, 4"), (4, 0, "1-3"), (4, 2, "0-1, 3")] {
+    for (excluded, absent, others) in
+        [(0, 1, "2-4"), (0, 3, "1-2, 4"), (4, 0, "1-3"), (4, 2, "0-1, 3")]
+    {
         run(5, &patient, |group| {
             let rank = group.rank().0;
             if rank == excluded || rank == absent {

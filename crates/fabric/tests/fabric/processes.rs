@@ -10,9 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{
-    ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UniqueId,
-};
+use msccl_fabric::{ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UniqueId};
 use msccl_processes::{answer, await_line, playing, result};
 
 use crate::links::{check_samples, send_samples};

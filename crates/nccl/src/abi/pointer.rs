@@ -39,7 +39,6 @@ impl<T: Copy> Out<T> {
             unsafe { place.write(value) };
         }
     }
-
 }
 
 /// Where the caller wants several results, one after another, or null. How many, other arguments say.

@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn newer_functions_say_since_when() {
         let _alone = log::tests::alone();
-        let (comm, id, config) = (CommHandle::default(), In::of(&UniqueIdBytes([0; 128])), ConfigPointer::none());
+        let (comm, id, config) =
+            (CommHandle::default(), In::of(&UniqueIdBytes([0; 128])), ConfigPointer::none());
         let mut place = CommHandle(7);
         let grown = pncclCommGrow(comm, 4, id, 0, Out::to(&mut place), config);
         assert_eq!((grown, place), (Code::InvalidUsage, CommHandle::default()));

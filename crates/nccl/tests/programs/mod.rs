@@ -20,7 +20,8 @@ fn sources() -> PathBuf {
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(concat!("nccl-", env!("CARGO_CRATE_NAME")));
+        let folder =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(concat!("nccl-", env!("CARGO_CRATE_NAME")));
         fs::create_dir_all(&folder).unwrap();
         for name in ["libnccl.so.2", "libnccl.so"] {
             let _ = fs::remove_file(folder.join(name));
@@ -87,11 +88,7 @@ pub struct Written {
 }
 
 /// Compiles and runs `name`; gives what it wrote if it ended well.
-pub fn run_all(
-    name: &str,
-    arguments: &[&str],
-    environment: &[(&str, &str)],
-) -> Option<Written> {
+pub fn run_all(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Option<Written> {
     let program = compile(name)?;
     let mut command = Command::new("timeout");
     command.arg(LONGEST.as_secs().to_string()).arg(program).args(arguments);

@@ -17,6 +17,7 @@ mod estimate;
 mod explain;
 mod foreseen;
 mod links;
+mod loaded;
 mod overtaken;
 mod placements;
 mod preference;
@@ -201,7 +202,9 @@ impl Selector {
             }
         };
         let links = self.links(known, entry, wish.links.unwrap_or(way.links));
-        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity, links };
+        let has_twin = entry.loaded && !self.twins(entry).is_empty();
+        let capacity = &self.capacity;
+        let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links };
         candidate.serve(terms, way, wish)
     }
 
@@ -216,10 +219,16 @@ impl Selector {
     /// place, the others run the other placement's part of the same program, and all must reckon with either.
     fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
-        let rooted = |wanted: &Wanted| wanted.root().is_some() && !entry.loaded;
+        let rooted = |wanted: &Wanted| wanted.root().is_some();
         let Some(wanted) = Wanted::of(&algorithm.collective.kind).filter(rooted) else {
             return Vec::new();
         };
+        let is_twin = |of: &&Entry| of.name == entry.name && of.fingerprint != entry.fingerprint;
+        if entry.loaded {
+            let loaded = self.registry.loaded().iter();
+            let alike = |of: &&Entry| wanted.is(&of.verified.algorithm().collective.kind);
+            return loaded.filter(is_twin).filter(alike).cloned().collect();
+        }
         let in_place = algorithm.placement.serves_in_place();
         let twins = self.registry.built_in(wanted, !in_place);
         twins.iter().filter(|twin| twin.name == entry.name).cloned().collect()
