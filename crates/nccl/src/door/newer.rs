@@ -1,47 +1,30 @@
 //! Functions that NCCL got after 2.28.9. They are here so that a program that was linked against a
 //! newer version starts, and learns that they are not supported when it calls them.
 //!
-//! Most look at no arguments; the caller removes what it passed, in every calling convention of
-//! the hosts that this library is for. Those that would make a communicator, or an id of one, say that there is none.
-
-use std::ffi::c_int;
+//! They look at no arguments; the caller removes what it passed, in every calling convention of
+//! the hosts that this library is for.
 
 use super::device::NOBODY;
-use crate::abi::{CommHandle, ConfigPointer, In, Out, Team, UniqueIdBytes};
+use crate::abi::Team;
 use crate::fault::Fault;
-
-fn unsupported(name: &str, since: &str) -> Result<(), Fault> {
-    Err(Fault::usage(format!("{name} came with NCCL {since}; this library is 2.28.9")))
-}
 
 macro_rules! newer {
     ($($since:literal: $($name:ident | $twin:ident),+;)*) => {
         door! {$($(
             #[doc = concat!("NCCL has it since ", $since, "; not supported.")]
             fn $name | $twin() {
-                unsupported(stringify!($name), $since)
+                let (name, since) = (stringify!($name), $since);
+                let text = format!("{name} came with NCCL {since}; this library is 2.28.9");
+                Err::<(), _>(Fault::usage(text))
             }
         )+)*}
     };
 }
 
-door! {
-    /// NCCL has it since 2.29.2; not supported.
-    fn ncclCommGetUniqueId | pncclCommGetUniqueId(_comm: CommHandle, _id: Out<UniqueIdBytes>) {
-        unsupported("ncclCommGetUniqueId", "2.29.2")
-    }
-
-    /// NCCL has it since 2.29.2; not supported.
-    fn ncclCommGrow | pncclCommGrow(
-        _comm: CommHandle, _ranks: c_int, _id: In<UniqueIdBytes>, _rank: c_int,
-        _place: Out<CommHandle>, _config: ConfigPointer
-    ) {
-        unsupported("ncclCommGrow", "2.29.2")
-    }
-}
-
 newer! {
     "2.29.2":
+        ncclCommGetUniqueId | pncclCommGetUniqueId,
+        ncclCommGrow | pncclCommGrow,
         ncclPutSignal | pncclPutSignal,
         ncclSignal | pncclSignal,
         ncclWaitSignal | pncclWaitSignal,
@@ -108,11 +91,7 @@ mod tests {
     #[test]
     fn newer_functions_say_since_when() {
         let _alone = log::tests::alone();
-        let (comm, id, config) =
-            (CommHandle::default(), In::of(&UniqueIdBytes([0; 128])), ConfigPointer::none());
-        let mut place = CommHandle(7);
-        let grown = pncclCommGrow(comm, 4, id, 0, Out::to(&mut place), config);
-        assert_eq!((grown, place), (Code::InvalidUsage, CommHandle::default()));
+        assert_eq!(pncclCommGrow(), Code::InvalidUsage);
         let text = "ncclCommGrow came with NCCL 2.29.2; this library is 2.28.9";
         assert_eq!(last_error::get(), text);
     }
