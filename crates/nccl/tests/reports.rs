@@ -64,7 +64,12 @@ fn check_all(environment: &[(&str, &str)], said: &[&str]) {
             assert_eq!(errors.matches(said).count(), 1, "no single {said:?}: {}", context());
             assert_eq!(output.matches(said).count(), 0, "{}", context());
         }
-        assert_eq!(is_refused, extra.is_some_and(|(name, _)| name == "MSCCL_STRICT"), "{}", context());
+        assert_eq!(
+            is_refused,
+            extra.is_some_and(|(name, _)| name == "MSCCL_STRICT"),
+            "{}",
+            context()
+        );
     }
 }
 
@@ -175,7 +180,9 @@ fn many_links(links: u32) -> String {
             )
         };
         let blocks: String = (0..links).map(block).collect();
-        format!("<gpu id=\"{rank}\" i_chunks=\"{links}\" o_chunks=\"{links}\" s_chunks=\"0\">{blocks}</gpu>")
+        format!(
+            "<gpu id=\"{rank}\" i_chunks=\"{links}\" o_chunks=\"{links}\" s_chunks=\"0\">{blocks}</gpu>"
+        )
     };
     let gpus: String = (0..ranks).map(gpu).collect();
     format!(
@@ -191,9 +198,11 @@ fn tables_that_are_not_used() {
         &[("MSCCL_TUNING", "/no/such.tuning")],
         "MSCCL_TUNING is not used: /no/such.tuning: it cannot be read: ",
     );
-    let broken = file("broken.tuning", &format!("{head}allreduce any any any LL 4 48 allreduce/ring\n"));
+    let broken =
+        file("broken.tuning", &format!("{head}allreduce any any any LL 4 48 allreduce/ring\n"));
     check(&[("MSCCL_TUNING", &broken)], "broken.tuning line 3: expected a multiple of 32 threads");
-    let eight = file("eight.tuning", &format!("{head}allreduce any 8 any LL 4 64 allreduce/ring\n"));
+    let eight =
+        file("eight.tuning", &format!("{head}allreduce any 8 any LL 4 64 allreduce/ring\n"));
     check(&[("MSCCL_TUNING", &eight)], "eight.tuning has no row for 4 ranks on 1 nodes");
     let rows = "allreduce any any any Simple 4 64 allreduce/rinng\n\
                 allgather any any any Simple 4 64 allgather/ring\n\
@@ -217,7 +226,10 @@ fn variables_that_are_misspelt_or_make_no_sense() {
         &[("MSCCL_WEATHER", "fine")],
         "MSCCL_WEATHER is no variable of this library and is ignored; docs/ENVIRONMENT.md has those that are",
     );
-    check(&[("MSCLL_ALGO", "ring")], "MSCLL_ALGO is no variable of this library and is ignored; did you mean MSCCL_ALGO?");
+    check(
+        &[("MSCLL_ALGO", "ring")],
+        "MSCLL_ALGO is no variable of this library and is ignored; did you mean MSCCL_ALGO?",
+    );
     check(&[("MSCCL_TIMEOUT_S", "soon")], "MSCCL_TIMEOUT_S is `soon`, expected seconds");
     check(&[("NCCL_PROTO", "LL256")], "NCCL_PROTO is `LL256`, expected ");
     check(&[("NCCL_ALGO", "gossip")], "NCCL_ALGO is `gossip`, expected ");
@@ -227,24 +239,42 @@ fn variables_that_are_misspelt_or_make_no_sense() {
         "MSCCL_ALGO is `alreduce/ring`, which is in the name of no built-in algorithm and of no file of MSCCL_XML_FILES or \
          MSCCL_ALGO_DIR; did you mean allreduce/ring?",
     );
-    check(&[("NCCL_CONF_FILE", "/no/such.conf")], "NCCL_CONF_FILE is not used: /no/such.conf cannot be read: ");
+    check(
+        &[("NCCL_CONF_FILE", "/no/such.conf")],
+        "NCCL_CONF_FILE is not used: /no/such.conf cannot be read: ",
+    );
     let conf = file("site.conf", "# ours\nMSCCL_ALGOS=ring\nNCCL_CROSS_NIC=1\n");
     check(&[("NCCL_CONF_FILE", &conf)], "MSCCL_ALGOS is no variable of this library");
     let conf = file("odd.conf", "NCCL_CROSS_NIC 1\n");
-    check(&[("NCCL_CONF_FILE", &conf)], "odd.conf line 1: expected NAME=value, found `NCCL_CROSS_NIC 1`");
+    check(
+        &[("NCCL_CONF_FILE", &conf)],
+        "odd.conf line 1: expected NAME=value, found `NCCL_CROSS_NIC 1`",
+    );
     check(&[("NCCL_TOPO_FILE", "/no/topo.xml")], "NCCL_TOPO_FILE is not used: /no/topo.xml: ");
 }
 
 #[test]
 fn settings_without_effect() {
-    check(&[("MSCCL_PROTO", "LL128")], "MSCCL_PROTO=LL128 has no effect: ranks on the host speak Simple only");
-    check(&[("NCCL_PROTO", "^Simple")], "NCCL_PROTO leaves LL,LL128, which has no effect: ranks on the host");
-    check(&[("MSCCL_DIRECT", "2")], "MSCCL_DIRECT asks for direct links, and ranks on the host have none");
+    check(
+        &[("MSCCL_PROTO", "LL128")],
+        "MSCCL_PROTO=LL128 has no effect: ranks on the host speak Simple only",
+    );
+    check(
+        &[("NCCL_PROTO", "^Simple")],
+        "NCCL_PROTO leaves LL,LL128, which has no effect: ranks on the host",
+    );
+    check(
+        &[("MSCCL_DIRECT", "2")],
+        "MSCCL_DIRECT asks for direct links, and ranks on the host have none",
+    );
     check(&[("MSCCL_THREADS", "256")], "MSCCL_THREADS has no effect on the host");
     check(&[("MSCCL_SPECIAL", "2")], "MSCCL_SPECIAL=2 has no effect on the host");
     check(&[("NCCL_ALGO", "NVLS")], "NCCL_ALGO is `NVLS`, which is not followed");
     check(&[("NCCL_MIN_CTAS", "4")], "NCCL_MIN_CTAS is `4`, which is not followed");
-    check(&[("NCCL_BUFFSIZE", "8388608")], "NCCL_BUFFSIZE is 8388608, expected 65536 to 2097152 bytes; 2097152 are used");
+    check(
+        &[("NCCL_BUFFSIZE", "8388608")],
+        "NCCL_BUFFSIZE is 8388608, expected 65536 to 2097152 bytes; 2097152 are used",
+    );
 }
 
 /// A log in a file has what stands on standard error, too, if it has warnings.
@@ -256,7 +286,11 @@ fn a_log_in_a_file_has_it_too() {
     let Some(Job { errors, .. }) = job(Ranks::Threads, &environment) else { return };
     let said = "NCCL WARN MSCCL_WEATHER is no variable of this library";
     let log = fs::read_to_string(log).unwrap();
-    assert_eq!((log.matches(said).count(), errors.matches(said).count()), (1, 1), "{log}\n{errors}");
+    assert_eq!(
+        (log.matches(said).count(), errors.matches(said).count()),
+        (1, 1),
+        "{log}\n{errors}"
+    );
 }
 
 /// Files that serve are listed once, and serve in both placements where they are proved for both.
@@ -266,8 +300,14 @@ fn what_files_serve_is_listed_once() {
         ("allreduce/ring", "allreduce, in place and out of place, all sizes, written for Simple"),
         ("allgather/ring", "allgather, in place and out of place, all sizes, written for Simple"),
         ("alltoall/allpairs", "alltoall, out of place only, all sizes, written for Simple"),
-        ("broadcast/chain", "broadcast root r0, in place and out of place, all sizes, written for Simple"),
-        ("reduce/chain", "reduce root r0, in place and out of place, all sizes, written for Simple"),
+        (
+            "broadcast/chain",
+            "broadcast root r0, in place and out of place, all sizes, written for Simple",
+        ),
+        (
+            "reduce/chain",
+            "reduce root r0, in place and out of place, all sizes, written for Simple",
+        ),
     ];
     let odd = file(
         "odd.msccl",
@@ -278,25 +318,37 @@ fn what_files_serve_is_listed_once() {
     );
     let files = names.iter().map(|(name, _)| example(name)).chain([odd]);
     let files = files.collect::<Vec<_>>().join(":");
-    let environment = [("MSCCL_XML_FILES", files.as_str()), ("NCCL_DEBUG", "INFO"), ("MSCCL_STRICT", "1")];
-    let Some(Job { output, errors, is_refused }) = job(Ranks::Threads, &environment) else { return };
+    let environment =
+        [("MSCCL_XML_FILES", files.as_str()), ("NCCL_DEBUG", "INFO"), ("MSCCL_STRICT", "1")];
+    let Some(Job { output, errors, is_refused }) = job(Ranks::Threads, &environment) else {
+        return;
+    };
     assert!(!is_refused && errors.is_empty(), "{errors}");
     for (name, serves) in names {
         let line = format!("NCCL INFO verified and loaded: {}: {serves}\n", example(name));
         assert_eq!(output.matches(&line).count(), 1, "{line}{output}");
     }
-    let line = "odd.msccl: reducescatter, in place and out of place, 16..=1048575 bytes, written for LL\n";
+    let line =
+        "odd.msccl: reducescatter, in place and out of place, 16..=1048575 bytes, written for LL\n";
     assert_eq!(output.matches(line).count(), 1, "{output}");
     let warning = "odd.msccl, line 2, column 22: 1..0 has no elements: it ends before it begins";
     assert_eq!(output.matches(warning).count(), 1, "{output}");
     let served = |call: &str, by: &str| {
-        output.lines().any(|line| line.contains(call) && line.contains("served by") && line.contains(by))
+        output
+            .lines()
+            .any(|line| line.contains(call) && line.contains("served by") && line.contains(by))
     };
     for placement in ["in place", "out of place"] {
-        for (kind, by) in [("allreduce", "ring"), ("allgather", "ring"), ("broadcast", "chain"), ("reduce", "chain")] {
+        for (kind, by) in [
+            ("allreduce", "ring"),
+            ("allgather", "ring"),
+            ("broadcast", "chain"),
+            ("reduce", "chain"),
+        ] {
             let by = example(&format!("{kind}/{by}"));
             assert!(served(&format!("NCCL INFO {kind} of 24 i32"), &by), "{kind}: {output}");
-            let all = output.lines().filter(|line| line.contains(&by) && line.contains("served by"));
+            let all =
+                output.lines().filter(|line| line.contains(&by) && line.contains("served by"));
             let placed = all.filter(|line| line.contains(placement)).count();
             assert!(placed > 0, "{kind} {placement}: {output}");
         }
