@@ -1,6 +1,7 @@
 //! C programs, compiled and run against the library that cargo built beside a test.
 
 #![allow(dead_code, reason = "each test uses its part")]
+#![allow(clippy::print_stderr, reason = "skips are loud")]
 
 use std::collections::BTreeMap;
 use std::fs;
