@@ -6,7 +6,6 @@
 
 mod programs;
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
