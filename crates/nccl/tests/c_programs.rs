@@ -92,7 +92,7 @@ fn a_loaded_schedule_across_hosts() {
     let environment = [("PER_HOST", "1"), ("NCCL_DEBUG", "INFO"), ("MSCCL_XML_FILES", file)];
     let Some(log) = run("processes", &["2", "1"], &environment) else { return };
     let served = "allgather of 33 i32 in place (264 bytes): served by ";
-    assert!(log.contains("good.xml: allgather, in place only, 0..=134217727 bytes"), "{log}");
+    assert!(log.contains("good.xml: allgather, in place, and out of place after a copy of the input, 0..=134217727 bytes"), "{log}");
     assert!(log.lines().any(|line| line.contains(served) && line.contains("good.xml")), "{log}");
 }
 

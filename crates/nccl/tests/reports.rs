@@ -299,7 +299,10 @@ fn what_files_serve_is_listed_once() {
     let names = [
         ("allreduce/ring", "allreduce, in place and out of place, all sizes, written for Simple"),
         ("allgather/ring", "allgather, in place and out of place, all sizes, written for Simple"),
-        ("alltoall/allpairs", "alltoall, out of place only, all sizes, written for Simple"),
+        (
+            "alltoall/allpairs",
+            "alltoall, out of place, and in place after a copy of the input, all sizes, written for Simple",
+        ),
         (
             "broadcast/chain",
             "broadcast root r0, in place and out of place, all sizes, written for Simple",
@@ -353,5 +356,10 @@ fn what_files_serve_is_listed_once() {
             assert!(placed > 0, "{kind} {placement}: {output}");
         }
     }
-    assert!(!output.contains("alltoall of 24 i32 in place (384 bytes): served by /"), "{output}");
+    // Proved for one placement alone.
+    let copied = output.lines().filter(|line| {
+        line.contains("alltoall of 24 i32 in place")
+            && line.contains("out of place from a copy of the input")
+    });
+    assert!(copied.count() > 0, "{output}");
 }

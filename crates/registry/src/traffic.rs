@@ -17,7 +17,8 @@ pub(crate) fn agree(one: &Verified, other: &Verified, root: Rank) -> bool {
     let serve_the_same = mine.sizes == its.sizes
         && mine.protocol == its.protocol
         && facts.serves_any_count == other_facts.serves_any_count
-        && facts.completion.is_some() == other_facts.completion.is_some();
+        && facts.completion.is_some() == other_facts.completion.is_some()
+        && facts.raw.is_some() == other_facts.raw.is_some();
     let mut pairs = mine.ranks.iter().zip(&its.ranks).enumerate();
     serve_the_same
         && pairs.all(|(rank, (mine, its))| {

@@ -42,15 +42,16 @@ impl fmt::Display for Service<'_> {
     }
 }
 
-/// The placements of `entries` together.
+/// The placements of `entries` together, and how the other one is served where there is none for it. Those of a collective
+/// with a root serve both, or nothing.
 fn placements(entries: &[Entry]) -> &'static str {
     let any = |serves: fn(Placement) -> bool| {
         entries.iter().any(|entry| serves(entry.verified.algorithm().placement))
     };
     match (any(Placement::serves_in_place), any(Placement::serves_out_of_place)) {
         (true, true) => "in place and out of place",
-        (true, false) => "in place only",
-        (false, _) => "out of place only",
+        (true, false) => "in place, and out of place after a copy of the input",
+        (false, _) => "out of place, and in place after a copy of the input",
     }
 }
 
