@@ -198,6 +198,7 @@ const DOORS: &[&str] = &[
     "crates/gpu-tests/src/sections/turns.rs",
     "crates/nccl/src/abi/pointer.rs",
     "crates/nccl/src/log/clock.rs",
+    "crates/nccl/src/process.rs",
     "crates/nccl/benches/eager.rs",
     "crates/nccl/src/signal.rs",
     "crates/nccl/tests/null.rs",

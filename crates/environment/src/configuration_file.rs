@@ -5,17 +5,33 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Lookup, variable};
+use super::{Complaint, Lookup, variable};
 
-/// What all files say; the user's wins over the system's.
-pub fn read_all(process: Lookup<'_>) -> HashMap<String, String> {
-    let mut values = HashMap::new();
+/// What all files say, and what is wrong with them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Configuration {
+    /// What they set, by name; the user's wins over the system's.
+    pub values: HashMap<String, String>,
+    /// A file that was named and cannot be read, or a line that sets nothing.
+    pub complaints: Vec<Complaint>,
+}
+
+/// What the files of the system and of the user say.
+pub fn read_all(process: Lookup<'_>) -> Configuration {
+    let mut all = Configuration::default();
+    let named = process(variable::CONF_FILE.name).filter(|name| !name.is_empty());
     for path in [Some(PathBuf::from("/etc/nccl.conf")), of_user(process)].into_iter().flatten() {
-        // A file that is not there, or not for us to read, says nothing.
-        let text = fs::read(path).unwrap_or_default();
-        values.extend(parse(&String::from_utf8_lossy(&text)));
+        match fs::read(&path) {
+            Ok(text) => all.add(&path, &String::from_utf8_lossy(&text)),
+            // A file that nobody named may be missing, or not for us to read.
+            Err(error) if named.as_deref().is_some_and(|named| Path::new(named) == path) => {
+                let (name, path) = (variable::CONF_FILE.name, path.display());
+                all.complaints.push(format!("{name} is not used: {path} cannot be read: {error}"));
+            }
+            Err(_) => {}
+        }
     }
-    values
+    all
 }
 
 fn of_user(process: Lookup<'_>) -> Option<PathBuf> {
@@ -24,10 +40,21 @@ fn of_user(process: Lookup<'_>) -> Option<PathBuf> {
     named.or_else(|| Some(Path::new(&process("HOME")?).join(".nccl.conf")))
 }
 
-fn parse(text: &str) -> impl Iterator<Item = (String, String)> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let pairs = lines.filter_map(|line| line.split_once('='));
-    pairs.filter(|(name, _)| !name.is_empty()).map(|(name, value)| (name.into(), value.into()))
+impl Configuration {
+    /// Adds what the file at `path` says in `text`.
+    fn add(&mut self, path: &Path, text: &str) {
+        for (number, line) in (1..).zip(text.lines()) {
+            match line.split_once('=').filter(|(name, _)| !name.is_empty()) {
+                _ if line.starts_with('#') || line.trim().is_empty() => {}
+                Some((name, value)) => drop(self.values.insert(name.into(), value.into())),
+                None => {
+                    let path = path.display();
+                    let text = format!("{path} line {number}: expected NAME=value, found `{line}`");
+                    self.complaints.push(text);
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -37,10 +64,24 @@ mod tests {
     #[test]
     fn lines_are_taken_as_they_stand() {
         let text = "# comment\nNCCL_DEBUG=INFO\n #A=b\nEMPTY=\n=x\nnonsense\nA=b=c \r\n";
-        let parsed: Vec<_> = parse(text).collect();
+        let mut parsed = Configuration::default();
+        parsed.add(Path::new("/c"), text);
         let expected =
             [("NCCL_DEBUG", "INFO"), (" #A", "b"), ("EMPTY", ""), ("A", "b=c ")].map(own);
-        assert_eq!(parsed, expected);
+        assert_eq!(parsed.values, expected.into_iter().collect());
+        let wrong = |line: &str| format!("/c line {line}: expected NAME=value, found ");
+        assert_eq!(parsed.complaints, [wrong("5") + "`=x`", wrong("6") + "`nonsense`"]);
+    }
+
+    #[test]
+    fn a_file_that_was_named_must_be_there() {
+        let named = |name: &str| (name == "NCCL_CONF_FILE").then(|| "/no/such.conf".to_owned());
+        let Configuration { values: _, complaints } = read_all(&named);
+        let [complaint] = &complaints[..] else { panic!("{complaints:?}") };
+        let expected = "NCCL_CONF_FILE is not used: /no/such.conf cannot be read: ";
+        assert!(complaint.starts_with(expected), "{complaint}");
+        let at_home = |name: &str| (name == "HOME").then(|| "/no/such".to_owned());
+        assert_eq!(read_all(&at_home).complaints, [""; 0]);
     }
 
     fn own((name, value): (&str, &str)) -> (String, String) {

@@ -19,6 +19,12 @@ pub fn read(list: Option<&str>, folder: Option<&str>) -> Vec<File> {
     files
 }
 
+/// The names of the files of `folder`.
+pub fn names(folder: &str) -> Vec<String> {
+    let paths = algorithms_in(Path::new(folder)).unwrap_or_default();
+    paths.iter().map(|path| path.display().to_string()).collect()
+}
+
 fn read_folder(folder: &Path) -> Vec<File> {
     match algorithms_in(folder) {
         Ok(paths) => paths.iter().map(|path| read_file(path)).collect(),

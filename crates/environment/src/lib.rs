@@ -12,12 +12,13 @@
 //!   what the files say.
 //! * A value that makes no sense is a complaint that says what to write, and counts as not set. It
 //!   is never a failure.
-//! * A value that makes sense and is not followed is a remark, in [`Preferences::remarks`]: programs set NCCL's variables for NCCL, so
-//!   it is no warning.
+//! * A value that makes sense and is not followed is a remark, in [`Preferences::remarks`].
 //! * A file of an algorithm that cannot be read, or is too long, stays in the list with the reason:
 //!   [`Preferences::files`] never fails, and ranks with the same variables and folders get the same
 //!   names in the same order.
 //! * The folder of special kernels is looked at when a kernel is asked for, and made when one is kept.
+//! * A name that is most likely to be one of ours and is not, in the environment or in a file, is a complaint of
+//!   [`strangers`], as is a file that cannot be read.
 //! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as not set.
 //! * Files that set variables are read once in the life of the process; a [`Reader`] looks a variable
 //!   up once for each question. Files of algorithms and tables are read by [`Preferences::files`]
@@ -41,11 +42,11 @@ mod restrictions;
 mod tuning;
 pub mod variable;
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use configuration_file::Configuration;
 pub use launch::{LaunchError, Launched, Launcher, Master, Number, launched};
-pub use machine::{Root, topologies};
+pub use machine::{Root, topologies, topology_complaint};
 pub use network::interface;
 pub use preferences::{DeviceWish, Preferences};
 pub use reader::Reader;
@@ -61,24 +62,49 @@ pub type Complaint = String;
 
 /// What `name` is set to, by the process or by a file; an empty value counts as not set.
 pub fn lookup(name: &str) -> Option<String> {
-    static FILES: OnceLock<HashMap<String, String>> = OnceLock::new();
-    let from_files = || FILES.get_or_init(|| configuration_file::read_all(&of_process)).get(name);
+    let from_files = || configuration().values.get(name);
     of_process(name).or_else(|| from_files().cloned()).filter(|value| !value.is_empty())
+}
+
+/// What the files say, read once.
+fn configuration() -> &'static Configuration {
+    static FILES: OnceLock<Configuration> = OnceLock::new();
+    FILES.get_or_init(|| configuration_file::read_all(&of_process))
 }
 
 fn of_process(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Names that begin like ours and are none of ours: most likely misspelt.
+/// Names that are none of ours and begin like them, or are misspelt so that they do not, in the environment and in files;
+/// and what of the files cannot be read.
 pub fn strangers() -> Vec<Complaint> {
     let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
-    let strange = |name: &String| name.starts_with("MSCCL_") && !variable::is_known(name);
-    let mut strangers: Vec<_> = names.filter(strange).collect();
+    let Configuration { values, complaints } = configuration();
+    let mut strangers: Vec<_> =
+        names.chain(values.keys().cloned()).filter_map(|name| stranger(&name)).collect();
     strangers.sort_unstable();
-    let complain = |name: String| {
-        let near = variable::nearest(&name);
-        format!("{name} is no variable of this library and is ignored; did you mean {near}?")
-    };
-    strangers.into_iter().map(complain).collect()
+    strangers.dedup();
+    complaints.iter().cloned().chain(strangers).collect()
+}
+
+/// What is wrong with `name`, if it is to be one of ours and is none.
+fn stranger(name: &str) -> Option<Complaint> {
+    let begins_so = name.starts_with(variable::PREFIX);
+    if variable::is_known(name) || name.starts_with("NCCL_") {
+        return None;
+    }
+    let near = variable::nearest(name);
+    let ask = |near: &str| format!("did you mean {near}?");
+    let advice = near.map_or_else(|| "docs/ENVIRONMENT.md has those that are".to_owned(), ask);
+    // Another library has names that begin much like ours.
+    let is_misspelt =
+        || near.is_some_and(|near| near[variable::PREFIX.len()..] == *after_prefix(name));
+    (begins_so || is_misspelt())
+        .then(|| format!("{name} is no variable of this library and is ignored; {advice}"))
+}
+
+/// What stands behind the first underscore of `name`.
+fn after_prefix(name: &str) -> &str {
+    name.split_once('_').map_or("", |(_, rest)| rest)
 }

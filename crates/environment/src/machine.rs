@@ -37,19 +37,17 @@ impl Files for Root {
 pub fn topologies(named: Option<&str>, mut complain: impl FnMut(Complaint)) -> Vec<Topology> {
     static DETECTED: OnceLock<Topology> = OnceLock::new();
     let path = named.or_else(|| Path::new(USUAL_FILE).exists().then_some(USUAL_FILE));
-    let Variable { name, default, .. } = variable::TOPO_FILE;
+    let Variable { name, .. } = variable::TOPO_FILE;
     let described = path.and_then(|path| match read(path) {
         Ok(xml::Read { system, notes }) => {
             if let (Some(path), [first, rest @ ..]) = (named, &notes[..]) {
-                complain(format!(
-                    "{name} is used in part: {path}, {first}{}",
-                    and_more(rest.len())
-                ));
+                let more = and_more(rest.len());
+                complain(format!("{name} is used in part: {path}, {first}{more}"));
             }
             Some(Topology::new(system))
         }
         Err(why) => {
-            complain(format!("{name} is not used: {path}{why} (default: {default})"));
+            complain(why);
             None
         }
     });
@@ -65,7 +63,19 @@ fn and_more(others: usize) -> String {
     }
 }
 
-fn read(path: &str) -> Result<xml::Read, String> {
+/// Why the file `named` (`NCCL_TOPO_FILE`) cannot be used, if so; whoever finds no use for it would not look at it.
+pub fn topology_complaint(named: &str) -> Option<Complaint> {
+    read(named).err()
+}
+
+fn read(path: &str) -> Result<xml::Read, Complaint> {
+    parse(path).map_err(|why| {
+        let Variable { name, default, .. } = variable::TOPO_FILE;
+        format!("{name} is not used: {path}{why} (default: {default})")
+    })
+}
+
+fn parse(path: &str) -> Result<xml::Read, String> {
     let content = files::content(Path::new(path)).map_err(|why| format!(": {why}"))?;
     let text = String::from_utf8(content).map_err(|_| ": it is not UTF-8".to_owned())?;
     xml::read(&text).map_err(|error| format!(", {error}"))

@@ -45,10 +45,7 @@ impl Preferences {
         let mut wish = wish(reader);
         let xml_files = reader.text(&variable::XML_FILES);
         let algo_dir = reader.text(&variable::ALGO_DIR);
-        // What a folder holds is not looked at here.
-        if algo_dir.is_none()
-            && let Some(complaint) = nobody_has(&wish, xml_files.as_deref())
-        {
+        if let Some(complaint) = nobody_has(&wish, xml_files.as_deref(), algo_dir.as_deref()) {
             reader.complain(complaint);
         }
         Self {
@@ -122,15 +119,26 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
 
 /// That nothing at hand is called what is wished for, if so. The wish is kept: it does no harm, and a door may load files
 /// that are not named here.
-fn nobody_has(wish: &Wish, xml_files: Option<&str>) -> Option<Complaint> {
+fn nobody_has(wish: &Wish, xml_files: Option<&str>, algo_dir: Option<&str>) -> Option<Complaint> {
     let wished = wish.algorithm.as_deref()?;
-    let is_built_in = built_in_programs().keys().any(|name| name.contains(wished));
-    if is_built_in || xml_files.is_some_and(|files| files.contains(wished)) {
+    let built_in = built_in_programs();
+    let in_folder =
+        || algo_dir.is_some_and(|folder| files::names(folder).iter().any(|of| of.contains(wished)));
+    let is_at_hand = built_in.keys().any(|name| name.contains(wished))
+        || xml_files.is_some_and(|files| files.contains(wished))
+        || in_folder();
+    if is_at_hand {
         return None;
     }
-    let (name, files) = (variable::ALGO.name, variable::XML_FILES.name);
-    let nowhere = format!("in the name of no built-in algorithm and of no file of {files}");
-    Some(format!("{name} is `{wished}`, which is {nowhere}"))
+    let (name, files, folder) =
+        (variable::ALGO.name, variable::XML_FILES.name, variable::ALGO_DIR.name);
+    let text = format!(
+        "{name} is `{wished}`, which is in the name of no built-in algorithm and of no file of {files} or {folder}"
+    );
+    let last = |name: &&'static str| name.rsplit_once('/').map_or(*name, |(_, last)| last);
+    let names = built_in.keys().copied().chain(built_in.keys().map(last));
+    let near = variable::nearest_of(wished, names);
+    Some(near.map_or_else(|| text.clone(), |near| format!("{text}; did you mean {near}?")))
 }
 
 fn special(text: &str) -> Option<SpecialMode> {
@@ -230,7 +238,20 @@ mod tests {
         wished(&[], 1);
         wished(&[("MSCCL_XML_FILES", "yours.xml")], 1);
         wished(&[("MSCCL_XML_FILES", "yours.xml:/site/mine.xml")], 0);
-        wished(&[("MSCCL_ALGO_DIR", "/site")], 0);
+        wished(&[("MSCCL_ALGO_DIR", "/no/such/folder")], 1);
+        let folder =
+            std::env::temp_dir().join(format!("msccl-environment-named-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("mine.json"), "{}").unwrap();
+        wished(&[("MSCCL_ALGO_DIR", folder.to_str().unwrap())], 0);
+        std::fs::remove_dir_all(folder).unwrap();
+        let complaint = |wished: &str| {
+            let wish = Wish { algorithm: Some(wished.to_owned()), ..Wish::default() };
+            nobody_has(&wish, None, None).unwrap_or_default()
+        };
+        assert!(complaint("alreduce/ring").ends_with("; did you mean allreduce/ring?"));
+        assert!(complaint("twoshot").ends_with("; did you mean two_shot?"));
+        assert!(complaint("weather").ends_with(" or MSCCL_ALGO_DIR"));
     }
 
     #[test]

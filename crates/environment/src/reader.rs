@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds what is wrong with a value that can be read.
-    pub(crate) fn complain(&mut self, complaint: Complaint) {
+    pub fn complain(&mut self, complaint: Complaint) {
         self.complaints.push(complaint);
     }
 

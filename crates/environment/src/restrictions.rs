@@ -6,7 +6,7 @@
 //!
 //! A text of another form, or that leaves no protocol, is a complaint and counts as not set. NCCL's names of algorithms
 //! that this library has not allow nothing: a list of such names alone is not followed. That is a remark and no
-//! complaint, since nothing is wrong with the value.
+//! complaint, since nothing is wrong with the value; users learn of both.
 
 use msccl_collective::{Protocol, Rank};
 use msccl_registry::Wanted;
@@ -46,7 +46,9 @@ pub fn restrict(wish: &mut Wish, reader: &mut Reader<'_>) -> Vec<Remark> {
         }
     }
     for least in [&variable::MIN_CTAS, &variable::MIN_NCHANNELS] {
-        if reader.text(least).is_some() && wish.instances.is_none() {
+        // One thread block is what every call has.
+        let asked = reader.count::<u32>(least).filter(|least| *least > 1);
+        if asked.is_some() && wish.instances.is_none() {
             let why = "a call takes as many thread blocks as are best for its size";
             remarks.push(remark(reader, least, why, &variable::INSTANCES));
         }
@@ -196,5 +198,7 @@ mod tests {
         check(&[("NCCL_MIN_CTAS", "16")], ["any"; 2], &[ctas], 0);
         let channels = ctas.replace("CTAS", "NCHANNELS");
         check(&[("NCCL_MIN_NCHANNELS", "16")], ["any"; 2], &[&channels], 0);
+        check(&[("NCCL_MIN_NCHANNELS", "1")], ["any"; 2], &[], 0);
+        check(&[("NCCL_MIN_NCHANNELS", "many")], ["any"; 2], &[], 1);
     }
 }

@@ -25,12 +25,17 @@ macro_rules! variables {
 }
 
 variables! {
+    STRICT "MSCCL_STRICT" "0 or 1" "0"
+        "Whether it is an error that something which was asked for does not happen: no communicator is made where a file or a \
+         table is not used, an algorithm can serve no call, or a variable is misspelt, makes no sense or has no effect. Otherwise \
+         rank 0 says so on standard error, a line each, and the job goes on. What is so on one rank that has this variable is an error on all."
     DEVICE "MSCCL_DEVICE" "`host` or `cuda`" "a GPU if there is one"
         "Where ranks run. On the host, buffers are host memory, streams are ignored, and calls return \
          when they are done. `cuda` insists: without a usable GPU no communicator is made."
     XML_FILES "MSCCL_XML_FILES" "paths, separated by colons" "none"
-        "Algorithms to load, in any format. The same on all ranks, in the same order. A file that \
-         cannot be used is a warning; the job goes on without it."
+        "Algorithms to load, in any format. The same on all ranks, in the same order. A program serves calls in place and out \
+         of place, as far as it is proved for both. A file that cannot be used is reported, and the job goes on without it (see \
+         `MSCCL_STRICT`)."
     ALGO_DIR "MSCCL_ALGO_DIR" "a folder" "none"
         "Loads every `.xml`, `.json` and `.msccl` file of the folder, in order of their names, after \
          those of `MSCCL_XML_FILES`."
@@ -45,8 +50,8 @@ variables! {
         "Uses that many threads in a block, rounded up to whole warps, as far as kernels allow."
     TUNING "MSCCL_TUNING" "a path" "the table that comes with the library"
         "A table of what is best for which size, asked before the one that comes with the library; \
-         `docs/RUNTIME.md` describes it. The same on all ranks. A file that cannot be used is a warning, \
-         and counts as not set."
+         `docs/RUNTIME.md` describes it. The same on all ranks. A file that cannot be used is reported, \
+         and counts as not set (see `MSCCL_STRICT`)."
     DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
         "When GPUs store to and load from one another's buffers as the caller passed them, where that is \
          proved sound and peers can map that memory (`docs/MEMORY.md` says how): 0 never, 1 for the calls of \
@@ -78,7 +83,8 @@ variables! {
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
-        "How long the ranks of a new communicator wait for one another, from the first one's arrival."
+        "How long the ranks of a new communicator wait for one another, from the first one's arrival: those that join, and \
+         those that split or shrink another one. Then all that came fail, and name those that did not."
     CHECK "MSCCL_CHECK" "0 or 1" "0"
         "Compares the arguments of every collective across ranks before it runs, and refuses those that \
          differ. Slow. Without it ranks are compared afterwards, and what differs fails the communicator \
@@ -141,8 +147,8 @@ variables! {
          of the same place; it counts for two ranks if one of them has it. 1 and 2: where that is nearest to both GPUs."
     TOPO_FILE "NCCL_TOPO_FILE" "a path" "`/var/run/nvidia-topologyd/virtualTopology.xml`, if there is one"
         "A description of this machine in NCCL's XML, asked before the kernel how far network cards are from GPUs. A file that \
-         cannot be used is a warning, and counts as not set. What of a file cannot be used is a warning, too; `msccl topo` \
-         shows all of it."
+         cannot be used is reported, and counts as not set (see `MSCCL_STRICT`). What of a file cannot be used is reported, \
+         too; `msccl topo` shows all of it."
     IB_GID_INDEX "NCCL_IB_GID_INDEX" "0 to 255, -1 for the default" "the best of the port"
         "Which of a port's addresses RDMA uses."
     IB_TIMEOUT "NCCL_IB_TIMEOUT" "0 to 255, -1 for the default" "the library's"
@@ -179,7 +185,7 @@ variables! {
         "Which built-in algorithms come first: for `Ring` those with `ring` or `chain` in their names, for `Tree` those with \
          `tree`; where none of them serves, others do. It costs speed wherever another would be best, above all in small calls. \
          `MSCCL` stands for loaded algorithms, which come first always. NCCL's other names are no algorithms of this library: a \
-         list of nothing else is not followed, and the log says so (`INFO`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names \
+         list of nothing else is not followed, which is reported (see `MSCCL_STRICT`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names \
          comes first. The same on all ranks."
     NCCL_PROTO "NCCL_PROTO" "`Simple`, `LL` and `LL128`, in lists like those of `NCCL_ALGO`" "by measurement"
         "Which protocols collectives may use: one that may not be used is replaced by the likest that may. Where none of \
@@ -187,7 +193,7 @@ variables! {
     NTHREADS "NCCL_NTHREADS" "a number from 1 on" "by measurement"
         "Most threads in a block, rounded up to whole warps. `MSCCL_THREADS` wins. The same on all ranks."
     MIN_CTAS "NCCL_MIN_CTAS" "a number from 1 on" "by measurement"
-        "Not followed, and the log says so (`INFO`): a call takes as many thread blocks as are best for its size. \
+        "More than 1 is not followed, which is reported (see `MSCCL_STRICT`): a call takes as many thread blocks as are best for its size. \
          `MSCCL_INSTANCES` asks for more."
     MIN_NCHANNELS "NCCL_MIN_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MIN_CTAS`."
@@ -200,12 +206,54 @@ pub fn is_known(name: &str) -> bool {
     ALL.iter().any(|variable| variable.name == name)
 }
 
-/// The name of ours that shares the longest beginning with `name`.
-pub fn nearest(name: &str) -> &'static str {
-    let shared =
-        |other: &str| name.bytes().zip(other.bytes()).take_while(|(mine, its)| mine == its).count();
-    let names = ALL.iter().map(|variable| variable.name);
-    names.rev().max_by_key(|other| shared(other)).unwrap_or_default()
+/// The name of ours that `name` is most likely meant to be, if it is like one.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    nearest_of(name, ALL.iter().map(|variable| variable.name).filter(|of| of.starts_with(PREFIX)))
+}
+
+/// How names of ours begin.
+pub(crate) const PREFIX: &str = "MSCCL_";
+
+/// The one of `known` that takes the fewest changes of a letter to become `name`, or that it begins or ends; if it is like
+/// one. Case does not matter.
+pub(crate) fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_ascii_lowercase();
+    let stem = |text: &str| text.trim_start_matches(&PREFIX.to_ascii_lowercase()).to_owned();
+    let likeness = |other: &str| {
+        let other = other.to_ascii_lowercase();
+        let (mine, its) = (stem(&name), stem(&other));
+        let is_part = mine.len() > 2
+            && (its.starts_with(&mine) || mine.starts_with(&its) || its.ends_with(&mine));
+        let changes = changes(&name, &other);
+        // A third of the letters may be wrong.
+        (is_part || changes * 3 <= mine.len()).then_some(changes)
+    };
+    let like = known.filter_map(|other| Some((likeness(other)?, other)));
+    like.min_by_key(|(changes, _)| *changes).map(|(_, other)| other)
+}
+
+/// How many letters must be put in, left out, replaced or swapped with the next to make `one` of `other`.
+fn changes(one: &str, other: &str) -> usize {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    rows[0] = (0..=other.len()).collect();
+    for i in 1..=one.len() {
+        for j in 1..=other.len() {
+            let is_other = usize::from(one[i - 1] != other[j - 1]);
+            let mut least =
+                (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + is_other);
+            let swapped =
+                i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1];
+            if swapped {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = least;
+        }
+    }
+    rows[one.len()][other.len()]
 }
 
 #[cfg(test)]
@@ -249,7 +297,20 @@ mod tests {
     #[test]
     fn misspellings_find_their_way() {
         assert!(is_known("MSCCL_CHECK") && !is_known("MSCCL_CHECKS"));
-        assert_eq!(nearest("MSCCL_XMLFILES"), "MSCCL_XML_FILES");
-        assert_eq!(nearest("MSCCL_TIMEOUT"), "MSCCL_TIMEOUT_S");
+        for (misspelt, meant) in [
+            ("MSCCL_XMLFILES", Some("MSCCL_XML_FILES")),
+            ("MSCCL_XLM_FILES", Some("MSCCL_XML_FILES")),
+            ("MSCCL_TIMEOUT", Some("MSCCL_TIMEOUT_S")),
+            ("MSCCL_JOIN_TIMEOUT", Some("MSCCL_JOIN_TIMEOUT_S")),
+            ("MSCCL_AGLO", Some("MSCCL_ALGO")),
+            ("MSCCL_ALGORITHM", Some("MSCCL_ALGO")),
+            ("MSCCL_PROTOCOL", Some("MSCCL_PROTO")),
+            ("MSCCL_FILES", Some("MSCCL_XML_FILES")),
+            ("MSCCL_strict", Some("MSCCL_STRICT")),
+            ("MSCCL_WEATHER", None),
+        ] {
+            assert_eq!(nearest(misspelt), meant, "{misspelt}");
+        }
+        assert_eq!((changes("ab", "ba"), changes("", "abc"), changes("abc", "abc")), (1, 3, 0));
     }
 }

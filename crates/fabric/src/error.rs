@@ -100,7 +100,19 @@ impl Error {
 /// `expected` ranks in all, of which those in `missing` did not do `verb` (such as "has not
 /// connected") within the time of `patience`.
 pub(crate) fn absent(missing: &[Rank], expected: u32, verb: &str, within: &str) -> Error {
-    let came: Vec<_> = (0..expected).map(Rank).filter(|rank| !missing.contains(rank)).collect();
+    let all: Vec<_> = (0..expected).map(Rank).collect();
+    absent_of(missing, &all, expected, verb, within)
+}
+
+/// The same where of the `ranks` ranks only those in `awaited` were to do it.
+pub(crate) fn absent_of(
+    missing: &[Rank],
+    awaited: &[Rank],
+    ranks: u32,
+    verb: &str,
+    within: &str,
+) -> Error {
+    let came: Vec<_> = awaited.iter().copied().filter(|rank| !missing.contains(rank)).collect();
     let came = match came.is_empty() {
         true => "no rank has".to_owned(),
         false => format!("ranks that have: {}", RankList(&came)),
@@ -110,7 +122,7 @@ pub(crate) fn absent(missing: &[Rank], expected: u32, verb: &str, within: &str) 
         _ => ("ranks", format!("have {verb}")),
     };
     let missing_list = RankList(missing);
-    let text = format!("{noun} {missing_list} of {expected} {verb} within {within}; {came}");
+    let text = format!("{noun} {missing_list} of {ranks} {verb} within {within}; {came}");
     Error::new(ErrorKind::TimedOut, text).of_ranks(missing.iter().copied())
 }
 

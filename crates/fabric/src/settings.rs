@@ -24,7 +24,8 @@ pub struct Settings {
     pub host: Option<String>,
     /// How long a rank tries to reach the root or a peer that refuses connections.
     pub connect_timeout: Duration,
-    /// How long the ranks of a group wait for one another to come, from the first one's arrival.
+    /// How long the ranks of a group wait for one another to come, from the first one's arrival: to a join, a split or a
+    /// shrink.
     pub join_timeout: Duration,
     /// How long a root waits for its first rank before its thread ends.
     pub root_timeout: Duration,

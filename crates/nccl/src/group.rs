@@ -5,11 +5,12 @@
 //!   and are joined; then all calls are submitted together.
 //! * The first failure of any call in a group is kept: the end returns it, and of the group only
 //!   what frees communicators still happens.
+//! * A group that was open when the process was forked stays its parent's: in the fork there is none.
 //! * A group of non-blocking communicators goes on in the background and its end says so, if there
 //!   is something to wait for.
 
 use std::cell::RefCell;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::thread;
 
@@ -20,6 +21,7 @@ use crate::comm::Comm;
 use crate::fault::Fault;
 use crate::guard::contain;
 use crate::job::Job;
+use crate::process::Process;
 
 /// What a thread has gathered.
 #[derive(Default)]
@@ -28,6 +30,10 @@ struct Group {
     work: Work,
     failure: Option<Fault>,
     blocking: Option<bool>,
+    /// The process that began it.
+    maker: Option<Process>,
+    /// The process that had begun a group which this one, its fork, has left alone.
+    abandoned: Option<Process>,
 }
 
 /// What happens at the outermost end.
@@ -44,12 +50,28 @@ thread_local! {
 }
 
 fn with_group<T>(body: impl FnOnce(&mut Group) -> T) -> T {
-    GROUP.with(|group| body(&mut group.borrow_mut()))
+    GROUP.with(|group| {
+        let mut group = group.borrow_mut();
+        group.leave_alone_what_is_the_parents();
+        body(&mut group)
+    })
+}
+
+impl Group {
+    /// In a fork, what its parent had gathered is not done, and not freed either.
+    fn leave_alone_what_is_the_parents(&mut self) {
+        let Some(maker) = self.maker.filter(|maker| *maker != Process::current()) else { return };
+        let fresh = Self { abandoned: Some(maker), ..Self::default() };
+        mem::forget(mem::replace(self, fresh));
+    }
 }
 
 /// A group begins.
 pub fn start() {
-    with_group(|group| group.depth += 1);
+    with_group(|group| {
+        group.depth += 1;
+        group.maker = Some(Process::current());
+    });
 }
 
 /// The failure of a call ends the group, if one is open.
@@ -93,11 +115,14 @@ pub fn discard() -> Result<(), Fault> {
 /// Leaves one group; what was gathered, if it was the outermost.
 fn leave() -> Result<Option<Group>, Fault> {
     with_group(|group| {
+        if let (0, Some(maker)) = (group.depth, group.abandoned.take()) {
+            maker.check("GroupEnd", "group")?;
+        }
         if group.depth == 0 {
             return Err(Fault::usage("GroupEnd : not in a group call: ncclGroupStart comes first"));
         }
         group.depth -= 1;
-        Ok((group.depth == 0).then(|| std::mem::take(group)))
+        Ok((group.depth == 0).then(|| mem::take(group)))
     })
 }
 

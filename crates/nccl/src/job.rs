@@ -11,7 +11,7 @@ use crate::comm::config::Config;
 use crate::comm::{Comm, complete, handles};
 use crate::fault::Fault;
 use crate::guard::contain;
-use crate::place;
+use crate::{place, session};
 
 /// One operation.
 pub enum Job {
@@ -160,11 +160,13 @@ impl Join {
         let joined = contain(|| Ok(Communicator::join(&ids, rank, ranks, &settings)?));
         match joined {
             Ok(communicator) => {
+                session::remember(&settings.unmet);
                 comm.meet(communicator);
                 comm.log_life(handle, "ncclCommInitRank", "Init COMPLETE");
                 Ok(())
             }
             Err(fault) => {
+                session::not_made(&ids.iter().map(UniqueId::to_bytes).collect::<Vec<_>>());
                 // A caller who polls still has the handle, and must abort it.
                 if comm.config.blocking {
                     place.publish(CommHandle::default());
@@ -190,6 +192,12 @@ impl Derive {
             parent.set_deriving(None);
             return made.map(|_| ());
         };
+        // Which rank is the first one is known only now.
+        if communicator.rank() == Rank(0) {
+            session::say(&settings.unmet);
+        } else {
+            session::remember(&settings.unmet);
+        }
         let comm = Comm::met(config, parent.place.clone(), abort, communicator);
         let comm = Arc::new(comm);
         let handle = handles::enrol(Arc::clone(&comm));

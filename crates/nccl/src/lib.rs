@@ -7,7 +7,9 @@
 //!   that they are not supported. Beside them stand few of our own (`include/msccl.h`).
 //! * What is not supported is an error with a text, never a wrong answer.
 //! * A panic ends in `ncclInternalError`, not in the caller.
-//! * A handle that was never given out, or was given back, is refused unread.
+//! * A handle that was never given out, or was given back, is refused unread; so is one in a fork of the process that it
+//!   was given to.
+//! * The places of results are set on every path.
 //! * On a machine without a GPU, or if the user wants it so, ranks run on the host: the same
 //!   functions work on host memory, streams are ignored, and calls return when they are done.
 //!
@@ -39,6 +41,7 @@ mod making;
 mod memory;
 mod network;
 mod place;
+mod process;
 mod requests;
 mod session;
 mod signal;

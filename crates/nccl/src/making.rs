@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use msccl_collective::Rank;
 use msccl_fabric::UniqueId;
-use msccl_runtime::{PlaceOfRank, Settings};
+use msccl_runtime::{Extent, PlaceOfRank, Settings};
 
 use crate::abi::constant::{NO_COLOR, SHRINK_ABORT};
-use crate::abi::{CommHandle, ConfigPointer, In, Out, Outcome, UniqueIdBytes};
+use crate::abi::{Argument, CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
 use crate::comm::config::Config;
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
@@ -57,13 +57,17 @@ fn join_at(
         return Err(Fault::null(operation, "newcomm"));
     }
     let (rank, ranks) = rank_of(rank, ranks)?;
-    if rank == Rank(0) {
-        session::greet();
-    }
+    let bytes: Vec<_> = ids.iter().map(|id| id.0).collect();
     let read = |id: &UniqueIdBytes| UniqueId::from_bytes(&id.0);
     let ids = ids.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let settings = session::with_files(requests);
+    let extent = session::extent(&bytes, &settings);
+    if rank == Rank(0) {
+        session::greet();
+        session::say(&settings.unmet);
+    }
     let comm = Arc::new(Comm::joining(config, place));
-    let settings = comm.settings(with_files(requests));
+    let settings = comm.settings(Settings { extent, ..settings });
     let handle = handles::enrol(Arc::clone(&comm));
     out.publish(handle);
     comm.log_join(handle, operation, rank, ranks);
@@ -77,19 +81,15 @@ fn rank_of(rank: c_int, ranks: c_int) -> Result<(Rank, u32), Fault> {
     }
 }
 
-fn with_files(requests: &Requests) -> Settings {
-    let files = requests.preferences.files();
-    Settings { files, tuning: session::tuning(requests), ..requests.settings() }
-}
-
 /// This process is all ranks, one per device of `devices`.
-pub fn join_all(place: Out<CommHandle>, devices: &[c_int]) -> Result<Outcome, Fault> {
+pub fn join_all(places: OutArray<CommHandle>, devices: &[c_int]) -> Result<Outcome, Fault> {
+    (0..devices.len()).for_each(|index| places.at(index).blank());
     let requests = session::begin();
     let id = UniqueIdBytes(unique_id()?.to_bytes());
     let ranks = c_int::try_from(devices.len()).unwrap_or(c_int::MAX);
     group::start();
     let joined = (0..ranks).zip(devices).try_for_each(|(rank, device)| {
-        let place = place.at(rank.unsigned_abs() as usize);
+        let place = places.at(rank.unsigned_abs() as usize);
         let newcomer = Newcomer { place, ranks, rank, ids: vec![id] };
         let at = place::numbered(requests.preferences.device, *device)?;
         join_at("ncclCommInitAll", newcomer, Config::usual(&requests), at, &requests).map(|_| ())
@@ -173,8 +173,7 @@ fn derive(
     }
     let requests = session::begin();
     let config = Config::read(config, &requests)?.unwrap_or_else(|| parent.config.clone());
-    place.publish(CommHandle::default());
-    let settings = with_files(&requests);
+    let settings = Settings { extent: Extent::Part, ..session::with_files(&requests) };
     group::launch(Job::Derive(Derive { parent, members, place, config, settings }))
 }
 

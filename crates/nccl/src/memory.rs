@@ -11,6 +11,7 @@ use crate::abi::constant::WINDOW_ALIGNMENT_BYTES;
 use crate::abi::{Address, Code};
 use crate::fault::Fault;
 use crate::place;
+use crate::process::Process;
 
 /// Memory given out, which may begin before the address that was given.
 enum Memory {
@@ -28,7 +29,13 @@ struct Page(#[expect(dead_code, reason = "it belongs to whoever asked for it")] 
 const PAGE_BYTES: usize = 4096;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(WINDOW_ALIGNMENT_BYTES));
 
-static GIVEN: Mutex<Option<FxHashMap<Address, Memory>>> = Mutex::new(None);
+/// Memory, and the process that it was given to.
+struct Given {
+    memory: Memory,
+    maker: Process,
+}
+
+static GIVEN: Mutex<Option<FxHashMap<Address, Given>>> = Mutex::new(None);
 
 /// `bytes` bytes at `place`; their address, which is zero if there are none.
 ///
@@ -45,7 +52,8 @@ pub fn allocate(place: &PlaceOfRank, bytes: usize) -> Result<Address, Fault> {
         PlaceOfRank::Gpu(context) => of_device(context, bytes)?,
     };
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    given.get_or_insert_default().insert(address, memory);
+    let maker = Process::current();
+    given.get_or_insert_default().insert(address, Given { memory, maker });
     Ok(address)
 }
 
@@ -76,14 +84,17 @@ fn of_host(bytes: usize) -> Result<(Address, Memory), Fault> {
 ///
 /// # Errors
 ///
-/// It gave nothing there, or it was freed before.
+/// It gave nothing there, or it was freed before; or this is a fork of the process that it gave it to.
 pub fn free(address: Address) -> Result<(), Fault> {
     if address == 0 {
         return Ok(());
     }
     let memory = {
         let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-        given.as_mut().and_then(|given| given.remove(&address))
+        let given = given.get_or_insert_default();
+        let maker = given.get(&address).map(|of| of.maker);
+        maker.map_or(Ok(()), |maker| maker.check("MemFree", "memory"))?;
+        given.remove(&address).map(|of| of.memory)
     };
     match memory {
         Some(Memory::Device(context, buffer)) => {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use msccl_environment::{Reader, Variable, variable};
+use msccl_environment::{Complaint, Reader, Variable, variable};
 use msccl_fabric::{self as fabric, Choice};
 use msccl_proxy::{self as proxy, Nics, RdmaConfig, Surroundings};
 
@@ -64,11 +64,20 @@ impl Network {
         fabric::Settings { interface, root, host, ..others }
     }
 
+    /// Why the description of this machine that was named cannot be used, if so.
+    pub fn topology_complaint(&self) -> Option<Complaint> {
+        self.topology.as_deref().and_then(msccl_environment::topology_complaint)
+    }
+
     /// How a proxy is configured.
     pub fn proxy(&self) -> proxy::Config {
         let (rdma, file) = (self.rdma.clone(), self.topology.clone());
-        let topologies =
-            move || msccl_environment::topologies(file.as_deref(), session::complain_once);
+        // That a file which was named cannot be used is said when a communicator is made.
+        let complain = |complaint| session::complain_once(complaint);
+        let topologies = move || match file.as_deref() {
+            Some(named) => msccl_environment::topologies(Some(named), drop),
+            None => msccl_environment::topologies(None, complain),
+        };
         let surroundings = Surroundings { topologies: Arc::new(topologies), gpu: None };
         proxy::Config { rdma, surroundings, ..proxy::Config::default() }
     }
@@ -204,6 +213,9 @@ mod tests {
     #[test]
     fn a_topology_file_reaches_the_proxy() {
         let config = check(&[("NCCL_TOPO_FILE", "/no/such.xml")], 0).proxy();
+        let network = check(&[("NCCL_TOPO_FILE", "/no/such.xml")], 0);
+        let complaint = network.topology_complaint().unwrap();
+        assert!(complaint.starts_with("NCCL_TOPO_FILE is not used: /no/such.xml: "), "{complaint}");
         // What the kernel tells is always there.
         assert_eq!((config.surroundings.topologies)().len(), 1);
     }

@@ -1,5 +1,6 @@
 //! Everything that the environment asks of a communicator: what all doors read, and what this one does.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
@@ -19,6 +20,9 @@ pub struct Requests {
     pub ctas_max: Option<u32>,
     /// Whether the signal is watched.
     pub story_signal: bool,
+    /// What was asked for and does not happen, as far as the environment tells.
+    pub unmet: Vec<Complaint>,
+    strict: bool,
     timeout: Option<Duration>,
     join_timeout: Option<Duration>,
     check: bool,
@@ -42,6 +46,8 @@ impl Requests {
             blocking: reader.flag(&variable::COMM_BLOCKING),
             ctas_max: ctas_max(&mut reader),
             story_signal: reader.flag(&variable::STORY_SIGNAL).unwrap_or(true),
+            unmet: Vec::new(),
+            strict: reader.flag(&variable::STRICT).unwrap_or(false),
             timeout: reader.seconds(&variable::TIMEOUT_S).filter(|limit| !limit.is_zero()),
             join_timeout: join_timeout(&mut reader),
             check: reader.flag(&variable::CHECK).unwrap_or(false),
@@ -50,7 +56,7 @@ impl Requests {
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
             launch_order: reader.flag(&variable::LAUNCH_ORDER_IMPLICIT).unwrap_or(false),
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
-            buffer_bytes: reader.count(&variable::BUFFSIZE),
+            buffer_bytes: buffer_bytes(&mut reader),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
@@ -67,7 +73,8 @@ impl Requests {
             fabric: self.network.fabric(fabric::Settings {
                 connect_timeout: usual.connect_timeout.min(join_timeout),
                 join_timeout,
-                operation_timeout: self.timeout,
+                // Ranks operate together only while they make a communicator.
+                operation_timeout: self.join_timeout,
                 ..usual
             }),
             proxy: self.network.proxy(),
@@ -84,9 +91,27 @@ impl Requests {
             far_slots: self.far_slots,
             wish: self.preferences.wish.clone(),
             blocks_max: self.ctas_max,
+            strict: self.strict,
+            unmet: self.unmet.clone(),
             ..Settings::default()
         }
     }
+}
+
+/// Fewest and most bytes that a rank sets aside for a wire.
+const BUFFER_BYTES: RangeInclusive<u64> = 64 << 10..=2 << 20;
+
+fn buffer_bytes(reader: &mut Reader<'_>) -> Option<u64> {
+    let asked: u64 = reader.count(&variable::BUFFSIZE)?;
+    let (least, most) = (*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
+    let used = asked.clamp(least, most);
+    if used != asked {
+        let name = variable::BUFFSIZE.name;
+        reader.complain(format!(
+            "{name} is {asked}, expected {least} to {most} bytes; {used} are used"
+        ));
+    }
+    Some(asked)
 }
 
 /// By its name, or by the one that it had before.
@@ -183,8 +208,8 @@ mod tests {
         assert_eq!(requests.preferences.device, DeviceWish::Host);
         assert_eq!(requests.blocking, Some(false));
         assert_eq!(settings.timeout, Some(Duration::from_millis(2500)));
-        assert_eq!(settings.fabric.operation_timeout, settings.timeout);
         assert_eq!(settings.fabric.join_timeout, Duration::from_secs(7));
+        assert_eq!(settings.fabric.operation_timeout, Some(Duration::from_secs(7)));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
         assert_eq!(settings.on_failure, OnFailure::Trap);
@@ -198,6 +223,18 @@ mod tests {
         assert_eq!(settings.fabric.root, "127.0.0.1:4000".parse().ok());
         assert_eq!(settings.fabric.host.as_deref(), Some("here"));
         assert!(!settings.proxy.rdma.enabled);
+    }
+
+    #[test]
+    fn buffers_have_limits() {
+        for (asked, complaints) in [("65536", 0), ("2097152", 0), ("8388608", 1), ("4096", 1)] {
+            let (requests, told) = read(&[("NCCL_BUFFSIZE", asked)]);
+            assert_eq!((requests.buffer_bytes, told.len()), (asked.parse().ok(), complaints));
+        }
+        let (_, told) = read(&[("NCCL_BUFFSIZE", "8388608")]);
+        let expected =
+            "NCCL_BUFFSIZE is 8388608, expected 65536 to 2097152 bytes; 2097152 are used";
+        assert_eq!(told, [expected]);
     }
 
     #[test]

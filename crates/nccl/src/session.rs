@@ -1,43 +1,67 @@
 //! What comes before every communicator: the environment is read, and the process says who it is.
+//!
+//! What a user asked for and does not get is said once in a job. Rank 0 of a communicator says what the environment tells
+//! before its ranks meet, and all of them remember it when they have met, so that none says it of a later communicator. What
+//! the ranks find out together, of files and settings, they find out for the first communicator that has these files and
+//! settings ([`extent`]), which is taken to be the whole job.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, Once, PoisonError};
 
-use msccl_environment::{self as environment, Complaint, Remark};
-use msccl_runtime::Tuning;
+use msccl_environment::{self as environment, Complaint};
+use msccl_runtime::{Extent, Settings, Tuning};
 
 use crate::abi::VERSION_TEXT;
-use crate::log::Subsystem;
 use crate::requests::Requests;
 use crate::{log, signal};
 
-/// What the environment asks for now. What in it makes no sense is said once per process.
+/// What the environment asks for now, and what of it does not happen.
 pub fn begin() -> Requests {
-    let (requests, complaints) = Requests::read(&environment::lookup);
-    complaints.into_iter().chain(environment::strangers()).for_each(complain_once);
-    requests.preferences.remarks.iter().for_each(remark_once);
+    let (mut requests, complaints) = Requests::read(&environment::lookup);
+    let of_log = log::complaints();
+    let remarks = requests.preferences.remarks.clone();
+    let all = of_log.into_iter().chain(complaints).chain(environment::strangers()).chain(remarks);
+    requests.unmet = all.collect();
     if requests.story_signal {
         signal::watch();
     }
     requests
 }
 
-/// The tuning table that `requests` name. What makes it useless is said once per process.
-pub fn tuning(requests: &Requests) -> Option<Tuning> {
-    requests.preferences.tuning().map_err(complain_once).ok().flatten()
+/// The settings of a communicator that follows `requests`, with the files and tables that these name, read now. What of
+/// them cannot be used is among what is unmet.
+pub fn with_files(requests: &Requests) -> Settings {
+    let mut unmet = requests.unmet.clone();
+    let tuning: Option<Tuning> =
+        requests.preferences.tuning().map_err(|complaint| unmet.push(complaint)).ok().flatten();
+    unmet.extend(requests.network.topology_complaint());
+    Settings { files: requests.preferences.files(), tuning, unmet, ..requests.settings() }
 }
 
-/// Says what is wrong with the environment, once per process.
-pub fn complain_once(complaint: Complaint) {
-    if is_new(&complaint) {
-        log::complain(&complaint);
+/// Says what was asked for and does not happen, each once per process.
+pub fn say(unmet: &[Complaint]) {
+    unmet.iter().for_each(|complaint| say_once(log::NO_DEVICE, complaint));
+}
+
+/// Says on standard error what was asked for and does not happen, once per process.
+pub fn say_once(device: i32, complaint: &str) {
+    if is_new(complaint) {
+        log::report(device, complaint);
     }
 }
 
-/// Says what of the environment is not followed, once per process.
-fn remark_once(remark: &Remark) {
-    if log::hears(Subsystem::Env) && is_new(remark) {
-        log::info(Subsystem::Env, log::NO_DEVICE, format_args!("{remark}"));
+/// From now on nothing of this is said: rank 0 has said it.
+pub fn remember(unmet: &[Complaint]) {
+    for complaint in unmet {
+        is_new(complaint);
+    }
+}
+
+/// Warns of what nobody asked for, once per process.
+pub fn complain_once(complaint: Complaint) {
+    if is_new(&complaint) {
+        log::complain(&complaint);
     }
 }
 
@@ -49,6 +73,42 @@ pub fn greet() {
         let own = env!("CARGO_PKG_VERSION");
         log::banner(&format!("NCCL version {VERSION_TEXT}+msccl{own}\n"));
     });
+}
+
+/// Whether a communicator whose ranks meet by `ids` is the first one of this process with the files and wishes of
+/// `settings`.
+pub fn extent(ids: &[[u8; 128]], settings: &Settings) -> Extent {
+    let asked = asked(settings);
+    let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
+    match first.iter().find(|(known, _)| *known == asked) {
+        Some((_, known)) if known != ids => Extent::Part,
+        Some(_) => Extent::Job,
+        None => {
+            first.push((asked, ids.to_vec()));
+            Extent::Job
+        }
+    }
+}
+
+/// A communicator whose ranks were to meet by `ids` was not made: the next one is the first again.
+pub fn not_made(ids: &[[u8; 128]]) {
+    let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
+    first.retain(|(_, known)| known != ids);
+}
+
+/// What was asked for, and by which ids the ranks of the first communicator meet for which that is so.
+static FIRST: Mutex<Vec<(u64, Vec<[u8; 128]>)>> = Mutex::new(Vec::new());
+
+/// What files and wishes are, in a number.
+fn asked(settings: &Settings) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for file in &settings.files {
+        (&file.name, &file.content).hash(&mut hasher);
+    }
+    let tuning = settings.tuning.as_ref().map(|tuning| (tuning.name(), tuning.to_string()));
+    tuning.hash(&mut hasher);
+    format!("{:?} {:?}", settings.wish, settings.special.mode).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn is_new(text: &str) -> bool {

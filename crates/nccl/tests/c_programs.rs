@@ -4,99 +4,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "skips are loud")]
 
-use std::collections::BTreeMap;
-use std::fs;
+mod programs;
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use msccl_hosts::Hosts;
 
-/// How long a program may take before it counts as hanging.
-const LONGEST: Duration = Duration::from_secs(180);
-
-fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c")
-}
-
-/// The folder of this run, with the library under the name by which the loader looks for it.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nccl-c-programs");
-        fs::create_dir_all(&folder).unwrap();
-        for name in ["libnccl.so.2", "libnccl.so"] {
-            let _ = fs::remove_file(folder.join(name));
-            std::os::unix::fs::symlink(library(), folder.join(name)).unwrap();
-        }
-        folder
-    })
-}
-
-/// The library that cargo built beside this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let places = test.ancestors().skip(1).take(2).map(|folder| folder.join("libnccl.so"));
-    let newest = places.filter(|place| place.exists()).max_by_key(|place| {
-        let modified = fs::metadata(place).and_then(|metadata| metadata.modified());
-        modified.unwrap()
-    });
-    newest.expect("cargo builds libnccl.so beside the tests")
-}
-
-/// The program `name`, compiled once; nothing, said aloud, on a machine without a C compiler.
-fn compile(name: &str) -> Option<PathBuf> {
-    static COMPILED: Mutex<BTreeMap<String, Option<PathBuf>>> = Mutex::new(BTreeMap::new());
-    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    compiled.entry(name.to_owned()).or_insert_with(|| compile_now(name)).clone()
-}
-
-fn compile_now(name: &str) -> Option<PathBuf> {
-    let program = folder().join(name);
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let output = Command::new(&compiler)
-        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"])
-        .arg("-I")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
-        .arg(sources().join(format!("{name}.c")))
-        .arg("-o")
-        .arg(&program)
-        .arg("-L")
-        .arg(folder())
-        .args(["-Wl,--as-needed", "-l:libnccl.so.2", "-ldl", "-lm"])
-        .output();
-    match output {
-        Ok(output) => {
-            assert!(output.status.success(), "{name}.c:\n{}", text(&output.stderr));
-            Some(program)
-        }
-        Err(error) => {
-            eprintln!("SKIPPED {name}.c: there is no C compiler `{compiler}`: {error}");
-            None
-        }
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Compiles and runs `name`; gives what it wrote if it ended well.
-fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Option<String> {
-    let program = compile(name)?;
-    let mut command = Command::new("timeout");
-    command.arg(LONGEST.as_secs().to_string()).arg(program).args(arguments);
-    command.env("LD_LIBRARY_PATH", folder()).env("MSCCL_DEVICE", "host");
-    command.env("NCCL_SOCKET_IFNAME", "lo").envs(environment.iter().copied());
-    let started = Instant::now();
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let (stdout, stderr) = (text(&stdout), text(&stderr));
-    let took = started.elapsed().as_secs();
-    assert!(status.success(), "{name} {arguments:?} after {took} s: {status}\n{stdout}\n{stderr}");
-    Some(stdout)
-}
+use programs::{LONGEST, Written, compile, folder, run, run_all, text};
 
 #[test]
 fn the_library_has_its_name_and_its_symbols() {
@@ -176,7 +92,7 @@ fn a_loaded_schedule_across_hosts() {
     let environment = [("PER_HOST", "1"), ("NCCL_DEBUG", "INFO"), ("MSCCL_XML_FILES", file)];
     let Some(log) = run("processes", &["2", "1"], &environment) else { return };
     let served = "allgather of 33 i32 in place (264 bytes): served by ";
-    assert!(log.contains("good.xml is proved and serves"), "{log}");
+    assert!(log.contains("good.xml: allgather, in place, and out of place after a copy of the input, 0..=134217727 bytes"), "{log}");
     assert!(log.lines().any(|line| line.contains(served) && line.contains("good.xml")), "{log}");
 }
 
@@ -293,7 +209,10 @@ fn as_frameworks_do() {
         ("NCCL_IB_HCA", ""),
         ("NCCL_NET", ""),
     ];
-    let Some(log) = run("frameworks", &[], &theirs) else { return };
+    let Some(Written { output: log, errors }) = run_all("frameworks", &[], &theirs) else {
+        return;
+    };
+    assert_eq!(errors, "");
     let (version, rest) = log.split_once('\n').unwrap();
     assert!(version.starts_with("NCCL version 2.28.9"), "{log}");
     assert_eq!(rest, "frameworks: ok\n");
@@ -307,13 +226,16 @@ fn what_is_set_for_nccl_is_followed_or_told() {
         ("NCCL_PROTO", "Simple"),
         ("NCCL_MIN_CTAS", "4"),
     ];
-    let Some(log) = run("threads", &["2"], &theirs) else { return };
+    let Some(Written { output: log, errors }) = run_all("threads", &["2"], &theirs) else {
+        return;
+    };
     let served =
         log.lines().filter(|line| line.contains("allreduce of") && line.contains("served by"));
     let (trees, others): (Vec<_>, Vec<_>) =
         served.partition(|line| line.contains("double_binary_tree"));
     assert!(!trees.is_empty() && others.is_empty(), "{log}");
-    assert_eq!(log.matches("NCCL_MIN_CTAS is `4`, which is not followed").count(), 1, "{log}");
+    let told = errors.matches("NCCL_MIN_CTAS is `4`, which is not followed").count();
+    assert_eq!((told, errors.lines().count()), (1, 1), "{errors}");
     assert!(!log.contains("NCCL_ALGO is") && !log.contains("NCCL WARN"), "{log}");
 }
 
@@ -380,43 +302,6 @@ fn ranks_that_call_different_things() {
 fn a_signal_asks_for_the_story() {
     let Some(log) = run("faults", &["signalled"], &[("NCCL_DEBUG", "WARN")]) else { return };
     assert!(log.contains("r0: in call 2, allreduce of 10 i32 sum"), "{log}");
-}
-
-/// Files that cannot be used are said aloud and change nothing else; one that can serves.
-#[test]
-fn files_of_algorithms() {
-    let garbage = folder().join("garbage.xml");
-    fs::write(&garbage, "no algorithm").unwrap();
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dsl-examples/allreduce");
-    let good = examples.join("two_shot.msccl");
-    let odd = folder().join("odd.msccl");
-    let text = "algorithm odd(ranks N) implements allreduce() {
-        for r in 1..0 { output@r = input@r }
-        for r in 0..N { output@r = sum(q in 0..N: input@q) }
-    }";
-    fs::write(&odd, text).unwrap();
-    let files = [garbage, good, odd].map(|path| path.display().to_string());
-    let list = format!("/no/such/file:{}", files.join(":"));
-    let environment = [("MSCCL_XML_FILES", list.as_str()), ("NCCL_DEBUG", "INFO")];
-    let Some(log) = run("groups", &[], &environment) else { return };
-    for line in [
-        "NCCL WARN /no/such/file is not used: it cannot be read: there is no such file",
-        "garbage.xml is not used: ",
-        "two_shot.msccl is proved and serves",
-        "odd.msccl is proved and serves",
-        "odd.msccl, line 2, column 18: 1..0 has no elements: it ends before it begins",
-        "in place (400 bytes): served by ",
-    ] {
-        assert!(log.contains(line), "no line has {line:?}:\n{log}");
-    }
-}
-
-#[test]
-fn values_that_make_no_sense_are_said_and_ignored() {
-    let environment = [("NCCL_DEBUG", "WARN"), ("MSCCL_TIMEOUT_S", "soon"), ("MSCCL_TIMEOUT", "1")];
-    let Some(log) = run("groups", &[], &environment) else { return };
-    assert_eq!(log.matches("MSCCL_TIMEOUT_S is `soon`, expected seconds").count(), 1, "{log}");
-    assert!(log.contains("MSCCL_TIMEOUT is no variable of this library"), "{log}");
 }
 
 #[test]

@@ -16,6 +16,7 @@
 mod built_in;
 mod fingerprint;
 mod load;
+mod traffic;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -193,8 +194,8 @@ impl Registry {
         let (mut refused, mut warnings) = (Vec::new(), Vec::new());
         for file in files {
             match load::load(file, shape) {
-                Ok((entry, noticed)) => {
-                    loaded.push(entry);
+                Ok((entries, noticed)) => {
+                    loaded.extend(entries);
                     warnings.extend(noticed);
                 }
                 Err(refusal) => refused.push(refusal),
@@ -208,7 +209,8 @@ impl Registry {
         self.shape
     }
 
-    /// The files that were accepted, in their order.
+    /// What serves of the files that were accepted, in their order; two entries of one name, one after the other, where
+    /// the placements need their own.
     pub fn loaded(&self) -> &[Entry] {
         &self.loaded
     }

@@ -56,6 +56,12 @@ pub struct Settings {
     pub blocks_max: Option<u32>,
     /// What kernels do when the communicator fails.
     pub on_failure: OnFailure,
+    /// What the user asked for and does not get, as whoever read it has found out, a line each. It has been reported.
+    pub unmet: Vec<String>,
+    /// Whether such a thing, on whatever rank, and any that comes to light while ranks join, is an error on all of them.
+    pub strict: bool,
+    /// Whether these ranks are all for which files and settings are meant.
+    pub extent: Extent,
     /// Hears what happens.
     pub log: Arc<dyn Log>,
 }
@@ -69,6 +75,16 @@ pub enum OnFailure {
     Hold,
     /// They fault: the next call of CUDA in this process returns an error, and its GPU context is lost.
     Trap,
+}
+
+/// Which ranks of those that files and settings are meant for form a communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Extent {
+    /// All: what does not suit them is not used, and that is reported.
+    #[default]
+    Job,
+    /// Some: what does not suit them may well suit all, and nothing is reported.
+    Part,
 }
 
 /// Where a rank runs.
@@ -137,6 +153,9 @@ impl Default for Settings {
             tuning: None,
             blocks_max: None,
             on_failure: OnFailure::default(),
+            unmet: Vec::new(),
+            strict: false,
+            extent: Extent::Job,
             log: Arc::new(()),
         }
     }
@@ -184,10 +203,11 @@ pub enum Event {
     },
     /// Which ranks live on which of several nodes, for people.
     Nodes(String),
-    /// A file serves from now on.
+    /// What a file serves from now on, or what is remarkable about it. Told by the first rank.
     Loaded(String),
-    /// A file is not used.
-    Refused(String),
+    /// Something that the user asked for does not happen: a file is not used, a setting has no effect. Told by the first
+    /// rank.
+    Unmet(String),
     /// For the first time, this serves a shape of call.
     Serves {
         /// The shape of call.
@@ -216,7 +236,7 @@ impl Event {
     /// Whether this deserves the attention of someone who asked for warnings only.
     pub fn is_warning(&self) -> bool {
         match self {
-            Event::Refused(_) | Event::Story(_) | Event::Failed(_) => true,
+            Event::Unmet(_) | Event::Story(_) | Event::Failed(_) => true,
             // All is well without them.
             Event::Specialised(_) | Event::Unspecialised(_) => false,
             Event::Ready { .. }
@@ -236,7 +256,7 @@ impl fmt::Display for Event {
             }
             Event::Nodes(text)
             | Event::Loaded(text)
-            | Event::Refused(text)
+            | Event::Unmet(text)
             | Event::Specialised(text)
             | Event::Unspecialised(text)
             | Event::Story(text)

@@ -284,7 +284,10 @@ fn loaded_algorithms_come_first_where_they_serve() {
     let said = |what: &[&str]| {
         events.iter().filter(|event| what.iter().all(|word| event.contains(word))).count()
     };
-    assert_eq!(said(&["broken.msccl is not used"]), 3, "{events:#?}");
+    assert_eq!(said(&["broken.msccl is not used"]), 1, "{events:#?}");
+    let serves =
+        "mine.msccl: allreduce, out of place, and in place after a copy of the input, 0..=64 bytes";
+    assert_eq!(said(&["verified and loaded: ", serves]), 1, "{events:#?}");
     assert_eq!(said(&["allreduce of 16", "served by mine.msccl"]), 3, "{events:#?}");
     assert_eq!(said(&["allreduce of 17", "served by allreduce/"]), 3, "{events:#?}");
     assert_eq!(said(&["mine.msccl does not serve"]), 3, "{events:#?}");

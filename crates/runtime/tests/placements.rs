@@ -126,7 +126,7 @@ fn loaded_algorithms_that_serve_one_placement_serve_a_mixture() {
         let settings = Settings { files: vec![file], log: diary.clone(), ..Settings::default() };
         check(2, &|_| None, &settings, &[1, 13, 30_001]);
         let refused = diary.collect(|event| match event {
-            Event::Refused(text) => Some(text.clone()),
+            Event::Unmet(text) => Some(text.clone()),
             _ => None,
         });
         assert_eq!(refused, [""; 0]);

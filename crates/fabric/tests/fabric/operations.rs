@@ -197,7 +197,8 @@ fn an_abort_ends_waits_from_another_thread() {
     run(3, &Settings { operation_timeout: None, ..settings() }, |group| {
         // Each rank has the flag of its own child group.
         let abort = Abort::new();
-        let child = group.split(Some(0), 0, &abort).unwrap().unwrap();
+        let own = Settings { abort: abort.clone(), operation_timeout: None, ..settings() };
+        let child = group.split(Some(0), 0, &own).unwrap().unwrap();
         let since = Instant::now();
         match group.rank() {
             Rank(1) => thread::scope(|scope| {
@@ -252,7 +253,7 @@ fn split_by_color_and_key() {
     run(7, &settings(), |group| {
         let rank = group.rank().0;
         let color = (rank != 6).then_some(rank % 2);
-        let child = group.split(color, -(rank as i32), &Abort::new()).unwrap();
+        let child = group.split(color, -(rank as i32), &settings()).unwrap();
         let Some(child) = child else {
             assert_eq!(rank, 6);
             return;
@@ -264,7 +265,7 @@ fn split_by_color_and_key() {
         assert_eq!(all, [4, 2, 0].map(|even| even + (rank % 2) as u8));
         let names: Vec<_> = child.peers().map(|peer| peer.rank.0).collect();
         assert_eq!(names, [0, 1, 2]);
-        let grandchild = child.split(Some(rank / 4), 0, &Abort::new()).unwrap().unwrap();
+        let grandchild = child.split(Some(rank / 4), 0, &settings()).unwrap().unwrap();
         assert_eq!(grandchild.ranks(), if rank >= 4 { 1 } else { 2 });
         child.send(child.rank(), 4, b"self").unwrap();
         assert_eq!(child.receive(child.rank(), 4).unwrap(), b"self");
@@ -280,11 +281,11 @@ fn shrink_goes_on_without_the_departed_hub() {
         }
         check(group.barrier(), ErrorKind::RankLost, &[0], "has left the group");
         check(group.barrier(), ErrorKind::RankLost, &[0], "has left the group");
-        let rest = group.shrink(&[Rank(0)], &Abort::new()).unwrap();
+        let rest = group.shrink(&[Rank(0)], &settings()).unwrap();
         assert_eq!((rest.ranks(), rest.rank().0), (3, group.rank().0 - 1));
         let all = rest.all_gather(&[group.rank().0 as u8]).unwrap().concat();
         assert_eq!(all, [1, 2, 3]);
-        let again = rest.shrink(&[Rank(1)], &Abort::new());
+        let again = rest.shrink(&[Rank(1)], &settings());
         match rest.rank() {
             Rank(1) => check(again, ErrorKind::InvalidArgument, &[], "cannot exclude itself"),
             _ => assert_eq!(again.unwrap().ranks(), 2),
@@ -301,7 +302,7 @@ fn shrinks_to_different_ranks_do_not_mix() {
                 continue;
             }
             let excluded: Vec<_> = excluded.iter().copied().map(Rank).collect();
-            let rest = group.shrink(&excluded, &Abort::new()).unwrap();
+            let rest = group.shrink(&excluded, &settings()).unwrap();
             assert_eq!(rest.ranks() as usize, 4 - excluded.len());
             rest.barrier().unwrap();
         }
@@ -314,7 +315,7 @@ fn a_dropped_child_refuses_those_who_stay() {
     // The one that leaves is the child's hub, or not; it leaves early or late.
     for (leaver, pause_ms) in [(0, 0), (0, 30), (1, 0), (1, 30)] {
         run(2, &settings, |group: Group| {
-            let child = group.split(Some(0), 0, &Abort::new()).unwrap().unwrap();
+            let child = group.split(Some(0), 0, &settings).unwrap().unwrap();
             if group.rank() == Rank(leaver) {
                 thread::sleep(Duration::from_millis(pause_ms));
                 drop(child);
@@ -329,6 +330,60 @@ fn a_dropped_child_refuses_those_who_stay() {
     }
 }
 
+/// Somebody never comes to a rendezvous: the hub of the group, or another rank. Those who came learn who it was within
+/// their time, whatever the limit of operations.
+#[test]
+fn whoever_does_not_come_to_a_split_is_named() {
+    let patient = Settings { operation_timeout: None, ..settings() };
+    let hasty = Settings { join_timeout: Duration::from_millis(300), ..patient.clone() };
+    for absent in [0, 1] {
+        run(4, &patient, |group| {
+            let came = Instant::now();
+            if group.rank() != Rank(absent) {
+                let text =
+                    format!("rank {absent} of 4 has not entered split (operation 1) within 0.3 s");
+                let split = group.split(Some(0), 0, &hasty);
+                check(split, ErrorKind::TimedOut, &[absent], &text);
+                assert!(came.elapsed() < Duration::from_secs(5), "{:?}", came.elapsed());
+                // Those who are left can still go on without the one that is not there.
+                let rest = group.shrink(&[Rank(absent)], &patient).unwrap();
+                rest.barrier().unwrap();
+            } else {
+                // Longer than the others wait. The hub has their contributions, and meets nobody in its child.
+                thread::sleep(Duration::from_millis(900));
+                let late = group.split(Some(0), 0, &hasty);
+                let met = late.and_then(|child| child.unwrap().meet(hasty.join_timeout));
+                let kind = met.unwrap_err().kind();
+                assert!(matches!(kind, ErrorKind::TimedOut | ErrorKind::RankLost), "{kind:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn whoever_does_not_come_to_a_shrink_is_named_by_its_rank_in_the_parent() {
+    let patient = Settings { operation_timeout: None, ..settings() };
+    let hasty = Settings { join_timeout: Duration::from_millis(300), ..patient.clone() };
+    // Without rank 0 the hub of the child is rank 1, with it rank 0.
+    for (excluded, absent, others) in
+        [(0, 1, "2-4"), (0, 3, "1-2, 4"), (4, 0, "1-3"), (4, 2, "0-1, 3")]
+    {
+        run(5, &patient, |group| {
+            let rank = group.rank().0;
+            if rank == excluded || rank == absent {
+                thread::sleep(Duration::from_millis(900));
+                return;
+            }
+            let text = format!(
+                "rank {absent} of 5 has not called shrink, excluding the same ranks, within 0.3 s; \
+                 ranks that have: {others}"
+            );
+            let shrunk = group.shrink(&[Rank(excluded)], &hasty);
+            check(shrunk, ErrorKind::TimedOut, &[absent], &text);
+        });
+    }
+}
+
 #[test]
 fn wrong_ranks_are_refused() {
     run(2, &settings(), |group| {
@@ -336,7 +391,7 @@ fn wrong_ranks_are_refused() {
         check(group.send(Rank(2), 0, b""), ErrorKind::InvalidArgument, &[], text);
         check(group.receive(Rank(2), 0), ErrorKind::InvalidArgument, &[], text);
         check(group.broadcast(Rank(9), b""), ErrorKind::InvalidArgument, &[], "no rank 9");
-        check(group.shrink(&[Rank(2)], &Abort::new()), ErrorKind::InvalidArgument, &[], text);
+        check(group.shrink(&[Rank(2)], &settings()), ErrorKind::InvalidArgument, &[], text);
     });
 }
 

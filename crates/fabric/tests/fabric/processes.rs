@@ -10,9 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{
-    Abort, ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UniqueId,
-};
+use msccl_fabric::{ErrorKind, Filter, Group, RingShape, Rings, Settings, SharedMemory, UniqueId};
 use msccl_processes::{answer, await_line, playing, result};
 
 use crate::links::{check_samples, send_samples};
@@ -111,7 +109,7 @@ fn victim(group: Group) -> String {
     assert!(since.elapsed() < Duration::from_secs(5));
     assert_eq!((error.kind(), error.ranks()), (ErrorKind::RankLost, &[victim][..]));
     // Nobody leaves before all have seen it: the survivors go on without the victim.
-    group.shrink(&[victim], &Abort::new()).unwrap().barrier().unwrap();
+    group.shrink(&[victim], &settings()).unwrap().barrier().unwrap();
     error.to_string()
 }
 
@@ -199,7 +197,7 @@ fn processes_exchange_messages_in_place() {
 /// The odd ranks form a group of their own and go on after the others have ended.
 fn family(group: Group) -> String {
     let rank = group.rank().0;
-    let child = group.split(Some(rank % 2), 0, &Abort::new()).unwrap().unwrap();
+    let child = group.split(Some(rank % 2), 0, &settings()).unwrap().unwrap();
     drop(group);
     if rank.is_multiple_of(2) {
         return child.ranks().to_string();
@@ -277,7 +275,7 @@ fn cycles() {
         || ["fd", "task"].map(|of| fs::read_dir(format!("/proc/self/{of}")).unwrap().count());
     let cycle = || {
         crate::world::run(3, &settings(), |group| {
-            let child = group.split(Some(0), 0, &Abort::new()).unwrap().unwrap();
+            let child = group.split(Some(0), 0, &settings()).unwrap().unwrap();
             child.send_fd(Rank(0), 1, SharedMemory::create(4096).unwrap()).unwrap();
             let rings = Rings::create(&[RingShape { depth: 1, slot_bytes: 1 }]).unwrap();
             drop((rings.sender(0).unwrap(), child));

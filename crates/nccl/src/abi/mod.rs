@@ -10,7 +10,7 @@ pub mod pointer;
 
 pub use code::{Code, Outcome};
 pub use layout::{ConfigFields, SimulationInfo, Team, UniqueIdBytes};
-pub use pointer::{ConfigPointer, In, Out};
+pub use pointer::{Argument, ConfigPointer, In, Out, OutArray};
 
 /// The version that callers see: 2.28.9.
 pub const VERSION: i32 = 22809;

@@ -5,13 +5,16 @@
 //! every value: a pointer is null, or leads to memory of its type that may be read ([`In`],
 //! [`ConfigPointer`]) or written ([`Out`]), and that lasts until the call has ended; the pointers
 //! to which new communicators are written last until the operation has.
+//!
+//! A caller who does not look at the result of a function that failed must not find something in its place that looks like
+//! one. So every function first makes all its arguments [blank](Argument::blank).
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::CommHandle;
-use super::layout::ConfigFields;
+use super::layout::{ConfigFields, Team, UniqueIdBytes};
+use super::{Code, CommHandle};
 
 /// Where the caller wants a result, or null.
 #[derive(Clone, Copy)]
@@ -36,21 +39,78 @@ impl<T: Copy> Out<T> {
             unsafe { place.write(value) };
         }
     }
+}
+
+/// Where the caller wants several results, one after another, or null. How many, other arguments say.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct OutArray<T>(Out<T>);
+
+impl<T: Copy> OutArray<T> {
+    /// Whether there is nowhere to put results.
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
 
     /// Gives the caller `values`, one after another; it has room for as many.
     pub fn set_all(self, values: &[T]) {
-        let Some(place) = self.0 else { return };
-        for (index, value) in values.iter().enumerate() {
-            // SAFETY: the caller has as many `T`s there, see above.
-            unsafe { place.add(index).write(*value) };
-        }
+        values.iter().enumerate().for_each(|(index, value)| self.at(index).set(*value));
     }
 
-    /// The place `index` further on.
-    pub fn at(self, index: usize) -> Self {
+    /// The place of the result `index`.
+    pub fn at(self, index: usize) -> Out<T> {
+        let Self(Out(first)) = self;
         // SAFETY: the caller has an array there, see above; who calls this knows its length from the
         // same caller.
-        Self(self.0.map(|place| unsafe { place.add(index) }))
+        Out(first.map(|place| unsafe { place.add(index) }))
+    }
+}
+
+/// What a function of the C interface takes.
+pub trait Argument {
+    /// Where the caller wants a result, it finds from now on something that is none.
+    fn blank(&self) {}
+}
+
+impl Argument for usize {}
+impl Argument for c_int {}
+impl Argument for *const c_char {}
+impl Argument for CommHandle {}
+impl Argument for UniqueIdBytes {}
+impl Argument for Team {}
+impl Argument for ConfigPointer {}
+impl<T> Argument for In<T> {}
+/// Only the function knows how many there are.
+impl<T> Argument for OutArray<T> {}
+
+impl Argument for Out<CommHandle> {
+    fn blank(&self) {
+        self.publish(CommHandle::default());
+    }
+}
+
+impl Argument for Out<usize> {
+    fn blank(&self) {
+        self.set(0);
+    }
+}
+
+impl Argument for Out<c_int> {
+    fn blank(&self) {
+        self.set(-1);
+    }
+}
+
+impl Argument for Out<UniqueIdBytes> {
+    fn blank(&self) {
+        self.set(UniqueIdBytes([0; 128]));
+    }
+}
+
+/// Neither success nor something to wait for.
+impl Argument for Out<Code> {
+    fn blank(&self) {
+        self.set(Code::InvalidArgument);
     }
 }
 

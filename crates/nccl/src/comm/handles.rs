@@ -9,23 +9,32 @@
 //! Calls come again and again with the same handles. So every thread keeps what it has looked up last, and
 //! takes it from there as long as the table has not changed: threads that make calls touch nothing that
 //! another one writes.
+//!
+//! A fork has a copy of the table. It finds there what its parent's handles stand for, so that it can be told whose they
+//! are, and never takes them out, so that nothing of the parent's ends.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::thread;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
 use super::Comm;
 use crate::abi::CommHandle;
 use crate::fault::Fault;
+use crate::process::Process;
 
 /// What stands at both ends of a shell.
 const MAGIC: u64 = u64::from_le_bytes(*b"ncclcomm");
 
 /// How many shells are kept after they were given back.
 const KEPT: usize = 256;
+
+/// How often a fork looks whether the table is free, a millisecond apart.
+const FORK_LOOKS: u32 = 1000;
 
 /// How many communicators a thread keeps at hand.
 const AT_HAND: usize = 8;
@@ -59,6 +68,22 @@ static TABLE: RwLock<Option<Table>> = RwLock::new(None);
 
 /// How often the table was changed; written by whoever has locked it.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// The table, unless this is a fork whose parent was changing it at that moment: nobody would ever be done with that.
+fn read(operation: &str) -> Result<RwLockReadGuard<'static, Option<Table>>, Fault> {
+    if !Process::current().is_fork() {
+        return Ok(TABLE.read().unwrap_or_else(PoisonError::into_inner));
+    }
+    for _ in 0..FORK_LOOKS {
+        match TABLE.try_read() {
+            Ok(table) => return Ok(table),
+            Err(TryLockError::Poisoned(table)) => return Ok(table.into_inner()),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    let text = "this process was forked while another thread made or ended a communicator, and cannot use any";
+    Err(Fault::usage(format!("{operation} : {text}")))
+}
 
 fn change<T>(body: impl FnOnce(&mut Table) -> T) -> T {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
@@ -96,14 +121,16 @@ pub fn enrol(comm: Arc<Comm>) -> CommHandle {
 ///
 /// # Errors
 ///
-/// It is null, corrupted, or stands for nothing.
+/// It is null, corrupted, or stands for nothing; or this is a fork of the process that it was given to.
 pub fn find(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
     if handle.0 == 0 {
         return Err(Fault::null(operation, "comm"));
     }
     // The calling thread may be ending, and what it had at hand be gone.
     let at_hand = FOUND.try_with(|found| at_hand(&found.borrow(), handle)).ok().flatten();
-    at_hand.map_or_else(|| look_up(handle, operation), Ok)
+    let comm = at_hand.map_or_else(|| look_up(handle, operation), Ok)?;
+    comm.maker.check(operation, "communicator")?;
+    Ok(comm)
 }
 
 fn at_hand(found: &[Option<Found>; AT_HAND], handle: CommHandle) -> Option<Arc<Comm>> {
@@ -115,7 +142,7 @@ fn at_hand(found: &[Option<Found>; AT_HAND], handle: CommHandle) -> Option<Arc<C
 }
 
 fn look_up(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
-    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    let table = read(operation)?;
     let known = table.as_ref().and_then(|table| table.live.get(&handle.0));
     let (shell, comm) = match known {
         Some((shell, comm)) if shell.is_intact() => (Arc::clone(shell), Arc::clone(comm)),
@@ -136,17 +163,18 @@ fn look_up(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
 ///
 /// # Errors
 ///
-/// It stands for nothing already.
+/// It stands for nothing already; or this is a fork of the process that it was given to.
 pub fn give_back(handle: CommHandle, operation: &str) -> Result<Arc<Comm>, Fault> {
-    let comm = change(|table| {
-        let (shell, comm) = table.live.remove(&handle.0)?;
+    change(|table| {
+        let (_, comm) = table.live.get(&handle.0).ok_or_else(|| unknown(operation))?;
+        comm.maker.check(operation, "communicator")?;
+        let (shell, comm) = table.live.remove(&handle.0).ok_or_else(|| unknown(operation))?;
         table.given_back.push_back(shell);
         if table.given_back.len() > KEPT {
             table.given_back.pop_front();
         }
-        Some(comm)
-    });
-    comm.ok_or_else(|| unknown(operation))
+        Ok(comm)
+    })
 }
 
 fn unknown(operation: &str) -> Fault {

@@ -23,6 +23,7 @@ use crate::abi::Code;
 use crate::fault::{Fault, code_of};
 use crate::log::Scope;
 use crate::place;
+use crate::process::Process;
 
 use config::Config;
 use operators::Operators;
@@ -38,6 +39,8 @@ pub struct Comm {
     pub operators: Operators,
     /// Buffers and windows that the caller registered.
     pub registrations: Registrations,
+    /// The process that made it, and alone may use it.
+    pub maker: Process,
     calls: AtomicU64,
     abort: Abort,
     life: Mutex<Life>,
@@ -98,6 +101,7 @@ impl Comm {
             place,
             operators: Operators::default(),
             registrations: Registrations::default(),
+            maker: Process::current(),
             calls: AtomicU64::new(0),
             abort: Abort::new(),
             life: Mutex::new(Life {

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use crate::abi::{CommHandle, ConfigPointer, In, Out, Outcome, UniqueIdBytes};
+use crate::abi::{CommHandle, ConfigPointer, In, Out, OutArray, Outcome, UniqueIdBytes};
 use crate::comm::{Comm, handles};
 use crate::fault::Fault;
 use crate::group;
@@ -55,9 +55,9 @@ door! {
 
     /// All ranks, one per device, in this process.
     fn ncclCommInitAll | pncclCommInitAll(
-        place: Out<CommHandle>, count: c_int, devices: In<c_int>
+        places: OutArray<CommHandle>, count: c_int, devices: In<c_int>
     ) {
-        if place.is_null() {
+        if places.is_null() {
             return Err(Fault::null("CommInitAll", "comms"));
         }
         if count < 1 {
@@ -65,7 +65,7 @@ door! {
             return Err(Fault::argument(text));
         }
         let devices = devices.read_all(count.unsigned_abs() as usize);
-        making::join_all(place, &devices.unwrap_or_else(|| (0..count).collect()))
+        making::join_all(places, &devices.unwrap_or_else(|| (0..count).collect()))
     }
 
     /// A communicator of the ranks of one color.

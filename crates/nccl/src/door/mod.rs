@@ -1,7 +1,8 @@
 //! Every function that C can call, by subject.
 //!
 //! A function here decides nothing: it names its arguments, hands them on, and `guard` turns what
-//! comes back into a number. Both names of a function are plain exports; where a profiler defines
+//! comes back into a number. Whatever it answers, the places of its results are set: where there is no result, to null, -1 or
+//! zeros. Both names of a function are plain exports; where a profiler defines
 //! one of them, the loader takes the profiler's, as it does with weak symbols.
 
 #![allow(non_snake_case, reason = "the names are those of the C interface")]
@@ -15,6 +16,7 @@ macro_rules! door {
         $(#[$note])*
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($argument: $kind),*) -> $crate::abi::Code {
+            $($crate::abi::Argument::blank(&$argument);)*
             $crate::guard::answer(stringify!($name), move || $body)
         }
 

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use msccl_collective::{DataType, Rank, Reduction};
 use msccl_runtime::{Choice, Combine, Operation};
 
-use crate::abi::{CommHandle, Out, constant, pointer};
+use crate::abi::{CommHandle, Out, OutArray, constant, pointer};
 use crate::comm::handles;
 use crate::fault::Fault;
 
@@ -19,8 +19,11 @@ door! {
     /// what does serve them.
     fn mscclCommChoices | pmscclCommChoices(
         comm: CommHandle, collective: *const c_char, in_place: c_int, data_type: c_int,
-        operator: c_int, root: c_int, count: usize, text: Out<u8>, capacity: usize
+        operator: c_int, root: c_int, count: usize, text: OutArray<u8>, capacity: usize
     ) {
+        if capacity > 0 {
+            text.set_all(&[0]);
+        }
         let found = handles::find(comm, CHOICES)?;
         let communicator = found.ready().map_err(|fault| fault.during(CHOICES))?;
         let asked = Asked { name: pointer::text(collective), data_type, operator, root };
@@ -115,7 +118,7 @@ fn operation(name: &str, peer: Rank, reduction: Reduction) -> Result<Operation, 
 }
 
 /// Writes `text` and a zero byte to a place that has `capacity` bytes.
-fn give(place: Out<u8>, capacity: usize, text: &str) -> Result<(), Fault> {
+fn give(place: OutArray<u8>, capacity: usize, text: &str) -> Result<(), Fault> {
     if place.is_null() {
         return Err(Fault::null(CHOICES, "text"));
     }

@@ -2,7 +2,7 @@
 //!
 //! `NCCL_DEBUG` says how much is said, `NCCL_DEBUG_SUBSYS` about what, `NCCL_DEBUG_FILE` where;
 //! they are read when something is first said, and again after `ncclResetDebugInit`. Every line
-//! goes out in one write. Warnings are kept for `ncclGetLastError` whether or not they are shown; a
+//! goes out in one write. What a user asked for and does not get is written to standard error. Warnings are kept for `ncclGetLastError` whether or not they are shown; a
 //! story of who waits for whom is always shown, since somebody asked for it or is stuck.
 
 mod clock;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use msccl_environment::{self as environment, variable};
+use msccl_environment::{self as environment, Complaint, variable};
 
 use crate::fault::Fault;
 use crate::last_error;
@@ -31,6 +31,8 @@ use sink::Sink;
 struct Output {
     heard: Heard,
     sink: Mutex<Sink>,
+    /// What is wrong with the variables that concern the log.
+    complaints: Vec<Complaint>,
 }
 
 static OUTPUT: RwLock<Option<Arc<Output>>> = RwLock::new(None);
@@ -49,18 +51,15 @@ fn output() -> Arc<Output> {
     let file = environment::lookup(variable::DEBUG_FILE.name);
     let (sink, complaint) = file.map_or((Sink::Stdout, None), |name| Sink::open(&name));
     complaints.extend(complaint);
-    let output = Arc::new(Output { heard, sink: Mutex::new(sink) });
-    let first = {
-        let mut slot = OUTPUT.write().unwrap_or_else(PoisonError::into_inner);
-        let first = slot.is_none();
-        HEARD.store(output.heard.to_bits(), Ordering::Relaxed);
-        *slot = Some(slot.take().unwrap_or(output));
-        first
-    };
-    if first {
-        complaints.iter().for_each(|complaint| complain(complaint));
-    }
-    self::output()
+    let output = Arc::new(Output { heard, sink: Mutex::new(sink), complaints });
+    let mut slot = OUTPUT.write().unwrap_or_else(PoisonError::into_inner);
+    HEARD.store(output.heard.to_bits(), Ordering::Relaxed);
+    Arc::clone(slot.get_or_insert(output))
+}
+
+/// What is wrong with the variables that concern the log.
+pub fn complaints() -> Vec<Complaint> {
+    output().complaints.clone()
 }
 
 /// Reads the environment again when something is said next.
@@ -110,6 +109,18 @@ pub fn warn_at(device: i32, place: &str, text: &str) {
     let output = output();
     if output.heard.hears_warnings() {
         output.write(&Line { device }.warning(place, text));
+    }
+}
+
+/// Writes a line to standard error whatever `NCCL_DEBUG` says: what the user asked for and does not get. A log in a file,
+/// if it has warnings, has it too.
+pub fn report(device: i32, text: &str) {
+    last_error::set(text);
+    let line = Line { device }.story(text);
+    sink::to_stderr(&line);
+    let output = output();
+    if output.heard.hears_warnings() {
+        output.sink.lock().unwrap_or_else(PoisonError::into_inner).write_if_file(&line);
     }
 }
 

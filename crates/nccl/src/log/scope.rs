@@ -7,6 +7,7 @@ use msccl_proxy as proxy;
 use msccl_runtime as runtime;
 
 use super::{Subsystem, info, tell, warn_at};
+use crate::session;
 
 /// The log of one communicator, which hears the runtime, the fabric and the proxy.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +69,8 @@ impl runtime::Log for Scope {
     fn event(&self, event: &runtime::Event) {
         match event {
             runtime::Event::Story(story) => tell(self.device, story),
-            runtime::Event::Refused(_) | runtime::Event::Failed(_) => {
+            runtime::Event::Unmet(line) => session::say_once(self.device, line),
+            runtime::Event::Failed(_) => {
                 warn_at(self.device, "runtime", &event.to_string());
             }
             runtime::Event::Ready { .. }

@@ -39,6 +39,16 @@ impl Sink {
     }
 }
 
+impl Sink {
+    /// Writes `text` in one piece, if this is a file.
+    pub fn write_if_file(&mut self, text: &str) {
+        match self {
+            Self::Stdout => {}
+            Self::File(_) => self.write(text),
+        }
+    }
+}
+
 /// Writes `text` to standard error.
 pub fn to_stderr(text: &str) {
     let _ = write_all(io::stderr().lock(), text);

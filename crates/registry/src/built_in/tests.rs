@@ -1,32 +1,13 @@
 //! What built-in algorithms promise: a placement, a shape, few peers.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use msccl_collective::{Channel, Rank};
-use msccl_ir::{Place, RankProgram};
+use std::collections::BTreeSet;
 
 use super::*;
+use crate::traffic;
 
 fn wanted(ranks: u32) -> Vec<Wanted> {
     let rooted = [Rank(0), Rank(ranks - 1)].into_iter().flat_map(Wanted::with_root);
     Wanted::WITHOUT_ROOT.into_iter().chain(rooted).collect()
-}
-
-/// What each link carries, in order, as counts of chunks.
-fn traffic(program: &RankProgram) -> BTreeMap<(Channel, Rank, bool), Vec<u32>> {
-    let mut traffic = BTreeMap::<_, Vec<_>>::new();
-    for block in &program.thread_blocks {
-        for step in &block.steps {
-            let sources = step.sources.iter().map(|place| (place, false));
-            for (place, out) in sources.chain(step.destinations.iter().map(|to| (to, true))) {
-                if let Place::Link(peer) = place {
-                    let link = (block.channel, *peer, out);
-                    traffic.entry(link).or_default().push(step.count);
-                }
-            }
-        }
-    }
-    traffic
 }
 
 #[test]
@@ -40,15 +21,10 @@ fn placements_of_a_rooted_collective_agree_over_links() {
             assert_eq!(within.len(), apart.len(), "{wanted:?}");
             for (within, apart) in within.iter().zip(&apart) {
                 assert_eq!(within.name, apart.name);
-                let both = [within, apart].map(|of| of.verified.algorithm());
-                let pairs = both[0].ranks.iter().zip(&both[1].ranks).enumerate();
-                for (rank, (within, apart)) in pairs {
-                    if wanted.root() == Some(Rank::from(rank)) {
-                        assert_eq!(traffic(within), traffic(apart), "{wanted:?} {ranks}");
-                    } else {
-                        assert_eq!(within, apart, "{wanted:?} {ranks} r{rank}");
-                    }
-                }
+                let agree = wanted
+                    .root()
+                    .is_some_and(|root| traffic::agree(&within.verified, &apart.verified, root));
+                assert!(agree, "{wanted:?} {ranks} {}", within.name);
             }
         }
     }
@@ -95,7 +71,7 @@ const NODES: [(u32, u32); 14] = [
 fn peers_on_other_nodes(entry: &Entry, shape: Shape) -> u32 {
     let mut peers = vec![BTreeSet::new(); shape.ranks as usize];
     for (rank, program) in entry.verified.algorithm().ranks.iter().enumerate() {
-        for &(_, peer, _) in traffic(program).keys() {
+        for &(_, peer, _) in traffic::traffic(program).keys() {
             if !shape.on_one_node(Rank::from(rank), peer) {
                 peers[rank].insert(peer.0);
                 peers[peer.0 as usize].insert(rank as u32);

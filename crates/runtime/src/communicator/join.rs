@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
-use msccl_registry::{File, Registry, Shape, Wanted};
+use msccl_registry::{File, Refused, Registry, Shape, Wanted};
 
 use super::Communicator;
 use crate::board::Board;
@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
 use crate::select::{Machine, Selector};
-use crate::settings::{Event, PlaceOfRank, Settings, Wish};
+use crate::settings::{Event, Extent, PlaceOfRank, Settings, Wish};
 use crate::watch::{Watch, Watched};
 
 /// Registries that are kept for the communicators to come.
@@ -136,7 +136,7 @@ impl Communicator {
     ) -> Result<Option<Self>, Error> {
         let started = Instant::now();
         let settings = self.inherited(settings);
-        let group = self.inner.group.split(color, key, &settings.fabric.abort)?;
+        let group = self.inner.group.split(color, key, &settings.fabric)?;
         group.map(|group| Self::over(group, &settings, started)).transpose()
     }
 
@@ -158,7 +158,7 @@ impl Communicator {
             self.revoke("shrunk")?;
         }
         let settings = self.inherited(settings);
-        let group = self.inner.group.shrink(exclude, &settings.fabric.abort)?;
+        let group = self.inner.group.shrink(exclude, &settings.fabric)?;
         Self::over(group, &settings, started)
     }
 
@@ -185,9 +185,11 @@ impl Communicator {
         group.meet(settings.fabric.join_timeout)?;
         let board = Arc::new(Board::join(&group, nodes, settings.check)?);
         let engine = engine(&group, board.nodes(), settings)?;
-        agree(&group, &registry, settings)?;
-        tell(&group, board.nodes(), &registry, settings);
-        let selector = selector(registry, rank, &*engine, settings);
+        let selector = selector(Arc::clone(&registry), rank, &*engine, settings);
+        let unmet = unmet(&registry, &selector, settings);
+        // Also where that ends it: whoever is told first has it in full.
+        tell(&group, board.nodes(), &registry, &selector, &unmet, settings);
+        agree(&group, &registry, settings, &unmet)?;
         if matches!(settings.place, PlaceOfRank::Gpu(_)) {
             engine.specialise(&selector, settings);
             // Nobody launches anything while others still load, which may wait for what runs.
@@ -235,17 +237,55 @@ fn engine(
     })
 }
 
-/// Tells which files serve, and, on the first rank of each of several nodes, which ranks live where.
-fn tell(group: &Group, nodes: &Nodes, registry: &Registry, settings: &Settings) {
+/// What of the files and settings of these ranks serves none of their calls, a line each; the same on all ranks, as far as
+/// they have the same files and settings.
+fn unmet(registry: &Registry, selector: &Selector, settings: &Settings) -> Vec<String> {
+    if settings.extent == Extent::Part {
+        return Vec::new();
+    }
+    let mut lines = refused(registry.refused(), registry.shape().ranks);
+    lines.extend(selector.idle());
+    lines.extend(selector.unused_rows());
+    lines.extend(selector.without_effect(settings.special.mode));
+    lines
+}
+
+/// Files for other numbers of ranks than there are that get a line each. Folders may hold many.
+const OTHER_RANKS_TOLD: usize = 3;
+
+/// The files that are not used, a line each, but for many that are for other numbers of ranks than `ranks`.
+fn refused(refused: &[Refused], ranks: u32) -> Vec<String> {
+    let (others, wrong): (Vec<_>, Vec<_>) = refused.iter().partition(|of| of.is_for_other_ranks);
+    let mut lines: Vec<_> = wrong.into_iter().map(ToString::to_string).collect();
+    if others.len() <= OTHER_RANKS_TOLD {
+        lines.extend(others.into_iter().map(ToString::to_string));
+    } else {
+        let names = others.iter().take(OTHER_RANKS_TOLD).map(|of| of.name.as_str());
+        let (names, count) = (names.collect::<Vec<_>>().join(", "), others.len());
+        lines.push(format!(
+            "{count} files are not used, since none of them is for {ranks} ranks: {names}, …"
+        ));
+    }
+    lines
+}
+
+/// Tells on the first rank what files serve and what is `unmet`, and, on the first rank of each of several nodes, which
+/// ranks live where.
+fn tell(
+    group: &Group,
+    nodes: &Nodes,
+    registry: &Registry,
+    selector: &Selector,
+    unmet: &[String],
+    settings: &Settings,
+) {
     let log = |event: Event| settings.log.event(&event);
-    for entry in registry.loaded() {
-        log(Event::Loaded(format!("{} is proved and serves", entry.name)));
-    }
-    for warning in registry.warnings() {
-        log(Event::Loaded(warning.to_string()));
-    }
-    for refused in registry.refused() {
-        log(Event::Refused(refused.to_string()));
+    // What part of a job can do with files was said of the job.
+    if group.rank() == Rank(0) && settings.extent == Extent::Job {
+        selector.services().into_iter().for_each(|line| log(Event::Loaded(line)));
+        let warnings = registry.warnings().iter();
+        warnings.for_each(|warning| log(Event::Loaded(warning.to_string())));
+        unmet.iter().for_each(|line| log(Event::Unmet(line.clone())));
     }
     if nodes.count() > 1 && nodes.leader(group.rank()) == group.rank() {
         log(Event::Nodes(nodes.story(group)));
@@ -288,8 +328,13 @@ fn warm(registry: Registry) -> Registry {
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
 /// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
-/// a call.
-fn agree(group: &Group, registry: &Registry, settings: &Settings) -> Result<(), Error> {
+/// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict.
+fn agree(
+    group: &Group,
+    registry: &Registry,
+    settings: &Settings,
+    unmet: &[String],
+) -> Result<(), Error> {
     let Wish { algorithm, families, protocol, protocols, links, instances, threads, threads_max } =
         &settings.wish;
     let said = |wish: Option<String>| wish.unwrap_or_else(|| "any".to_owned());
@@ -307,14 +352,38 @@ fn agree(group: &Group, registry: &Registry, settings: &Settings) -> Result<(), 
         said(settings.blocks_max.map(|of| of.to_string())),
         tuning.map_or_else(|| "shipped".to_owned(), |of| format!("{of:016x}")),
     );
-    let all = group.all_gather(mine.as_bytes())?;
-    let other = all.iter().enumerate().find(|(_, theirs)| theirs.as_slice() != mine.as_bytes());
-    let Some((rank, theirs)) = other else { return Ok(()) };
-    let (me, rank, theirs) = (group.rank(), Rank::from(rank), String::from_utf8_lossy(theirs));
-    Err(Error::invalid_usage(format!(
-        "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
-         same environment variables, the same files of algorithms, the same tuning table and the same limit \
-         of thread blocks on all ranks"
+    let strictly = settings.unmet.iter().chain(unmet).filter(|_| settings.strict);
+    let lines: Vec<&str> = strictly.map(String::as_str).collect();
+    let said = format!("{mine}{BETWEEN}{}", lines.join("\n"));
+    let all = group.all_gather(said.as_bytes())?;
+    let all: Vec<_> = all.iter().map(|said| String::from_utf8_lossy(said)).collect();
+    let all: Vec<_> =
+        all.iter().map(|said| said.split_once(BETWEEN).unwrap_or((said, ""))).collect();
+    let other = all.iter().enumerate().find(|(_, (theirs, _))| *theirs != mine);
+    if let Some((rank, (theirs, _))) = other {
+        let (me, rank) = (group.rank(), Rank::from(rank));
+        return Err(Error::invalid_usage(format!(
+            "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
+             same environment variables, the same files of algorithms, the same tuning table and the same limit \
+             of thread blocks on all ranks"
+        )));
+    }
+    strictly_met(&all.iter().map(|(_, unmet)| *unmet).collect::<Vec<_>>())
+}
+
+/// What stands between what must be equal and what is unmet.
+const BETWEEN: char = '\0';
+
+/// Makes sure that nothing is unmet on any rank; `unmet` has the lines of each.
+fn strictly_met(unmet: &[&str]) -> Result<(), Error> {
+    let Some((rank, lines)) = unmet.iter().enumerate().find(|(_, lines)| !lines.is_empty()) else {
+        return Ok(());
+    };
+    let everywhere = unmet.iter().all(|of| of == lines);
+    let place = if everywhere { String::new() } else { format!(" on {}", Rank::from(rank)) };
+    let lines = lines.replace('\n', "; ");
+    Err(Error::invalid_argument(format!(
+        "not as asked for{place}, and MSCCL_STRICT is set: {lines}"
     )))
 }
 

@@ -12,7 +12,7 @@ use super::{Communicator, Direct};
 use crate::board::check;
 use crate::call::{Blocks, Call, Combine, Scalar};
 use crate::engine::{ScaleBy, Scaling};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::select::{Decision, Detour, Request};
 use crate::settings::{Event, PlaceOfRank};
 use crate::walk::reciprocal;
@@ -99,11 +99,20 @@ fn take_turns<'a>(batches: &[Lent<'a>]) -> Few<MutexGuard<'a, ()>> {
 /// may wait for one another.
 fn at_once(batches: &[Lent<'_>], announced: &[Announced]) -> Result<(), Error> {
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
-        let threads = batches.iter().zip(announced);
-        let threads = threads.map(|(batch, of)| scope.spawn(move || batch.execute(of)));
+        let threads = batches.iter().zip(announced).map(|(batch, of)| {
+            let thread = thread::Builder::new().name("msccl-calls".to_owned());
+            thread.spawn_scoped(scope, move || batch.execute(of))
+        });
         let threads: Vec<_> = threads.collect();
         let lost = || Err(Error::internal("a thread that executed calls panicked"));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| lost())).collect()
+        let ended = threads.into_iter().map(|thread| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|_| lost()),
+            Err(error) => {
+                let text = format!("a thread for the calls of a group cannot be started: {error}");
+                Err(Error::new(ErrorKind::System, text))
+            }
+        });
+        ended.collect()
     });
     results.into_iter().collect()
 }

@@ -85,6 +85,8 @@ fn threads_within(wish: &Wish, protocol: Protocol, usual: u32) -> u32 {
 /// An algorithm, on its way to a decision.
 pub(super) struct Candidate<'a> {
     pub entry: &'a Entry,
+    /// Whether it was loaded with another one for the other placement, which says the same over links.
+    pub has_twin: bool,
     pub needs: Needs,
     pub prepared: Arc<Prepared>,
     pub capacity: &'a Capacity,
@@ -123,12 +125,17 @@ impl Candidate<'_> {
         let algorithm = self.entry.verified.algorithm();
         let placement = algorithm.placement;
         let rooted = algorithm.collective.root().is_some();
-        let serves = match (self.entry.loaded && rooted, terms.in_place) {
-            // Only the root knows its placement, and others must not need to.
+        // Only the root knows its placement, and others must not need to.
+        let alone = self.entry.loaded && rooted && !self.has_twin;
+        let serves = match (alone, terms.in_place) {
             (true, _) => placement.serves_in_place() && placement.serves_out_of_place(),
             (false, true) => placement.serves_in_place(),
             (false, false) => placement.serves_out_of_place(),
         };
+        if !serves && alone {
+            let why = "only the root knows whether a call is in place, so it must run both ways";
+            return refuse(format!("it runs {placement} only: {why}"));
+        }
         if !serves {
             return refuse(format!("it runs {placement}"));
         }

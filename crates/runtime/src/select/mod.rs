@@ -17,6 +17,7 @@ mod estimate;
 mod explain;
 mod foreseen;
 mod links;
+mod loaded;
 mod overtaken;
 mod placements;
 mod preference;
@@ -201,7 +202,9 @@ impl Selector {
             }
         };
         let links = self.links(known, entry, wish.links.unwrap_or(way.links));
-        let candidate = Candidate { entry, needs, prepared, capacity: &self.capacity, links };
+        let has_twin = entry.loaded && !self.twins(entry).is_empty();
+        let capacity = &self.capacity;
+        let candidate = Candidate { entry, has_twin, needs, prepared, capacity, links };
         candidate.serve(terms, way, wish)
     }
 
@@ -216,10 +219,16 @@ impl Selector {
     /// place, the others run the other placement's part of the same program, and all must reckon with either.
     fn twins(&self, entry: &Entry) -> Vec<Entry> {
         let algorithm = entry.verified.algorithm();
-        let rooted = |wanted: &Wanted| wanted.root().is_some() && !entry.loaded;
+        let rooted = |wanted: &Wanted| wanted.root().is_some();
         let Some(wanted) = Wanted::of(&algorithm.collective.kind).filter(rooted) else {
             return Vec::new();
         };
+        let is_twin = |of: &&Entry| of.name == entry.name && of.fingerprint != entry.fingerprint;
+        if entry.loaded {
+            let loaded = self.registry.loaded().iter();
+            let alike = |of: &&Entry| wanted.is(&of.verified.algorithm().collective.kind);
+            return loaded.filter(is_twin).filter(alike).cloned().collect();
+        }
         let in_place = algorithm.placement.serves_in_place();
         let twins = self.registry.built_in(wanted, !in_place);
         twins.iter().filter(|twin| twin.name == entry.name).cloned().collect()
@@ -349,25 +358,61 @@ mod tests {
         assert_eq!(small, odd, "packets are as fast");
     }
 
+    /// All ranks decide alike, whatever the root knows; by whose decisions.
+    #[track_caller]
+    fn check_root(registry: &Arc<Registry>, wanted: Wanted) -> Vec<String> {
+        let cases = [
+            (1, None),
+            (1000, Some(Links::Direct)),
+            (100_003, None),
+            (200_007, Some(Links::Direct)),
+            (10_000_000, Some(Links::Direct)),
+        ];
+        let decide = |(count, links)| {
+            let mut all = decisions(registry, wanted, true, count, links);
+            all.extend(decisions(registry, wanted, false, count, links));
+            all.dedup();
+            assert_eq!(all.len(), 1, "{wanted:?} of {count}: {all:#?}");
+            all.remove(0)
+        };
+        cases.into_iter().map(decide).collect()
+    }
+
     #[test]
     fn ranks_agree_whatever_the_root_knows() {
         for ranks in [2, 4, 8] {
             let registry = Arc::new(Registry::new(Shape { ranks, per_node: ranks }, &[]));
-            let root = Rank(ranks - 1);
-            for wanted in Wanted::with_root(root) {
-                for (count, links) in [
-                    (1, None),
-                    (1000, Some(Links::Direct)),
-                    (100_003, None),
-                    (200_007, Some(Links::Direct)),
-                    (10_000_000, Some(Links::Direct)),
-                ] {
-                    let mut all = decisions(&registry, wanted, true, count, links);
-                    all.extend(decisions(&registry, wanted, false, count, links));
-                    all.dedup();
-                    assert_eq!(all.len(), 1, "{wanted:?} of {count}: {all:#?}");
-                }
+            for wanted in Wanted::with_root(Rank(ranks - 1)) {
+                check_root(&registry, wanted);
             }
+        }
+    }
+
+    #[test]
+    fn ranks_agree_on_a_loaded_program_whatever_the_root_knows() {
+        let programs = [
+            (
+                "broadcast",
+                "for r in 0..N-1 { output@((R + r + 1) % N) = output@((R + r) % N) }",
+                Wanted::Broadcast(Rank(1)),
+            ),
+            (
+                "gather",
+                "for r in 0..N if r != R { output@R[r] = input@r } output@R[R] = input@R",
+                Wanted::Gather(Rank(1)),
+            ),
+        ];
+        for (kind, body, wanted) in programs {
+            let clauses = if kind == "broadcast" { "in place" } else { "" };
+            let text = format!(
+                "algorithm mine(ranks N = 4, R = 1) implements {kind}(root R, chunks 1) {clauses} {{ {body} }}"
+            );
+            let file =
+                msccl_registry::File { name: "mine".to_owned(), content: Ok(text.into_bytes()) };
+            let registry = Arc::new(Registry::new(Shape { ranks: 4, per_node: 4 }, &[file]));
+            assert_eq!(registry.refused(), []);
+            let decisions = check_root(&registry, wanted);
+            assert!(decisions.iter().all(|of| of.starts_with("mine ")), "{decisions:#?}");
         }
     }
 }

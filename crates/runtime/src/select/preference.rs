@@ -102,10 +102,21 @@ impl Selector {
         })
     }
 
-    /// The loaded algorithms of the collective, in the order of their files.
+    /// The loaded algorithms of the collective, in the order of their files. Of a file that has one for each placement, that
+    /// of the call.
     pub(super) fn loaded<'a>(&'a self, request: &Request) -> impl Iterator<Item = &'a Entry> {
-        let wanted = request.wanted;
-        let loaded = self.registry.loaded().iter();
-        loaded.filter(move |entry| wanted.is(&entry.verified.algorithm().collective.kind))
+        let Request { wanted, in_place, .. } = *request;
+        let loaded = self.registry.loaded();
+        let files = loaded.chunk_by(|one, other| one.name == other.name);
+        let for_call = move |entry: &&Entry| {
+            let placement = entry.verified.algorithm().placement;
+            if in_place { placement.serves_in_place() } else { placement.serves_out_of_place() }
+        };
+        let of_file = move |entries: &'a [Entry]| {
+            // If none is for it, one says why it does not serve.
+            entries.iter().find(for_call).or(entries.first())
+        };
+        let entries = files.filter_map(of_file);
+        entries.filter(move |entry| wanted.is(&entry.verified.algorithm().collective.kind))
     }
 }

@@ -133,7 +133,14 @@ impl Bench<'_> {
                 }
             }
         };
-        thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+        thread::scope(|scope| {
+            let name = || thread::Builder::new().name("msccl-compile".to_owned());
+            let others = (1..threads).map(|_| name().spawn_scoped(scope, work));
+            // Where no more threads can be had, those that are there do it.
+            let others: Vec<_> = others.filter_map(Result::ok).collect();
+            work();
+            drop(others);
+        });
         let mut done = done.into_inner().unwrap_or_default();
         done.sort_by_key(|(place, _)| *place);
         let made: Vec<_> = done.into_iter().map(|(_, made)| made).collect();

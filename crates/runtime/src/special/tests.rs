@@ -219,8 +219,13 @@ fn loaded_algorithms_have_kernels() {
     let registry = registry(2, &[File { name: "mine.msccl".to_owned(), content }]);
     assert_eq!(registry.refused().len(), 0, "{:?}", registry.refused());
     let kernels = special_kernels(&registry, Rank(0), &[], &Wish::default(), None, true);
-    let [only] = &kernels[..] else { panic!("{kernels:?}") };
-    assert_eq!((only.algorithm.as_str(), only.kernel.data_type), ("mine.msccl", DataType::U64));
+    // One for each placement.
+    assert_eq!(kernels.len(), 2);
+    for kernel in &kernels {
+        let found = (kernel.algorithm.as_str(), kernel.kernel.data_type);
+        assert_eq!(found, ("mine.msccl", DataType::U64));
+    }
+    assert_ne!(file_name(&kernels[0].kernel, SM_90), file_name(&kernels[1].kernel, SM_90));
 }
 
 #[test]

@@ -177,17 +177,20 @@ impl Tuning {
     pub(super) fn rows_for(&self, request: &Request, shape: Shape) -> impl Iterator<Item = &Row> {
         let (name, in_place) = (request.wanted.name(), request.in_place);
         let bytes = request.bytes(shape.ranks);
-        let shaped = move |row: &Row| {
-            row.ranks.contains(&shape.ranks.into()) && row.nodes.contains(&shape.nodes().into())
-        };
-        self.rows.iter().filter(move |row| {
+        self.rows_of_shape(shape).filter(move |row| {
             let Row { collective, placement, bytes: sizes, .. } = row;
             let placed = match in_place {
                 true => placement.serves_in_place(),
                 false => placement.serves_out_of_place(),
             };
-            *collective == name && placed && shaped(row) && sizes.contains(&bytes)
+            *collective == name && placed && sizes.contains(&bytes)
         })
+    }
+
+    /// The rows for calls of such ranks, best first.
+    pub(super) fn rows_of_shape(&self, shape: Shape) -> impl Iterator<Item = &Row> {
+        let (ranks, nodes) = (shape.ranks.into(), shape.nodes().into());
+        self.rows.iter().filter(move |row| row.ranks.contains(&ranks) && row.nodes.contains(&nodes))
     }
 
     /// Whether a row, for whatever calls, names `entry`.
