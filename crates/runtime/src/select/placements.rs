@@ -198,7 +198,7 @@ impl Selector {
     fn is_asked_for(&self, decision: &Decision) -> bool {
         self.position(decision).is_some() || {
             let wish = self.wish.algorithm.as_deref();
-            wish.is_some_and(|wish| decision.prepared.name == wish)
+            wish.is_some_and(|wish| decision.prepared.name.contains(wish))
         }
     }
 
