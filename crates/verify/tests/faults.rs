@@ -217,6 +217,27 @@ fn aliasing_in_place_makes_races() {
 }
 
 #[test]
+fn a_wait_for_ones_own_block_is_satisfied_or_for_ever() {
+    let waiting = |step: u32| {
+        pair(|peer| {
+            let [send, add] = [0, 1].map(|at| right_steps(peer)[at].clone());
+            vec![tb(0, vec![send, add.after(0, step)])]
+        })
+    };
+    for target in [Target::msccl(), Target::executor(), Target::native()] {
+        let proved = verify(waiting(0), &target).expect("steps of a block run in order");
+        assert_eq!(proved.facts().least_link_depth, 1);
+    }
+    check(
+        waiting(1),
+        FaultKind::Deadlock,
+        "
+deadlock: r0 tb0 s1 waits for the end of tb0 s1 of its own thread block, which does not run before it
+  r0 tb0 s1 waits for the end of tb0 s1",
+    );
+}
+
+#[test]
 fn an_order_through_another_rank_is_an_order() {
     // r0 tb0 reads i[0] and sends it; r1 answers; r0 tb1 then overwrites i[0].
     let answer = [step(&[r(0), i(0)], &[o(0)]), step(&[o(0)], &[r(0)])];
