@@ -1,18 +1,21 @@
 //! Structural validation: is an algorithm well formed, and within a target's limits?
 //!
-//! The checks stand in four rungs, each of which may rely on those before it:
+//! The checks stand in five rungs, each of which may rely on those before it:
 //!
 //! 1. `sizes`: ranks, chunk counts, byte range and contract are sane, and small enough that every
 //!    later index fits 32 bits and every later pass ends;
 //! 2. `links`: every link end has one owner and a partner;
 //! 3. `steps`: operands, regions and waits of every step, and the step form of the target;
-//! 4. `limits`: the figures in [`crate::Limits`].
+//! 4. `merged`: steps that the target runs as one, as they say;
+//! 5. `limits`: the figures in [`crate::Limits`] and [`crate::Rules`].
 //!
 //! A rung with a violation ends validation, so that no message is a consequence of an earlier one.
 //! Time is linear in steps and operands, up to sorting.
 
 mod limits;
 mod links;
+mod merged;
+mod runtime;
 mod sizes;
 mod steps;
 
@@ -67,8 +70,8 @@ impl fmt::Display for Violation {
 ///
 /// The violations, in the order of ranks, thread blocks and steps; never an empty list.
 pub fn validate(algorithm: &Algorithm, target: &Target) -> Result<(), Vec<Violation>> {
-    let rungs: [fn(&Algorithm, &Target, &mut Report); 4] =
-        [sizes::check, links::check, steps::check, limits::check];
+    let rungs: [fn(&Algorithm, &Target, &mut Report); 5] =
+        [sizes::check, links::check, steps::check, merged::check, limits::check];
     for rung in rungs {
         let mut report = Report::default();
         rung(algorithm, target, &mut report);

@@ -10,6 +10,7 @@
 //! Clocks answer many questions in one pass: a column for each thread block that an earlier access
 //! belongs to, [`COLUMNS`] at a time, and for every step how far each of those is known to have come.
 
+use msccl_ir::MessageOrder;
 use msccl_machine::TbId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -28,9 +29,17 @@ pub(super) fn not_ordered(
     program: &Program<'_>,
     order: &[At],
     mut conflicts: Vec<Conflict>,
+    messages: MessageOrder,
 ) -> Vec<Conflict> {
+    if messages == MessageOrder::Loads {
+        let stores = conflicts.iter().filter(|conflict| conflict.earlier.writes);
+        let races: Vec<_> = stores.copied().collect();
+        if !races.is_empty() {
+            return races;
+        }
+    }
     conflicts.sort_by_key(|conflict| conflict.earlier.at.tb);
-    let mut streams = Streams { program, reached: FxHashMap::default() };
+    let mut streams = Streams { program, messages, reached: FxHashMap::default() };
     let mut rest = conflicts.as_slice();
     while !rest.is_empty() {
         let (columns, followed, later) = next_columns(rest);
@@ -154,15 +163,15 @@ fn join(into: &mut Clock, from: &Clock) {
 /// Order between chunks of steps that one stream of messages runs through.
 struct Streams<'a> {
     program: &'a Program<'a>,
+    messages: MessageOrder,
     /// The steps that lead to a step by messages alone.
     reached: FxHashMap<StepId, FxHashSet<StepId>>,
 }
 
 impl Streams<'_> {
     fn order(&mut self, conflict: &Conflict) -> bool {
-        let Conflict { earlier, later } = conflict;
-        let in_order = earlier.offset <= later.offset;
-        if !in_order || !streams(self.program, later.at) {
+        let later = conflict.later;
+        if !conflict.is_streamed(self.messages) || !streams(self.program, later.at) {
             return false;
         }
         let (from, to) = pair(self.program, conflict);
