@@ -7,14 +7,14 @@
 //! leads from end to end only: then chunk `i` of the one precedes chunk `j` of the other exactly if
 //! `i` is at most `j`.
 //!
-//! Clocks answer many questions in one pass: a column for each thread block that an earlier access
+//! What is near is found by going back from the later step ([`search`]). Clocks answer many questions in one pass: a column for each thread block that an earlier access
 //! belongs to, [`COLUMNS`] at a time, and for every step how far each of those is known to have come.
 
 use msccl_ir::MessageOrder;
 use msccl_machine::TbId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Conflict;
+use super::{Conflict, search};
 use crate::program::{At, Program, StepId};
 
 /// How many thread blocks one pass follows.
@@ -37,6 +37,10 @@ pub(super) fn not_ordered(
         if !races.is_empty() {
             return races;
         }
+    }
+    if !conflicts.is_empty() {
+        let blocks = search::blocks_in_question(&conflicts);
+        conflicts = search::not_found(program, order, conflicts, [blocks, COLUMNS]);
     }
     conflicts.sort_by_key(|conflict| conflict.earlier.at.tb);
     let mut streams = Streams { program, messages, reached: FxHashMap::default() };
@@ -74,7 +78,7 @@ fn pair(program: &Program<'_>, conflict: &Conflict) -> (StepId, StepId) {
 }
 
 /// Whether the step exchanges several chunks on a link.
-fn streams(program: &Program<'_>, at: At) -> bool {
+pub(super) fn streams(program: &Program<'_>, at: At) -> bool {
     let step = program.step(at);
     step.count > 1 && step.receives().chain(step.sends()).next().is_some()
 }

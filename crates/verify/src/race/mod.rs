@@ -18,6 +18,7 @@
 mod clocks;
 mod global;
 mod scan;
+mod search;
 
 use msccl_collective::Slot;
 use msccl_ir::{MessageOrder, Target};
