@@ -8,7 +8,8 @@ use std::sync::Arc;
 use build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 use msccl_collective::{Channel, Contract, Contribution, Custom, Kind, Placement, Rank, SizeRange};
 use msccl_ir::{
-    Algorithm, Limits, LinkShape, Packing, Step, StepForm, Target, ViolationClass, validate,
+    Algorithm, Limits, LinkShape, Packing, Step, StepForm, Target, ViolationClass,
+    validate::{self, validate},
 };
 
 /// Two ranks exchange their input chunk and add it: right on every target.
@@ -313,4 +314,15 @@ fn violations_are_bounded_and_in_order() {
     let violations = validate(&algorithm, &Target::native()).expect_err("a violation");
     assert_eq!(violations.len(), msccl_ir::validate::MOST_VIOLATIONS);
     assert!(violations.is_sorted_by_key(|violation| violation.at));
+}
+
+#[test]
+fn what_is_checked_is_bounded_by_the_steps_that_a_file_holds() {
+    let mut vast = exchange();
+    vast.collective.chunks = 1 << 24;
+    let found = validate(&vast, &Target::native()).expect_err("few steps, many chunks");
+    let steps = vast.step_count() as u64;
+    let most = validate::FREE_SLOTS + validate::CHUNKS_PER_STEP * steps;
+    assert!(found[0].message.contains(&format!("with {steps} steps at most {most}")), "{found:?}");
+    assert_eq!(found[0].class, ViolationClass::Limits);
 }
