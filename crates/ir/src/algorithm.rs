@@ -59,7 +59,8 @@ pub type Waits = SmallVec<[Wait; 2]>;
 /// A step with `count` 0 has no sources and no destinations and only waits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Step {
-    /// Steps of other thread blocks of the same rank that must have finished first.
+    /// Steps of the same rank that must have finished first. For an earlier step of the same thread
+    /// block that is so in any case; a step that waits for itself or a later one never runs.
     pub waits: Waits,
     /// What is read, in the order in which it is combined. At most one message per link.
     pub sources: Operands,

@@ -6,8 +6,8 @@
 //! # What a program means
 //!
 //! Every rank runs all its thread blocks at once; a thread block runs its steps in order. A
-//! [`Step`] first waits until every step that it names in `waits` (of other thread blocks of the
-//! same rank) has finished. Then it reads its sources, combines them with the collective's
+//! [`Step`] first waits until every step that it names in `waits` (of the same rank) has
+//! finished. Then it reads its sources, combines them with the collective's
 //! reduction in the order written, and writes the result to every destination. A source is a local
 //! region of `count` slots or the next message of an incoming link; a destination is a local region
 //! or the next message of an outgoing link. A step without sources and destinations only waits.
@@ -22,12 +22,12 @@
 //! # Guarantees
 //!
 //! [`validate()`] accepts an algorithm exactly if it is well formed: afterwards every index is in
-//! bounds, every link has one owner at each end and a partner at the other, and no step waits for
-//! itself. It says nothing about results, races or deadlocks: that is the verifier's affair.
+//! bounds, and every link has one owner at each end and a partner at the other. It says nothing about results, races or deadlocks: that is the verifier's affair.
 //!
 //! Absent from this crate: where an algorithm came from, passes that change one, bytes, addresses.
 
 mod algorithm;
+pub mod merging;
 mod target;
 pub mod text;
 pub mod validate;
@@ -35,5 +35,8 @@ pub mod validate;
 pub use algorithm::{
     Algorithm, Operands, Place, RankProgram, Step, StepKind, StepRef, ThreadBlock, Wait, Waits,
 };
-pub use target::{Limits, LinkShape, Packing, StepForm, Target};
+pub use target::{
+    FileLimits, Limits, LinkShape, Merging, MessageOrder, Packing, RootedCall, Rounds, Rules,
+    SmallerMessages, StepForm, Target, Threads,
+};
 pub use validate::{Violation, ViolationClass, validate};

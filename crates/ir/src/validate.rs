@@ -1,18 +1,21 @@
 //! Structural validation: is an algorithm well formed, and within a target's limits?
 //!
-//! The checks stand in four rungs, each of which may rely on those before it:
+//! The checks stand in five rungs, each of which may rely on those before it:
 //!
 //! 1. `sizes`: ranks, chunk counts, byte range and contract are sane, and small enough that every
 //!    later index fits 32 bits and every later pass ends;
 //! 2. `links`: every link end has one owner and a partner;
 //! 3. `steps`: operands, regions and waits of every step, and the step form of the target;
-//! 4. `limits`: the figures in [`crate::Limits`].
+//! 4. `merged`: steps that the target runs as one, as they say;
+//! 5. `limits`: the figures in [`crate::Limits`] and [`crate::Rules`].
 //!
 //! A rung with a violation ends validation, so that no message is a consequence of an earlier one.
 //! Time is linear in steps and operands, up to sorting.
 
 mod limits;
 mod links;
+mod merged;
+mod runtime;
 mod sizes;
 mod steps;
 
@@ -30,6 +33,17 @@ pub const MOST_SLOTS: u64 = 1 << 26;
 
 /// Most chunks that all steps may read or write together.
 pub const MOST_CHUNK_MOVES: u64 = 1 << 28;
+
+/// Chunks that a step brings with it: an algorithm may have, and its steps may move, so many more chunks
+/// for each step. So what checking an algorithm takes is bounded by what its file holds, not by what it
+/// claims.
+pub const CHUNKS_PER_STEP: u64 = 1 << 12;
+
+/// Slots that any algorithm may have, whatever its steps.
+pub const FREE_SLOTS: u64 = 1 << 18;
+
+/// Chunks that the steps of any algorithm may move.
+pub const FREE_CHUNK_MOVES: u64 = 1 << 20;
 
 /// Something that keeps an algorithm from having a meaning, or from fitting a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,8 +81,8 @@ impl fmt::Display for Violation {
 ///
 /// The violations, in the order of ranks, thread blocks and steps; never an empty list.
 pub fn validate(algorithm: &Algorithm, target: &Target) -> Result<(), Vec<Violation>> {
-    let rungs: [fn(&Algorithm, &Target, &mut Report); 4] =
-        [sizes::check, links::check, steps::check, limits::check];
+    let rungs: [fn(&Algorithm, &Target, &mut Report); 5] =
+        [sizes::check, links::check, steps::check, merged::check, limits::check];
     for rung in rungs {
         let mut report = Report::default();
         rung(algorithm, target, &mut report);

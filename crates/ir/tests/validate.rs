@@ -8,7 +8,8 @@ use std::sync::Arc;
 use build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 use msccl_collective::{Channel, Contract, Contribution, Custom, Kind, Placement, Rank, SizeRange};
 use msccl_ir::{
-    Algorithm, Limits, LinkShape, Packing, Step, StepForm, Target, ViolationClass, validate,
+    Algorithm, Limits, LinkShape, Packing, Step, StepForm, Target, ViolationClass,
+    validate::{self, validate},
 };
 
 /// Two ranks exchange their input chunk and add it: right on every target.
@@ -217,10 +218,14 @@ fn regions_of_a_step_are_equal_or_apart() {
 }
 
 #[test]
-fn waits_name_steps_of_other_blocks() {
-    structure("waits for tb1 s0 of its own thread block", |a| {
-        *step_of(a, 0, 1, 0) = nop(1, 0);
-    });
+fn waits_name_steps_that_exist() {
+    // Also of the step's own block: whether such a wait ends is no question of structure.
+    for step in 0..2 {
+        let mut own = exchange();
+        step_of(&mut own, 0, 0, 1).waits = nop(0, step).waits;
+        assert_eq!(validate(&own, &Target::native()), Ok(()));
+        assert_eq!(validate(&own, &Target::msccl()), Ok(()));
+    }
     structure("waits for tb7 s0, but r0 has only 2 thread blocks", |a| {
         *step_of(a, 0, 1, 0) = nop(7, 0);
     });
@@ -309,4 +314,15 @@ fn violations_are_bounded_and_in_order() {
     let violations = validate(&algorithm, &Target::native()).expect_err("a violation");
     assert_eq!(violations.len(), msccl_ir::validate::MOST_VIOLATIONS);
     assert!(violations.is_sorted_by_key(|violation| violation.at));
+}
+
+#[test]
+fn what_is_checked_is_bounded_by_the_steps_that_a_file_holds() {
+    let mut vast = exchange();
+    vast.collective.chunks = 1 << 24;
+    let found = validate(&vast, &Target::native()).expect_err("few steps, many chunks");
+    let steps = vast.step_count() as u64;
+    let most = validate::FREE_SLOTS + validate::CHUNKS_PER_STEP * steps;
+    assert!(found[0].message.contains(&format!("with {steps} steps at most {most}")), "{found:?}");
+    assert_eq!(found[0].class, ViolationClass::Limits);
 }

@@ -103,7 +103,7 @@ impl<'a> Lowering<'a> {
         let blocks = source.thread_blocks.iter().enumerate().map(|(tb, block)| {
             let tb = TbIndex::from(tb);
             let at = |step| StepRef { rank, tb, step };
-            lower_block(rank, block, direct, |step, code| Known {
+            lower_block(rank, tb, block, direct, |step, code| Known {
                 completes: completes(at(step)),
                 raw: raw.map_or_else(Vec::new, |raw| raw_sources(raw, at(step), code)),
                 bundled: bundled.contains(&at(step)),
@@ -176,6 +176,7 @@ struct Known {
 
 fn lower_block(
     rank: Rank,
+    tb: TbIndex,
     block: &msccl_ir::ThreadBlock,
     direct: &Direct,
     known: impl Fn(StepIndex, &msccl_ir::Step) -> Known,
@@ -191,13 +192,15 @@ fn lower_block(
         sends: sends.clone(),
         deliveries,
         steps: steps
-            .map(|(at, step)| lower_step(step, block, known(StepIndex::from(at), step)))
+            .map(|(at, step)| lower_step(step, tb, block, known(StepIndex::from(at), step)))
             .collect(),
     }
 }
 
+/// Waits for earlier steps of the thread block itself, `tb`, are left out: steps run in order.
 fn lower_step(
     step: &msccl_ir::Step,
+    tb: TbIndex,
     block: &msccl_ir::ThreadBlock,
     Known { completes, raw, bundled, far }: Known,
 ) -> Step {
@@ -211,7 +214,7 @@ fn lower_step(
         kind: shape::kind(&sources, &destinations),
         completes,
         signals: false,
-        waits: waits.to_vec(),
+        waits: waits.iter().filter(|wait| wait.tb != tb).copied().collect(),
         sources,
         raw,
         destinations,

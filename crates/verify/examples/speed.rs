@@ -17,13 +17,14 @@ use msccl_verify::verify;
 /// A family's name, its generator, and the numbers of ranks measured.
 type Family = (&'static str, fn(u32) -> Algorithm, &'static [u32]);
 
-const FAMILIES: [Family; 6] = [
+const FAMILIES: [Family; 7] = [
     ("ring", |ranks| families::ring(ranks, 1), &[64, 256, 1024]),
     ("ring_8_channels", |ranks| families::ring(ranks, 8), &[64, 256, 1024]),
     ("split_ring", families::split_ring, &[64, 256, 1024]),
     ("trusting_ring", families::trusting_ring, &[64, 256, 512]),
     ("all_pairs", families::all_pairs, &[16, 64, 256]),
-    ("halving_doubling", families::halving_doubling, &[64, 256, 1024]),
+    ("trusting_pairs", families::trusting_pairs, &[64, 128, 192]),
+    ("halving_doubling", families::halving_doubling, &[64, 256, 1024, 2048]),
 ];
 
 fn main() {

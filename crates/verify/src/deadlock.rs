@@ -163,6 +163,9 @@ fn story(program: &Program<'_>, stall: &Stall) -> Fault {
     let at: Vec<_> = chain.iter().map(|(blocked, _)| blocked.at).collect();
     let message = match chain.as_slice() {
         [] => "no thread block can go on".to_owned(),
+        [(Blocked { at, .. }, Reason::Signal(wait))] if wait.tb == at.tb => format!(
+            "{at} waits for the end of {wait} of its own thread block, which does not run before it"
+        ),
         [(blocked, reason)] => {
             format!("{} {reason}, which never comes: the other side has finished", blocked.at)
         }

@@ -13,6 +13,7 @@
 //! | `deadlock` | does it end, at which link depth, and up to which size? | deadlock, leftover |
 //! | `race` | are conflicting accesses ordered? | race |
 //! | `values` | what does every slot hold at the end? | uninitialised, wrong-result |
+//! | `rounds` | are rounds told apart in the largest call? | limits |
 //!
 //! # Guarantees
 //!
@@ -36,12 +37,14 @@ mod program;
 mod race;
 mod refusal;
 mod regime;
+mod rounds;
 mod values;
 
 use msccl_ir::{Algorithm, Target};
 
 pub use bundles::Bundle;
 pub use facts::Facts;
+pub use links::access::{Actor, LINK_ACCESSES, LinkAccess, Payload, Touch, Way};
 pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
@@ -119,12 +122,32 @@ fn judge(algorithm: &Algorithm, target: &Target) -> Result<Facts, Vec<Fault>> {
     let program = program::Program::new(algorithm).map_err(one)?;
     let regimes = regime::Regimes::of(algorithm, target);
     let ended = deadlock::check(&program, &regimes)?;
-    race::check(&program, &ended.order)?;
-    let values = values::check(&program, &ended.order)?;
-    if let Some(deadlock) = ended.deadlock_of_larger_calls {
-        return Err(one(deadlock));
+    race::check(&program, target, &ended.order)?;
+    let values = values::check(&program, target, &ended.order)?;
+    let deadlock = ended.deadlock_of_larger_calls.map(|fault| explained(fault, algorithm, target));
+    let of_larger_calls = [deadlock, rounds::check(&program, target)];
+    let of_larger_calls: Vec<_> = of_larger_calls.into_iter().flatten().collect();
+    if !of_larger_calls.is_empty() {
+        return Err(of_larger_calls);
     }
     Ok(facts::gather(&program, &regimes, ended.least_depth, values))
+}
+
+/// A fault of larger calls, with what its target reckons otherwise than most.
+fn explained(mut fault: Fault, algorithm: &Algorithm, target: &Target) -> Fault {
+    let Algorithm { collective, protocol, .. } = algorithm;
+    let rules = &target.rules;
+    if rules.message_divisor(&collective.kind, *protocol) > 1 {
+        let bytes = target.packing_link(&collective.kind, *protocol).message_bytes;
+        let (runtime, name) = (rules.runtime, collective.name());
+        fault.message +=
+            &format!(" ({runtime} cuts the steps of a {name} as if messages held {bytes} bytes)");
+    }
+    if rules.call_divisor(collective) > 1 {
+        let (runtime, name) = (rules.runtime, collective.name());
+        fault.message += &format!(" ({runtime} takes one block for the size of a {name})");
+    }
+    fault
 }
 
 fn one(fault: Fault) -> Vec<Fault> {

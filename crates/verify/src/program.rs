@@ -94,11 +94,14 @@ impl<'a> Program<'a> {
         self.wiring.rank(at.tb)
     }
 
-    /// The steps whose ends step `at` waits for.
+    /// The steps of other thread blocks whose ends step `at` waits for. Waits for earlier steps of its
+    /// own block say nothing that program order does not.
     pub(crate) fn waits(&self, at: At) -> impl Iterator<Item = At> {
         let rank = self.rank(at);
         let waits = self.step(at).waits.iter();
-        waits.map(move |wait| At { tb: self.wiring.tb_id(rank, wait.tb), step: wait.step.0 })
+        let waits =
+            waits.map(move |wait| At { tb: self.wiring.tb_id(rank, wait.tb), step: wait.step.0 });
+        waits.filter(move |wait| wait.tb != at.tb)
     }
 
     /// The steps that sent the messages which step `id` takes, in the order of its link sources.

@@ -26,12 +26,14 @@ pub(crate) struct Regimes {
     pub(crate) depth: u32,
     message_bytes: u64,
     loop_chunks: u64,
+    /// By what the target divides a size to call it the size of a call.
+    call_divisor: u64,
 }
 
 impl Regimes {
     /// The regimes of `algorithm`, validated, on `target`.
     pub(crate) fn of(algorithm: &Algorithm, target: &Target) -> Self {
-        let shape = target.link(algorithm.protocol);
+        let shape = target.packing_link(&algorithm.collective.kind, algorithm.protocol);
         let LinkShape { depth, message_bytes, packing: _ } = shape;
         let loop_chunks = u64::from(algorithm.collective.loop_chunks()).max(1);
         let largest_count = largest_count(algorithm);
@@ -45,15 +47,16 @@ impl Regimes {
         });
         let finest = at(longest_chunk);
         let coarsest = at(sizes.min_bytes.div_ceil(loop_chunks)).max(finest);
-        Self { coarsest, finest, depth, message_bytes, loop_chunks }
+        let call_divisor = target.rules.call_divisor(&algorithm.collective);
+        Self { coarsest, finest, depth, message_bytes, loop_chunks, call_divisor }
     }
 
     /// The greatest number of bytes such that in every call of up to so many a message carries
-    /// `chunks` chunks, whatever the size of an element.
+    /// `chunks` chunks, whatever the size of an element; as the target reckons the size of a call.
     pub(crate) fn largest_call_bytes(&self, chunks: u32) -> u64 {
         let chunk_bytes = self.message_bytes / u64::from(chunks.max(1));
         let whole_grains = chunk_bytes - chunk_bytes % GRAIN_BYTES;
-        whole_grains.saturating_mul(self.loop_chunks)
+        whole_grains.saturating_mul(self.loop_chunks) / self.call_divisor
     }
 }
 
@@ -74,7 +77,14 @@ mod tests {
     use super::*;
 
     fn regimes(finest: u32, coarsest: u32) -> Regimes {
-        Regimes { coarsest, finest, depth: 2, message_bytes: 2 << 20, loop_chunks: 8 }
+        Regimes {
+            coarsest,
+            finest,
+            depth: 2,
+            message_bytes: 2 << 20,
+            loop_chunks: 8,
+            call_divisor: 1,
+        }
     }
 
     #[test]

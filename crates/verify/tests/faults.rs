@@ -25,6 +25,11 @@ fn out_of_place(algorithm: Algorithm) -> Algorithm {
     Algorithm { placement: Placement::OutOfPlace, ..algorithm }
 }
 
+/// The same for calls so small that no target runs out of rounds.
+fn of_a_mebibyte(algorithm: Algorithm) -> Algorithm {
+    Algorithm { sizes: SizeRange { min_bytes: 0, max_bytes: Some(1 << 20) }, ..algorithm }
+}
+
 /// An all-reduce of two ranks with one chunk, out of place, in which every rank runs `blocks(peer)`.
 fn pair(blocks: impl Fn(u32) -> Vec<ThreadBlock>) -> Algorithm {
     out_of_place(algorithm(Kind::AllReduce, 1, vec![blocks(1), blocks(0)]))
@@ -217,13 +222,35 @@ fn aliasing_in_place_makes_races() {
 }
 
 #[test]
+fn a_wait_for_ones_own_block_is_satisfied_or_for_ever() {
+    let waiting = |step: u32| {
+        pair(|peer| {
+            let [send, add] = [0, 1].map(|at| right_steps(peer)[at].clone());
+            vec![tb(0, vec![send, add.after(0, step)])]
+        })
+    };
+    for target in [Target::msccl(), Target::executor(), Target::native()] {
+        let proved =
+            verify(of_a_mebibyte(waiting(0)), &target).expect("steps of a block run in order");
+        assert_eq!(proved.facts().least_link_depth, 1);
+    }
+    check(
+        waiting(1),
+        FaultKind::Deadlock,
+        "
+deadlock: r0 tb0 s1 waits for the end of tb0 s1 of its own thread block, which does not run before it
+  r0 tb0 s1 waits for the end of tb0 s1",
+    );
+}
+
+#[test]
 fn an_order_through_another_rank_is_an_order() {
     // r0 tb0 reads i[0] and sends it; r1 answers; r0 tb1 then overwrites i[0].
     let answer = [step(&[r(0), i(0)], &[o(0)]), step(&[o(0)], &[r(0)])];
     let first = vec![tb(0, vec![step(&[i(0)], &[r(1)])]), tb(1, vec![step(&[r(1)], &[o(0)])])];
     let mut second =
         vec![tb(0, vec![answer[0].clone()]), tb(1, vec![answer[1].clone().after(0, 0)])];
-    let ordered = algorithm(Kind::AllReduce, 1, vec![first.clone(), second.clone()]);
+    let ordered = of_a_mebibyte(algorithm(Kind::AllReduce, 1, vec![first.clone(), second.clone()]));
     assert!(verify(ordered, &Target::msccl()).is_ok());
     second[1].steps[0].waits.clear();
     let unordered = algorithm(Kind::AllReduce, 1, vec![first, second]);

@@ -21,11 +21,17 @@ pub fn from_xml(
 ) -> Result<Loaded> {
     let read = xml::read(&input.text)
         .map_err(|error| Failure::at(&input.name, Some((error.line(), error.column())), &error))?;
-    let xml::Read { algorithm, dialect: _, contradictions, warnings, places } = read;
+    let xml::Read { algorithm, dialect, contradictions, demands, warnings, places } = read;
     for message in warnings {
         warn(Warning::Whole { file: input.name.clone(), message });
     }
-    let target = target.unwrap_or(TargetName::Msccl);
+    let given = target;
+    let target = given.unwrap_or(match dialect {
+        xml::Dialect::Msccl => TargetName::Msccl,
+        xml::Dialect::Executor => TargetName::Executor,
+    });
+    let contradictions = contradictions.into_iter().chain(unmet(demands, target, given.is_none()));
+    let contradictions: Vec<_> = contradictions.collect();
     if contradictions.is_empty() {
         let mut sources = SourceMap::new();
         let file = sources.add(input.name.clone(), input.text);
@@ -38,6 +44,21 @@ pub fn from_xml(
         evidence: Evidence::Xml(contradictions),
         target: target.target(),
     })))
+}
+
+/// Why `target` does not load the file. Ours demands less than the others. Where nobody asked for this target
+/// and the other runtime does not load the file either, why not is said as well.
+fn unmet(demands: Vec<xml::Demand>, target: TargetName, asks_any: bool) -> Vec<xml::Contradiction> {
+    let own = match target {
+        TargetName::Msccl => xml::Dialect::Msccl,
+        TargetName::Executor => xml::Dialect::Executor,
+        TargetName::Native => return Vec::new(),
+    };
+    let (of_target, of_other): (Vec<_>, Vec<_>) =
+        demands.into_iter().partition(|demand| demand.dialect == own);
+    let others = of_other.into_iter().filter(|_| asks_any && !of_target.is_empty());
+    let others: Vec<_> = others.collect();
+    of_target.into_iter().chain(others).map(|demand| demand.reason).collect()
 }
 
 /// An algorithm as a file has it, adapted to the options.

@@ -51,7 +51,7 @@ impl Proved {
         let mut lines = vec![format!("{answer}   {file}: {}", subject(algorithm))];
         lines.push(format!("         {}", size(algorithm)));
         lines.push(format!("         {}", depth(algorithm, target, verified.facts())));
-        lines.push(format!("         {}", scope(algorithm, verified.facts())));
+        lines.push(format!("         {}", scope(algorithm, target, verified.facts())));
         lines
     }
 }
@@ -85,8 +85,9 @@ fn depth(algorithm: &Algorithm, target: &Target, facts: &Facts) -> String {
 }
 
 /// For which calls it holds.
-fn scope(algorithm: &Algorithm, facts: &Facts) -> String {
-    let calls = format!("{}, {}", range_in_words(algorithm.sizes), algorithm.placement);
+fn scope(algorithm: &Algorithm, target: &Target, facts: &Facts) -> String {
+    let sizes = target.rules.call_sizes(&algorithm.collective, algorithm.sizes);
+    let calls = format!("{}, {}", range_in_words(sizes), algorithm.placement);
     if !facts.result_promised {
         return format!("nothing is promised about the result; everything else holds for {calls}");
     }

@@ -79,12 +79,13 @@ impl Proved {
         let (algorithm, target) = (verified.algorithm(), verified.target());
         let facts = verified.facts();
         let Counts { steps, thread_blocks, links, channels } = Counts::of(algorithm);
+        let sizes = target.rules.call_sizes(&algorithm.collective, algorithm.sizes);
         VerdictJson {
             file,
             verdict: "proved",
             fault: None,
             message: format!("{} is proved", super::human::subject(algorithm)),
-            sound_up_to_bytes: algorithm.sizes.max_bytes,
+            sound_up_to_bytes: sizes.max_bytes,
             at: Vec::new(),
             story: &[],
             others: &[],
@@ -96,8 +97,8 @@ impl Proved {
                 chunks: algorithm.collective.chunks,
                 placement: algorithm.placement.name(),
                 protocol: algorithm.protocol.name(),
-                min_bytes: algorithm.sizes.min_bytes,
-                max_bytes: algorithm.sizes.max_bytes,
+                min_bytes: sizes.min_bytes,
+                max_bytes: sizes.max_bytes,
                 steps,
                 thread_blocks,
                 links,

@@ -50,6 +50,46 @@ fn a_call_has_one_answer_and_every_alternative() {
     ");
 }
 
+/// An in-place reduce-scatter of two ranks that leaves sums in a block of the caller's.
+const SPILLS: &str = "algorithm \"spills\"
+collective reducescatter ranks 2 chunks 1
+placement in place
+protocol Simple
+bytes 0..
+
+r0 scratch 0
+  tb0 ch0 send r1 receive r1
+    s0: i[1] -> r1
+    s1: r1 + i[0] -> i[0]
+    s2: i[0] -> i[1]
+
+r1 scratch 0
+  tb0 ch0 send r0 receive r0
+    s0: i[0] -> r0
+    s1: r0 + i[1] -> i[1]
+    s2: i[1] -> i[0]
+";
+
+#[test]
+fn what_the_caller_keeps_is_not_overwritten() {
+    let explained = |text: &str| {
+        let args = ["explain", "--device", "host", "--ranks", "2", "--in-place"];
+        msccl_reading(&[&args[..], &["reducescatter", "64K", "-"]].concat(), text.as_bytes())
+    };
+    let spills = explained(SPILLS);
+    assert_eq!(spills.code, 0, "{spills}");
+    let reason = "in place it overwrites blocks of the input that the caller keeps";
+    assert!(spills.stdout.contains(reason), "{spills}");
+    assert!(spills.stdout.contains("serves  reducescatter/"), "{spills}");
+    let keeps: String = SPILLS
+        .lines()
+        .filter(|line| !line.contains("s2:"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let keeps = explained(&keeps);
+    assert!(keeps.stdout.contains("serves  <stdin>"), "{keeps}");
+}
+
 #[test]
 fn what_is_hardly_meant_and_what_is_not_followed_is_noted() {
     let text = MINE.replacen('{', "{ for i in 3..0 { output@0 = input@0 }", 1);

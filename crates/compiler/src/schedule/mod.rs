@@ -7,7 +7,8 @@
 //! 2. `blocks` gives every instruction of a rank a thread block;
 //! 3. `waits` finds, in the order of waves and phases, what each step must wait for, without what
 //!    is implied;
-//! 4. `emit` writes steps, with no-op steps where the target allows one wait per step.
+//! 4. `emit` writes steps, with no-op steps where the target allows one wait per step;
+//! 5. `split` keeps the target from merging `re` that must not be one.
 //!
 //! [`interleave()`] cuts every chunk of the result, where the program asks for that.
 //!
@@ -35,12 +36,13 @@ mod channels;
 mod emit;
 mod interleave;
 mod memory;
+mod split;
 #[cfg(test)]
 mod tests;
 mod waits;
 
-use msccl_collective::SizeRange;
-use msccl_ir::{Algorithm, StepRef, Target};
+use msccl_collective::{Collective, Kind, SizeRange};
+use msccl_ir::{Algorithm, StepForm, StepRef, Target};
 use msccl_syntax::Diagnostic;
 
 use crate::chunk::{self, Origin, StatementId};
@@ -94,7 +96,7 @@ pub fn schedule(
         ranks.push(steps);
         statements.push(sources);
     }
-    let algorithm = Algorithm {
+    let mut algorithm = Algorithm {
         name: program.name.clone(),
         collective: program.collective.clone(),
         placement: program.placement,
@@ -103,8 +105,40 @@ pub fn schedule(
         threads: program.threads,
         ranks,
     };
+    split::split(&mut algorithm, target);
+    limit_rounds(&mut algorithm, target);
+    whole_blocks(&mut algorithm, target);
     let origins = Origins { statements, table: program.statements.clone() };
     Ok(Schedule { algorithm, origins })
+}
+
+/// Where waits tell only so many rounds apart, a program that names no largest call serves calls of up to
+/// so many.
+fn limit_rounds(algorithm: &mut Algorithm, target: &Target) {
+    let chunk_bytes_max = target.rules.waited_chunk_bytes_max(algorithm.protocol);
+    let waits = {
+        let mut steps = algorithm.thread_blocks().flat_map(|(_, _, block)| &block.steps);
+        steps.any(|step| !step.waits.is_empty())
+    };
+    if let Some(chunk_bytes_max) = chunk_bytes_max.filter(|_| waits)
+        && algorithm.sizes.max_bytes.is_none()
+    {
+        let chunks = u64::from(algorithm.collective.loop_chunks());
+        algorithm.sizes.max_bytes = Some(chunk_bytes_max.saturating_mul(chunks));
+    }
+}
+
+/// Files of MSCCL may count one block of a gather or scatter for the size of a call. A call has whole
+/// blocks, so the range ends with one.
+fn whole_blocks(algorithm: &mut Algorithm, target: &Target) {
+    let Collective { kind, ranks, .. } = &algorithm.collective;
+    let is_rooted = matches!(kind, Kind::Gather { .. } | Kind::Scatter { .. });
+    if is_rooted && target.form == StepForm::Msccl {
+        let blocks = u64::from(*ranks).max(1);
+        let SizeRange { min_bytes, max_bytes } = &mut algorithm.sizes;
+        *min_bytes = min_bytes.checked_next_multiple_of(blocks).unwrap_or(*min_bytes);
+        max_bytes.iter_mut().for_each(|bytes| *bytes -= *bytes % blocks);
+    }
 }
 
 /// The sizes asked for. A target that sets scratch aside for the largest call of all needs a largest

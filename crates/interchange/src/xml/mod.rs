@@ -21,7 +21,7 @@ mod write;
 mod xsd;
 
 pub use locus::Locus;
-pub use read::{Contradiction, Places, Read, ReadError, read, read_bytes};
+pub use read::{Contradiction, Demand, Places, Read, ReadError, read, read_bytes};
 pub use write::{WriteError, write, write_to};
 pub use xsd::schema;
 
@@ -29,7 +29,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Which runtime's habits a file follows.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dialect {
     /// The first runtime (NCCL 2.12 based) and the public Python toolkit.
     Msccl,
@@ -46,6 +46,14 @@ impl Dialect {
         match self {
             Dialect::Msccl => "msccl",
             Dialect::Executor => "executor",
+        }
+    }
+
+    /// The runtime that reads it, as messages call it.
+    pub fn runtime(self) -> &'static str {
+        match self {
+            Dialect::Msccl => "the first MSCCL runtime",
+            Dialect::Executor => "the MSCCL executor",
         }
     }
 }

@@ -54,6 +54,11 @@ impl Attribute {
     }
 }
 
+/// Whether the interpreters pass over elements of this name.
+pub(super) fn is_ours(element: &str) -> bool {
+    [CONTRACT, given::NAME, promise::NAME].contains(&element)
+}
+
 /// Longest name that the first runtime keeps.
 pub(super) const NAME_BYTES: usize = 63;
 

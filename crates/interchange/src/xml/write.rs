@@ -130,7 +130,8 @@ fn head(
     }
     let coll = head::collective(collective, dialect)?;
     let (in_place, out_of_place) = head::placement(*placement, dialect)?;
-    let (min_bytes, max_bytes) = head::sizes(*sizes, dialect, uses_scratch(algorithm))?;
+    let sizes = head::of_one_call(*sizes, dialect, collective);
+    let (min_bytes, max_bytes) = head::sizes(sizes, dialect, uses_scratch(algorithm))?;
     let (custom, chunks) = match &collective.kind {
         Kind::Custom(custom) => {
             let name = Some(custom.name.as_str()).filter(|&name| name != coll);

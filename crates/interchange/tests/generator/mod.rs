@@ -146,13 +146,18 @@ pub fn expressible(tape: &mut Tape, dialect: Dialect) -> Algorithm {
         Dialect::Executor => &Placement::ALL[..],
     };
     let msccl = dialect == Dialect::Msccl;
+    // A range that ends within a block is written as the one that ends before it.
+    let blocks = match collective.kind {
+        Kind::Gather { .. } | Kind::Scatter { .. } => u64::from(collective.ranks),
+        _ => 1,
+    };
     Algorithm {
         name: tape.name(),
         placement: tape.pick(placements),
         protocol: tape.pick(&Protocol::ALL),
         sizes: SizeRange {
-            min_bytes: u64::from(tape.next()) % max_bytes.unwrap_or(u64::MAX),
-            max_bytes,
+            min_bytes: u64::from(tape.next()) % max_bytes.unwrap_or(u64::MAX) * blocks,
+            max_bytes: max_bytes.map(|bytes| bytes * blocks),
         },
         threads: tape.maybe(|tape| 32 * (1 + tape.below(32))).filter(|_| msccl),
         ranks: collective.all_ranks().map(|rank| program(tape, rank, &collective)).collect(),

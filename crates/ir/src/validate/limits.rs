@@ -1,4 +1,4 @@
-//! Rung 4: the figures in [`Limits`].
+//! Rung 5: the figures in [`Limits`]; those of [`crate::Rules`] in [`super::runtime`].
 
 use msccl_collective::{Rank, StepIndex, TbIndex};
 
@@ -9,6 +9,7 @@ use crate::{Algorithm, Limits, LinkShape, Packing, Step, StepRef, Target, Thread
 pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report) {
     let scope = Scope { target };
     whole_messages(algorithm, target, report);
+    super::runtime::check(algorithm, target, report);
     for (rank, program) in algorithm.ranks.iter().enumerate() {
         let rank = Rank::from(rank);
         let blocks = &program.thread_blocks;

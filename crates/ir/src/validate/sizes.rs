@@ -2,7 +2,10 @@
 
 use msccl_collective::{Buffer, Collective, Contract, Contribution, Custom, Kind, Rank};
 
-use super::{MOST_CHUNK_MOVES, MOST_SLOTS, Report, ViolationClass};
+use super::{
+    CHUNKS_PER_STEP, FREE_CHUNK_MOVES, FREE_SLOTS, MOST_CHUNK_MOVES, MOST_SLOTS, Report,
+    ViolationClass,
+};
 use crate::{Algorithm, Target};
 
 /// Checks everything that the size of an index or of a table depends on.
@@ -71,6 +74,7 @@ fn totals(algorithm: &Algorithm, report: &mut Report) {
     let collective = &algorithm.collective;
     let mut slots = 0u64;
     let mut moves = 0u64;
+    let steps = algorithm.step_count() as u64;
     for (rank, program) in algorithm.ranks.iter().enumerate() {
         let rank = Rank::from(rank);
         slots += u64::from(collective.input_chunks(rank));
@@ -81,15 +85,24 @@ fn totals(algorithm: &Algorithm, report: &mut Report) {
             moves = moves.saturating_add(u64::from(step.count).saturating_mul(operands as u64));
         }
     }
+    let allowed = |free: u64, most: u64| most.min(free + CHUNKS_PER_STEP.saturating_mul(steps));
+    let most_slots = allowed(FREE_SLOTS, MOST_SLOTS);
+    let most_moves = allowed(FREE_CHUNK_MOVES, MOST_CHUNK_MOVES);
     let limits = ViolationClass::Limits;
-    if slots > MOST_SLOTS {
+    if slots > most_slots {
         report.add(limits, None, || {
-            format!("the buffers have {slots} chunks in all; at most {MOST_SLOTS} can be checked")
+            format!(
+                "the buffers have {slots} chunks in all; with {steps} steps at most {most_slots} \
+                 can be checked"
+            )
         });
     }
-    if moves > MOST_CHUNK_MOVES {
+    if moves > most_moves {
         report.add(limits, None, || {
-            format!("the steps move {moves} chunks; at most {MOST_CHUNK_MOVES} can be checked")
+            format!(
+                "the steps move {moves} chunks; {steps} steps may move at most {most_moves} to be \
+                 checked"
+            )
         });
     }
 }

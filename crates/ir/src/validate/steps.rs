@@ -87,12 +87,6 @@ impl Scope<'_> {
     fn wait(&self, wait: Wait, at: &mut At<'_>) {
         let Wait { tb, step } = wait;
         let rank = self.rank;
-        if tb == at.step_ref.tb {
-            at.structure(|| {
-                format!("waits for {wait} of its own thread block; steps of a block run in order")
-            });
-            return;
-        }
         let Some(block) = self.program.thread_blocks.get(tb.index()) else {
             let blocks = self.program.thread_blocks.len();
             at.structure(|| {

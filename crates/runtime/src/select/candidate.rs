@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use msccl_collective::{Protocol, Rank, Reduction};
+use msccl_collective::{Kind, Protocol, Rank, Reduction};
 use msccl_plan::cut::Cut;
 use msccl_plan::launch;
 use msccl_registry::{Entry, Shape};
@@ -138,6 +138,14 @@ impl Candidate<'_> {
         }
         if !serves {
             return refuse(format!("it runs {placement}"));
+        }
+        // Only the root knows its placement: then all ranks act as if it were in place.
+        let may_be_in_place = terms.in_place || self.entry.loaded && rooted;
+        let is_custom = matches!(algorithm.collective.kind, Kind::Custom(_));
+        if may_be_in_place && self.entry.verified.facts().overwrites_input && !is_custom {
+            return refuse(
+                "in place it overwrites blocks of the input that the caller keeps".to_owned(),
+            );
         }
         let bytes = terms.bytes;
         if !algorithm.sizes.contains(bytes) {

@@ -11,6 +11,7 @@ use msccl_ir::{Step, StepRef};
 use msccl_machine::LinkId;
 use smallvec::SmallVec;
 
+use super::access::{self, Local};
 use super::knowledge;
 use super::regions::{About, Question};
 use super::traffic::Traffic;
@@ -226,6 +227,9 @@ struct Cell {
     readers: SmallVec<[Access; 2]>,
     /// Loads by receivers that may be yet to come.
     pulled: SmallVec<[(LinkId, Access); 1]>,
+    /// Receiving steps of what has been pushed here: if the link is staged in a launch, it is they who
+    /// store.
+    landed: SmallVec<[(LinkId, Access); 1]>,
 }
 
 /// Orders that the choice needs.
@@ -280,13 +284,14 @@ impl<'a> Scan<'a> {
     fn step(&mut self, at: At) {
         let program = self.subject.program;
         let step = program.step(at);
-        let pushed = self.pushed(at, step);
-        for region in step.reads() {
+        let landing = self.landing(at, step);
+        let Local { loads, stores } = access::local(step, landing);
+        for region in loads {
             for (offset, slot) in (0..).zip(region.slots()) {
                 self.cell(slot).read(Access { at, offset });
             }
         }
-        for region in step.writes().skip(usize::from(pushed)) {
+        for region in stores {
             for (offset, slot) in (0..).zip(region.slots()) {
                 self.write(slot, Access { at, offset });
             }
@@ -298,10 +303,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes the messages of the step; whether the first local destination has been written by the
-    /// sender.
-    fn pushed(&mut self, at: At, step: &Step) -> bool {
-        let mut pushed = false;
+    /// Takes the messages of the step; where the sender has stored the message, if it has.
+    fn landing(&mut self, at: At, step: &Step) -> Option<Region> {
+        let mut landing = None;
         for from in step.receives() {
             let Some(link) = self.subject.program.wiring.link_from(at.tb, from) else { continue };
             let number = self.received[link.index()];
@@ -309,21 +313,28 @@ impl<'a> Scan<'a> {
             let delivery = self.chosen[link.index()];
             if delivery == Delivery::Push {
                 let (send, _) = self.subject.ends(link, number);
-                self.push(link, self.subject.region(link, number, delivery), send);
-                pushed = true;
+                landing = self.subject.region(link, number, delivery);
+                self.push(link, landing, [send, at]);
             }
         }
-        pushed
+        landing
     }
 
-    /// Step `send` of another rank writes `region`.
-    fn push(&mut self, link: LinkId, region: Option<Region>, send: At) {
+    /// Step `send` of another rank writes `region`; or `receive` does, if the link is staged after all.
+    ///
+    /// A link is direct as a whole or staged as a whole, so its own messages follow one another either
+    /// way. Of another link the receiver may have stored, later than its sender would have.
+    fn push(&mut self, link: LinkId, region: Option<Region>, [send, receive]: [At; 2]) {
         for (offset, slot) in (0..).zip(region.into_iter().flat_map(Region::slots)) {
             let access = Access { at: send, offset };
             let cell = std::mem::take(self.cell(slot));
-            let earlier = cell.writer.into_iter().chain(cell.readers);
+            let landed = cell.landed.into_iter().filter(|(other, _)| *other != link);
+            let landed = landed.map(|(_, receive)| receive);
+            let earlier = cell.writer.into_iter().chain(cell.readers).chain(landed);
             earlier.for_each(|earlier| self.ask(link, About::Ordered, earlier, access));
-            self.cell(slot).writer = Some(access);
+            let cell = self.cell(slot);
+            cell.writer = Some(access);
+            cell.landed.push((link, Access { at: receive, offset }));
         }
     }
 

@@ -9,11 +9,13 @@
 //! | [`traffic`] | which steps send and receive each message of a link? |
 //! | [`regions`] | who touches the memory that a message comes from or goes to? |
 //! | [`knowledge`] | which of those steps have ended, as far as another step can know? |
+//! | [`access`] | who touches the payload of a message, and where? |
 //! | [`direct`] | which links may leave out a copy, all at once? |
 //!
 //! Order is happens-before as in `race`, for equal positions in messages: chunk `i` of one step
 //! before chunk `i` of the other.
 
+pub(crate) mod access;
 pub(crate) mod direct;
 mod knowledge;
 mod regions;

@@ -7,13 +7,14 @@
 //! leads from end to end only: then chunk `i` of the one precedes chunk `j` of the other exactly if
 //! `i` is at most `j`.
 //!
-//! Clocks answer many questions in one pass: a column for each thread block that an earlier access
+//! What is near is found by going back from the later step ([`search`]). Clocks answer many questions in one pass: a column for each thread block that an earlier access
 //! belongs to, [`COLUMNS`] at a time, and for every step how far each of those is known to have come.
 
+use msccl_ir::MessageOrder;
 use msccl_machine::TbId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Conflict;
+use super::{Conflict, search};
 use crate::program::{At, Program, StepId};
 
 /// How many thread blocks one pass follows.
@@ -28,9 +29,21 @@ pub(super) fn not_ordered(
     program: &Program<'_>,
     order: &[At],
     mut conflicts: Vec<Conflict>,
+    messages: MessageOrder,
 ) -> Vec<Conflict> {
+    if messages == MessageOrder::Loads {
+        let stores = conflicts.iter().filter(|conflict| conflict.earlier.writes);
+        let races: Vec<_> = stores.copied().collect();
+        if !races.is_empty() {
+            return races;
+        }
+    }
+    if !conflicts.is_empty() {
+        let blocks = search::blocks_in_question(&conflicts);
+        conflicts = search::not_found(program, order, conflicts, [blocks, COLUMNS]);
+    }
     conflicts.sort_by_key(|conflict| conflict.earlier.at.tb);
-    let mut streams = Streams { program, reached: FxHashMap::default() };
+    let mut streams = Streams { program, messages, reached: FxHashMap::default() };
     let mut rest = conflicts.as_slice();
     while !rest.is_empty() {
         let (columns, followed, later) = next_columns(rest);
@@ -65,7 +78,7 @@ fn pair(program: &Program<'_>, conflict: &Conflict) -> (StepId, StepId) {
 }
 
 /// Whether the step exchanges several chunks on a link.
-fn streams(program: &Program<'_>, at: At) -> bool {
+pub(super) fn streams(program: &Program<'_>, at: At) -> bool {
     let step = program.step(at);
     step.count > 1 && step.receives().chain(step.sends()).next().is_some()
 }
@@ -154,15 +167,15 @@ fn join(into: &mut Clock, from: &Clock) {
 /// Order between chunks of steps that one stream of messages runs through.
 struct Streams<'a> {
     program: &'a Program<'a>,
+    messages: MessageOrder,
     /// The steps that lead to a step by messages alone.
     reached: FxHashMap<StepId, FxHashSet<StepId>>,
 }
 
 impl Streams<'_> {
     fn order(&mut self, conflict: &Conflict) -> bool {
-        let Conflict { earlier, later } = conflict;
-        let in_order = earlier.offset <= later.offset;
-        if !in_order || !streams(self.program, later.at) {
+        let later = conflict.later;
+        if !conflict.is_streamed(self.messages) || !streams(self.program, later.at) {
             return false;
         }
         let (from, to) = pair(self.program, conflict);

@@ -7,6 +7,9 @@
 //! being written, chunk by chunk, so its chunks are ordered one by one: that is the weakest order that
 //! any number of chunks per message gives.
 //!
+//! Where messages order loads alone ([`MessageOrder::Loads`]), they count only for conflicts whose earlier access is a load,
+//! and chunk `i` of a message comes before chunk `i` alone.
+//!
 //! The accesses of every rank are scanned in a linear extension of happens-before ([`scan`]). It is
 //! enough to compare each access with the last write and each write with the reads since, because
 //! order is transitive. Most pairs are ordered by waits on the rank itself ([`clocks`]); what those
@@ -15,8 +18,10 @@
 mod clocks;
 mod global;
 mod scan;
+mod search;
 
 use msccl_collective::Slot;
+use msccl_ir::{MessageOrder, Target};
 use rustc_hash::FxHashSet;
 
 use crate::memory::Call;
@@ -41,14 +46,23 @@ struct Conflict {
 }
 
 impl Conflict {
-    /// Whether `other` is ordered if this one is: the same two steps, and in both the earlier access
-    /// is of no later chunk than the later one.
-    fn speaks_for(&self, other: &Conflict) -> bool {
-        let in_order = |conflict: &Conflict| conflict.earlier.offset <= conflict.later.offset;
+    /// Whether `other` is ordered if this one is: the same two steps, accesses of one kind, and in both
+    /// the chunks in an order that a stream keeps.
+    fn speaks_for(&self, other: &Conflict, messages: MessageOrder) -> bool {
         self.earlier.at == other.earlier.at
             && self.later.at == other.later.at
-            && in_order(self)
-            && in_order(other)
+            && self.earlier.writes == other.earlier.writes
+            && self.is_streamed(messages)
+            && other.is_streamed(messages)
+    }
+
+    /// Whether a stream of messages from the earlier step to the later one orders the accesses.
+    fn is_streamed(&self, messages: MessageOrder) -> bool {
+        let (earlier, later) = (self.earlier.offset, self.later.offset);
+        match messages {
+            MessageOrder::Memory => earlier <= later,
+            MessageOrder::Loads => earlier == later,
+        }
     }
 }
 
@@ -58,22 +72,27 @@ impl Conflict {
 /// # Errors
 ///
 /// Races, if there are any.
-pub(crate) fn check(program: &Program<'_>, order: &[At]) -> Result<(), Vec<Fault>> {
+pub(crate) fn check(
+    program: &Program<'_>,
+    target: &Target,
+    order: &[At],
+) -> Result<(), Vec<Fault>> {
     let Some(call) = Call::served(program.algorithm()).next() else { return Ok(()) };
-    let conflicts = scan::not_ordered_locally(program, order, call);
-    let races = global::not_ordered(program, order, conflicts);
-    if races.is_empty() { Ok(()) } else { Err(faults(program, &races, call)) }
+    let messages = target.rules.message_order(program.algorithm().protocol);
+    let conflicts = scan::not_ordered_locally(program, order, call, messages);
+    let races = global::not_ordered(program, order, conflicts, messages);
+    if races.is_empty() { Ok(()) } else { Err(faults(program, target, &races, call)) }
 }
 
 /// One fault for every pair of steps.
-fn faults(program: &Program<'_>, races: &[Conflict], call: Call) -> Vec<Fault> {
+fn faults(program: &Program<'_>, target: &Target, races: &[Conflict], call: Call) -> Vec<Fault> {
     let mut seen = FxHashSet::default();
     let steps = |race: &Conflict| (program.id(race.earlier.at), program.id(race.later.at));
     let fresh = races.iter().filter(|race| seen.insert(steps(race)));
-    fresh.take(MOST_FAULTS).map(|race| fault(program, race, call)).collect()
+    fresh.take(MOST_FAULTS).map(|race| fault(program, target, race, call)).collect()
 }
 
-fn fault(program: &Program<'_>, race: &Conflict, call: Call) -> Fault {
+fn fault(program: &Program<'_>, target: &Target, race: &Conflict, call: Call) -> Fault {
     let Conflict { earlier, later } = *race;
     let (first, second) = (program.step_ref(earlier.at), program.step_ref(later.at));
     let rank = second.rank;
@@ -89,10 +108,18 @@ fn fault(program: &Program<'_>, race: &Conflict, call: Call) -> Fault {
         let kind = program.step(access.at).kind().abbreviation();
         format!("({kind}) {} {}", verb(access), access.slot)
     };
-    let order = Event {
-        at: None,
-        text: "no wait and no chain of messages makes one end before the other begins".to_owned(),
+    let protocol = program.algorithm().protocol;
+    let text = match target.rules.message_order(protocol) {
+        MessageOrder::Memory => {
+            "no wait and no chain of messages makes one end before the other begins".to_owned()
+        }
+        MessageOrder::Loads => format!(
+            "no wait makes one end before the other begins, and under {protocol} a message of {} \
+             orders nothing but what its sender has loaded, chunk by chunk",
+            target.rules.runtime
+        ),
     };
+    let order = Event { at: None, text };
     Fault::new(FaultKind::Race, message).at([second, first]).told([
         Event::new(first, shape(earlier)),
         Event::new(second, shape(later)),

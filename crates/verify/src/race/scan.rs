@@ -1,6 +1,7 @@
 //! All conflicting accesses that waits on their own rank do not order.
 
 use msccl_collective::{Rank, Region, Slot};
+use msccl_ir::MessageOrder;
 use smallvec::SmallVec;
 
 use super::clocks::Clocks;
@@ -13,6 +14,7 @@ pub(super) fn not_ordered_locally(
     program: &Program<'_>,
     order: &[At],
     call: Call,
+    messages: MessageOrder,
 ) -> Vec<Conflict> {
     let memory = Memory::new(program.algorithm(), call);
     let mut cells = Cells::default();
@@ -22,7 +24,7 @@ pub(super) fn not_ordered_locally(
         let first_cell = memory.cells_of(rank).start;
         let cell_of = |slot| memory.cell(rank, slot) - first_cell;
         let clocks = Clocks::new(program, rank);
-        let mut scan = Scan { clocks, cells: &mut cells, conflicts: &mut conflicts };
+        let mut scan = Scan { clocks, messages, cells: &mut cells, conflicts: &mut conflicts };
         steps.into_iter().for_each(|at| scan.step(program, at, cell_of));
     }
     conflicts
@@ -44,6 +46,7 @@ fn by_rank(program: &Program<'_>, order: &[At]) -> Vec<(Rank, Vec<At>)> {
 
 struct Scan<'a> {
     clocks: Clocks,
+    messages: MessageOrder,
     cells: &'a mut Cells,
     conflicts: &'a mut Vec<Conflict>,
 }
@@ -88,6 +91,9 @@ impl Scan<'_> {
     fn write(&mut self, cell: usize, access: Access) {
         let writer = self.cells.writer[cell].replace(access);
         let readers = std::mem::take(&mut self.cells.readers[cell]);
+        // Readers come after the writer, and what comes after them after it, also where messages
+        // order loads alone.
+        let writer = writer.filter(|_| readers.is_empty());
         for earlier in writer.into_iter().chain(readers) {
             self.compare(earlier, access);
         }
@@ -98,7 +104,7 @@ impl Scan<'_> {
             return;
         }
         let conflict = Conflict { earlier, later };
-        if !self.conflicts.last().is_some_and(|last| last.speaks_for(&conflict)) {
+        if !self.conflicts.last().is_some_and(|last| last.speaks_for(&conflict, self.messages)) {
             self.conflicts.push(conflict);
         }
     }

@@ -7,10 +7,13 @@
 
 mod completion;
 mod expression;
+mod merged;
 mod promise;
 mod raw;
 mod story;
 mod symbols;
+
+use msccl_ir::Target;
 
 use crate::memory::{Call, Memory};
 use crate::program::{At, Program};
@@ -40,10 +43,18 @@ pub(crate) struct Values {
 /// # Errors
 ///
 /// Reads of what nobody has written, else wrong results.
-pub(crate) fn check(program: &Program<'_>, order: &[At]) -> Result<Values, Vec<Fault>> {
+pub(crate) fn check(
+    program: &Program<'_>,
+    target: &Target,
+    order: &[At],
+) -> Result<Values, Vec<Fault>> {
+    let merged = merged::Merged::of(program, target);
     let mut all: Option<Values> = None;
     for call in Call::served(program.algorithm()) {
-        let values = check_call(program, order, call)?;
+        let mut values = check_call(program, order, call)?;
+        if values.same_on_every_rank {
+            values.same_on_every_rank = merged.same_on_every_rank(program, order, call);
+        }
         all = Some(match all {
             Some(first) => first.and(values),
             None => values,

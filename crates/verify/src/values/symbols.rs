@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::ops::Range;
 
 use msccl_collective::{Buffer, Rank, Slot};
-use msccl_ir::Place;
+use msccl_ir::{Place, Step};
 use msccl_machine::{Machine, TbId, execute};
 
 use super::expression::{Expressions, Summands, ValueId};
+use super::merged::Merged;
 use super::raw::{RawRecord, RawSources};
 use crate::memory::Memory;
 use crate::program::{At, Program};
@@ -59,6 +61,36 @@ pub(super) fn run(program: &Program<'_>, order: &[At], memory: &Memory<'_>, reco
     }
     let Symbols { expressions, cells, unwritten, computed, raw, .. } = symbols;
     End { expressions, cells, unwritten, computed, raw: raw.finish() }
+}
+
+/// Executes the steps in this order, those that `merged` names as one at the place of the last, which
+/// adds the destination last.
+pub(super) fn run_merged(
+    program: &Program<'_>,
+    order: &[At],
+    memory: &Memory<'_>,
+    merged: &Merged,
+) -> End {
+    let mut symbols = Symbols::new(program, memory, Record::Completions);
+    for &at in order {
+        symbols.at = at;
+        symbols.rank = program.rank(at);
+        let done = match merged.ending(at) {
+            Some(steps) => symbols.add_up(&program.wiring.block(at.tb).steps[range(&steps)]),
+            None if merged.goes_on(at) => Ok(()),
+            None => execute(program.step(at), 0..program.step(at).count, &mut symbols),
+        };
+        match done {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
+    }
+    let Symbols { expressions, cells, unwritten, computed, raw, .. } = symbols;
+    End { expressions, cells, unwritten, computed, raw: raw.finish() }
+}
+
+fn range(steps: &Range<u32>) -> Range<usize> {
+    steps.start as usize..steps.end as usize
 }
 
 struct Symbols<'a> {
@@ -116,6 +148,35 @@ impl<'a> Symbols<'a> {
                 next.unwrap_or(Held::NOTHING)
             }
         }
+    }
+
+    /// The sources of all `steps`, one after the other, and then the destination that they have in
+    /// common, rounded at every addition.
+    fn add_up(&mut self, steps: &[Step]) -> Result<(), Infallible> {
+        let Some(last) = steps.last() else { return Ok(()) };
+        let own = last.destinations.first().copied();
+        for offset in 0..last.count {
+            let chunk = |place: Place| match place {
+                Place::Local(slot) => Place::Local(slot.offset(offset)),
+                Place::Link(peer) => Place::Link(peer),
+            };
+            let sources = steps.iter().filter_map(|step| step.sources.last().copied());
+            let mut total: Option<Held> = None;
+            for place in sources.chain(own).map(chunk) {
+                let held = self.fetch(place);
+                total = Some(match total {
+                    None => held,
+                    Some(total) => self.round(Sum {
+                        summands: Summands::from_slice(&[total.value, held.value]),
+                        column: total.column.max(held.column),
+                    }),
+                });
+            }
+            if let (Some(own), Some(total)) = (own, total) {
+                self.write(chunk(own), &total)?;
+            }
+        }
+        Ok(())
     }
 
     fn is_recorded(&self, summands: usize, value: ValueId) -> bool {

@@ -5,7 +5,7 @@
 use msccl_collective::{Buffer, Kind, Placement};
 use msccl_ir::{Algorithm, Place, ThreadBlock};
 
-use crate::build::{StepExt, algorithm, i, o, r, step, tb};
+use crate::build::{StepExt, algorithm, i, o, r, step, t, tb};
 
 /// In-place ring all-reduce: chunk `c` of `ranks` starts at rank `c` and goes round twice, on
 /// channel `c % channels`.
@@ -48,6 +48,28 @@ pub fn all_pairs(ranks: u32) -> Algorithm {
     });
     let algorithm = algorithm(Kind::AllToAll, 1, programs.collect());
     Algorithm { placement: Placement::OutOfPlace, ..algorithm }
+}
+
+/// In-place two-shot all-reduce between all pairs, every link end a thread block of its own: what has been sent may be
+/// overwritten by the result, since that tells that the message has been read.
+pub fn trusting_pairs(ranks: u32) -> Algorithm {
+    let programs = (0..ranks).map(|rank| {
+        let peers: Vec<_> = (0..ranks).filter(|&peer| peer != rank).collect();
+        let first_take = peers.len() as u32;
+        let adder = 2 * first_take;
+        let send = |&peer: &u32| tb(0, vec![step(&[i(peer)], &[r(peer)])]);
+        let take = |&peer: &u32| tb(0, vec![step(&[r(peer)], &[t(peer)])]);
+        let adds = (0..)
+            .zip(&peers)
+            .map(|(at, &peer)| step(&[i(rank), t(peer)], &[i(rank)]).after(first_take + at, 0));
+        let last = first_take - 1;
+        let answer = |&peer: &u32| tb(1, vec![step(&[i(rank)], &[r(peer)]).after(adder, last)]);
+        let result = |&peer: &u32| tb(1, vec![step(&[r(peer)], &[i(peer)])]);
+        let sends = peers.iter().map(send);
+        let blocks = sends.chain(peers.iter().map(take)).chain([tb(0, adds.collect())]);
+        blocks.chain(peers.iter().map(answer)).chain(peers.iter().map(result)).collect()
+    });
+    algorithm(Kind::AllReduce, ranks, programs.collect())
 }
 
 /// In-place recursive halving and doubling: one thread block for every distance, each waiting for

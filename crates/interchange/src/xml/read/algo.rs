@@ -52,6 +52,7 @@ impl Head {
     ) -> Result<Self, ReadError> {
         let values = Attributes::gather(cursor, element, algo::NAME, &algo::TABLE)?;
         let coll = values.text(cursor, algo::COLL)?.into_owned();
+        note_unknown_collective(cursor, &values, &coll);
         let executor = values.has(algo::OUTOFPLACE) || collective::is_executors(&coll);
         let dialect = if executor { Dialect::Executor } else { Dialect::Msccl };
         let ranks = values.index(cursor, algo::NGPUS)?;
@@ -71,7 +72,12 @@ impl Head {
             name: read_name(cursor, &values)?,
             protocol: read_protocol(cursor, &values)?,
             placement: read_placement(cursor, &values, dialect)?,
-            sizes: read_sizes(cursor, &values, dialect)?,
+            sizes: read_sizes(
+                cursor,
+                &values,
+                dialect,
+                collective::call_blocks(dialect, &coll, ranks),
+            )?,
             threads: read_threads(cursor, &values, dialect)?,
             loop_chunks: values.index(cursor, algo::NCHUNKSPERLOOP)?,
             loop_chunks_offset: values.offset_of(cursor, algo::NCHUNKSPERLOOP),
@@ -87,6 +93,19 @@ impl Head {
             },
             root: Rank(root.0.min(ranks - 1)),
         })
+    }
+}
+
+/// Notes which runtime knows no collective of that name, if the other one does. A name that nobody knows
+/// is a custom collective, about which there is a warning.
+fn note_unknown_collective<'a>(cursor: &mut Cursor<'a>, values: &Values<'a>, coll: &str) {
+    let knows = |dialect: &Dialect| collectives(*dialect).contains(&coll);
+    let is_known = Dialect::ALL.iter().any(knows);
+    for dialect in Dialect::ALL.into_iter().filter(|dialect| is_known && !knows(dialect)) {
+        let offset = values.offset_of(cursor, algo::COLL);
+        let known = collectives(dialect).join(", ");
+        let why = format!("{} knows no collective `{coll}`; it knows {known}", dialect.runtime());
+        cursor.notes.demand(dialect, offset, Locus::default(), why);
     }
 }
 
@@ -135,6 +154,7 @@ fn read_sizes<'a>(
     cursor: &mut Cursor<'a>,
     values: &Values<'a>,
     dialect: Dialect,
+    blocks: u64,
 ) -> Result<SizeRange, ReadError> {
     let stated = |at, default| match values.has(at) {
         true => values.integer(cursor, at),
@@ -156,8 +176,8 @@ fn read_sizes<'a>(
                        maxBytes is excluded in the first runtime, included in the executor";
         cursor.notes.contradiction(offset, Locus::default(), message);
     }
-    let max_bytes = max.map(|max| u64::try_from(max).unwrap_or(0));
-    Ok(SizeRange { min_bytes: u64::try_from(min).unwrap_or(0), max_bytes })
+    let of_all_blocks = |bytes: i64| u64::try_from(bytes).unwrap_or(0).saturating_mul(blocks);
+    Ok(SizeRange { min_bytes: of_all_blocks(min), max_bytes: max.map(of_all_blocks) })
 }
 
 /// 0 is what the first runtime takes where there is no `nthreads`; the executor does not read it.

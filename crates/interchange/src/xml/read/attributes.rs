@@ -6,7 +6,8 @@ use quick_xml::events::attributes::{AttrError, Attribute};
 
 use super::cursor::{Cursor, Element, clip};
 use super::error::ReadError;
-use crate::xml::vocabulary::{self, Domain};
+use crate::xml::Dialect;
+use crate::xml::vocabulary::{self, Domain, Need};
 
 /// Most attributes of an element; the interpreters keep 16.
 const MOST: usize = 64;
@@ -51,11 +52,29 @@ impl<'a, const N: usize> Attributes<'a, N> {
                 None => unknown.push(key),
             }
         }
+        gathered.note_demands(cursor);
         for key in unknown {
             let key = clip(&String::from_utf8_lossy(key));
             cursor.notes.warning(format!("<{name}> attribute `{key}` is ignored"));
         }
         Ok(gathered)
+    }
+
+    /// Notes which runtimes demand an attribute that is not there. They pass over elements of ours.
+    fn note_demands(&self, cursor: &mut Cursor<'a>) {
+        if vocabulary::is_ours(self.element) {
+            return;
+        }
+        let absent = self.table.iter().zip(self.values).filter(|(_, value)| value.is_none());
+        for (attribute, _) in absent {
+            for dialect in
+                Dialect::ALL.into_iter().filter(|&it| attribute.need(it) == Need::Required)
+            {
+                let (element, name, runtime) = (self.element, attribute.name, dialect.runtime());
+                let why = format!("<{element}> has no `{name}`, which {runtime} demands");
+                cursor.notes.demand(dialect, self.offset, cursor.locus, why);
+            }
+        }
     }
 
     fn put(

@@ -16,7 +16,7 @@ mod resolve;
 mod step;
 
 pub use error::ReadError;
-pub use notes::Contradiction;
+pub use notes::{Contradiction, Demand};
 pub use places::Places;
 
 use msccl_ir::Algorithm;
@@ -41,6 +41,8 @@ pub struct Read {
     /// What the file says that no interpreter runs right, the first few dozen in the order of the
     /// file. A file with any is to be refused as faulty in structure.
     pub contradictions: Vec<Contradiction>,
+    /// Why the runtimes of the dialects do not load the file, though what it says is clear.
+    pub demands: Vec<Demand>,
     /// What an interpreter may stumble over, or ignores.
     pub warnings: Vec<String>,
     /// Where the steps of the algorithm stand in the text.
@@ -87,6 +89,7 @@ pub fn read(text: &str) -> Result<Read, ReadError> {
     }
     cursor.end()?;
     let (algorithm, places) = algo::assemble(&mut cursor.notes, head.clone(), gpus, clauses);
+    let demands = cursor.notes.demands(text);
     let (contradictions, warnings) = cursor.finish();
-    Ok(Read { algorithm, dialect: head.dialect, contradictions, warnings, places })
+    Ok(Read { algorithm, dialect: head.dialect, contradictions, demands, warnings, places })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::error::Position;
-use crate::xml::Locus;
+use crate::xml::{Dialect, Locus};
 
 /// Something that is well-formed MSCCL XML and yet run right by no interpreter.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +26,15 @@ impl fmt::Display for Contradiction {
     }
 }
 
+/// Why the runtime of one dialect does not load the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Demand {
+    /// Whose runtime.
+    pub dialect: Dialect,
+    /// What it demands, and where.
+    pub reason: Contradiction,
+}
+
 /// How many contradictions are kept.
 const MOST: usize = 64;
 
@@ -37,6 +46,7 @@ pub(super) struct Notes {
     found: usize,
     warnings: BTreeMap<String, usize>,
     missing: BTreeMap<(&'static str, &'static str), usize>,
+    demands: BTreeMap<(Dialect, String), (usize, Locus)>,
 }
 
 impl Notes {
@@ -51,6 +61,23 @@ impl Notes {
         if self.contradictions.len() < MOST {
             self.contradictions.push((offset, locus, message.into()));
         }
+    }
+
+    /// Notes why the runtime of `dialect` does not load the file; the same reason is noted once.
+    pub(super) fn demand(&mut self, dialect: Dialect, offset: usize, locus: Locus, why: String) {
+        if self.demands.len() < MOST {
+            self.demands.entry((dialect, why)).or_insert((offset, locus));
+        }
+    }
+
+    /// Why runtimes do not load the file, each with its dialect.
+    pub(super) fn demands(&self, text: &str) -> Vec<Demand> {
+        let all = self.demands.iter().map(|((dialect, message), &(offset, locus))| {
+            let Position { line, column } = Position::of(text, offset);
+            let reason = Contradiction { locus, line, column, message: message.clone() };
+            Demand { dialect: *dialect, reason }
+        });
+        all.collect()
     }
 
     /// How many contradictions there were so far. Later checks are left out where earlier ones
@@ -73,7 +100,7 @@ impl Notes {
 
     /// The contradictions in the order of the file, and the warnings.
     pub(super) fn finish(self, text: &str) -> (Vec<Contradiction>, Vec<String>) {
-        let Notes { mut contradictions, found: _, warnings, missing } = self;
+        let Notes { mut contradictions, found: _, warnings, missing, demands: _ } = self;
         contradictions.sort_by_key(|&(offset, ..)| offset);
         let located = contradictions.into_iter().map(|(offset, locus, message)| {
             let Position { line, column } = Position::of(text, offset);

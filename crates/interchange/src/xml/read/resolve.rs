@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use msccl_collective::{Buffer, Channel, Slot, TbIndex};
+use msccl_collective::{Buffer, Channel, Slot, StepIndex, TbIndex};
 use msccl_ir::{RankProgram, ThreadBlock, Wait};
 
 use super::gpu::Block;
@@ -88,8 +88,27 @@ fn resolve_waits(blocks: &mut [Block], gpu: u32, notes: &mut Notes) {
             }
         }
     }
+    blocks.iter_mut().zip(0..).for_each(|(block, position)| keep_cuts(block, position));
     for row in blocks.iter_mut().flat_map(|block| &mut block.rows) {
         row.row.signals |= row.signals == Some(true);
+    }
+}
+
+/// A step that signals ends a chain of merged `re`, whether anybody waits for it or not. The IR knows
+/// signals by those who wait, so the next `re` gets a wait for it, which is satisfied at once.
+fn keep_cuts(block: &mut Block, position: u32) {
+    for at in 1..block.rows.len() {
+        let (before, rest) = block.rows.split_at_mut(at);
+        let (Some(before), Some(row)) = (before.last_mut(), rest.first_mut()) else { continue };
+        let merges = before.row.kind == Type::Reduce
+            && row.row.kind == Type::Reduce
+            && row.row.wait.is_none()
+            && row.row.dst == before.row.dst
+            && row.row.src.buffer == before.row.src.buffer;
+        if merges && before.signals == Some(true) && !before.row.signals {
+            before.row.signals = true;
+            row.row.wait = Some(Wait { tb: TbIndex(position), step: StepIndex(at as u32 - 1) });
+        }
     }
 }
 

@@ -51,6 +51,21 @@ pub(super) fn placement(
     }
 }
 
+/// The range as the dialect counts sizes: for gather and scatter the executor counts one block. A call
+/// has whole blocks, so a range that ends within one serves no more calls than one that ends before it.
+pub(super) fn of_one_call(
+    sizes: SizeRange,
+    dialect: Dialect,
+    collective: &Collective,
+) -> SizeRange {
+    let SizeRange { min_bytes, max_bytes } = sizes;
+    let blocks = names::call_blocks(dialect, collective.name(), collective.ranks);
+    SizeRange {
+        min_bytes: min_bytes.div_ceil(blocks),
+        max_bytes: max_bytes.map(|bytes| bytes / blocks),
+    }
+}
+
 /// `minBytes` and `maxBytes`.
 ///
 /// The first runtime excludes `maxBytes`, the executor includes it and takes 0 for no limit. In the

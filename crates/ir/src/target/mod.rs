@@ -1,8 +1,18 @@
-//! Targets: the limits of the machine that will run an algorithm.
+//! Targets: what runs an algorithm, its limits and its rules.
+//!
+//! [`runtimes`] describes each of them as data, with the source of every row; [`rules`] says what the
+//! rows mean.
+
+mod rules;
+mod runtimes;
 
 use std::fmt;
 
-use msccl_collective::Protocol;
+use msccl_collective::{Kind, Protocol};
+
+pub use rules::{
+    FileLimits, Merging, MessageOrder, RootedCall, Rounds, Rules, SmallerMessages, Threads,
+};
 
 /// What will run the algorithm: the step shapes it has, its limits, the depth of its links.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +32,8 @@ pub struct Target {
     pub ll: LinkShape,
     /// Links under [`Protocol::Ll128`].
     pub ll128: LinkShape,
+    /// What the runtime does beside executing steps.
+    pub rules: Rules,
 }
 
 /// Which steps a target has.
@@ -77,61 +89,19 @@ pub enum Packing {
 }
 
 impl Target {
-    /// MSCCL XML as the first runtime reads it (NCCL 2.12 based). Sources of the figures:
-    /// `docs/XML.md`, section "Limits".
-    pub fn msccl() -> Self {
-        Self {
-            name: "msccl",
-            form: StepForm::Msccl,
-            limits: Limits {
-                steps_per_tb: 256,
-                tbs_per_rank: 216,
-                channels: 32,
-                peers_per_channel: 32,
-                count: 71,
-                waitable_tbs: 128,
-                slots: 1 << 15,
-            },
-            scratch_call_bytes_max: Some((128 << 20) - 1),
-            simple: LinkShape { depth: 2, message_bytes: 2 << 20, packing: Packing::Fitting },
-            ll: LinkShape { depth: 8, message_bytes: 32 << 10, packing: Packing::Fitting },
-            ll128: LinkShape { depth: 8, message_bytes: 576_000, packing: Packing::Fitting },
-        }
-    }
-
-    /// MSCCL XML as the executor reads it (NCCL 2.23 based) in its default build of 64 steps a block.
-    pub fn executor() -> Self {
-        let msccl = Self::msccl();
-        let limits = Limits { steps_per_tb: 64, tbs_per_rank: 1024, ..msccl.limits };
-        Self { name: "executor", limits, scratch_call_bytes_max: None, ..msccl }
-    }
-
-    /// Our own runtime.
-    pub fn native() -> Self {
-        Self {
-            name: "native",
-            form: StepForm::Native,
-            limits: Limits {
-                steps_per_tb: 1 << 20,
-                tbs_per_rank: 1 << 12,
-                channels: 1 << 10,
-                peers_per_channel: 1 << 12,
-                count: 1 << 20,
-                waitable_tbs: 1 << 12,
-                slots: 1 << 28,
-            },
-            scratch_call_bytes_max: None,
-            simple: LinkShape { depth: 4, message_bytes: 512 << 10, packing: Packing::Whole },
-            ll: LinkShape { depth: 8, message_bytes: 16 << 10, packing: Packing::Whole },
-            ll128: LinkShape { depth: 8, message_bytes: 120 << 10, packing: Packing::Whole },
-        }
-    }
-
     /// The target of that name.
     pub fn by_name(name: &str) -> Option<Self> {
         [Self::msccl(), Self::executor(), Self::native()]
             .into_iter()
             .find(|target| target.name == name)
+    }
+
+    /// The link under `protocol` as counted steps of `kind` are cut for it: some collectives have
+    /// smaller messages than others.
+    pub fn packing_link(&self, kind: &Kind, protocol: Protocol) -> LinkShape {
+        let link = self.link(protocol);
+        let divisor = self.rules.message_divisor(kind, protocol);
+        LinkShape { message_bytes: link.message_bytes / divisor, ..link }
     }
 
     /// How much a link holds under `protocol`.

@@ -1,0 +1,152 @@
+//! Random programs that exchange messages in one order of all, so that they end; some race.
+
+use std::sync::Arc;
+
+use msccl_collective::{Custom, Kind, Placement};
+use msccl_ir::{Algorithm, Place, Step};
+
+use crate::build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
+use crate::definition::Numbers;
+
+const RANKS: u32 = 3;
+
+/// A program under way.
+struct Growing {
+    numbers: Numbers,
+    ranks: Vec<Vec<Vec<Step>>>,
+    /// By rank: whether one block owns all links, or each the links of one peer.
+    joined: [bool; RANKS as usize],
+    /// The largest count of a step.
+    count_max: u32,
+}
+
+/// The program of that number: three ranks of two thread blocks each.
+pub fn random(seed: u64) -> Algorithm {
+    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let fill = vec![step(&[i(0)], &[o(0)]).times(3), step(&[i(0)], &[t(0)]).times(3)];
+    let joined = [0; RANKS as usize].map(|_| numbers.below(2) == 0);
+    let ranks = vec![vec![fill, vec![nop(0, 1)]]; RANKS as usize];
+    let count_max = 1 + numbers.below(2);
+    let mut growing = Growing { numbers, ranks, joined, count_max };
+    for _ in 0..2 + growing.numbers.below(7) {
+        match growing.numbers.below(7) {
+            0 => growing.copy(),
+            1 if count_max == 1 => growing.fan(),
+            _ => growing.message(),
+        }
+    }
+    let ranks = growing.ranks.into_iter();
+    let ranks = ranks.map(|blocks| blocks.into_iter().map(|steps| tb(0, steps)).collect());
+    let name = "random".to_owned();
+    let custom = Custom { name, input_chunks: 3, output_chunks: 3, contract: None };
+    let placement = match seed % 3 {
+        0 => Placement::InPlace,
+        _ => Placement::OutOfPlace,
+    };
+    Algorithm { placement, ..algorithm(Kind::Custom(Arc::new(custom)), 1, ranks.collect()) }
+}
+
+impl Growing {
+    /// A copy within a rank.
+    fn copy(&mut self) {
+        let rank = self.numbers.below(RANKS);
+        let (from, to) = (self.place(1, 4), self.place(1, 2));
+        let block = self.numbers.index(2);
+        if from != to {
+            self.push(rank, block, step(&[from], &[to]));
+        }
+    }
+
+    /// A message to each of the others, which they send on to nobody.
+    fn fan(&mut self) {
+        let rank = self.numbers.below(RANKS);
+        let peers = [1, 2].map(|step| (rank + step) % RANKS);
+        let sources = [self.place(1, 4), self.place(1, 4)];
+        let waits = self.waits();
+        for (number, (peer, source)) in peers.into_iter().zip(sources).enumerate() {
+            let waits = waits && (number == 0 || !self.joined[rank as usize]);
+            self.append(rank, self.owner(rank, peer), step(&[source], &[r(peer)]), waits);
+        }
+        for peer in peers {
+            let code = self.receive(rank, None, 1);
+            self.push(peer, self.owner(peer, rank), code);
+        }
+    }
+
+    /// One message, and those by which it is passed on.
+    fn message(&mut self) {
+        let count = if self.numbers.below(4) == 0 { self.count_max } else { 1 };
+        let mut sender = self.numbers.below(RANKS);
+        let mut receiver = self.another(sender);
+        let source = self.place(count, 4);
+        let kept = self.place(count, 2);
+        let keeps = self.numbers.below(6) == 0 && apart(source, kept, count);
+        let destinations: Vec<_> = keeps.then_some(kept).into_iter().chain([r(receiver)]).collect();
+        let code = step(&[source], &destinations).times(count);
+        self.push(sender, self.owner(sender, receiver), code);
+        loop {
+            let next = (self.numbers.below(4) == 0).then(|| self.another(receiver));
+            let owner = self.owner(receiver, sender);
+            let next = next.filter(|&next| self.owner(receiver, next) == owner);
+            let code = self.receive(sender, next, count);
+            self.push(receiver, owner, code);
+            let Some(next) = next else { break };
+            (sender, receiver) = (receiver, next);
+        }
+    }
+
+    /// A step of the receiver of a message from `sender` that may pass it on.
+    fn receive(&mut self, sender: u32, next: Option<u32>, count: u32) -> Step {
+        let adds = self.numbers.below(4) == 0;
+        let first = self.place(count, 2);
+        let further = self.place(count, 2);
+        let mut destinations = vec![first];
+        if self.numbers.below(3) == 0 && apart(first, further, count) {
+            destinations.push(further);
+        }
+        destinations.extend(next.map(r));
+        let sources = if adds { vec![r(sender), first] } else { vec![r(sender)] };
+        step(&sources, &destinations).times(count)
+    }
+
+    fn owner(&self, rank: u32, peer: u32) -> usize {
+        if self.joined[rank as usize] { 0 } else { ((peer + RANKS - rank) % RANKS) as usize - 1 }
+    }
+
+    fn another(&mut self, rank: u32) -> u32 {
+        (rank + 1 + self.numbers.below(RANKS - 1)) % RANKS
+    }
+
+    /// A place for `count` chunks; output more often than others.
+    fn place(&mut self, count: u32, kinds: u32) -> Place {
+        let index = self.numbers.below(4 - count);
+        match self.numbers.below(kinds + 1) {
+            0 | 1 => o(index),
+            2 => t(index),
+            _ => i(index),
+        }
+    }
+
+    /// Appends `code` to a block of `rank`; most often it waits for all that the other has done so far.
+    fn push(&mut self, rank: u32, block: usize, code: Step) {
+        let waits = self.waits();
+        self.append(rank, block, code, waits);
+    }
+
+    fn waits(&mut self) -> bool {
+        self.numbers.below(8) > 0
+    }
+
+    fn append(&mut self, rank: u32, block: usize, code: Step, waits: bool) {
+        let blocks = &mut self.ranks[rank as usize];
+        let others = blocks[1 - block].len() as u32;
+        let code = if waits { code.after(1 - block as u32, others - 1) } else { code };
+        blocks[block].push(code);
+    }
+}
+
+/// Whether two places share no memory, in place or out of place.
+fn apart(one: Place, other: Place, count: u32) -> bool {
+    let (Place::Local(one), Place::Local(other)) = (one, other) else { return true };
+    one.index.abs_diff(other.index) >= count
+}
