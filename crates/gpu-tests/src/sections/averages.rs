@@ -1,6 +1,8 @@
-//! Averages of the largest and the least numbers, of every type: every built-in algorithm that sums, under
-//! every protocol, and a loaded one that says of no step where averages could be formed. The host executor
+//! Averages of the largest and the least numbers, of every type: every built-in algorithm that sums, pinned,
+//! under every protocol and over every kind of link, and a loaded one that says of no step where averages could be formed. The host executor
 //! of that very algorithm must give the same bits.
+
+use std::collections::BTreeSet;
 
 use msccl_collective::{
     Buffer, Channel, Collective, DataType, Kind, Placement, Protocol, Rank, Reduction, SizeRange,
@@ -9,11 +11,10 @@ use msccl_collective::{
 use msccl_interchange::json;
 use msccl_ir::{Algorithm, Place, RankProgram, Step, ThreadBlock};
 use msccl_registry::{File, Wanted};
-use msccl_runtime::{Settings, Wish};
+use msccl_runtime::{Choice, Settings};
 
-use super::{Bench, Section, built_ins, combines, every_collective};
+use super::{Bench, Section, combines, every_collective};
 use crate::case::{Case, Numbers};
-use crate::oracle::Oracle;
 use crate::runner::Runner;
 use crate::tally::Tally;
 use crate::world::settings;
@@ -26,25 +27,20 @@ pub const SECTION: Section = Section {
 };
 
 fn run(bench: &Bench, tally: &mut Tally) {
-    let oracle = Oracle::new(bench.ranks, &[]);
-    let names = built_ins::names(&oracle, bench.ranks);
-    for protocol in Protocol::ALL {
-        for name in &names {
-            let wanted = every_collective(bench.ranks);
-            let wanted = wanted.into_iter().filter(|wanted| combines(*wanted));
-            let calls = wanted.flat_map(|wanted| [false, true].map(|in_place| (wanted, in_place)));
-            let served = |(wanted, in_place)| oracle.entry(name, wanted, in_place).is_some();
-            let calls: Vec<_> = calls.filter(|call| served(*call)).collect();
-            if calls.is_empty() {
-                continue;
+    let mut runner = bench.runner(settings(), "averages");
+    for wanted in every_collective(bench.ranks).into_iter().filter(|wanted| combines(*wanted)) {
+        for in_place in [false, true] {
+            let Some(world) = runner.world(tally) else { return };
+            let choices = world.choices(&Case { in_place, ..Case::of(wanted) });
+            // Few instances come first.
+            let mut seen = BTreeSet::new();
+            let way =
+                |of: &Choice| format!("{} {} {}", of.algorithm, of.way.protocol, of.way.links);
+            for choice in choices.into_iter().filter(|choice| seen.insert(way(choice))) {
+                let name = choice.algorithm.clone();
+                runner.pin(choice);
+                runner.run(cases(bench, wanted, in_place), &name, tally);
             }
-            let (algorithm, protocol) = (Some(name.clone()), Some(protocol));
-            let wish = Wish { algorithm, protocol, ..Wish::default() };
-            let setting = format!("averages, {name} {}", protocol.map_or("", Protocol::name));
-            let mut runner = bench.runner(Settings { wish, ..settings() }, setting);
-            let cases = |(wanted, in_place)| cases(bench, wanted, in_place);
-            runner.run(calls.into_iter().flat_map(cases), name, tally);
-            runner.check_served_by(name, tally);
         }
     }
     run_mixed(bench, tally);

@@ -36,7 +36,7 @@ fn run(bench: &Bench, tally: &mut Tally) {
 
 /// The last parts of the names of all built-in algorithms, such as `/ring`: each is the name of at
 /// most one algorithm of a collective.
-pub fn names(oracle: &Oracle, ranks: u32) -> BTreeSet<String> {
+fn names(oracle: &Oracle, ranks: u32) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for wanted in every_collective(ranks) {
         for &in_place in placements(wanted) {

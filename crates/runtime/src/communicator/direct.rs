@@ -54,8 +54,17 @@ impl Communicator {
         direct: &Direct,
         number: u64,
     ) -> Result<(), Error> {
-        let Decision { prepared, protocol, links, exact, threads, cut, detour: _, passed_over: _ } =
-            decision;
+        let Decision {
+            prepared,
+            protocol,
+            links,
+            exact,
+            threads,
+            cut,
+            detour: _,
+            averages: _,
+            passed_over: _,
+        } = decision;
         let Direct { in_place: _, data_type, reduction, count: _, send, receive, stream } = *direct;
         self.inner.engine.collective(&Job {
             prepared,

@@ -283,8 +283,7 @@ impl Communicator {
         if is_new {
             self.tell(&call, &request, &decision);
         }
-        let averages = decision.prepared.plan.program().averages(data_type);
-        if reduction == Some(Reduction::Avg) && !averages {
+        if reduction == Some(Reduction::Avg) && !decision.averages {
             return self.average_apart(&call, number);
         }
         let reduction = reduction.unwrap_or(Reduction::Sum);

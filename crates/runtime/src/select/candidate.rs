@@ -114,9 +114,20 @@ impl Candidate<'_> {
         let element_bytes = terms.data_type.size_bytes() as u64;
         let cut = Cut::within(program, terms.count, element_bytes, instances, protocol, slot_bytes)
             .ok_or_else(|| Unserved(format!("its messages do not fit {slot_bytes} bytes")))?;
+        let averages = program.averages(terms.data_type);
         let (prepared, exact, passed_over) = (self.prepared, false, Vec::new());
         let detour = Detour::None;
-        Ok(Decision { prepared, protocol, links, exact, threads, cut, detour, passed_over })
+        Ok(Decision {
+            prepared,
+            protocol,
+            links,
+            exact,
+            threads,
+            cut,
+            detour,
+            averages,
+            passed_over,
+        })
     }
 
     /// Whether the algorithm is for such calls.

@@ -24,6 +24,9 @@ pub(crate) struct Decision {
     pub threads: Threads,
     pub cut: Cut,
     pub detour: Detour,
+    /// Of an average: whether steps form it, in this placement and in the other. Ranks that call in either
+    /// placement must all scale their inputs before, or none.
+    pub averages: bool,
     /// Loaded algorithms that were asked first, and why they do not serve.
     pub passed_over: Vec<String>,
 }

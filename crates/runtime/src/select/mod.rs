@@ -102,7 +102,12 @@ impl Selector {
         if let Some(decision) = known.decisions.get(request) {
             return Ok((decision.clone(), false));
         }
-        let decision = Arc::new(self.decide(&mut known, request)?);
+        let mut decision = self.decide(&mut known, request)?;
+        if request.reduction == Some(Reduction::Avg) {
+            let other = self.decide(&mut known, &request.in_other_placement());
+            decision.averages &= other.map_or(true, |other| other.averages);
+        }
+        let decision = Arc::new(decision);
         if known.decisions.len() >= DECISIONS_MAX {
             known.decisions.clear();
         }
