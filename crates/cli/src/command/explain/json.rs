@@ -1,5 +1,6 @@
 //! What `explain` says to programs.
 
+use msccl_registry::Registry;
 use msccl_runtime::{Alternative, Service};
 use serde::Serialize;
 
