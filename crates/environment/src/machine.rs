@@ -1,5 +1,6 @@
 //! What this machine is made of: a description that somebody wrote, and what the kernel tells.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -37,13 +38,9 @@ impl Files for Root {
 pub fn topologies(named: Option<&str>, mut complain: impl FnMut(Complaint)) -> Vec<Topology> {
     static DETECTED: OnceLock<Topology> = OnceLock::new();
     let path = named.or_else(|| Path::new(USUAL_FILE).exists().then_some(USUAL_FILE));
-    let Variable { name, .. } = variable::TOPO_FILE;
     let described = path.and_then(|path| match read(path) {
         Ok(xml::Read { system, notes }) => {
-            if let (Some(path), [first, rest @ ..]) = (named, &notes[..]) {
-                let more = and_more(rest.len());
-                complain(format!("{name} is used in part: {path}, {first}{more}"));
-            }
+            named.and_then(|named| used_in_part(named, &notes)).into_iter().for_each(&mut complain);
             Some(Topology::new(system))
         }
         Err(why) => {
@@ -55,6 +52,13 @@ pub fn topologies(named: Option<&str>, mut complain: impl FnMut(Complaint)) -> V
     described.into_iter().chain([detected.clone()]).collect()
 }
 
+/// That `notes` were made of the file at `path`, if any were.
+fn used_in_part<N: fmt::Display>(path: &str, notes: &[N]) -> Option<Complaint> {
+    let (first, rest) = notes.split_first()?;
+    let (Variable { name, .. }, more) = (variable::TOPO_FILE, and_more(rest.len()));
+    Some(format!("{name} is used in part: {path}, {first}{more}"))
+}
+
 /// How many notes there are beside the first.
 fn and_more(others: usize) -> String {
     match others {
@@ -63,9 +67,10 @@ fn and_more(others: usize) -> String {
     }
 }
 
-/// Why the file `named` (`NCCL_TOPO_FILE`) cannot be used, if so; whoever finds no use for it would not look at it.
+/// Why the file `named` (`NCCL_TOPO_FILE`) cannot be used, or what of it is not, if so; whoever finds no use for it would
+/// not look at it.
 pub fn topology_complaint(named: &str) -> Option<Complaint> {
-    read(named).err()
+    read(named).map_or_else(Some, |xml::Read { system: _, notes }| used_in_part(named, &notes))
 }
 
 fn read(path: &str) -> Result<xml::Read, Complaint> {
@@ -99,6 +104,7 @@ mod tests {
         fs::write(path, format!("<system>{cpu}</system>")).unwrap();
         let found = topologies(Some(path), |complaint| complaints.push(complaint));
         assert_eq!((found.len(), found[0].system().cpus[0].numa), (2, 77));
+        let known = topology_complaint(path);
         fs::write(path, "<system>").unwrap();
         let found = topologies(Some(path), |complaint| complaints.push(complaint));
         assert_eq!(found.len(), 1);
@@ -106,6 +112,7 @@ mod tests {
         assert_eq!(topologies(Some(path), |complaint| complaints.push(complaint)).len(), 1);
         let [in_part, broken, missing] = &complaints[..] else { panic!("{complaints:?}") };
         assert!(in_part.starts_with("NCCL_TOPO_FILE is used in part: "), "{in_part}");
+        assert_eq!(known, Some(in_part.clone()));
         assert!(in_part.ends_with("; `msccl topo` shows 1 more notes"), "{in_part}");
         assert!(broken.starts_with("NCCL_TOPO_FILE is not used: "), "{broken}");
         assert!(broken.contains(".xml, line 1, column 9: expected </system>"), "{broken}");

@@ -251,6 +251,9 @@ fn variables_that_are_misspelt_or_make_no_sense() {
         "odd.conf line 1: expected NAME=value, found `NCCL_CROSS_NIC 1`",
     );
     check(&[("NCCL_TOPO_FILE", "/no/topo.xml")], "NCCL_TOPO_FILE is not used: /no/topo.xml: ");
+    let part =
+        file("part.xml", "<system><cpu numaid=\"0\" vendor=\"Cyrix\" arch=\"z80\"/></system>");
+    check(&[("NCCL_TOPO_FILE", &part)], "NCCL_TOPO_FILE is used in part: ");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What `explain` says to programs.
 
+use msccl_registry::Registry;
 use msccl_runtime::{Alternative, Service};
 use serde::Serialize;
 
@@ -109,7 +110,7 @@ pub fn to_json<'a>(library: &'a Library, answer: &'a Answer) -> ExplainJson<'a> 
         reduction: reduction.name(),
         root: root.0,
         in_place: *in_place,
-        loaded: registry.loaded().iter().map(|entry| entry.name.as_str()).collect(),
+        loaded: files(registry),
         refused: refused.map(|of| RefusedJson { file: &of.name, reason: &of.reason }).collect(),
         answer: match answer {
             Answer::Call(explained) => AnswerJson::of(explained, library),
@@ -190,4 +191,11 @@ impl ServiceJson {
         };
         Self { protocol, links, instances, thread_blocks, threads, rounds, blocks, multiprocessors }
     }
+}
+
+/// The files of which something serves, each once: one may have an algorithm for each placement.
+fn files(registry: &Registry) -> Vec<&str> {
+    let mut names: Vec<_> = registry.loaded().iter().map(|entry| entry.name.as_str()).collect();
+    names.dedup();
+    names
 }
