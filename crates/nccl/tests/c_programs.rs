@@ -265,7 +265,14 @@ fn ends_at_the_end_of_a_thread_and_of_the_process() {
 
 #[test]
 fn a_rank_that_dies() {
-    run("faults", &["killed"], &[]);
+    for per_host in ["3", "1"] {
+        let environment = [("NCCL_DEBUG", "WARN"), ("PER_HOST", per_host)];
+        let Some(log) = run("faults", &["killed"], &environment) else { return };
+        let reports: Vec<_> = log.lines().filter(|line| line.contains(" WARN => ")).collect();
+        let is_the_death =
+            |line: &&str| line.contains(" WARN => r1 (pid ") && line.contains(" is dead: ");
+        assert!(reports.len() == 1 && reports.iter().all(is_the_death), "{per_host}: {log}");
+    }
 }
 
 #[test]

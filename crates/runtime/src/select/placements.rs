@@ -2,11 +2,10 @@
 //!
 //! Whether a rank calls a collective in place is its own affair, of which the other ranks learn nothing. So what serves a
 //! call in place and what serves the same call out of place must say the same over links: the same messages of the same
-//! program by the same protocol over links of the same kind, in as many instances, cut alike. Where the best choices for the two do not,
-//! one of them serves both: first what the user asks for, then what is best in place, then what is best out of
-//! place; the first of them that has a program for either placement which says the same over links. If none has, or
-//! the user's own serves one placement alone, ranks that call in the other placement copy their input first
-//! ([`Detour`]).
+//! program by the same protocol over links of the same kind, in as many instances, cut alike. Where the best choices for
+//! the two do not, one of them stays: what the user asks for, or else what is best in the [usual](Usual) placement. The other
+//! placement then has a program that says the same over links, if there is one, or ranks copy their input first and
+//! run what serves the usual placement ([`Detour`]).
 //!
 //! Collectives with a root have programs that serve both placements alike, and are not looked at here.
 
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 
 use msccl_collective::{Channel, Rank, Reduction};
 use msccl_ir::{Algorithm, Place};
-use msccl_registry::{Entry, Fingerprint};
+use msccl_registry::{Entry, Fingerprint, Wanted};
 
 use super::decision::{Decision, Detour};
 use super::links::direct_regions;
@@ -41,6 +40,23 @@ const SAME_MESSAGES: [&[&str]; 2] = [
 fn have_same_messages(one: &str, other: &str) -> bool {
     let both = |names: &&[&str]| names.contains(&one) && names.contains(&other);
     one == other || SAME_MESSAGES.iter().any(both)
+}
+
+/// In which placement most programs call a collective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Usual {
+    InPlace,
+    OutOfPlace,
+}
+
+impl Usual {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            // As frameworks sum gradients and activations.
+            Wanted::AllReduce => Self::InPlace,
+            _ => Self::OutOfPlace,
+        }
+    }
 }
 
 /// What serves one placement best.
@@ -73,33 +89,26 @@ impl Selector {
             Some(Best { in_place, asked_for: self.is_asked_for(&decision), decision })
         });
         let mut best: Vec<Best> = best.collect();
-        best.sort_by_key(|of| (!of.asked_for, self.position(&of.decision), !of.in_place));
+        let usual = Usual::of(&request.wanted) == Usual::InPlace;
+        best.sort_by_key(|of| (!of.asked_for, self.position(&of.decision), of.in_place != usual));
         let decision = self.one_for_both(known, request, best)?;
         Ok(Decision { passed_over, ..decision })
     }
 
-    /// Of the `best` for each placement, one whose way serves both, for a call like `request`.
+    /// The first of the `best` for each placement, as it serves a call like `request`.
     fn one_for_both(
         &self,
         known: &mut Known,
         request: &Request,
-        mut best: Vec<Best>,
+        best: Vec<Best>,
     ) -> Result<Decision, Error> {
-        for of in &best {
-            let pair = self.pair(known, request, of, &best);
-            if let Some([one, other]) = pair {
-                return Ok(if of.in_place == request.in_place { one } else { other });
-            }
-            if of.asked_for {
-                break;
-            }
-        }
-        if best.first().is_some_and(|of| !of.asked_for) {
-            best.sort_by_key(|of| of.in_place);
-        }
+        let pair = best.first().and_then(|first| self.pair(known, request, first, &best));
         let Some(Best { in_place, decision, asked_for: _ }) = best.into_iter().next() else {
             return self.decide_alone(known, request);
         };
+        if let Some([one, other]) = pair {
+            return Ok(if in_place == request.in_place { one } else { other });
+        }
         let detour = match (in_place, request.in_place) {
             (true, false) => Detour::InPlace,
             (false, true) => Detour::OutOfPlace,

@@ -218,19 +218,21 @@ impl Shared {
         }
     }
 
-    /// Why other ranks gave up, as far as this one knows.
+    /// Why other ranks gave up, as far as this one knows: a death is the cause of the failures that follow it.
     fn cause(&self) -> Option<(String, Cause)> {
         let Watched { board, group, .. } = &self.watched;
+        let departed = group.departed().into_iter().filter(|of| of.manner != Manner::Left);
+        let mut died = departed.filter(|of| board.state(of.rank) == State::Running);
+        if let Some(died) = died.next() {
+            let text = peers::death(&self.watched, died.rank, &died.manner.to_string());
+            return Some((text, Cause::Death { process: self.watched.identity(died.rank) }));
+        }
         let gave_up = |rank: &Rank| {
             matches!(board.state(*rank), State::Aborted | State::Failed | State::Mismatched)
         };
-        if let Some(rank) = board.ranks().filter(|rank| *rank != board.me()).find(gave_up) {
-            let text = format!("{rank} {}: {}", board.state(rank).verb(), board.reason(rank));
-            return Some((text, Cause::Other));
-        }
-        let died = group.departed().into_iter().find(|of| of.manner != Manner::Left)?;
-        let text = peers::death(&self.watched, died.rank, &died.manner.to_string());
-        Some((text, Cause::Death { process: self.watched.identity(died.rank) }))
+        let rank = board.ranks().filter(|rank| *rank != board.me()).find(gave_up)?;
+        let text = format!("{rank} {}: {}", board.state(rank).verb(), board.reason(rank));
+        Some((text, Cause::Other))
     }
 
     /// Makes the communicator fail, and says so.

@@ -94,14 +94,16 @@ impl Peers {
         }
     }
 
-    /// What this rank's calls fail of, among what is `fatal`: a death is the cause of the failures that follow it.
+    /// What this rank's calls fail of, if something is `fatal`: a death is the cause of the failures that follow it.
     fn cause(&self, fatal: impl Fn(Rank, &Trouble, Instant) -> bool) -> Option<(Rank, &Trouble)> {
         let fatal = |(rank, (trouble, since)): &(&Rank, &(Trouble, Instant))| {
             fatal(**rank, trouble, *since)
         };
         let died = |trouble: &Trouble| matches!(trouble, Trouble::Died(_));
-        let fatal = self.troubles.iter().filter(fatal);
-        let (rank, (trouble, _)) = fatal.min_by_key(|(_, (trouble, _))| !died(trouble))?;
+        let failed = |trouble: &Trouble| matches!(trouble, Trouble::GaveUp(State::Failed, _));
+        let first = self.troubles.iter().filter(fatal).min_by_key(|(_, (of, _))| !died(of))?;
+        let root = self.troubles.iter().find(|(_, (trouble, _))| died(trouble));
+        let (rank, (trouble, _)) = root.filter(|_| failed(&first.1.0)).unwrap_or(first);
         Some((*rank, trouble))
     }
 }
@@ -213,7 +215,8 @@ mod tests {
             peers.note(Rank(rank), trouble);
         }
         assert_eq!(peers.cause(|_, _, _| true), Some((Rank(3), &died())));
-        assert_eq!(peers.cause(|rank, _, _| rank < Rank(3)), Some((Rank(1), &gave_up())));
+        assert_eq!(peers.cause(|rank, _, _| rank == Rank(1)), Some((Rank(3), &died())));
+        assert_eq!(peers.cause(|rank, _, _| rank == Rank(2)), Some((Rank(2), &Trouble::Left)));
         assert_eq!(peers.cause(|_, _, _| false), None);
     }
 

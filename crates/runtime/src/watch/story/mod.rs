@@ -77,8 +77,10 @@ impl Scene {
         difference.chain(plot.conclusions()).collect()
     }
 
-    /// The ranks that failed of `cause`, which is told already, as they were before.
+    /// The ranks that failed of `cause`, which is told already, as they were before. What it begins with is the cause;
+    /// what follows is how a rank learned of it.
     pub fn attributed_to(mut self, cause: &str) -> Self {
+        let cause = cause.split("; ").next().unwrap_or(cause);
         let failed = |sight: &&mut Sight| matches!(sight.state, State::Failed | State::Mismatched);
         for sight in self.ranks.iter_mut().filter(failed) {
             if sight.reason.contains(cause) {
