@@ -8,7 +8,7 @@ use msccl_registry::Wanted;
 use msccl_runtime::{Settings, Wish};
 
 use super::{Bench, Section, every_collective, placements};
-use crate::case::{Case, Numbers};
+use crate::case::Case;
 use crate::oracle::Oracle;
 use crate::tally::Tally;
 use crate::world::settings;
@@ -80,16 +80,8 @@ fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for &data_type in types {
         for &count in counts {
-            let seed = bench.seed + cases.len() as u64;
-            let case = Case::of(wanted);
-            cases.push(Case {
-                data_type,
-                count,
-                in_place,
-                numbers: Numbers::Rounded,
-                seed,
-                ..case
-            });
+            let case = Case { data_type, count, in_place, ..Case::of(wanted) };
+            cases.push(bench.rounded(case, cases.len()));
         }
     }
     cases

@@ -37,6 +37,7 @@ use msccl_runtime::Settings;
 
 use crate::Trouble;
 use crate::args::Args;
+use crate::case::{Case, Numbers};
 use crate::machine::Machine;
 use crate::runner::Runner;
 use crate::tally::Tally;
@@ -123,6 +124,11 @@ impl Bench {
     /// `full`, or `quick` if time is short.
     fn number(&self, full: usize, quick: usize) -> usize {
         if self.quick { quick } else { full }
+    }
+
+    /// `case` as number `number` of several, with numbers of its own whose sums are rounded.
+    fn rounded(&self, case: Case, number: usize) -> Case {
+        Case { numbers: Numbers::Rounded, seed: self.seed + number as u64, ..case }
     }
 
     /// A runner of the usual number of ranks.

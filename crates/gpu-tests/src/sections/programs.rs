@@ -11,7 +11,7 @@ use msccl_runtime::Settings;
 
 use super::{Bench, Section};
 use crate::Trouble;
-use crate::case::{Case, Numbers};
+use crate::case::Case;
 use crate::dice::Dice;
 use crate::examples::{Loadable, loadable};
 use crate::oracle::Oracle;
@@ -139,16 +139,8 @@ fn cases(bench: &Bench, oracle: &Oracle, loadable: &Loadable, in_place: bool) ->
             // The size of a call is that of its larger buffer.
             let bytes = count * data_type.size_bytes() * larger_blocks(*wanted, bench.ranks);
             if serves(bytes) {
-                let seed = bench.seed + cases.len() as u64;
-                let case = Case::of(*wanted);
-                cases.push(Case {
-                    data_type,
-                    count,
-                    in_place,
-                    numbers: Numbers::Rounded,
-                    seed,
-                    ..case
-                });
+                let case = Case { data_type, count, in_place, ..Case::of(*wanted) };
+                cases.push(bench.rounded(case, cases.len()));
             }
         }
     }

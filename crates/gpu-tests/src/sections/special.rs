@@ -120,16 +120,8 @@ fn cases(bench: &Bench, wanted: Wanted, in_place: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for &data_type in bench.some(&TYPES, 2) {
         for &count in bench.some(&COUNTS, 3) {
-            let seed = bench.seed + cases.len() as u64;
-            let case = Case::of(wanted);
-            cases.push(Case {
-                data_type,
-                count,
-                in_place,
-                numbers: Numbers::Rounded,
-                seed,
-                ..case
-            });
+            let case = Case { data_type, count, in_place, ..Case::of(wanted) };
+            cases.push(bench.rounded(case, cases.len()));
         }
     }
     // Slots that begin anywhere.

@@ -76,6 +76,11 @@ impl Planting {
         Ok(Self { kind, world, canaries, gate: Arc::default() })
     }
 
+    /// The rank that the others wait for.
+    fn last(&self) -> u32 {
+        self.world.ranks() - 1
+    }
+
     /// What it is called in reports.
     pub fn name(&self) -> &'static str {
         self.kind.name
@@ -83,10 +88,9 @@ impl Planting {
 
     /// Makes the calls, of which none can be served, or none may end.
     pub fn plant(&mut self, failure: Failure, way: Way) -> Result<(), Trouble> {
-        let (last, ranks) = (self.world.ranks() - 1, self.world.ranks());
+        let (last, ranks) = (self.last(), self.world.ranks());
         for (seat, canary) in self.world.seats.iter().zip(&mut self.canaries) {
-            let calls = seat.rank.0 != last || (failure, way) == (Failure::Mismatch, Way::Late);
-            if !calls {
+            if !calls(seat, last, failure, way) {
                 continue;
             }
             if way == Way::Late {
@@ -127,11 +131,9 @@ impl Planting {
 
     /// Every rank that called learns that the communicator has failed, and no canary sings until it is released.
     pub fn check(&mut self, failure: Failure, way: Way) -> Result<(), Trouble> {
-        let last = self.world.ranks() - 1;
-        let called =
-            |seat: &Seat| seat.rank.0 != last || (failure, way) == (Failure::Mismatch, Way::Late);
-        let seats: Vec<_> =
-            self.world.seats.iter().zip(&self.canaries).filter(|(seat, _)| called(seat)).collect();
+        let last = self.last();
+        let seats = self.world.seats.iter().zip(&self.canaries);
+        let seats: Vec<_> = seats.filter(|(seat, _)| calls(seat, last, failure, way)).collect();
         for (seat, _) in &seats {
             until(|| Ok(seat.communicator.error().is_some()), "the failure is not known")?;
         }
@@ -209,6 +211,11 @@ impl Canary {
     fn has_sung(&self) -> bool {
         self.word.words32().first().is_some_and(|word| word.load(Ordering::Acquire) == SUNG)
     }
+}
+
+/// Whether `seat` makes the planted call: all ranks but the last do, and that one where the call could be served.
+fn calls(seat: &Seat, last: u32, failure: Failure, way: Way) -> bool {
+    seat.rank.0 != last || (failure, way) == (Failure::Mismatch, Way::Late)
 }
 
 /// Until `done`, or a while has passed: then `trouble` is the matter.
