@@ -182,15 +182,8 @@ __device__ inline bool stream_in_bulk(Lane& lane, const Pipe& pipe, u64 local, u
     return stream<SimpleOdd>(lane, pipe, local + bulk, bytes - bulk);
 }
 
-// A barrier, before anything is sent; false when the kernel is to end, as one before it gave up.
-__device__ inline bool may_begin(const msccl_exchange_launch& launch, LaneShared& shared) {
-    bool stops = false;
-    if (threadIdx.x == 0) stops = must_stop(shared.watch, ptx::ld_relaxed_gpu_u64(launch.stopped));
-    return Everyone::all(!stops);
-}
-
-// Handles part `part` of the transfers of a lane. False when the kernel is to end.
-__device__ inline bool run_transfers(const msccl_exchange_launch& launch, LaneShared& shared,
+// Handles part `part` of the transfers of a lane; ends early when the kernel is to end.
+__device__ inline void run_transfers(const msccl_exchange_launch& launch, LaneShared& shared,
                                      const msccl_lane& work) {
     const msccl_transfer& first = launch.transfers[work.first];
     Lane lane{shared, (first.traits & MSCCL_TRANSFER_OUT) != 0, first.peer, 0, nullptr, 0, {}};
@@ -207,7 +200,7 @@ __device__ inline bool run_transfers(const msccl_exchange_launch& launch, LaneSh
         open_link(ll.link, ends.entry(lane.out, lane.peer, work.part), lane.out);
     }
     if (threadIdx.x == 0 && Stage::exists()) shared.stage.prepare();
-    if (!may_begin(launch, shared)) return false;
+    if (!may_begin(shared.watch, shared.ending)) return;
 #pragma unroll 1
     for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
         const msccl_transfer& transfer = launch.transfers[at];
@@ -220,21 +213,20 @@ __device__ inline bool run_transfers(const msccl_exchange_launch& launch, LaneSh
         bool packets = transfer.traits & MSCCL_TRANSFER_LL;
         bool goes_on = packets ? stream<Ll>(lane, ll, local, bytes)
                                : stream_in_bulk(lane, simple, local, bytes);
-        if (!goes_on) return false;
+        if (!goes_on) return;
     }
     if (threadIdx.x == 0) {
         if (has_simple) close_link(simple.link);
         if (has_ll) close_link(ll.link);
     }
-    return true;
 }
 
-// Handles part `part` of the copies of a lane. False when the kernel is to end.
-__device__ inline bool run_copies(const msccl_exchange_launch& launch, LaneShared& shared,
+// Handles part `part` of the copies of a lane; ends early when the kernel is to end.
+__device__ inline void run_copies(const msccl_exchange_launch& launch, LaneShared& shared,
                                   const msccl_lane& work) {
     constexpr u64 MOST = 1 << 30;
     u32 turn = 0;
-    if (!may_begin(launch, shared)) return false;
+    if (!may_begin(shared.watch, shared.ending)) return;
 #pragma unroll 1
     for (u32 at = work.first; at < u32(work.first) + work.count; ++at) {
         const msccl_local_copy& copy = launch.copies[at];
@@ -252,20 +244,22 @@ __device__ inline bool run_copies(const msccl_exchange_launch& launch, LaneShare
             copy_operand<SimpleOdd>(set, length, shared.watch);
         }
     }
-    return true;
 }
 
 // The body of the kernel.
 __device__ inline void exchange(const msccl_exchange_launch& launch) {
     __shared__ LaneShared shared;
     const msccl_lane& work = launch.lanes[blockIdx.x];
-    if (threadIdx.x == 0) {
+    if (is_speaker()) {
         shared.watch = watch_of(launch, blockIdx.x);
         shared.watch.round = work.part;
     }
-    shared.ending.begin(launch.control);
-    bool done = work.copies ? run_copies(launch, shared, work) : run_transfers(launch, shared, work);
-    if (done) shared.ending.end(shared.watch);
+    if (work.copies) {
+        run_copies(launch, shared, work);
+    } else {
+        run_transfers(launch, shared, work);
+    }
+    shared.ending.end(shared.watch);
 }
 
 }  // namespace msccl

@@ -136,10 +136,10 @@ static_assert(MSCCL_PLAN_LINK_PEER == 0 && MSCCL_PLAN_LINK_MESSAGES == 1 &&
               "a link's entry is taken apart as it is laid out");
 
 // Takes up the links of the thread block, one in each thread. If `found`, with all their messages; whether there is room
-// for those of this thread. Makes no offer if `stopped` is not 0.
+// for those of this thread. Makes no offer if a kernel before gave up, as `notice` says.
 template <class Protocol>
 __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, const Role& role,
-                                  bool found, u64 stopped) {
+                                  bool found, const Notice& notice) {
     bool room = true;
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < role.links; at += blockDim.x) {
@@ -152,7 +152,9 @@ __device__ inline bool open_links(Shared& shared, const msccl_launch& launch, co
             // On its way while the rest is loaded.
             u64 launches = direct ? ptx::ld_relaxed_sys_u64(launches_at(launch, wire, entry.traits)) : 0;
             open_link(link, wire, out);
-            if (direct && stopped == 0) open_direct(link, launch, entry.traits, entry.peer, launches);
+            if (direct && !notice.stopped()) {
+                open_direct(link, launch, entry.traits, entry.peer, launches);
+            }
         } else {
             open_link(link, wire, out);
         }
@@ -241,7 +243,6 @@ __device__ inline void await_all_room(const Context& context) {
 
 // One thread: what it knows by itself, all threads shall know.
 __device__ inline void share(Shared& shared, const msccl_launch& launch, const Role& role) {
-    shared.watch = watch_of(launch, block_number());
     shared.role = role;
     shared.slice = slice_of(launch, role.instance, 0);
     if (launch.flags & MSCCL_LAUNCH_SIGNALS) {
@@ -325,28 +326,18 @@ __device__ inline void end_signals(const msccl_launch& launch, u64 signal_base) 
 
 static_assert(sizeof(Shared) <= MSCCL_SHARE_BYTES, "a thread block takes too much shared memory");
 
-// The body of every interpreter kernel.
+// What a launch does that has rounds; ends early when the kernel is to end.
 template <class Protocol, class Number>
-__device__ inline void interpret(const msccl_launch& launch) {
-    __shared__ Shared memory;
-    Shared& shared = ptx::in_register(memory);
-    // What no other kernel writes, while the kernel before this one may still run.
-    Role role = role_of(launch);
-    load_window<Everyone>(shared, launch, role, 0);
-    ptx::griddepcontrol_wait();
-    // No link would be used, and its launch not counted.
-    if (launch.rounds == 0) return;
-    // In the thread that speaks for all; and wherever offers are made, before they are.
-    bool looks = Protocol::DIRECT || threadIdx.x == blockDim.x - 1;
-    u64 stopped = ptx::ld_relaxed_gpu_u64_if(launch.stopped, looks);
-    shared.ending.begin(launch.control);
-    if (threadIdx.x == blockDim.x - 1) share(shared, launch, role);
+__device__ __forceinline__ void serve(Shared& shared, const msccl_launch& launch, const Role& role,
+                                      const Notice& notice) {
+    if (is_speaker()) share(shared, launch, role);
     bool found = finds_at_once<Protocol>(launch, role);
-    bool usual = open_links<Protocol>(shared, launch, role, found, stopped);
+    bool usual = open_links<Protocol>(shared, launch, role, found, notice);
     if (found) usual = find_all<Protocol>(shared, launch, role) && usual;
-    usual = Everyone::all(usual && stopped == 0);
+    usual = Everyone::all(usual && !notice.stopped());
+    shared.ending.begin(launch.control, notice);
     if (__builtin_expect(!usual, 0)) {
-        if (threadIdx.x == blockDim.x - 1) must_stop(shared.watch, stopped);
+        if (is_speaker()) must_stop(shared.watch, notice);
         Everyone::meet();
         if (shared.watch.aborted) return;
     }
@@ -369,6 +360,23 @@ __device__ inline void interpret(const msccl_launch& launch) {
         close_link(link);
     }
     end_signals(launch, shared.role.signal_base);
+}
+
+// The body of every interpreter kernel.
+template <class Protocol, class Number>
+__device__ inline void interpret(const msccl_launch& launch) {
+    __shared__ Shared memory;
+    Shared& shared = ptx::in_register(memory);
+    if (is_speaker()) shared.watch = watch_of(launch, block_number());
+    // What no other kernel writes, while the kernel before this one may still run.
+    Role role = role_of(launch);
+    load_window<Everyone>(shared, launch, role, 0);
+    ptx::griddepcontrol_wait();
+    // No link would be used, and its launch not counted.
+    if (launch.rounds == 0) return;
+    // In the thread that speaks for all; and in those that make offers, before they do.
+    Notice notice(launch.notice, is_speaker() || (Protocol::DIRECT && threadIdx.x < role.links));
+    serve<Protocol, Number>(shared, launch, role, notice);
     shared.ending.end(shared.watch);
 }
 

@@ -270,7 +270,9 @@ public:
         u32 ends = (links & 0xffff) + (links >> MSCCL_PLAN_TB_SENDS_SHIFT);
         Share share = find(ends, first_operand, operands, first_step);
         ptx::griddepcontrol_wait();
-        if (begin(share) && walk(first_step, step_count)) shared_.ending.end(shared_.watch);
+        if (!begin(share)) return;
+        walk(first_step, step_count);
+        shared_.ending.end(shared_.watch);
     }
 
 private:
@@ -282,7 +284,7 @@ private:
         for (u32 at = 4 * threadIdx.x; at < MSCCL_PLAN_WORDS; at += 4 * blockDim.x) {
             put_words(at, ptx::ld_param_4u32(address(&launch_.words[at])));
         }
-        if (threadIdx.x == blockDim.x - 1) share();
+        if (is_speaker()) share();
         Everyone::meet();
     }
 
@@ -335,16 +337,15 @@ private:
         const Opening& own = share.own;
         // All loads are on their way before the first is looked at.
         ptx::Doubles2 counts{}, sought{};
-        u64 stopped = ptx::ld_relaxed_gpu_u64_if(launch_.stopped, threadIdx.x == blockDim.x - 1);
-        shared_.ending.begin(launch_.control);
+        Notice notice(launch_.notice, is_speaker());
         if (share.has_link) counts = ptx::ld_relaxed_sys_2u64(seen_at(own.entry));
         if (share.seeks) sought = ptx::ld_relaxed_sys_2u64(seen_at(share.sought.entry));
         mover_.read(ahead_, share.first, state_ & AHEAD);
         bool usual = !share.seeks || put_message(share, sought.y);
         u64 count = counts.y + own.messages;
         bool waits = share.has_link && !take_up(own, counts, count);
-        if (__builtin_expect(!Everyone::all(usual && !waits && stopped == 0), 0)) {
-            must_stop(shared_.watch, stopped);
+        if (__builtin_expect(!Everyone::all(usual && !waits && !notice.stopped()), 0)) {
+            must_stop(shared_.watch, notice);
             if (waits) await_slot(own.entry, count, launch_.link_depth, shared_.watch);
             ahead_ = {};
             state_ = REFRESHES;
@@ -354,6 +355,7 @@ private:
         if (state_ & ALONE) copy_first(share.first, share.step);
         // Everybody has read it: the next launch goes on after these messages.
         if (share.has_link) ptx::st_weak_u64(count_at(own.entry), count);
+        shared_.ending.begin(launch_.control, notice);
         return true;
     }
 
@@ -432,8 +434,8 @@ private:
 
     // ---- Steps
 
-    // Takes all `count` steps, whose words begin at `word`. False when the kernel is to end.
-    __device__ __forceinline__ bool walk(u32 word, u32 count) {
+    // Takes all `count` steps, whose words begin at `word`; ends early when the kernel is to end.
+    __device__ __forceinline__ void walk(u32 word, u32 count) {
         u32 unordered = launch_.flags & MSCCL_LAUNCH_LINKS_ORDER_MEMORY ? UNORDERED : 0;
         u32 set = 0;
         // The launch before has ended, so no more than two are there. Not earlier: it takes as long as a load from memory.
@@ -447,7 +449,7 @@ private:
             if (__builtin_expect(state_ & UNORDERED, 0)) order_stores(head);
 #pragma unroll 1
             for (u32 chunk = 0; chunk < chunks; ++chunk) {
-                if (!(state_ & ALONE) && !move(set, sources, destinations, head, word)) return false;
+                if (!(state_ & ALONE) && !move(set, sources, destinations, head, word)) return;
                 set += sources + destinations;
             }
             state_ &= ~ALONE;
@@ -459,7 +461,6 @@ private:
         }
         // Now it waits for nothing that the next kernel could keep from running.
         let_next_begin();
-        return true;
     }
 
     // The first thread has data if any has.

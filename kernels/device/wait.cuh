@@ -13,12 +13,15 @@
 //
 // * every wait, each time it has looked in vain for a while (`Wait::check`);
 // * one thread of a launch at its end, for what was there when it began (`Ending`): a launch that never
-//   waits does not end either.
+//   waits does not end either. The state lies across the bus, and a launch may be over sooner than it comes.
+//   So a launch looks only if none before it has looked in the last `MSCCL_LOOK_PERIOD_US`; and the host
+//   waits for longer than that, once it has set the state, before anybody learns of the failure. What
+//   begins after that does not end.
 //
 // After a release a thread block may end with messages half sent. So the kernels behind it must send
 // nothing: a receiver that holds would take it for the message that it waits for. Who gives up stores
-// `stopped` before it ends, and every kernel reads that before it begins (`must_stop`): after the kernel
-// before it has ended, and before it stores anything that says that data are there.
+// `msccl_notice::stopped` before it ends, and every kernel reads that before it begins (`must_stop`): after
+// the kernel before it has ended, and before it stores anything that says that data are there.
 //
 // Never written after giving up, therefore: counts of messages posted, packets, signals between thread
 // blocks, offers and receipts of direct links. Counts of messages taken may be: they say that a slot is
@@ -26,6 +29,7 @@
 #pragma once
 
 #include "../include/msccl_plan.h"
+#include "block.cuh"
 #include "memory.cuh"
 
 namespace msccl {
@@ -41,8 +45,8 @@ struct Reason {
 struct Watch {
     msccl_control* control;
     msccl_progress* progress;  // this thread block's
+    msccl_notice* notice;
     u64 call;
-    u64 stopped;          // where the word lies that keeps later kernels from beginning
     u32 step;
     u32 round;
     u32 reporting;        // 1 while some thread's wait stands in `progress`
@@ -54,7 +58,8 @@ template <class Launch>
 __device__ inline Watch watch_of(const Launch& launch, u32 block) {
     auto control = reinterpret_cast<msccl_control*>(launch.control);
     auto progress = reinterpret_cast<msccl_progress*>(launch.progress);
-    return {control, progress + block, launch.call, launch.stopped, 0, 0, 0, 0};
+    auto notice = reinterpret_cast<msccl_notice*>(launch.notice);
+    return {control, progress + block, notice, launch.call, 0, 0, 0, 0};
 }
 
 // How often a wait looks before it reads the state, which lies across the bus.
@@ -69,7 +74,7 @@ constexpr u32 HOLD_POLL_NS = 200000;
 // Contract: orders nothing. `stopped` is stored relaxed; the end of the kernel releases it.
 __device__ __forceinline__ void hold(Watch& watch, u32 state) {
     ptx::st_relaxed_sys_u32(address(&watch.control->held), 1);
-    ptx::st_relaxed_gpu_u64(watch.stopped, 1);
+    ptx::st_relaxed_gpu_u64(address(&watch.notice->stopped), 1);
 #pragma unroll 1
     while (state == MSCCL_CONTROL_HOLD) {
         ptx::nanosleep(HOLD_POLL_NS);
@@ -82,40 +87,67 @@ __device__ __forceinline__ void hold(Watch& watch, u32 state) {
 // The same where it is rare and registers are not scarce: called.
 __device__ __noinline__ void hold_apart(Watch& watch, u32 state) { hold(watch, state); }
 
-// One thread, at the beginning: whether a kernel before this one gave up, so that this one must do
-// nothing. The thread then holds, and a barrier must follow.
+// The thread that speaks for its thread block when the kernel begins and ends: the last, since the first ones have
+// links to open.
+__device__ inline bool is_speaker() { return threadIdx.x == blockDim.x - 1; }
+
+// The notice, in the threads that have it read; zero in others. Without a branch.
 //
 // Contract: to be called after `griddepcontrol_wait`, so that it sees what the kernel before stored.
-__device__ inline bool must_stop(Watch& watch, u64 stopped) {
-    if (__builtin_expect(stopped == 0, 1)) return false;
+struct Notice {
+    ptx::Doubles2 words{};
+
+    __device__ Notice(u64 address, bool reads) { ptx::ld_relaxed_sys_2u64_if(words, address, reads); }
+
+    __device__ bool stopped() const { return words.x != 0; }
+    __device__ u64 looked_ns() const { return words.y; }
+};
+
+// One thread, at the beginning: whether a kernel before this one gave up, so that this one must do
+// nothing. The thread then holds, and a barrier must follow.
+__device__ inline bool must_stop(Watch& watch, const Notice& notice) {
+    if (__builtin_expect(!notice.stopped(), 1)) return false;
     hold_apart(watch, ptx::ld_relaxed_sys_u32(address(&watch.control->state)));
     return true;
 }
 
-// The state as it was when a launch began, which one of its threads looks at before the launch ends. It
-// lies across the bus, so it comes to shared memory while the launch does its work.
+// The state as it was when a launch began, which one of its threads looks at before the launch ends, if it is
+// time to. It comes to shared memory while the launch does its work.
 //
-// Contract: orders nothing. `begin` comes after `griddepcontrol_wait`, and the same thread calls both.
+// Contract: orders nothing. All threads call both functions; only the speaker of the first thread block does
+// anything.
 struct alignas(16) Ending {
     msccl_control control;
+    u64 began_ns;  // if this launch looks, when it began; otherwise 0
 
-    // Whether this thread is the one: the last of the first thread block.
-    __device__ static bool is_mine() {
-        return (blockIdx.x | blockIdx.y) == 0 && threadIdx.x == blockDim.x - 1;
-    }
+    __device__ static bool is_mine() { return (blockIdx.x | blockIdx.y) == 0 && is_speaker(); }
 
-    __device__ void begin(u64 control_address) {
-        if (ptx::HAS_CP_ASYNC && is_mine()) ptx::cp_async_16(&control, control_address);
+    // Whoever calls this calls `end`, also when the kernel gives up.
+    __device__ void begin(u64 control_address, const Notice& notice) {
+        if (!is_mine()) return;
+        u64 now_ns = ptx::globaltimer_ns();
+        bool looks = now_ns - notice.looked_ns() > 1000ull * MSCCL_LOOK_PERIOD_US;
+        began_ns = looks ? now_ns : 0;
+        if (ptx::HAS_CP_ASYNC && looks) ptx::cp_async_16(&control, control_address);
     }
 
     // Returns when the launch may end.
     __device__ void end(Watch& watch) {
-        if (!is_mine()) return;
-        u32 state = state_then(watch);
-        if (__builtin_expect(state != MSCCL_CONTROL_RUN, 0)) hold_apart(watch, state);
+        if (!is_mine() || static_cast<const volatile u64&>(began_ns) == 0) return;
+        look(*this, watch);
     }
 
 private:
+    // Rare.
+    __device__ __noinline__ static void look(Ending& ending, Watch& watch) {
+        u32 state = ending.state_then(watch);
+        if (state == MSCCL_CONTROL_RUN) {
+            ptx::st_relaxed_gpu_u64(address(&watch.notice->looked_ns), ending.began_ns);
+            return;
+        }
+        hold(watch, state);
+    }
+
     __device__ u32 state_then(const Watch& watch) const {
         if (!ptx::HAS_CP_ASYNC) return ptx::ld_relaxed_sys_u32(address(&watch.control->state));
         ptx::cp_async_wait_all();
@@ -124,6 +156,18 @@ private:
 };
 
 static_assert(sizeof(msccl_control) == 16, "one asynchronous copy fetches it");
+
+// A barrier of all threads, before the kernel sends anything: false when it must do nothing. The speaker has
+// set up `watch`, and in the first thread block `ending` begins.
+__device__ inline bool may_begin(Watch& watch, Ending& ending) {
+    bool stops = false;
+    if (is_speaker()) {
+        Notice notice(address(watch.notice), true);
+        ending.begin(address(watch.control), notice);
+        stops = must_stop(watch, notice);
+    }
+    return Everyone::all(!stops);
+}
 
 // What is rare in a wait, called.
 __device__ __noinline__ u64 check_wait(Watch& watch, u32 kind, u32 subject, u64 number, u64 state);

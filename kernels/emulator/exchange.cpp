@@ -45,7 +45,7 @@ struct Rank {
     char* slots;
     char* ends;
     std::vector<msccl_progress> progress;
-    u64 stopped = 0;
+    alignas(16) msccl_notice notice{};
 };
 
 u64 entry(const Rank& rank, const Shape& shape, bool out, u32 peer, u32 wire) {
@@ -78,7 +78,7 @@ msccl_exchange_launch launch_of(const Shape& shape, Rank& rank, u32 me, std::vec
     msccl_exchange_launch launch{};
     launch.links_simple = address(rank.ends);
     launch.control = address(&control);
-    launch.stopped = address(&rank.stopped);
+    launch.notice = address(&rank.notice);
     launch.progress = address(rank.progress.data());
     launch.ranks = RANKS;
     launch.simple_wires = shape.wires;

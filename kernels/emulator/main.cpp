@@ -49,7 +49,7 @@ struct Rank {
     char* arena = nullptr;
     std::vector<u64> signals, scratch;
     std::vector<msccl_progress> progress;
-    std::unique_ptr<u64> stopped = std::make_unique<u64>(0);
+    std::unique_ptr<msccl_notice> notice = std::make_unique<msccl_notice>();
     std::unique_ptr<msccl_control> control = std::make_unique<msccl_control>();
     std::vector<bool> done;  // of every launch: it came to its end, and was not given up
     std::vector<msccl_launch> launches;
@@ -114,7 +114,7 @@ msccl_launch take_launch(const Layout& layout, Rank& rank, u64 number) {
     rank.scratch.resize(std::max<size_t>(rank.scratch.size(), scratch));
     launch.call = number;
     launch.control = address(rank.control.get());
-    launch.stopped = address(rank.stopped.get());
+    launch.notice = address(rank.notice.get());
     launch.ranks = u32(layout.ranks);
     launch.wires = u32(layout.wires);
     launch.link_depth = u32(layout.depth);
@@ -250,12 +250,12 @@ int main() {
                 msccl_launch& launch = rank.launches[at];
                 place(rank, launch);
                 // Peers may still use the buffers of a call that was given up.
-                if (*rank.stopped == 0) std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
+                if (rank.notice->stopped == 0) std::memcpy(rank.memory, rank.before[at].data(), memory_bytes);
                 emulator::launch({launch.tb_count, launch.instances}, unsigned(threads),
                                  [&] { kernel(launch, number, type, rank.kinds[at]); });
                 rank.after.emplace_back(rank.memory, rank.memory + memory_bytes);
-                rank.done.push_back(*rank.stopped == 0);
-                if (*rank.stopped == 0) std::memset(rank.memory, 0xa5, memory_bytes);
+                rank.done.push_back(rank.notice->stopped == 0);
+                if (rank.notice->stopped == 0) std::memset(rank.memory, 0xa5, memory_bytes);
             }
         });
     }

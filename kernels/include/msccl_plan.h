@@ -162,6 +162,7 @@ enum : unsigned {
     MSCCL_CONTROL_HOLD                   = 1,  // it has failed: kernels stay until the state is another one
     MSCCL_CONTROL_TRAP                   = 2,  // it has failed: kernels fault
     MSCCL_CONTROL_RELEASE                = 3,  // its owner has given it up: kernels end, and tell nobody that anything is done
+    MSCCL_LOOK_PERIOD_US                 = 1000,  // how long a kernel takes it that the state is what one before it saw
     MSCCL_WAITING_NOTHING                = 0,  // nothing, or not for long
     MSCCL_WAITING_MESSAGE                = 1,  // a message to come in
     MSCCL_WAITING_ROOM                   = 2,  // room on an outgoing link
@@ -209,7 +210,7 @@ struct msccl_launch {
     unsigned long long signals_end;  // where `signals` end
     unsigned long long control;  // `msccl_control` in memory that host and device map
     unsigned long long progress;  // `msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch
-    unsigned long long stopped;  // `u64` in device memory, zero before the first launch: anything else once a kernel gave up, so that those behind it do nothing
+    unsigned long long notice;  // `msccl_notice` in device memory, zero before the first launch
     unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
     unsigned long long block_bytes;  // bytes of one block of input or output: the count of the call
     unsigned long long chunk_bytes;  // bytes of a chunk at full length; chunks of scratch start at multiples of 16 bytes
@@ -261,6 +262,13 @@ struct msccl_control {
 };
 static_assert(sizeof(msccl_control) == 16, "msccl_control");
 
+// What kernels of a communicator tell those behind them; 16-byte aligned.
+struct msccl_notice {
+    unsigned long long stopped;  // anything but zero once a kernel gave up: those behind it do nothing
+    unsigned long long looked_ns;  // the GPU's clock before a kernel last looked at the control's `state` and found `RUN`
+};
+static_assert(sizeof(msccl_notice) == 16, "msccl_notice");
+
 // What a thread block has been waiting for, longer than the control's `report_after_us`. Read `kind` last and again: the entry is written while others read it.
 struct msccl_progress {
     unsigned kind;  // a `MSCCL_WAITING_` value; the other fields mean something unless it is `NOTHING`
@@ -304,7 +312,7 @@ struct msccl_exchange_launch {
     unsigned long long links_ll;  // `msccl_wire_end[2][ranks][ll_wires]`: the same under LL
     unsigned long long control;  // `msccl_control` in memory that host and device map
     unsigned long long progress;  // `msccl_progress[lane_count]` in memory that host and device map, zero before the first launch
-    unsigned long long stopped;  // `u64` in device memory, the same as that of the communicator's other kernels
+    unsigned long long notice;  // `msccl_notice`, the same as that of the communicator's other kernels
     unsigned long long call;  // number of the call on its communicator; the kernel copies it to `progress`
     unsigned ranks;  // ranks that the tables of wires have entries for
     unsigned reserved;  // 0

@@ -372,18 +372,13 @@ __device__ __forceinline__ void run(const msccl_launch& call, Shared& shared, En
     // Nothing is read before but the parameter: the kernel before this one may still run.
     ptx::griddepcontrol_wait();
     Block<Protocol, Number, TB, RECEIVES, sizeof...(ENDS)> block(call, shared.watch);
-    shared.ending.begin(call.control);
     block.open(ends);
-    bool stops = false;
-    if (threadIdx.x == blockDim.x - 1) {
-        shared.watch = watch_of(call, block_number());
-        stops = must_stop(shared.watch, ptx::ld_relaxed_gpu_u64(call.stopped));
-    }
+    if (is_speaker()) shared.watch = watch_of(call, block_number());
     // Nobody closes an end that others have yet to read.
-    if (!Everyone::all(!stops)) return;
-    block.greet();
-    if (!block.run(steps)) return;
-    block.close();
+    if (may_begin(shared.watch, shared.ending)) {
+        block.greet();
+        if (block.run(steps)) block.close();
+    }
     shared.ending.end(shared.watch);
 }
 

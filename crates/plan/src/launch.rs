@@ -35,7 +35,7 @@ records! {
         signals_end: u64, "where `signals` end";
         control: u64, "`msccl_control` in memory that host and device map";
         progress: u64, "`msccl_progress[instances][tb_count]` in memory that host and device map, zero before the first launch";
-        stopped: u64, "`u64` in device memory, zero before the first launch: anything else once a kernel gave up, so that those behind it do nothing";
+        notice: u64, "`msccl_notice` in device memory, zero before the first launch";
         call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
         block_bytes: u64, "bytes of one block of input or output: the count of the call";
         chunk_bytes: u64, "bytes of a chunk at full length; chunks of scratch start at multiples of 16 bytes";
@@ -83,6 +83,12 @@ records! {
         reserved: u32, "0";
     }
 
+    "What kernels of a communicator tell those behind them; 16-byte aligned."
+    Notice = "msccl_notice", 16 bytes {
+        stopped: u64, "anything but zero once a kernel gave up: those behind it do nothing";
+        looked_ns: u64, "the GPU's clock before a kernel last looked at the control's `state` and found `RUN`";
+    }
+
     "What a thread block has been waiting for, longer than the control's `report_after_us`. Read `kind` last and again: the entry is written while others read it."
     Progress = "msccl_progress", 32 bytes {
         kind: u32, "a `MSCCL_WAITING_` value; the other fields mean something unless it is `NOTHING`";
@@ -122,7 +128,7 @@ records! {
         links_ll: u64, "`msccl_wire_end[2][ranks][ll_wires]`: the same under LL";
         control: u64, "`msccl_control` in memory that host and device map";
         progress: u64, "`msccl_progress[lane_count]` in memory that host and device map, zero before the first launch";
-        stopped: u64, "`u64` in device memory, the same as that of the communicator's other kernels";
+        notice: u64, "`msccl_notice`, the same as that of the communicator's other kernels";
         call: u64, "number of the call on its communicator; the kernel copies it to `progress`";
         ranks: u32, "ranks that the tables of wires have entries for";
         reserved: u32, "0";
@@ -179,6 +185,7 @@ constants! {
     CONTROL_HOLD = 1, "it has failed: kernels stay until the state is another one";
     CONTROL_TRAP = 2, "it has failed: kernels fault";
     CONTROL_RELEASE = 3, "its owner has given it up: kernels end, and tell nobody that anything is done";
+    LOOK_PERIOD_US = 1000, "how long a kernel takes it that the state is what one before it saw";
     WAITING_NOTHING = 0, "nothing, or not for long";
     WAITING_MESSAGE = 1, "a message to come in";
     WAITING_ROOM = 2, "room on an outgoing link";

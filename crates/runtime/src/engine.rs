@@ -211,6 +211,10 @@ pub(crate) trait Engine: Send + Sync {
         0
     }
 
+    /// As [`fail`](Engine::fail) for what runs where the caller does not wait; when this returns, nothing that begins from
+    /// then on ends either. Takes some milliseconds where that is so.
+    fn hold(&self) {}
+
     /// The communicator has failed. What is under way neither goes on nor ends before it is
     /// [released](Engine::release), so that nothing behind it takes what it left for a result; where calls
     /// return when they are done, they return an error. Never waits.

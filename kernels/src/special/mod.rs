@@ -140,7 +140,7 @@ fn record(known: Known, launch: &Launch) -> String {
         signals_end: _,
         control: _,
         progress: _,
-        stopped: _,
+        notice: _,
         call: _,
         block_bytes,
         chunk_bytes,

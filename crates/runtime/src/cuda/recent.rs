@@ -132,7 +132,7 @@ impl Rank {
             slot_bytes: shape.slot_bytes,
             reduction,
             divisor,
-            stopped: self.watchtower.stopped(),
+            notice: self.watchtower.notice(),
             flags: launch.flags | if leaves_room { abi::LAUNCH_LEAVES_ROOM } else { 0 },
             ..launch
         };

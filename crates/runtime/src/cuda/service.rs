@@ -156,7 +156,7 @@ impl Engine for Rank {
                     control: self.watchtower.control(),
                     progress: self.watchtower.progress(),
                     call: tagged(TRANSFERS, call),
-                    stopped: self.watchtower.stopped(),
+                    notice: self.watchtower.notice(),
                     ..launch
                 };
                 let exchanger = self.kernels.exchange();
@@ -250,6 +250,10 @@ impl Engine for Rank {
 
     fn special_calls(&self) -> u64 {
         self.state().special_calls
+    }
+
+    fn hold(&self) {
+        self.watchtower.hold(self.on_failure);
     }
 
     fn fail(&self) {

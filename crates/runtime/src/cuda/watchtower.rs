@@ -6,15 +6,20 @@
 //! says what kernels do in each.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use msccl_gpu::{Context, DeviceBuffer, PinnedBuffer};
-use msccl_plan::launch::{self, Control, Progress};
+use msccl_plan::launch::{self, Control, Notice, Progress};
 
 use crate::error::Error;
 use crate::settings::OnFailure;
 
 /// Which word of the control words says how long a wait may last unseen.
 const REPORT_AFTER: usize = 1;
+
+/// Kernels look at the state again after `LOOK_PERIOD_US` of the GPU's clock, which may go in steps of a millisecond.
+const LOOK_PATIENCE: Duration = Duration::from_micros(launch::LOOK_PERIOD_US as u64 + 3000);
 
 /// Bytes before the first progress entry: the control words have a line to themselves.
 const PROGRESS_BYTES: usize = 128;
@@ -26,8 +31,8 @@ const _: () = assert!(ENTRY_BYTES == 32);
 /// The state and the progress entries of a rank.
 pub(super) struct Watchtower {
     memory: PinnedBuffer,
-    /// A word that kernels keep: whether one of them gave up.
-    stopped: DeviceBuffer,
+    /// What kernels tell those behind them, a [`Notice`].
+    notice: DeviceBuffer,
     /// Whether a failure releases kernels at once, since the owner is ending the communicator.
     ends: AtomicBool,
     blocks: u32,
@@ -42,8 +47,8 @@ impl Watchtower {
         if let Some(word) = memory.words32().get(REPORT_AFTER) {
             word.store(report_after_us, Ordering::SeqCst);
         }
-        let stopped = DeviceBuffer::zeroed(context, size_of::<u64>())?;
-        Ok(Self { memory, stopped, ends: AtomicBool::new(false), blocks })
+        let notice = DeviceBuffer::zeroed(context, size_of::<Notice>())?;
+        Ok(Self { memory, notice, ends: AtomicBool::new(false), blocks })
     }
 
     /// Where kernels find the control words.
@@ -56,9 +61,9 @@ impl Watchtower {
         self.memory.ptr().offset(PROGRESS_BYTES).0
     }
 
-    /// Where kernels find the word that keeps them from beginning.
-    pub fn stopped(&self) -> u64 {
-        self.stopped.ptr().0
+    /// Where kernels find what those before them left.
+    pub fn notice(&self) -> u64 {
+        self.notice.ptr().0
     }
 
     /// The communicator has failed: kernels stay where they are, or fault, until they are released.
@@ -72,6 +77,14 @@ impl Watchtower {
         let _ = self.state().map(|word| word.compare_exchange(run, state, order, order));
         if self.ends.load(Ordering::SeqCst) {
             self.release();
+        }
+    }
+
+    /// As [`fail`](Self::fail); when this returns, every kernel that begins from then on stays.
+    pub fn hold(&self, how: OnFailure) {
+        self.fail(how);
+        if self.has_failed() {
+            thread::sleep(LOOK_PATIENCE);
         }
     }
 

@@ -257,8 +257,13 @@ impl Shared {
         if last.is_none() {
             *last = Some(self.progress());
         }
+        let is_running = self.watched.board.state(self.watched.board.me()) == State::Running;
+        if is_running && matches!(state, State::Failed | State::Mismatched) {
+            // Before anybody can learn of the failure.
+            self.watched.engine.hold();
+        }
         let first = self.watched.failure.set(error).is_ok();
-        if self.watched.board.state(self.watched.board.me()) == State::Running {
+        if is_running {
             self.watched.board.mark(state, reason);
             match state {
                 State::Failed | State::Mismatched => self.watched.engine.fail(),

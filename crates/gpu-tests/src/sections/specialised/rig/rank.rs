@@ -18,10 +18,10 @@ use crate::Trouble;
 
 /// Bytes before the progress entries.
 const PROGRESS_BYTES: usize = 128;
-/// Where the word lies that keeps later kernels from beginning.
-const STOPPED: usize = 64;
+/// Where the notice lies that kernels leave for those behind them.
+const NOTICE: usize = 64;
 
-const _: () = assert!(size_of::<Control>() <= STOPPED && STOPPED < PROGRESS_BYTES);
+const _: () = assert!(size_of::<Control>() <= NOTICE && NOTICE < PROGRESS_BYTES);
 const _: () = assert!(size_of::<Progress>() == 32);
 
 /// A rank: its memory, and the kernels that it may run.
@@ -76,7 +76,7 @@ impl Rank {
             control: control.ptr().0,
             progress: control.ptr().offset(PROGRESS_BYTES).0,
             // In the same memory: such kernels are few, and none begins after one that gave up.
-            stopped: control.ptr().offset(STOPPED).0,
+            notice: control.ptr().offset(NOTICE).0,
             ..launch
         };
         let functions = functions(&context, case, plan.program().rank.index(), built)?;
