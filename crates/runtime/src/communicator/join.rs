@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
-use msccl_registry::{File, Refused, Registry, Shape, Wanted};
+use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
 use crate::board::Board;
@@ -23,9 +23,6 @@ use crate::watch::{Watch, Watched};
 
 /// Registries that are kept for the communicators to come.
 const REGISTRIES_KEPT: usize = 8;
-
-/// Communicators of more ranks compile and prove what they use when they use it.
-pub(crate) const WARM_RANKS_MAX: u32 = 64;
 
 /// What a communicator is made of. Fields drop in order: first whoever watches, then what is
 /// watched, at last the connections.
@@ -181,7 +178,7 @@ impl Communicator {
         let nodes = Arc::new(Nodes::of(&group));
         let group = Arc::new(group);
         let registry = registry(nodes.shape(), &settings.files);
-        // Ranks compile and prove in their own time; from here on they go together.
+        // Ranks compile and prove what was loaded in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
         let board = Arc::new(Board::join(&group, nodes, settings.check)?);
         let engine = engine(&group, board.nodes(), settings)?;
@@ -309,21 +306,6 @@ fn selector(
     Selector::new(registry, rank, capacity, machine, wish, tuning)
 }
 
-/// The registry with its built-in algorithms for collectives without a root compiled and proved. Those with
-/// a root are when that root is first used: there are as many as ranks. So are all where there are many
-/// ranks, since their schedules grow with the square of the ranks, and most programs call few collectives.
-fn warm(registry: Registry) -> Registry {
-    if registry.shape().ranks > WARM_RANKS_MAX {
-        return registry;
-    }
-    for wanted in Wanted::WITHOUT_ROOT {
-        for in_place in [false, true] {
-            registry.built_in(wanted, in_place);
-        }
-    }
-    registry
-}
-
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
@@ -387,15 +369,16 @@ fn strictly_met(unmet: &[&str]) -> Result<(), Error> {
     )))
 }
 
-/// The registry for communicators of `shape` with these files. What was proved for an earlier
-/// communicator of this process need not be proved again.
+/// The registry for communicators of `shape` with these files. Loaded algorithms are proved here, those built in when a call
+/// first needs one: schedules grow with the square of the ranks, and most programs call few collectives. What was proved
+/// for an earlier communicator of this process need not be proved again.
 fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
     static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let found = kept.iter().position(|(of, from, _)| *of == shape && from == files);
     let entry = match found {
         Some(position) => kept.remove(position),
-        None => (shape, files.to_vec(), Arc::new(warm(Registry::new(shape, files)))),
+        None => (shape, files.to_vec(), Arc::new(Registry::new(shape, files))),
     };
     let registry = entry.2.clone();
     kept.insert(0, entry);
