@@ -36,3 +36,71 @@ impl<'a> From<&'a Entry> for AtHand<'a> {
         AtHand::Loaded(entry)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use msccl_collective::{DataType, Rank, Reduction};
+    use msccl_registry::{Registry, Shape, Wanted};
+
+    use crate::engine::Capacity;
+    use crate::select::{Machine, Request, Selector};
+    use crate::settings::Wish;
+    use crate::{cpu, cuda};
+
+    /// How many built-in algorithms calls of `wanted` in `shape` compile: to begin with, the first one, one of the
+    /// other placement, and one of another size that the same algorithm serves.
+    fn compiled(machine: Machine, shape: Shape, wanted: Wanted, wish: Wish) -> [usize; 4] {
+        let registry = Arc::new(Registry::new(shape, &[]));
+        let Shape { ranks, per_node } = shape;
+        let capacity: Capacity = match machine {
+            Machine::Host => cpu::capacity(ranks, per_node),
+            Machine::Gpus => cuda::nominal_capacity(ranks, per_node),
+        };
+        let selector = Selector::new(registry.clone(), Rank(0), capacity, machine, wish, None);
+        let before = registry.compiled_built_ins();
+        let call = |in_place, count| {
+            let (data_type, reduction) = (DataType::F32, Some(Reduction::Sum));
+            let request = Request { wanted, in_place, data_type, reduction, count };
+            selector.choose(&request).unwrap();
+            registry.compiled_built_ins()
+        };
+        [before, call(false, 1 << 20), call(true, 1 << 20), call(false, (1 << 20) + 64)]
+    }
+
+    #[test]
+    fn a_call_compiles_what_serves_it_and_nothing_else() {
+        let one_node = Shape { ranks: 8, per_node: 8 };
+        for machine in [Machine::Host, Machine::Gpus] {
+            for wanted in Wanted::all(Rank(3)) {
+                // One for each placement; of an all-to-all the first one does not serve in place.
+                let few = if wanted == Wanted::AllToAll { 3 } else { 2 };
+                let found = compiled(machine, one_node, wanted, Wish::default());
+                assert_eq!(found, [0, few, few, few], "{machine:?} {wanted:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wished_for_is_compiled_first() {
+        let one_node = Shape { ranks: 8, per_node: 8 };
+        let wish = Wish { algorithm: Some("two_shot".to_owned()), ..Wish::default() };
+        let found = compiled(Machine::Gpus, one_node, Wanted::AllReduce, wish);
+        assert_eq!(found, [0, 2, 2, 2]);
+    }
+
+    /// Over several nodes all algorithms of a collective are compared, but those of no other one.
+    #[test]
+    fn over_several_nodes_a_call_compiles_its_collective() {
+        let shape = Shape { ranks: 8, per_node: 4 };
+        for wanted in Wanted::all(Rank(3)) {
+            let registry = Registry::new(shape, &[]);
+            let names = |in_place| registry.built_in_names(wanted, in_place).count();
+            let most = names(false) + names(true);
+            let [before, first, ..] = compiled(Machine::Gpus, shape, wanted, Wish::default());
+            assert_eq!(before, 0);
+            assert!(first <= most, "{wanted:?}: {first} of {most}");
+        }
+    }
+}
