@@ -241,7 +241,7 @@ fn variables_that_are_misspelt_or_make_no_sense() {
     );
     check(
         &[("NCCL_CONF_FILE", "/no/such.conf")],
-        "NCCL_CONF_FILE is not used: /no/such.conf cannot be read: ",
+        "NCCL_CONF_FILE is not used: /no/such.conf: it cannot be read: ",
     );
     let conf = file("site.conf", "# ours\nMSCCL_ALGOS=ring\nNCCL_CROSS_NIC=1\n");
     check(&[("NCCL_CONF_FILE", &conf)], "MSCCL_ALGOS is no variable of this library");
