@@ -204,6 +204,21 @@ variables! {
         "Whether communicators are blocking. Wins over `blocking` of a configuration."
 }
 
+/// Variables that protect a job: to go on without what they ask for would take away what somebody relies on, and nobody
+/// would notice before it is needed.
+const PROTECTING: [Variable; 5] = [STRICT, TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
+
+impl Variable {
+    /// Whether a value that makes no sense is an error, where that of other variables is ignored.
+    pub fn protects(&self) -> bool {
+        PROTECTING.contains(self)
+    }
+}
+
+/// What the document says of variables that [protect](Variable::protects).
+#[cfg(test)]
+const PROTECTS: &str = " A value that makes no sense is an error.";
+
 /// Whether there is a variable of that name.
 pub fn is_known(name: &str) -> bool {
     ALL.iter().any(|variable| variable.name == name)
@@ -277,7 +292,8 @@ mod tests {
         let end = after.find("\n\n").map_or(after.len(), |end| end + 1);
         let row = |variable: &Variable| {
             let Variable { name, values, default, meaning } = variable;
-            format!("| `{name}` | {values} | {default} | {meaning} |\n")
+            let more = if variable.protects() { PROTECTS } else { "" };
+            format!("| `{name}` | {values} | {default} | {meaning}{more} |\n")
         };
         let table: String = ALL.iter().map(row).collect();
         if std::env::var_os("MSCCL_BLESS").is_some() {

@@ -310,7 +310,7 @@ fn selector(
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
 /// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
-/// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict.
+/// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict, and no rank has errors.
 fn agree(
     group: &Group,
     registry: &Registry,
@@ -336,13 +336,13 @@ fn agree(
     );
     let strictly = settings.unmet.iter().chain(unmet).filter(|_| settings.strict);
     let lines: Vec<&str> = strictly.map(String::as_str).collect();
-    let said = format!("{mine}{BETWEEN}{}", lines.join("\n"));
-    let all = group.all_gather(said.as_bytes())?;
+    let said = Said { mine: &mine, unmet: &lines.join("\n"), errors: &settings.errors.join("\n") };
+    let all = group.all_gather(said.to_text().as_bytes())?;
     let all: Vec<_> = all.iter().map(|said| String::from_utf8_lossy(said)).collect();
-    let all: Vec<_> =
-        all.iter().map(|said| said.split_once(BETWEEN).unwrap_or((said, ""))).collect();
-    let other = all.iter().enumerate().find(|(_, (theirs, _))| *theirs != mine);
-    if let Some((rank, (theirs, _))) = other {
+    let all: Vec<_> = all.iter().map(|said| Said::from_text(said)).collect();
+    without_errors(&all.iter().map(|said| said.errors).collect::<Vec<_>>())?;
+    let other = all.iter().enumerate().find(|(_, theirs)| theirs.mine != mine);
+    if let Some((rank, Said { mine: theirs, .. })) = other {
         let (me, rank) = (group.rank(), Rank::from(rank));
         return Err(Error::invalid_usage(format!(
             "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
@@ -350,23 +350,63 @@ fn agree(
              of thread blocks on all ranks"
         )));
     }
-    strictly_met(&all.iter().map(|(_, unmet)| *unmet).collect::<Vec<_>>())
+    strictly_met(&all.iter().map(|said| said.unmet).collect::<Vec<_>>())
 }
 
-/// What stands between what must be equal and what is unmet.
+/// What a rank says of its settings.
+struct Said<'a> {
+    /// What must be equal on all ranks.
+    mine: &'a str,
+    /// What is not as asked for on a strict rank, a line each.
+    unmet: &'a str,
+    /// What must not be done without, a line each.
+    errors: &'a str,
+}
+
+/// What stands between the parts.
 const BETWEEN: char = '\0';
+
+impl<'a> Said<'a> {
+    fn to_text(&self) -> String {
+        let Self { mine, unmet, errors } = self;
+        format!("{mine}{BETWEEN}{unmet}{BETWEEN}{errors}")
+    }
+
+    fn from_text(text: &'a str) -> Self {
+        let mut parts = text.splitn(3, BETWEEN);
+        let mut part = || parts.next().unwrap_or_default();
+        Self { mine: part(), unmet: part(), errors: part() }
+    }
+}
+
+/// Makes sure that no rank lacks what it must not do without; `errors` has the lines of each.
+fn without_errors(errors: &[&str]) -> Result<(), Error> {
+    let found = first_of(errors);
+    found.map_or(Ok(()), |found| {
+        Err(Error::invalid_argument(format!("{}{}", found.lines, found.place)))
+    })
+}
 
 /// Makes sure that nothing is unmet on any rank; `unmet` has the lines of each.
 fn strictly_met(unmet: &[&str]) -> Result<(), Error> {
-    let Some((rank, lines)) = unmet.iter().enumerate().find(|(_, lines)| !lines.is_empty()) else {
-        return Ok(());
-    };
-    let everywhere = unmet.iter().all(|of| of == lines);
-    let place = if everywhere { String::new() } else { format!(" on {}", Rank::from(rank)) };
-    let lines = lines.replace('\n', "; ");
+    let Some(Found { lines, place }) = first_of(unmet) else { return Ok(()) };
     Err(Error::invalid_argument(format!(
         "not as asked for{place}, and MSCCL_STRICT is set: {lines}"
     )))
+}
+
+/// The lines of a rank, joined, and where they are so: nothing if on all ranks.
+struct Found {
+    lines: String,
+    place: String,
+}
+
+/// What the first rank says that has lines at all.
+fn first_of(lines: &[&str]) -> Option<Found> {
+    let (rank, found) = lines.iter().enumerate().find(|(_, lines)| !lines.is_empty())?;
+    let everywhere = lines.iter().all(|of| of == found);
+    let place = if everywhere { String::new() } else { format!(" on {}", Rank::from(rank)) };
+    Some(Found { lines: found.replace('\n', "; "), place })
 }
 
 /// The registry for communicators of `shape` with these files. Loaded algorithms are proved here, those built in when a call
