@@ -256,8 +256,17 @@ mod tests {
             let (requests, complaints) = read(&values);
             assert_eq!(complaints, [""; 0]);
             assert_eq!((requests.timeout, requests.join_timeout), (None, None));
-            assert_eq!(read(&[("MSCCL_JOIN_TIMEOUT_S", "soon")]).0, read(&[]).0);
         }
+    }
+
+    #[test]
+    fn what_protects_and_makes_no_sense_is_an_error() {
+        let (wrong, complaints) = read(&[("MSCCL_JOIN_TIMEOUT_S", "soon")]);
+        let usual = read(&[]).0;
+        assert_eq!(wrong.join_timeout, usual.join_timeout);
+        assert_eq!((wrong.settings().errors, usual.settings().errors), (complaints, vec![]));
+        let (ignored, complaints) = read(&[("MSCCL_SMALL", "soon")]);
+        assert_eq!((ignored.settings().errors.len(), complaints.len()), (0, 1));
     }
 
     #[test]

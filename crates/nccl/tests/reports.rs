@@ -265,7 +265,7 @@ fn files_that_would_never_end() {
 #[test]
 fn a_log_is_written_to_files_of_the_user_alone() {
     let precious = file("precious", "keep me\n");
-    let link = folder().join("log");
+    let link = folder().join("log-link");
     let _ = fs::remove_file(&link);
     std::os::unix::fs::symlink(&precious, &link).unwrap();
     let link = link.to_str().unwrap();
@@ -353,6 +353,8 @@ fn settings_without_effect() {
 #[test]
 fn a_log_in_a_file_has_it_too() {
     let log = path("log");
+    // Lines are added to a log that is there.
+    let _ = fs::remove_file(&log);
     let environment =
         [("MSCCL_WEATHER", "fine"), ("NCCL_DEBUG", "WARN"), ("NCCL_DEBUG_FILE", log.as_str())];
     let Some(Job { errors, .. }) = job(Ranks::Threads, &environment) else { return };
