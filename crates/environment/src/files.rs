@@ -36,6 +36,9 @@ fn read_folder(folder: &Path) -> Vec<File> {
     }
 }
 
+/// More algorithms than anybody writes; a folder with more is another one than was meant.
+const FILES_MAX: usize = 4096;
+
 /// In order of their names, so that all ranks have one order.
 fn algorithms_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
@@ -44,6 +47,10 @@ fn algorithms_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         let extension = path.extension().and_then(|extension| extension.to_str());
         if extension.is_some_and(|known| ["xml", "json", "msccl"].contains(&known)) {
             paths.push(path);
+        }
+        if paths.len() > FILES_MAX {
+            let text = format!("it has more than {FILES_MAX} files of algorithms");
+            return Err(std::io::Error::other(text));
         }
     }
     paths.sort_unstable();
@@ -83,6 +90,22 @@ mod tests {
         assert_eq!(found[1], Err("it is not a file but a folder".to_owned()));
         let contents = ["a.xml", "b.msccl", "c.json"].map(|name| Ok(name.as_bytes().to_vec()));
         assert_eq!(found[2..], contents);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_too_many_files_is_one_refusal() {
+        let folder = folder("many");
+        for number in 0..=FILES_MAX {
+            fs::write(folder.join(format!("{number}.xml")), "").unwrap();
+        }
+        let [File { content, .. }] = &read(None, folder.to_str())[..] else {
+            panic!("one refusal")
+        };
+        let expected = "the folder cannot be read: it has more than 4096 files of algorithms";
+        assert_eq!(content, &Err(expected.to_owned()));
+        fs::remove_file(folder.join("0.xml")).unwrap();
+        assert_eq!(read(None, folder.to_str()).len(), FILES_MAX);
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -41,7 +41,7 @@ impl Limits {
 ///
 /// It is missing, no regular file, too long or too slow.
 pub fn read(path: &Path, limits: Limits) -> Result<Vec<u8>, String> {
-    let (file, metadata) = open(path, Links::Followed)?;
+    let (file, metadata) = open(path, Symlinks::Followed)?;
     if is_null(&metadata) {
         return Ok(Vec::new());
     }
@@ -74,16 +74,16 @@ pub fn read_all(mut reader: impl Read, limits: Limits) -> Result<Vec<u8>, String
 
 /// Whether a link at the end of a path is followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Links {
+pub(crate) enum Symlinks {
     Followed,
     Refused,
 }
 
 /// Opens whatever is at `path` without waiting, and looks what it is.
-pub(crate) fn open(path: &Path, links: Links) -> Result<(File, Metadata), String> {
+pub(crate) fn open(path: &Path, links: Symlinks) -> Result<(File, Metadata), String> {
     let links = match links {
-        Links::Followed => 0,
-        Links::Refused => libc::O_NOFOLLOW,
+        Symlinks::Followed => 0,
+        Symlinks::Refused => libc::O_NOFOLLOW,
     };
     // A terminal does not become that of this process.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | links;
@@ -198,7 +198,10 @@ mod tests {
         let missing = "it cannot be read: there is no such file";
         assert_eq!(refused(Path::new("/no/such")), missing);
         assert_eq!(read(Path::new("/dev/null"), LIMITS), Ok(Vec::new()));
-        assert_eq!(open(&link, Links::Refused).unwrap_err(), "it is a link, which is not followed");
+        assert_eq!(
+            open(&link, Symlinks::Refused).unwrap_err(),
+            "it is a link, which is not followed"
+        );
         fs::remove_dir_all(folder).unwrap();
     }
 

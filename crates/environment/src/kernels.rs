@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use msccl_runtime::KernelCache;
 
-use super::guarded::{self, Limits, Links};
+use super::guarded::{self, Limits, Symlinks};
 use super::{Lookup, ours};
 
 /// No kernel is longer.
@@ -69,7 +69,7 @@ impl KernelCache for Folder {
         if is_missing(&path) {
             return Ok(None);
         }
-        let (file, metadata) = guarded::open(&path, Links::Refused)?;
+        let (file, metadata) = guarded::open(&path, Symlinks::Refused)?;
         guarded::expect_file(&metadata)?;
         ours::file(&metadata)?;
         guarded::read_all(file, LIMITS).map(Some)
