@@ -27,7 +27,10 @@ pub fn write(
         true => File::create(&made),
         false => File::create_new(&made),
     };
-    let file = file.map_err(|error| cannot(&made, &error))?;
+    let file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => cannot(&made, &error),
+        _ => failed(error),
+    })?;
     let mut out = Counter { inner: BufWriter::with_capacity(1 << 20, file), bytes: 0 };
     let written = write(&mut out).and_then(|()| out.inner.flush().map_err(failed));
     let placed = written.and_then(|()| match is_special {
