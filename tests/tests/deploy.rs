@@ -179,7 +179,7 @@ fn scripts_pass_a_checker() {
     scripts.extend(files("slurm", "sbatch"));
     let namespaces = ["run", "enter", "rsh"].map(|name| root.join("tests/namespaces").join(name));
     scripts.extend(namespaces);
-    scripts.push(root.join(".ci/run"));
+    scripts.extend([".ci/run", ".ci/supply"].map(|name| root.join(name)));
     assert!(scripts.iter().all(|script| script.is_file()), "{scripts:?}");
     let Ok(checked) = Command::new("shellcheck").args(&scripts).output() else {
         return skip("`shellcheck` is not installed; scripts are not checked");

@@ -22,7 +22,15 @@ pub fn write(
     let failed = |error: io::Error| cannot(path, &error);
     let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     let made = if is_special { path.to_owned() } else { beside(path) };
-    let file = File::create(&made).map_err(failed)?;
+    // What is made beside is new: a link that somebody put there would lead to another file.
+    let file = match is_special {
+        true => File::create(&made),
+        false => File::create_new(&made),
+    };
+    let file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => cannot(&made, &error),
+        _ => failed(error),
+    })?;
     let mut out = Counter { inner: BufWriter::with_capacity(1 << 20, file), bytes: 0 };
     let written = write(&mut out).and_then(|()| out.inner.flush().map_err(failed));
     let placed = written.and_then(|()| match is_special {
@@ -137,5 +145,26 @@ impl<W: Write> Write for Counter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_beside_is_not_followed() {
+        let folder = std::env::temp_dir().join(format!("msccl-artifact-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (precious, path) = (folder.join("precious"), folder.join("made.xml"));
+        fs::write(&precious, "keep me").unwrap();
+        std::os::unix::fs::symlink(&precious, beside(&path)).unwrap();
+        let why = write_text(&path, "new").unwrap_err().to_string();
+        assert!(why.contains("File exists"), "{why}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "keep me");
+        fs::remove_file(beside(&path)).unwrap();
+        write_text(&path, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        fs::remove_dir_all(folder).unwrap();
     }
 }

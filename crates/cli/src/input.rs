@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use msccl_environment::guarded;
+
 use crate::failure::{Failure, Result};
 
 /// Largest file read, in bytes.
@@ -119,18 +121,17 @@ pub fn bytes(path: &str) -> std::result::Result<Vec<u8>, String> {
     bytes.map_err(|failure| failure.to_string())
 }
 
-/// Opens a regular file, or anything that reads like one (a pipe), but no folder.
+/// Opens a regular file, or a pipe or a terminal; no folder, and no device without end.
 pub fn open(path: &str) -> std::result::Result<File, String> {
-    let file = File::open(path).map_err(|error| match error.kind() {
+    let opened = guarded::open_input(Path::new(path)).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => missing(path),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
     })?;
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
-    if metadata.is_dir() {
-        return Err("it is a folder; name a file in it".to_owned());
-    }
-    Ok(file)
+    opened.map_err(|why| match Path::new(path).is_dir() {
+        true => "it is a folder; name a file in it".to_owned(),
+        false => why,
+    })
 }
 
 fn missing(path: &str) -> String {

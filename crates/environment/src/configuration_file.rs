@@ -2,10 +2,13 @@
 //! is trimmed and there are no quotes, as NCCL has it.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::guarded::{self, Limits};
 use super::{Complaint, Lookup, variable};
+
+/// No such file is longer.
+const LIMITS: Limits = Limits::bytes(1 << 20);
 
 /// What all files say, and what is wrong with them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -21,12 +24,12 @@ pub fn read_all(process: Lookup<'_>) -> Configuration {
     let mut all = Configuration::default();
     let named = process(variable::CONF_FILE.name).filter(|name| !name.is_empty());
     for path in [Some(PathBuf::from("/etc/nccl.conf")), of_user(process)].into_iter().flatten() {
-        match fs::read(&path) {
+        match guarded::read(&path, LIMITS) {
             Ok(text) => all.add(&path, &String::from_utf8_lossy(&text)),
             // A file that nobody named may be missing, or not for us to read.
-            Err(error) if named.as_deref().is_some_and(|named| Path::new(named) == path) => {
+            Err(why) if named.as_deref().is_some_and(|named| Path::new(named) == path) => {
                 let (name, path) = (variable::CONF_FILE.name, path.display());
-                all.complaints.push(format!("{name} is not used: {path} cannot be read: {error}"));
+                all.complaints.push(format!("{name} is not used: {path}: {why}"));
             }
             Err(_) => {}
         }
@@ -78,10 +81,22 @@ mod tests {
         let named = |name: &str| (name == "NCCL_CONF_FILE").then(|| "/no/such.conf".to_owned());
         let Configuration { values: _, complaints } = read_all(&named);
         let [complaint] = &complaints[..] else { panic!("{complaints:?}") };
-        let expected = "NCCL_CONF_FILE is not used: /no/such.conf cannot be read: ";
-        assert!(complaint.starts_with(expected), "{complaint}");
+        let why = "it cannot be read: there is no such file";
+        assert_eq!(*complaint, format!("NCCL_CONF_FILE is not used: /no/such.conf: {why}"));
         let at_home = |name: &str| (name == "HOME").then(|| "/no/such".to_owned());
         assert_eq!(read_all(&at_home).complaints, [""; 0]);
+    }
+
+    #[test]
+    fn what_never_ends_is_not_read() {
+        for (path, kind) in [("/dev/zero", "device"), ("/", "folder")] {
+            let named = |name: &str| (name == "NCCL_CONF_FILE").then(|| path.to_owned());
+            let Configuration { values, complaints } = read_all(&named);
+            assert!(values.is_empty());
+            let expected =
+                format!("NCCL_CONF_FILE is not used: {path}: it is not a file but a {kind}");
+            assert_eq!(complaints, [expected]);
+        }
     }
 
     fn own((name, value): (&str, &str)) -> (String, String) {

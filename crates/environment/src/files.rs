@@ -1,13 +1,14 @@
 //! The algorithm files that the environment names, read.
 
 use std::fs;
-use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use msccl_registry::File;
 
-/// Longer files are refused: no algorithm or table is that long.
-const LONGEST_BYTES: u64 = 64 << 20;
+use super::guarded::{self, Limits};
+
+/// No algorithm or table is longer.
+const LIMITS: Limits = Limits::bytes(64 << 20);
 
 /// The files of `list` (separated by colons), then those of `folder`.
 pub fn read(list: Option<&str>, folder: Option<&str>) -> Vec<File> {
@@ -35,6 +36,9 @@ fn read_folder(folder: &Path) -> Vec<File> {
     }
 }
 
+/// More algorithms than anybody writes; a folder with more is another one than was meant.
+const FILES_MAX: usize = 4096;
+
 /// In order of their names, so that all ranks have one order.
 fn algorithms_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
@@ -43,6 +47,10 @@ fn algorithms_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         let extension = path.extension().and_then(|extension| extension.to_str());
         if extension.is_some_and(|known| ["xml", "json", "msccl"].contains(&known)) {
             paths.push(path);
+        }
+        if paths.len() > FILES_MAX {
+            let text = format!("it has more than {FILES_MAX} files of algorithms");
+            return Err(std::io::Error::other(text));
         }
     }
     paths.sort_unstable();
@@ -55,22 +63,7 @@ fn read_file(path: &Path) -> File {
 
 /// What the file at `path` holds, or why it cannot be had.
 pub fn content(path: &Path) -> Result<Vec<u8>, String> {
-    let cannot = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => "it cannot be read: there is no such file".to_owned(),
-        _ => format!("it cannot be read: {error}"),
-    };
-    // Asked before it is opened: opening a pipe waits for its other end.
-    let metadata = fs::metadata(path).map_err(cannot)?;
-    if !metadata.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(cannot)?;
-    file.take(LONGEST_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() as u64 > LONGEST_BYTES {
-        return Err(format!("it is longer than {} MiB", LONGEST_BYTES >> 20));
-    }
-    Ok(bytes)
+    guarded::read(path, LIMITS)
 }
 
 #[cfg(test)]
@@ -94,23 +87,25 @@ mod tests {
         let files = read(Some(&list), folder.to_str());
         let found: Vec<_> = files.iter().map(|file| file.content.clone()).collect();
         assert!(found[0].as_ref().unwrap_err().contains("no such file"), "{found:?}");
-        assert_eq!(found[1], Err("it is not a file".to_owned()));
+        assert_eq!(found[1], Err("it is not a file but a folder".to_owned()));
         let contents = ["a.xml", "b.msccl", "c.json"].map(|name| Ok(name.as_bytes().to_vec()));
         assert_eq!(found[2..], contents);
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn a_file_without_end_is_refused() {
-        let folder = folder("long");
-        let path = folder.join("long.xml");
-        let check = |bytes: u64, expected: Result<usize, &str>| {
-            fs::File::create(&path).unwrap().set_len(bytes).unwrap();
-            let length = content(&path).map(|bytes| bytes.len());
-            assert_eq!(length, expected.map_err(str::to_owned), "{bytes} bytes");
+    fn a_folder_of_too_many_files_is_one_refusal() {
+        let folder = folder("many");
+        for number in 0..=FILES_MAX {
+            fs::write(folder.join(format!("{number}.xml")), "").unwrap();
+        }
+        let [File { content, .. }] = &read(None, folder.to_str())[..] else {
+            panic!("one refusal")
         };
-        check(LONGEST_BYTES, Ok(64 << 20));
-        check(LONGEST_BYTES + 1, Err("it is longer than 64 MiB"));
+        let expected = "the folder cannot be read: it has more than 4096 files of algorithms";
+        assert_eq!(content, &Err(expected.to_owned()));
+        fs::remove_file(folder.join("0.xml")).unwrap();
+        assert_eq!(read(None, folder.to_str()).len(), FILES_MAX);
         fs::remove_dir_all(folder).unwrap();
     }
 

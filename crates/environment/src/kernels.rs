@@ -1,14 +1,22 @@
 //! The folder of special kernels.
+//!
+//! What is in it runs on GPUs in the name of whoever reads it. So nothing is read from a folder, and nothing put into one,
+//! that others than this user and root can write to, or that lies below such a folder ([`ours`]); and of its files none is
+//! read that others can write to, or that is a link.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use msccl_runtime::KernelCache;
 
-use super::{Lookup, files};
+use super::guarded::{self, Limits, Symlinks};
+use super::{Lookup, ours};
+
+/// No kernel is longer.
+const LIMITS: Limits = Limits::bytes(64 << 20);
 
 /// What switches the folder off, instead of a path.
 const OFF: &str = "off";
@@ -31,6 +39,13 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// Why nothing of the folder is used: others can change what is in it. Nothing if they cannot, or there is no folder.
+    pub(crate) fn is_unsafe(&self) -> Option<String> {
+        if self.0.exists() { ours::folder(&self.0).err() } else { None }
+    }
+}
+
 /// Where programs keep what they can make again.
 fn usual(process: Lookup<'_>) -> Option<PathBuf> {
     let absolute = |name: &str| process(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -44,11 +59,20 @@ impl KernelCache for Folder {
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        let path = self.0.join(name);
-        match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Ok(_) | Err(_) => files::content(&path).map(Some),
+        let is_missing = |path: &Path| {
+            fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        };
+        if is_missing(&self.0) {
+            return Ok(None);
         }
+        let path = ours::folder(&self.0)?.join(name);
+        if is_missing(&path) {
+            return Ok(None);
+        }
+        let (file, metadata) = guarded::open(&path, Symlinks::Refused)?;
+        guarded::expect_file(&metadata)?;
+        ours::file(&metadata)?;
+        guarded::read_all(file, LIMITS).map(Some)
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
@@ -59,8 +83,9 @@ impl KernelCache for Folder {
             .mode(0o700)
             .create(&self.0)
             .map_err(|it| it.to_string())?;
-        let own = self.0.join(format!(".{name}.{}.{number}", std::process::id()));
-        let moved = fill(&own, bytes).and_then(|()| fs::rename(&own, self.0.join(name)));
+        let folder = ours::folder(&self.0)?;
+        let own = folder.join(format!(".{name}.{}.{number}", std::process::id()));
+        let moved = fill(&own, bytes).and_then(|()| fs::rename(&own, folder.join(name)));
         moved.map_err(|error| {
             // What is left of it is of no use; if it cannot be removed, there is nothing to be done.
             let _ = fs::remove_file(&own);
@@ -69,12 +94,14 @@ impl KernelCache for Folder {
     }
 }
 
+/// Makes a file that others may read, whatever this process lets them do with files otherwise.
 fn fill(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    File::create_new(path)?.write_all(bytes)
+    OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?.write_all(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::thread;
 
     use super::*;
@@ -97,7 +124,7 @@ mod tests {
         assert_eq!(folder.read("a"), Ok(Some(b"two".to_vec())));
         assert_eq!(folder.read("b"), Ok(None));
         fs::create_dir(folder.0.join("b")).unwrap();
-        assert_eq!(folder.read("b"), Err("it is not a file".to_owned()));
+        assert_eq!(folder.read("b"), Err("it is not a file but a folder".to_owned()));
         remove(&folder);
     }
 
@@ -120,6 +147,33 @@ mod tests {
         let left: Vec<_> =
             fs::read_dir(&folder.0).unwrap().map(|of| of.unwrap().file_name()).collect();
         assert_eq!(left, ["a"]);
+        remove(&folder);
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_used() {
+        let folder = folder("others");
+        folder.write("a", b"one").unwrap();
+        let set = |path: &Path, mode: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let file = folder.0.join("a");
+        set(&file, 0o666);
+        let why = folder.read("a").unwrap_err();
+        assert!(why.starts_with("it can be written by others: its mode is 0666, "), "{why}");
+        set(&file, 0o644);
+        for path in [&folder.0, folder.0.parent().unwrap()] {
+            set(path, 0o777);
+            for why in [folder.read("a").unwrap_err(), folder.write("b", b"x").unwrap_err()] {
+                let expected = format!("{} can be written by others: ", path.display());
+                assert!(why.starts_with(&expected), "{why}");
+            }
+            set(path, 0o700);
+        }
+        std::os::unix::fs::symlink(&file, folder.0.join("link")).unwrap();
+        let why = folder.read("link").unwrap_err();
+        assert_eq!(why, "it is a link, which is not followed");
+        assert_eq!(folder.read("a"), Ok(Some(b"one".to_vec())));
         remove(&folder);
     }
 

@@ -10,13 +10,16 @@
 //! * A variable that the process has wins over the file that `NCCL_CONF_FILE` names (or
 //!   `~/.nccl.conf`), and that over `/etc/nccl.conf`. An empty value counts as not set, and hides
 //!   what the files say.
-//! * A value that makes no sense is a complaint that says what to write, and counts as not set. It
-//!   is never a failure.
+//! * A process with rights that its caller has not (set-user-ID) has no variables; `/etc/nccl.conf` counts there, too.
+//! * A value that makes no sense is a complaint that says what to write, and counts as not set. That of a variable which
+//!   [protects](Variable::protects) is an error instead, which keeps communicators from being made.
+//! * Files that are named are read by [`guarded`] alone: nothing is waited for, and nothing is without end.
 //! * A value that makes sense and is not followed is a remark, in [`Preferences::remarks`].
 //! * A file of an algorithm that cannot be read, or is too long, stays in the list with the reason:
 //!   [`Preferences::files`] never fails, and ranks with the same variables and folders get the same
 //!   names in the same order.
-//! * The folder of special kernels is looked at when a kernel is asked for, and made when one is kept.
+//! * The folder of special kernels is looked at when a kernel is asked for, and made when one is kept. One that others can
+//!   write to is not used.
 //! * A name that is most likely to be one of ours and is not, in the environment or in a file, is a complaint of
 //!   [`strangers`], as is a file that cannot be read.
 //! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as not set.
@@ -32,11 +35,14 @@
 
 mod configuration_file;
 mod files;
+pub mod guarded;
 mod kernels;
 mod launch;
 mod machine;
 mod network;
+mod ours;
 mod preferences;
+mod privileged;
 mod reader;
 mod restrictions;
 mod tuning;
@@ -73,13 +79,15 @@ fn configuration() -> &'static Configuration {
 }
 
 fn of_process(name: &str) -> Option<String> {
-    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    let value = std::env::var_os(name).filter(|_| !privileged::is_privileged());
+    value.map(|value| value.to_string_lossy().into_owned())
 }
 
 /// Names that are none of ours and begin like them, or are misspelt so that they do not, in the environment and in files;
 /// and what of the files cannot be read.
 pub fn strangers() -> Vec<Complaint> {
-    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let names = std::env::vars_os().filter(|_| !privileged::is_privileged());
+    let names = names.map(|(name, _)| name.to_string_lossy().into_owned());
     let Configuration { values, complaints } = configuration();
     let mut strangers: Vec<_> =
         names.chain(values.keys().cloned()).filter_map(|name| stranger(&name)).collect();

@@ -77,6 +77,14 @@ impl Preferences {
         }
     }
 
+    /// Why the folder of special kernels that is named is not used, if so: others can write to it.
+    pub fn kernel_cache_complaint(&self) -> Option<Complaint> {
+        let named = self.kernel_cache.as_deref().filter(|_| self.special != SpecialMode::Never);
+        let why = Folder::of(Some(named?), &of_process)?.is_unsafe()?;
+        let Variable { name, .. } = variable::KERNEL_CACHE;
+        Some(format!("{name} is not used: {why}"))
+    }
+
     /// The algorithm files that are named, read now.
     pub fn files(&self) -> Vec<File> {
         files::read(self.xml_files.as_deref(), self.algo_dir.as_deref())
@@ -297,6 +305,33 @@ mod tests {
         ];
         assert_eq!(check(&nonsense, 6), Preferences::default());
         assert_eq!(check(&[("MSCCL_ALGO", ""), ("MSCCL_DEVICE", "")], 0), Preferences::default());
+    }
+
+    #[test]
+    fn a_folder_of_kernels_that_others_can_write_to_is_one_complaint() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = format!("msccl-environment-open-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let complaint = |mode: u32, special: &str| {
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+            let named =
+                [("MSCCL_KERNEL_CACHE", folder.to_str().unwrap()), ("MSCCL_SPECIAL", special)];
+            check(&named, 0).kernel_cache_complaint()
+        };
+        assert_eq!(complaint(0o755, "1"), None);
+        let expected = format!(
+            "MSCCL_KERNEL_CACHE is not used: {} can be written by others: its mode is 0777, expected no w for group and others",
+            folder.display()
+        );
+        assert_eq!(complaint(0o777, "1"), Some(expected));
+        assert_eq!(complaint(0o777, "0"), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(complaint_of_missing(&folder), None);
+    }
+
+    fn complaint_of_missing(folder: &std::path::Path) -> Option<Complaint> {
+        check(&[("MSCCL_KERNEL_CACHE", folder.to_str().unwrap())], 0).kernel_cache_complaint()
     }
 
     #[test]

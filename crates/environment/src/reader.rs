@@ -9,17 +9,24 @@ use super::{Complaint, Lookup, Variable};
 pub struct Reader<'a> {
     lookup: Lookup<'a>,
     complaints: Vec<Complaint>,
+    errors: Vec<Complaint>,
 }
 
 impl<'a> Reader<'a> {
     /// Reads what `lookup` knows.
     pub fn new(lookup: Lookup<'a>) -> Self {
-        Self { lookup, complaints: Vec::new() }
+        Self { lookup, complaints: Vec::new(), errors: Vec::new() }
     }
 
-    /// What was wrong.
+    /// What was wrong, errors last.
     pub fn complaints(self) -> Vec<Complaint> {
-        self.complaints
+        self.complaints.into_iter().chain(self.errors).collect()
+    }
+
+    /// What was wrong so far with variables that [protect](Variable::protects): nobody should go on without what they
+    /// ask for.
+    pub fn errors(&self) -> &[Complaint] {
+        &self.errors
     }
 
     /// Adds what is wrong with a value that can be read.
@@ -42,10 +49,13 @@ impl<'a> Reader<'a> {
         let value = parse(&text);
         if value.is_none() {
             let Variable { name, values, default, meaning: _ } = variable;
-            let text = format!(
-                "{name} is `{text}`, expected {values}; it is ignored (default: {default})"
-            );
-            self.complaints.push(text);
+            let found = format!("{name} is `{text}`, expected {values}");
+            if variable.protects() {
+                let advice = "it protects the job, so it is not ignored: correct it, or unset it";
+                self.errors.push(format!("{found}; {advice}"));
+            } else {
+                self.complaints.push(format!("{found}; it is ignored (default: {default})"));
+            }
         }
         value
     }
@@ -105,9 +115,20 @@ mod tests {
     fn complaints_say_what_to_write() {
         let lookup = |_: &str| Some("soon".to_owned());
         let mut reader = Reader::new(&lookup);
+        assert_eq!(reader.flag(&variable::SMALL), None);
+        assert!(reader.errors().is_empty());
+        let expected = "MSCCL_SMALL is `soon`, expected 0 or 1; it is ignored (default: 1)";
+        assert_eq!(reader.complaints(), [expected]);
+    }
+
+    #[test]
+    fn what_protects_is_not_ignored() {
+        let lookup = |_: &str| Some("soon".to_owned());
+        let mut reader = Reader::new(&lookup);
         assert_eq!(reader.seconds(&variable::TIMEOUT_S), None);
-        let expected = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it is ignored \
-                        (default: 0)";
+        let expected = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects the job, so it is not \
+                        ignored: correct it, or unset it";
+        assert_eq!(reader.errors(), [expected]);
         assert_eq!(reader.complaints(), [expected]);
     }
 }

@@ -75,8 +75,10 @@ variables! {
          small: 0 never, 1 as far as the cache holds them, 2 also compiles those that are missing when a communicator is \
          made, which takes seconds to minutes the first time (`msccl specialise` does it ahead). Ranks may differ."
     KERNEL_CACHE "MSCCL_KERNEL_CACHE" "a folder, or `off`" "`msccl/kernels` in `$XDG_CACHE_HOME` or `~/.cache`"
-        "Where special kernels are kept. Many processes and hosts may share it; whoever may write there may run code on \
-         the GPUs of those who read it."
+        "Where special kernels are kept. Many processes and hosts may share it. Whoever can write there can run code on \
+         the GPUs of those who read it. So the folder is used only if it and all folders above it belong to the user or to \
+         root and nobody else can write to them (to a sticky one above it, as `/tmp`, everybody may); no link in it is \
+         followed, and no file read that others can write to."
     NVRTC "MSCCL_NVRTC" "a path" "that of the process, of the loader, or of `/usr/local/cuda`"
         "NVIDIA's run-time compiler (`libnvrtc.so.12` or `.13`), which compiles special kernels."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
@@ -116,9 +118,10 @@ variables! {
         "`INIT,BOOTSTRAP,ENV,NET`"
         "About what. `COLL` adds a line for every call."
     DEBUG_FILE "NCCL_DEBUG_FILE" "a path; `%h` is the host, `%p` the process" "standard output"
-        "Where the log goes."
+        "Where the log goes. Lines are added at the end of a file that is there already; it must be a regular file of this \
+         user, no link and of no other name. `/dev/stdout`, `/dev/stderr` and `/dev/null` mean what they say."
     CONF_FILE "NCCL_CONF_FILE" "a path" "`~/.nccl.conf`"
-        "A file of `NAME=value` lines. It sets what the process does not set, and wins over \
+        "A file of `NAME=value` lines, of 1 MiB at most. It sets what the process does not set, and wins over \
          `/etc/nccl.conf`."
     SOCKET_IFNAME "NCCL_SOCKET_IFNAME" "names or prefixes; `=` in front for names, `^` excludes"
         "by NCCL's rules"
@@ -201,6 +204,21 @@ variables! {
         "Whether communicators are blocking. Wins over `blocking` of a configuration."
 }
 
+/// Variables that protect a job: to go on without what they ask for would take away what somebody relies on, and nobody
+/// would notice before it is needed.
+const PROTECTING: [Variable; 5] = [STRICT, TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
+
+impl Variable {
+    /// Whether a value that makes no sense is an error, where that of other variables is ignored.
+    pub fn protects(&self) -> bool {
+        PROTECTING.contains(self)
+    }
+}
+
+/// What the document says of variables that [protect](Variable::protects).
+#[cfg(test)]
+const PROTECTS: &str = " A value that makes no sense is an error.";
+
 /// Whether there is a variable of that name.
 pub fn is_known(name: &str) -> bool {
     ALL.iter().any(|variable| variable.name == name)
@@ -274,7 +292,8 @@ mod tests {
         let end = after.find("\n\n").map_or(after.len(), |end| end + 1);
         let row = |variable: &Variable| {
             let Variable { name, values, default, meaning } = variable;
-            format!("| `{name}` | {values} | {default} | {meaning} |\n")
+            let more = if variable.protects() { PROTECTS } else { "" };
+            format!("| `{name}` | {values} | {default} | {meaning}{more} |\n")
         };
         let table: String = ALL.iter().map(row).collect();
         if std::env::var_os("MSCCL_BLESS").is_some() {

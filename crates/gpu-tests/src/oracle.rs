@@ -60,7 +60,7 @@ impl Oracle {
         };
         let built_in = self.registry.built_in(wanted, in_place);
         let serving = self.registry.loaded().iter().chain(built_in.iter()).filter(serves);
-        let like = serving.filter(|entry| entry.likeness(name) != Likeness::None);
-        like.min_by_key(|entry| entry.likeness(name)).cloned()
+        let like = serving.filter(|entry| Likeness::of(&entry.name, name) != Likeness::None);
+        like.min_by_key(|entry| Likeness::of(&entry.name, name)).cloned()
     }
 }

@@ -22,6 +22,8 @@ pub struct Requests {
     pub story_signal: bool,
     /// What was asked for and does not happen, as far as the environment tells.
     pub unmet: Vec<Complaint>,
+    /// What is wrong with variables that protect a job; it is among what is unmet.
+    errors: Vec<Complaint>,
     strict: bool,
     timeout: Option<Duration>,
     join_timeout: Option<Duration>,
@@ -41,12 +43,13 @@ impl Requests {
     /// What `lookup` asks for, and what in it makes no sense.
     pub fn read(lookup: Lookup<'_>) -> (Self, Vec<Complaint>) {
         let mut reader = Reader::new(lookup);
-        let requests = Self {
+        let mut requests = Self {
             preferences: Preferences::read(&mut reader),
             blocking: reader.flag(&variable::COMM_BLOCKING),
             ctas_max: ctas_max(&mut reader),
             story_signal: reader.flag(&variable::STORY_SIGNAL).unwrap_or(true),
             unmet: Vec::new(),
+            errors: Vec::new(),
             strict: reader.flag(&variable::STRICT).unwrap_or(false),
             timeout: reader.seconds(&variable::TIMEOUT_S).filter(|limit| !limit.is_zero()),
             join_timeout: join_timeout(&mut reader),
@@ -60,6 +63,7 @@ impl Requests {
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
             network: Network::read(&mut reader),
         };
+        requests.errors = reader.errors().to_vec();
         (requests, reader.complaints())
     }
 
@@ -93,6 +97,7 @@ impl Requests {
             blocks_max: self.ctas_max,
             strict: self.strict,
             unmet: self.unmet.clone(),
+            errors: self.errors.clone(),
             ..Settings::default()
         }
     }
@@ -251,8 +256,17 @@ mod tests {
             let (requests, complaints) = read(&values);
             assert_eq!(complaints, [""; 0]);
             assert_eq!((requests.timeout, requests.join_timeout), (None, None));
-            assert_eq!(read(&[("MSCCL_JOIN_TIMEOUT_S", "soon")]).0, read(&[]).0);
         }
+    }
+
+    #[test]
+    fn what_protects_and_makes_no_sense_is_an_error() {
+        let (wrong, complaints) = read(&[("MSCCL_JOIN_TIMEOUT_S", "soon")]);
+        let usual = read(&[]).0;
+        assert_eq!(wrong.join_timeout, usual.join_timeout);
+        assert_eq!((wrong.settings().errors, usual.settings().errors), (complaints, vec![]));
+        let (ignored, complaints) = read(&[("MSCCL_SMALL", "soon")]);
+        assert_eq!((ignored.settings().errors.len(), complaints.len()), (0, 1));
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub fn with_files(requests: &Requests) -> Settings {
     let tuning: Option<Tuning> =
         requests.preferences.tuning().map_err(|complaint| unmet.push(complaint)).ok().flatten();
     unmet.extend(requests.network.topology_complaint());
+    unmet.extend(requests.preferences.kernel_cache_complaint());
     Settings { files: requests.preferences.files(), tuning, unmet, ..requests.settings() }
 }
 

@@ -216,6 +216,75 @@ fn tables_that_are_not_used() {
     );
 }
 
+/// Without what they ask for nobody goes on, strict or not; one line says so.
+#[test]
+fn variables_that_protect_are_errors() {
+    for (name, value, expected) in [
+        ("MSCCL_TIMEOUT_S", "60s", "seconds, 0 for no limit"),
+        ("MSCCL_JOIN_TIMEOUT_S", "-1", "seconds, 0 for no limit"),
+        ("MSCCL_CHECK", "yes", "0 or 1"),
+        ("MSCCL_STRICT", "true", "0 or 1"),
+        ("MSCCL_ON_FAILURE", "panic", "`hold` or `trap`"),
+    ] {
+        let said = format!("{name} is `{value}`, expected {expected}; it protects the job");
+        for ranks in [Ranks::Threads, Ranks::Processes] {
+            let environment = [(name, value), ("REASON", said.as_str())];
+            let Some(Job { output, errors, is_refused }) = job(ranks, &environment) else { return };
+            assert!(is_refused, "{name}: {output}\n{errors}");
+            assert_eq!(errors.matches(&said).count(), 1, "{errors}");
+        }
+    }
+}
+
+#[test]
+fn a_variable_that_protects_and_is_wrong_on_one_rank_is_an_error_on_all() {
+    let reason = "MSCCL_TIMEOUT_S is `soon`, expected seconds, 0 for no limit; it protects the job, so it is not ignored: \
+                  correct it, or unset it on r2";
+    let environment = [("WRONG_RANK", "2"), ("REASON", reason)];
+    let Some(Job { output, errors, is_refused }) = job(Ranks::Processes, &environment) else {
+        return;
+    };
+    assert!(is_refused, "{output}\n{errors}");
+}
+
+/// What leads to a pipe that nobody writes to, or a device without end, is refused at once, and the job goes on.
+#[test]
+fn files_that_would_never_end() {
+    let pipe = folder().join("pipe.xml");
+    let _ = fs::remove_file(&pipe);
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (path, kind) in [(pipe.to_str().unwrap(), "pipe"), ("/dev/zero", "device")] {
+        let said = |separator: &str| format!("{path}{separator} it is not a file but a {kind}");
+        check(&[("NCCL_CONF_FILE", path)], &said(":"));
+        check(&[("MSCCL_TUNING", path)], &said(":"));
+        check(&[("NCCL_TOPO_FILE", path)], &said(":"));
+        check(&[("MSCCL_XML_FILES", path)], &said(" is not used:"));
+    }
+}
+
+#[test]
+fn a_log_is_written_to_files_of_the_user_alone() {
+    let precious = file("precious", "keep me\n");
+    let link = folder().join("log-link");
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink(&precious, &link).unwrap();
+    let link = link.to_str().unwrap();
+    let said =
+        format!("NCCL_DEBUG_FILE: {link} cannot be written: it is a link, which is not followed");
+    check(&[("NCCL_DEBUG_FILE", link)], &said);
+    assert_eq!(fs::read_to_string(precious).unwrap(), "keep me\n");
+}
+
+#[test]
+fn a_kernel_cache_that_others_can_write_to() {
+    use std::os::unix::fs::PermissionsExt;
+    let cache = folder().join("kernels");
+    fs::create_dir_all(&cache).unwrap();
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
+    let cache = cache.to_str().unwrap();
+    check(&[("MSCCL_KERNEL_CACHE", cache)], "MSCCL_KERNEL_CACHE is not used: ");
+}
+
 #[test]
 fn variables_that_are_misspelt_or_make_no_sense() {
     check(
@@ -230,7 +299,7 @@ fn variables_that_are_misspelt_or_make_no_sense() {
         &[("MSCLL_ALGO", "ring")],
         "MSCLL_ALGO is no variable of this library and is ignored; did you mean MSCCL_ALGO?",
     );
-    check(&[("MSCCL_TIMEOUT_S", "soon")], "MSCCL_TIMEOUT_S is `soon`, expected seconds");
+    check(&[("MSCCL_SMALL", "soon")], "MSCCL_SMALL is `soon`, expected 0 or 1");
     check(&[("NCCL_PROTO", "LL256")], "NCCL_PROTO is `LL256`, expected ");
     check(&[("NCCL_ALGO", "gossip")], "NCCL_ALGO is `gossip`, expected ");
     check(&[("NCCL_DEBUG_SUBSYS", "WEATHER")], "NCCL_DEBUG_SUBSYS is `WEATHER`, expected ");
@@ -241,7 +310,7 @@ fn variables_that_are_misspelt_or_make_no_sense() {
     );
     check(
         &[("NCCL_CONF_FILE", "/no/such.conf")],
-        "NCCL_CONF_FILE is not used: /no/such.conf cannot be read: ",
+        "NCCL_CONF_FILE is not used: /no/such.conf: it cannot be read: ",
     );
     let conf = file("site.conf", "# ours\nMSCCL_ALGOS=ring\nNCCL_CROSS_NIC=1\n");
     check(&[("NCCL_CONF_FILE", &conf)], "MSCCL_ALGOS is no variable of this library");
@@ -284,6 +353,8 @@ fn settings_without_effect() {
 #[test]
 fn a_log_in_a_file_has_it_too() {
     let log = path("log");
+    // Lines are added to a log that is there.
+    let _ = fs::remove_file(&log);
     let environment =
         [("MSCCL_WEATHER", "fine"), ("NCCL_DEBUG", "WARN"), ("NCCL_DEBUG_FILE", log.as_str())];
     let Some(Job { errors, .. }) = job(Ranks::Threads, &environment) else { return };

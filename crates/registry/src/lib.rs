@@ -1,8 +1,8 @@
 //! The algorithms at hand: built in or loaded, all proved.
 //!
 //! A [`Registry`] belongs to one [`Shape`] of communicator. Built-in algorithms are `.msccl` programs
-//! compiled into this crate; they are instantiated and proved for the shape when a collective is
-//! first wanted, and kept. Loaded ones come as the bytes of files (XML, JSON, text form or `.msccl`);
+//! compiled into this crate; each is instantiated and proved for the shape when it is first asked for,
+//! and kept. Until then it is known by its name. Loaded ones come as the bytes of files (XML, JSON, text form or `.msccl`);
 //! each is accepted or refused with one line, and refusing one never harms the others.
 //!
 //! # Guarantees
@@ -19,7 +19,7 @@ mod load;
 mod traffic;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use msccl_collective::{Kind, Placement, Rank};
 use msccl_verify::Verified;
@@ -162,20 +162,28 @@ pub enum Likeness {
     None,
 }
 
-impl Entry {
-    /// How `called` fits its name.
-    pub fn likeness(&self, called: &str) -> Likeness {
-        match self.name.strip_suffix(called) {
+impl Likeness {
+    /// How `called` fits the algorithm `name`.
+    pub fn of(name: &str, called: &str) -> Self {
+        match name.strip_suffix(called) {
             Some("") => Likeness::Name,
             Some(before) if before.ends_with('/') || called.starts_with('/') => Likeness::LastPart,
-            _ if self.name.contains(called) => Likeness::Part,
+            _ if name.contains(called) => Likeness::Part,
             _ => Likeness::None,
         }
     }
 }
 
-/// What has been instantiated so far, by collective and whether in place.
-type BuiltIns = HashMap<(Wanted, bool), Arc<[Entry]>>;
+/// A built-in algorithm; nothing if it does not serve. Empty until somebody asks for it.
+type BuiltIn = Arc<OnceLock<Option<Entry>>>;
+
+/// What has been asked for so far, by collective, whether in place, and name.
+type BuiltIns = HashMap<(Wanted, bool, &'static str), BuiltIn>;
+
+/// The placement of calls that are `in_place` or not.
+fn placement(in_place: bool) -> Placement {
+    if in_place { Placement::InPlace } else { Placement::OutOfPlace }
+}
 
 /// The algorithms at hand for one shape of communicator.
 #[derive(Debug)]
@@ -225,13 +233,38 @@ impl Registry {
         &self.warnings
     }
 
-    /// The built-in algorithms for `wanted`, best for large messages first; at least one. They are
-    /// compiled and proved when first asked for.
-    pub fn built_in(&self, wanted: Wanted, in_place: bool) -> Arc<[Entry]> {
+    /// The built-in algorithms for `wanted`, best for large messages first; at least one. All of them are
+    /// compiled and proved, unless they are already.
+    pub fn built_in(&self, wanted: Wanted, in_place: bool) -> Vec<Entry> {
+        let names = self.built_in_names(wanted, in_place);
+        names.filter_map(|name| self.built_in_named(wanted, in_place, name)).collect()
+    }
+
+    /// The names of the built-in algorithms that may serve `wanted`, best for large messages first. Nothing is
+    /// compiled for them: one that turns out not to serve is found by [`Registry::built_in_named`].
+    pub fn built_in_names(
+        &self,
+        wanted: Wanted,
+        in_place: bool,
+    ) -> impl Iterator<Item = &'static str> + use<> {
+        built_in::names(self.shape, wanted, placement(in_place))
+    }
+
+    /// The built-in algorithm `name` for `wanted`, compiled and proved when it is first asked for; nothing if it does
+    /// not serve. Threads that ask for one algorithm wait for one proof; others do not wait.
+    pub fn built_in_named(&self, wanted: Wanted, in_place: bool, name: &str) -> Option<Entry> {
+        let placement = placement(in_place);
+        let name = built_in::names(self.shape, wanted, placement).find(|known| *known == name)?;
         let mut known = self.built_in.lock().unwrap_or_else(PoisonError::into_inner);
-        let placement = if in_place { Placement::InPlace } else { Placement::OutOfPlace };
-        let entries = known.entry((wanted, in_place));
-        Arc::clone(entries.or_insert_with(|| built_ins(self.shape, wanted, placement).into()))
+        let built_in = Arc::clone(known.entry((wanted, in_place, name)).or_default());
+        drop(known);
+        built_in.get_or_init(|| built_in::built_in(self.shape, wanted, placement, name)).clone()
+    }
+
+    /// How many built-in algorithms were compiled so far.
+    pub fn compiled_built_ins(&self) -> usize {
+        let known = self.built_in.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().filter(|built_in| built_in.get().is_some()).count()
     }
 
     /// The built-in algorithms that are not for this shape because they grow too fast, and why.

@@ -58,6 +58,8 @@ pub struct Settings {
     pub on_failure: OnFailure,
     /// What the user asked for and does not get, as whoever read it has found out, a line each. It has been reported.
     pub unmet: Vec<String>,
+    /// What of it must not be done without, a line each: on whatever rank, it is an error on all of them.
+    pub errors: Vec<String>,
     /// Whether such a thing, on whatever rank, and any that comes to light while ranks join, is an error on all of them.
     pub strict: bool,
     /// Whether these ranks are all for which files and settings are meant.
@@ -154,6 +156,7 @@ impl Default for Settings {
             blocks_max: None,
             on_failure: OnFailure::default(),
             unmet: Vec::new(),
+            errors: Vec::new(),
             strict: false,
             extent: Extent::Job,
             log: Arc::new(()),

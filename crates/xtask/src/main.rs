@@ -6,6 +6,10 @@
 //! cargo xtask kernels --check    compile, and compare with what is committed
 //! cargo xtask specialise FOLDER [CASE…]
 //!                                compile special kernels, to measure the interpreters against them
+//! cargo xtask audit [CLONE]      compare the packages that are locked with the advisories in a clone of RustSec's database,
+//!                                or with the table of them in supply
+//! cargo xtask advisories CLONE   rewrite that table from a clone
+//! cargo xtask sbom FOLDER        write bills of materials, as CycloneDX, of what is given to users
 //! ```
 
 use std::process::ExitCode;
@@ -13,9 +17,10 @@ use std::process::ExitCode;
 mod compiler;
 mod kernels;
 mod specialise;
+mod supply;
 
-const USAGE: &str =
-    "usage: cargo xtask kernels [--check | MODULE…], or cargo xtask specialise FOLDER [CASE…]";
+const USAGE: &str = "usage: cargo xtask kernels [--check | MODULE…], cargo xtask specialise FOLDER [CASE…], \
+     cargo xtask audit [CLONE], cargo xtask advisories CLONE, or cargo xtask sbom FOLDER";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +29,10 @@ fn main() -> ExitCode {
         ["kernels", "--check"] => kernels::check(),
         ["kernels", modules @ ..] => kernels::write(modules),
         ["specialise", folder, cases @ ..] => specialise::write(folder.as_ref(), cases),
+        ["audit"] => supply::audit(None, &say),
+        ["audit", clone] => supply::audit(Some(clone.as_ref()), &say),
+        ["advisories", clone] => supply::write_table(clone.as_ref()),
+        ["sbom", folder] => supply::write_sboms(folder.as_ref(), &say),
         _ => Err(USAGE.to_owned()),
     };
     match result {

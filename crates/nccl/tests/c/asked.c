@@ -1,5 +1,7 @@
 /* A job as others: a communicator of all ranks, parts of it by a split, by ids of their own and in place of it, calls of
- * each. Ranks are threads, or processes of one rank each. Ends with 3 if no communicator can be made. */
+ * each. Ranks are threads, or processes of one rank each. Ends with 3 if no communicator can be made, for the reason that
+ * REASON says, or because the job is strict. The process of rank WRONG_RANK has a variable that protects and makes no
+ * sense. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +26,8 @@ static void be_rank(int rank) {
   if (made != ncclSuccess) {
     /* On all ranks alike, with what is wrong. */
     CHECK(made == ncclInvalidArgument && comm == NULL);
-    SAYS("MSCCL_STRICT is set: ");
+    const char* reason = getenv("REASON");
+    SAYS(reason != NULL ? reason : "MSCCL_STRICT is set: ");
     refused = "refused";
     return;
   }
@@ -49,6 +52,8 @@ static void fork_ranks(void) {
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
+      const char* wrong = getenv("WRONG_RANK");
+      if (wrong != NULL && atoi(wrong) == rank) setenv("MSCCL_TIMEOUT_S", "soon", 1);
       be_rank(rank);
       exit(refused != NULL ? 3 : 0);
     }

@@ -208,20 +208,46 @@ pub fn left_out(shape: Shape, wanted: Wanted) -> Vec<LeftOut> {
 /// does not serve the placement or is [left out](left_out) is not among them; tests show that one always
 /// is.
 pub fn built_ins(shape: Shape, wanted: Wanted, placement: Placement) -> Vec<Entry> {
-    let programs = programs(wanted, shape).iter().filter(|program| {
+    let programs = suited(shape, wanted, placement);
+    programs.filter_map(|program| entry(program, shape, wanted, placement)).collect()
+}
+
+/// The names of the programs of which [`built_ins`] are made, in the same order. A program that does not serve the
+/// placement is among them.
+pub fn names(
+    shape: Shape,
+    wanted: Wanted,
+    placement: Placement,
+) -> impl Iterator<Item = &'static str> {
+    suited(shape, wanted, placement).map(|program| program.name)
+}
+
+/// That of [`built_ins`] which has this name.
+pub fn built_in(shape: Shape, wanted: Wanted, placement: Placement, name: &str) -> Option<Entry> {
+    let program = suited(shape, wanted, placement).find(|program| program.name == name)?;
+    entry(program, shape, wanted, placement)
+}
+
+/// The programs that are there for the placement, and do not grow too fast.
+fn suited(
+    shape: Shape,
+    wanted: Wanted,
+    placement: Placement,
+) -> impl Iterator<Item = &'static Program> {
+    programs(wanted, shape).iter().filter(move |program| {
         let placed = [placement, Placement::Both].contains(&program.placement);
         placed && program.growth.excess(shape).is_none()
-    });
-    let proved = programs.filter_map(|program| {
-        let verified = prove(program, shape, wanted, placement)?;
-        Some(Entry {
-            name: program.name.to_owned(),
-            loaded: false,
-            fingerprint: Fingerprint::of(verified.algorithm()),
-            verified: Arc::new(verified),
-        })
-    });
-    proved.collect()
+    })
+}
+
+fn entry(program: &Program, shape: Shape, wanted: Wanted, placement: Placement) -> Option<Entry> {
+    let verified = prove(program, shape, wanted, placement)?;
+    Some(Entry {
+        name: program.name.to_owned(),
+        loaded: false,
+        fingerprint: Fingerprint::of(verified.algorithm()),
+        verified: Arc::new(verified),
+    })
 }
 
 fn prove(

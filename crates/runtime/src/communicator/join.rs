@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
-use msccl_registry::{File, Refused, Registry, Shape, Wanted};
+use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
 use crate::board::Board;
@@ -23,9 +23,6 @@ use crate::watch::{Watch, Watched};
 
 /// Registries that are kept for the communicators to come.
 const REGISTRIES_KEPT: usize = 8;
-
-/// Communicators of more ranks compile and prove what they use when they use it.
-pub(crate) const WARM_RANKS_MAX: u32 = 64;
 
 /// What a communicator is made of. Fields drop in order: first whoever watches, then what is
 /// watched, at last the connections.
@@ -181,7 +178,7 @@ impl Communicator {
         let nodes = Arc::new(Nodes::of(&group));
         let group = Arc::new(group);
         let registry = registry(nodes.shape(), &settings.files);
-        // Ranks compile and prove in their own time; from here on they go together.
+        // Ranks compile and prove what was loaded in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
         let board = Arc::new(Board::join(&group, nodes, settings.check)?);
         let engine = engine(&group, board.nodes(), settings)?;
@@ -309,26 +306,11 @@ fn selector(
     Selector::new(registry, rank, capacity, machine, wish, tuning)
 }
 
-/// The registry with its built-in algorithms for collectives without a root compiled and proved. Those with
-/// a root are when that root is first used: there are as many as ranks. So are all where there are many
-/// ranks, since their schedules grow with the square of the ranks, and most programs call few collectives.
-fn warm(registry: Registry) -> Registry {
-    if registry.shape().ranks > WARM_RANKS_MAX {
-        return registry;
-    }
-    for wanted in Wanted::WITHOUT_ROOT {
-        for in_place in [false, true] {
-            registry.built_in(wanted, in_place);
-        }
-    }
-    registry
-}
-
 /// A registry that is kept, with what it was made from.
 type Kept = (Shape, Vec<File>, Arc<Registry>);
 
 /// Makes sure that all ranks loaded the same and wish for the same, since each decides for itself what serves
-/// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict.
+/// a call; and that nothing is `unmet`, or known to be so before, on a rank that is strict, and no rank has errors.
 fn agree(
     group: &Group,
     registry: &Registry,
@@ -354,13 +336,13 @@ fn agree(
     );
     let strictly = settings.unmet.iter().chain(unmet).filter(|_| settings.strict);
     let lines: Vec<&str> = strictly.map(String::as_str).collect();
-    let said = format!("{mine}{BETWEEN}{}", lines.join("\n"));
-    let all = group.all_gather(said.as_bytes())?;
+    let said = Said { mine: &mine, unmet: &lines.join("\n"), errors: &settings.errors.join("\n") };
+    let all = group.all_gather(said.to_text().as_bytes())?;
     let all: Vec<_> = all.iter().map(|said| String::from_utf8_lossy(said)).collect();
-    let all: Vec<_> =
-        all.iter().map(|said| said.split_once(BETWEEN).unwrap_or((said, ""))).collect();
-    let other = all.iter().enumerate().find(|(_, (theirs, _))| *theirs != mine);
-    if let Some((rank, (theirs, _))) = other {
+    let all: Vec<_> = all.iter().map(|said| Said::from_text(said)).collect();
+    without_errors(&all.iter().map(|said| said.errors).collect::<Vec<_>>())?;
+    let other = all.iter().enumerate().find(|(_, theirs)| theirs.mine != mine);
+    if let Some((rank, Said { mine: theirs, .. })) = other {
         let (me, rank) = (group.rank(), Rank::from(rank));
         return Err(Error::invalid_usage(format!(
             "ranks wish for different things, and must choose alike: {me}: {mine}; {rank}: {theirs}; set the \
@@ -368,34 +350,75 @@ fn agree(
              of thread blocks on all ranks"
         )));
     }
-    strictly_met(&all.iter().map(|(_, unmet)| *unmet).collect::<Vec<_>>())
+    strictly_met(&all.iter().map(|said| said.unmet).collect::<Vec<_>>())
 }
 
-/// What stands between what must be equal and what is unmet.
+/// What a rank says of its settings.
+struct Said<'a> {
+    /// What must be equal on all ranks.
+    mine: &'a str,
+    /// What is not as asked for on a strict rank, a line each.
+    unmet: &'a str,
+    /// What must not be done without, a line each.
+    errors: &'a str,
+}
+
+/// What stands between the parts.
 const BETWEEN: char = '\0';
+
+impl<'a> Said<'a> {
+    fn to_text(&self) -> String {
+        let Self { mine, unmet, errors } = self;
+        format!("{mine}{BETWEEN}{unmet}{BETWEEN}{errors}")
+    }
+
+    fn from_text(text: &'a str) -> Self {
+        let mut parts = text.splitn(3, BETWEEN);
+        let mut part = || parts.next().unwrap_or_default();
+        Self { mine: part(), unmet: part(), errors: part() }
+    }
+}
+
+/// Makes sure that no rank lacks what it must not do without; `errors` has the lines of each.
+fn without_errors(errors: &[&str]) -> Result<(), Error> {
+    let found = first_of(errors);
+    found.map_or(Ok(()), |found| {
+        Err(Error::invalid_argument(format!("{}{}", found.lines, found.place)))
+    })
+}
 
 /// Makes sure that nothing is unmet on any rank; `unmet` has the lines of each.
 fn strictly_met(unmet: &[&str]) -> Result<(), Error> {
-    let Some((rank, lines)) = unmet.iter().enumerate().find(|(_, lines)| !lines.is_empty()) else {
-        return Ok(());
-    };
-    let everywhere = unmet.iter().all(|of| of == lines);
-    let place = if everywhere { String::new() } else { format!(" on {}", Rank::from(rank)) };
-    let lines = lines.replace('\n', "; ");
+    let Some(Found { lines, place }) = first_of(unmet) else { return Ok(()) };
     Err(Error::invalid_argument(format!(
         "not as asked for{place}, and MSCCL_STRICT is set: {lines}"
     )))
 }
 
-/// The registry for communicators of `shape` with these files. What was proved for an earlier
-/// communicator of this process need not be proved again.
+/// The lines of a rank, joined, and where they are so: nothing if on all ranks.
+struct Found {
+    lines: String,
+    place: String,
+}
+
+/// What the first rank says that has lines at all.
+fn first_of(lines: &[&str]) -> Option<Found> {
+    let (rank, found) = lines.iter().enumerate().find(|(_, lines)| !lines.is_empty())?;
+    let everywhere = lines.iter().all(|of| of == found);
+    let place = if everywhere { String::new() } else { format!(" on {}", Rank::from(rank)) };
+    Some(Found { lines: found.replace('\n', "; "), place })
+}
+
+/// The registry for communicators of `shape` with these files. Loaded algorithms are proved here, those built in when a call
+/// first needs one: schedules grow with the square of the ranks, and most programs call few collectives. What was proved
+/// for an earlier communicator of this process need not be proved again.
 fn registry(shape: Shape, files: &[File]) -> Arc<Registry> {
     static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let found = kept.iter().position(|(of, from, _)| *of == shape && from == files);
     let entry = match found {
         Some(position) => kept.remove(position),
-        None => (shape, files.to_vec(), Arc::new(warm(Registry::new(shape, files)))),
+        None => (shape, files.to_vec(), Arc::new(Registry::new(shape, files))),
     };
     let registry = entry.2.clone();
     kept.insert(0, entry);

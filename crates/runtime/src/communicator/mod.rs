@@ -32,7 +32,6 @@ use msccl_collective::Rank;
 use crate::error::Error;
 
 pub use direct::Direct;
-pub(crate) use join::WARM_RANKS_MAX;
 pub use submit::{Batch, submit};
 
 /// One rank's door to the collectives of its group. Clones are the same communicator.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use msccl_collective::Protocol;
-use msccl_registry::Entry;
+
+use super::AtHand;
 
 /// The `T`s that may be used, for each collective by its name. Unless something was said, all may.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,11 +79,11 @@ impl Family {
     /// Every family.
     pub const ALL: [Family; 4] = [Family::Ring, Family::Tree, Family::Loaded, Family::Other];
 
-    /// That of `entry`, by its name.
-    pub(super) fn of(entry: &Entry) -> Self {
-        let named = |parts: &[&str]| parts.iter().any(|part| entry.name.contains(part));
+    /// That of an algorithm, by its name.
+    pub(super) fn of(at_hand: AtHand<'_>) -> Self {
+        let named = |parts: &[&str]| parts.iter().any(|part| at_hand.name().contains(part));
         match () {
-            () if entry.loaded => Family::Loaded,
+            () if at_hand.is_loaded() => Family::Loaded,
             () if named(&["ring", "chain"]) => Family::Ring,
             () if named(&["tree"]) => Family::Tree,
             () => Family::Other,
@@ -129,8 +130,8 @@ mod tests {
     fn names_tell_families() {
         let registry = Registry::new(Shape { ranks: 4, per_node: 4 }, &[]);
         let of = |wanted, name: &str| {
-            let built_in = registry.built_in(wanted, false);
-            Family::of(built_in.iter().find(|entry| entry.name == name).unwrap())
+            let mut names = registry.built_in_names(wanted, false);
+            Family::of(AtHand::BuiltIn(names.find(|known| *known == name).unwrap()))
         };
         let root = msccl_collective::Rank(0);
         assert_eq!(of(Wanted::AllReduce, "allreduce/ring_interleaved"), Family::Ring);

@@ -130,13 +130,12 @@ impl Selector {
         choice: &Choice,
         request: &Request,
     ) -> Result<Decision, Error> {
-        let built_in = self.registry.built_in(request.wanted, request.in_place);
-        let mut at_hand = self.loaded(request).chain(built_in.iter());
-        let named = |entry: &&Entry| choice.names(entry);
-        let entry = at_hand.find(named).ok_or_else(|| Unserved("it is not at hand".to_owned()));
+        let named = self.at_hand(request).into_iter().find(|of| choice.names(*of));
+        let entry = named.and_then(|at_hand| self.proved(at_hand, request));
+        let entry = entry.ok_or_else(|| Unserved("it is not at hand".to_owned()));
         let served = entry.and_then(|entry| {
             let (terms, none) = (request.terms(self.ranks()), Wish::default());
-            let decision = self.try_with(known, entry, &choice.way, &terms, &none)?;
+            let decision = self.try_with(known, &entry, &choice.way, &terms, &none)?;
             let found = decision.choice().way;
             if found == choice.way {
                 return Ok(Decision { exact: true, ..decision });

@@ -4,7 +4,7 @@
 //! range that a row or a loaded algorithm names, each also with an element more. Above that, interpretation costs little.
 //!
 //! Left out are small calls, where they have kernels of their own; collectives with a root, whose plans are as many as
-//! ranks, unless an algorithm for one was loaded; communicators of more ranks than compile everything when they are made;
+//! ranks, unless an algorithm for one was loaded; communicators of more than [`RANKS_MAX`] ranks;
 //! links that deliver directly; and plans that are too long ([`WEIGHT_MAX`]).
 
 use std::sync::{Arc, PoisonError};
@@ -18,9 +18,12 @@ use super::decision::Decision;
 use super::request::{Request, Terms};
 use super::tuning::Way;
 use super::{Known, Selector};
-use crate::communicator::WARM_RANKS_MAX;
 use crate::engine::Prepared;
 use crate::special::REDUCED;
+
+/// Communicators of more ranks have special kernels for loaded algorithms alone: to look at all others, those are compiled
+/// and proved, which grows with the square of the ranks.
+const RANKS_MAX: u32 = 64;
 
 /// The largest size that is looked at, in bytes.
 const SIZES_MAX: u64 = 4 << 20;
@@ -88,7 +91,7 @@ impl Selector {
     pub fn foreseen(&self, wanted: &[Wanted], small: bool) -> Vec<Foreseen> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Gathered::default();
-        if self.ranks() <= WARM_RANKS_MAX {
+        if self.ranks() <= RANKS_MAX {
             for wanted in wanted {
                 self.foresee(&mut known, *wanted, small, &mut all);
             }

@@ -174,7 +174,8 @@ impl Selector {
     fn is_at_hand(&self, row: &Row) -> bool {
         let of_kind =
             |entry: &&Entry| entry.verified.algorithm().collective.name() == row.collective;
-        let is_loaded = self.registry.loaded().iter().filter(of_kind).any(|of| row.names(of));
+        let is_loaded =
+            self.registry.loaded().iter().filter(of_kind).any(|of| row.names(of.into()));
         let (algorithm, collective) = (row.choice.algorithm.as_str(), row.collective);
         let is_of_kind = algorithm.split_once('/').is_some_and(|(kind, _)| kind == collective);
         is_loaded || is_of_kind && built_in_programs().contains_key(algorithm)

@@ -10,6 +10,7 @@
 //! Absent: addresses, streams, the execution.
 
 mod allowed;
+mod at_hand;
 mod candidate;
 mod choices;
 mod decision;
@@ -37,6 +38,7 @@ use crate::error::{Error, ErrorKind};
 use crate::settings::Wish;
 use crate::wiring::Wiring;
 pub use allowed::{Allowed, Family};
+use at_hand::AtHand;
 use candidate::{Candidate, Needs, Unserved};
 pub use decision::{Alternative, Service, multiprocessors};
 pub(crate) use decision::{Decision, Detour, Threads};
@@ -44,7 +46,7 @@ use estimate::{Profile, Rates};
 pub use explain::{Question, explain};
 pub(crate) use foreseen::{CARRIED, Foreseen};
 pub use links::Links;
-use preference::Preference;
+use preference::{Guess, Preference};
 pub(crate) use request::Request;
 use request::Terms;
 pub(crate) use tuning::Machine;
@@ -121,11 +123,11 @@ impl Selector {
             return self.serve_pinned(known, &choice, request);
         }
         let (mut passed_over, mut reasons) = (Vec::new(), Vec::new());
-        let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
-        let guesses = self.guesses(known, &built_in, request);
-        for Preference { entry, way, basis: _ } in self.preferences(&built_in, &guesses, request) {
-            match self.try_one(known, entry, &way, &terms) {
+        let guesses = self.guesses(known, request);
+        for Preference { at_hand, way, basis: _ } in self.preferences(&guesses, request) {
+            let Some(entry) = self.proved(at_hand, request) else { continue };
+            match self.try_one(known, &entry, &way, &terms) {
                 Ok(decision) => return Ok(Decision { passed_over, ..decision }),
                 Err(why) if entry.loaded => {
                     passed_over.push(format!("{} does not serve: {why}", entry.name));
@@ -235,20 +237,19 @@ impl Selector {
             return loaded.filter(is_twin).filter(alike).cloned().collect();
         }
         let in_place = algorithm.placement.serves_in_place();
-        let twins = self.registry.built_in(wanted, !in_place);
-        twins.iter().filter(|twin| twin.name == entry.name).cloned().collect()
+        self.registry.built_in_named(wanted, !in_place, &entry.name).into_iter().collect()
     }
 
     /// All that could serve `request`, in the order of preference, with the reason where one does not.
     pub fn explain(&self, request: &Request) -> Vec<Alternative> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let built_in = self.registry.built_in(request.wanted, request.in_place);
         let terms = request.terms(self.ranks());
-        let guesses = self.guesses(&mut known, &built_in, request);
+        let guesses = self.guesses(&mut known, request);
         let mut told: Vec<Alternative> = Vec::new();
-        for Preference { entry, way, basis } in self.preferences(&built_in, &guesses, request) {
-            let decision = self.try_one(&mut known, entry, &way, &terms);
-            let next = Alternative::of(entry, basis, decision);
+        for Preference { at_hand, way, basis } in self.preferences(&guesses, request) {
+            let Some(entry) = self.proved(at_hand, request) else { continue };
+            let decision = self.try_one(&mut known, &entry, &way, &terms);
+            let next = Alternative::of(&entry, basis, decision);
             // A second way to run it is news only if the first is none.
             if !told.iter().any(|of| of.name == next.name && (of.serves() || !next.serves())) {
                 told.push(next);
@@ -270,22 +271,26 @@ impl Selector {
         told
     }
 
-    /// What a call would cost with each of `built_in`, in ns, where there are several nodes, so that nothing was
-    /// measured, and something to choose from; otherwise nothing.
-    fn guesses(&self, known: &mut Known, built_in: &[Entry], request: &Request) -> Vec<u64> {
+    /// What a call would cost with each built-in algorithm, where there are several nodes, so that nothing was
+    /// measured, and something to choose from; otherwise nothing. All of them are compiled and proved for it.
+    fn guesses(&self, known: &mut Known, request: &Request) -> Vec<Guess> {
+        let Request { wanted, in_place, .. } = *request;
         let shape = self.registry.shape();
-        if shape.nodes() < 2 || built_in.len() < 2 {
+        let names: Vec<_> = self.registry.built_in_names(wanted, in_place).collect();
+        if shape.nodes() < 2 || names.len() < 2 {
             return Vec::new();
         }
         let rates = Rates::of(self.machine);
         let block_bytes = request.count.saturating_mul(request.data_type.size_bytes() as u64);
-        let guess = |entry: &Entry| {
+        let guess = |name: &'static str| {
+            let entry = self.registry.built_in_named(wanted, in_place, name)?;
             let profile = known.profiles.entry(entry.fingerprint);
             let algorithm = entry.verified.algorithm();
             let profile = profile.or_insert_with(|| Profile::of(algorithm, shape, &rates));
-            profile.call_ns(block_bytes, &rates)
+            let way = Way::between_nodes(self.machine, &entry, request);
+            Some(Guess { name, way, ns: profile.call_ns(block_bytes, &rates) })
         };
-        built_in.iter().map(guess).collect()
+        names.into_iter().filter_map(guess).collect()
     }
 }
 

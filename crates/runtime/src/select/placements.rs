@@ -13,12 +13,13 @@ use std::collections::BTreeMap;
 
 use msccl_collective::{Channel, Rank, Reduction};
 use msccl_ir::{Algorithm, Place};
-use msccl_registry::{Entry, Fingerprint, Wanted};
+use msccl_registry::{Entry, Wanted};
 
 use super::decision::{Decision, Detour};
 use super::links::direct_regions;
 use super::request::Request;
-use super::{Choice, Known, Selector};
+use super::{AtHand, Choice, Known, Selector};
+use crate::engine::Prepared;
 use crate::error::Error;
 
 /// What each link of a rank carries, in order, as counts of chunks; links by channel, peer and whether they leave.
@@ -133,9 +134,8 @@ impl Selector {
         let is_best = |name: &str| {
             best.iter().any(|of| of.in_place == other.in_place && of.decision.prepared.name == name)
         };
-        let built_in = self.registry.built_in(other.wanted, other.in_place);
-        let at_hand = self.loaded(&other).chain(built_in.iter());
-        let mut names: Vec<&str> = at_hand.map(|entry| entry.name.as_str()).collect();
+        let at_hand = self.at_hand(&other);
+        let mut names: Vec<&str> = at_hand.iter().map(AtHand::name).collect();
         names.retain(|name| have_same_messages(name, &choice.algorithm));
         names.sort_by_key(|name| (!is_best(name), *name != choice.algorithm));
         names
@@ -150,13 +150,13 @@ impl Selector {
 
     /// How `choice` serves `request`, if it does exactly so.
     fn serve_by(&self, known: &mut Known, request: &Request, choice: &Choice) -> Option<Decision> {
-        let built_in = self.registry.built_in(request.wanted, request.in_place);
-        let mut at_hand = self.loaded(request).chain(built_in.iter());
         let terms = request.terms(self.ranks());
-        at_hand.find_map(|entry| {
-            let named = entry.name == choice.algorithm;
-            let found = named.then(|| self.try_one(known, entry, &choice.way, &terms));
-            found?.ok().filter(|found| found.choice() == *choice)
+        let at_hand = self.at_hand(request).into_iter();
+        let mut named = at_hand.filter(|of| of.name() == choice.algorithm);
+        named.find_map(|of| {
+            let entry = self.proved(of, request)?;
+            let found = self.try_one(known, &entry, &choice.way, &terms);
+            found.ok().filter(|found| found.choice() == *choice)
         })
     }
 
@@ -177,15 +177,16 @@ impl Selector {
             return false;
         }
         let is_lent = own.links.lend();
-        let [own, other] = [own, other].map(|of| of.prepared.fingerprint);
-        if own == other {
+        let [own, other] = [&own.prepared, &other.prepared];
+        if own.fingerprint == other.fingerprint {
             return true;
         }
-        if let Some(alike) = known.alike.get(&(own, other, is_lent)) {
+        let pair = (own.fingerprint, other.fingerprint, is_lent);
+        if let Some(alike) = known.alike.get(&pair) {
             return *alike;
         }
-        let entries = [(own, request.in_place), (other, !request.in_place)]
-            .map(|(fingerprint, in_place)| self.entry(request, in_place, fingerprint));
+        let entries = [(own, *request), (other, request.in_other_placement())]
+            .map(|(of, request)| self.entry(&request, of));
         let alike = match entries {
             [Some(own), Some(other)] => {
                 traffic(own.verified.algorithm()) == traffic(other.verified.algorithm())
@@ -194,14 +195,16 @@ impl Selector {
             }
             _ => false,
         };
-        known.alike.insert((own, other, is_lent), alike);
+        known.alike.insert(pair, alike);
         alike
     }
 
-    fn entry(&self, request: &Request, in_place: bool, of: Fingerprint) -> Option<Entry> {
-        let built_in = self.registry.built_in(request.wanted, in_place);
-        let mut at_hand = self.loaded(request).chain(built_in.iter());
-        at_hand.find(|entry| entry.fingerprint == of).cloned()
+    /// The algorithm of which `prepared`, which serves `request`, is a part.
+    fn entry(&self, request: &Request, prepared: &Prepared) -> Option<Entry> {
+        let at_hand = self.at_hand(request).into_iter();
+        let named = at_hand.filter(|of| of.name() == prepared.name);
+        let mut entries = named.filter_map(|of| self.proved(of, request));
+        entries.find(|entry| entry.fingerprint == prepared.fingerprint)
     }
 
     fn is_asked_for(&self, decision: &Decision) -> bool {

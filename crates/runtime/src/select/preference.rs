@@ -1,67 +1,68 @@
 //! The order in which algorithms are asked whether they serve a call.
 
-use std::sync::Arc;
+use msccl_registry::{Entry, Likeness};
 
-use msccl_registry::Entry;
-
-use super::Selector;
 use super::allowed::Family;
 use super::request::Request;
 use super::tuning::{Basis, Machine, Tuning, Way};
+use super::{AtHand, Selector};
 
 /// Guesses that differ by less than one part in so many are as good as equal.
 const ALIKE: u64 = 16;
 
 /// An algorithm, how to run it, and why it stands where it does.
 pub(super) struct Preference<'a> {
-    pub entry: &'a Entry,
+    pub at_hand: AtHand<'a>,
     pub way: Way,
     pub basis: Basis,
 }
 
+/// What a call would cost with a built-in algorithm, where that is asked.
+pub(super) struct Guess {
+    pub name: &'static str,
+    pub way: Way,
+    pub ns: u64,
+}
+
 impl Selector {
-    /// What might serve `request`, best first. `built_in` are the built-in algorithms for it, `guesses` what
-    /// the call would cost with each of them, if that is asked.
+    /// What might serve `request`, best first. `guesses` are about the built-in algorithms for it; none, if nobody
+    /// guesses.
     pub(super) fn preferences<'a>(
         &'a self,
-        built_in: &'a Arc<[Entry]>,
-        guesses: &[u64],
+        guesses: &[Guess],
         request: &Request,
     ) -> impl Iterator<Item = Preference<'a>> {
-        let rows = |table| self.rows(table, built_in, request);
+        let rows = |table| self.rows(table, request);
         let of_user = self.tuning.iter().flat_map(rows);
         let of_library = self.shipped().into_iter().flat_map(rows);
-        let mut usual: Vec<_> = of_library.chain(self.any(built_in, guesses, request)).collect();
+        let mut usual: Vec<_> = of_library.chain(self.any(guesses, request)).collect();
         // What a user loads or names by a row was asked for more plainly than a family.
         let (families, collective) = (&self.wish.families, request.wanted.name());
-        usual.sort_by_key(|of| !families.allows(collective, Family::of(of.entry)));
+        usual.sort_by_key(|of| !families.allows(collective, Family::of(of.at_hand)));
         let mut all: Vec<_> = self.unrestricted(request).chain(of_user).chain(usual).collect();
         if let Some(wish) = self.wish.algorithm.as_deref() {
             // What was not wished for is still better than nothing.
-            all.sort_by_key(|of| of.entry.likeness(wish));
+            all.sort_by_key(|of| Likeness::of(of.at_hand.name(), wish));
         }
         all.into_iter()
     }
 
     /// All built-in algorithms, those first with which the call would cost least. Among those that differ by
     /// less than a guess can tell, the one that is best for large messages comes first.
-    fn any<'a>(
-        &self,
-        built_in: &'a [Entry],
-        guesses: &[u64],
-        request: &Request,
-    ) -> Vec<Preference<'a>> {
-        let Some(&least) = guesses.iter().min() else {
+    fn any(&self, guesses: &[Guess], request: &Request) -> Vec<Preference<'static>> {
+        let Some(least) = guesses.iter().map(|guess| guess.ns).min() else {
             let way = Way::fallback(self.machine);
-            let any = built_in.iter();
-            return any.map(|entry| Preference { entry, way, basis: Basis::Fallback }).collect();
+            let any = self.registry.built_in_names(request.wanted, request.in_place);
+            let any = any.map(|name| (AtHand::BuiltIn(name), Basis::Fallback));
+            return any.map(|(at_hand, basis)| Preference { at_hand, way, basis }).collect();
         };
         let alike = least.saturating_add(least / ALIKE);
-        let mut ordered: Vec<_> = built_in.iter().zip(guesses.iter().copied()).collect();
-        ordered.sort_by_key(|&(_, ns)| ns.max(alike));
-        let guessed = ordered.into_iter().map(|(entry, ns)| {
-            let way = Way::between_nodes(self.machine, entry, request);
-            Preference { entry, way, basis: Basis::Guess { ns } }
+        let mut ordered: Vec<&Guess> = guesses.iter().collect();
+        ordered.sort_by_key(|guess| guess.ns.max(alike));
+        let guessed = ordered.into_iter().map(|&Guess { name, way, ns }| Preference {
+            at_hand: AtHand::BuiltIn(name),
+            way,
+            basis: Basis::Guess { ns },
         });
         guessed.collect()
     }
@@ -77,28 +78,42 @@ impl Selector {
     }
 
     /// What the rows of `table` name, as far as it is at hand.
-    fn rows<'a>(
-        &'a self,
-        table: &'a Tuning,
-        built_in: &'a [Entry],
-        request: &Request,
-    ) -> Vec<Preference<'a>> {
-        let at_hand: Vec<_> = self.loaded(request).chain(built_in).collect();
+    fn rows<'a>(&'a self, table: &'a Tuning, request: &Request) -> Vec<Preference<'a>> {
+        let at_hand = self.at_hand(request);
         let rows = table.rows_for(request, self.registry.shape());
         let named = rows.flat_map(|row| {
-            let entries = at_hand.iter().filter(|entry| row.names(entry));
-            entries.map(|entry| Preference { entry, way: row.choice.way, basis: table.basis(row) })
+            let named = at_hand.iter().copied().filter(|of| row.names(*of));
+            let way = row.choice.way;
+            named.map(move |at_hand| Preference { at_hand, way, basis: table.basis(row) })
         });
         named.collect()
     }
 
+    /// What was loaded for `request`, and then what is built in.
+    pub(super) fn at_hand<'a>(&'a self, request: &Request) -> Vec<AtHand<'a>> {
+        let built_in = self.registry.built_in_names(request.wanted, request.in_place);
+        let loaded = self.loaded(request).map(AtHand::Loaded);
+        loaded.chain(built_in.map(AtHand::BuiltIn)).collect()
+    }
+
+    /// The algorithm itself, for `request`: what is built in is compiled and proved now, unless it is already. Nothing if
+    /// it does not serve such calls.
+    pub(super) fn proved(&self, at_hand: AtHand<'_>, request: &Request) -> Option<Entry> {
+        match at_hand {
+            AtHand::Loaded(entry) => Some(entry.clone()),
+            AtHand::BuiltIn(name) => {
+                self.registry.built_in_named(request.wanted, request.in_place, name)
+            }
+        }
+    }
+
     /// The loaded algorithms that no row keeps to calls for which they are best.
     fn unrestricted<'a>(&'a self, request: &Request) -> impl Iterator<Item = Preference<'a>> {
-        let restricts = |entry: &Entry| self.tuning.iter().any(|table| table.names(entry));
+        let restricts = |entry: &Entry| self.tuning.iter().any(|table| table.names(entry.into()));
         let free = self.loaded(request).filter(move |entry| !restricts(entry));
         free.map(|entry| {
             let way = Way::loaded(self.machine, entry);
-            Preference { entry, way, basis: Basis::Loaded }
+            Preference { at_hand: AtHand::Loaded(entry), way, basis: Basis::Loaded }
         })
     }
 

@@ -26,6 +26,7 @@ use rustc_hash::FxHasher;
 
 pub use parse::TuningError;
 
+use super::AtHand;
 use super::links::Links;
 use super::request::Request;
 
@@ -168,7 +169,7 @@ impl Tuning {
                 row;
             (collective, placement, ranks, nodes, bytes, choice).hash(&mut hasher);
             // A path that names a loaded algorithm on one rank may name none on another.
-            loaded.iter().for_each(|entry| row.names(entry).hash(&mut hasher));
+            loaded.iter().for_each(|entry| row.names(entry.into()).hash(&mut hasher));
         }
         hasher.finish()
     }
@@ -193,9 +194,9 @@ impl Tuning {
         self.rows.iter().filter(move |row| row.ranks.contains(&ranks) && row.nodes.contains(&nodes))
     }
 
-    /// Whether a row, for whatever calls, names `entry`.
-    pub(super) fn names(&self, entry: &Entry) -> bool {
-        self.rows.iter().any(|row| row.names(entry))
+    /// Whether a row, for whatever calls, names an algorithm.
+    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
+        self.rows.iter().any(|row| row.names(at_hand))
     }
 
     /// Why what `row` names stands where it does.
@@ -206,12 +207,13 @@ impl Tuning {
 }
 
 impl Choice {
-    /// Whether it names `entry`: a built-in algorithm by its name, a loaded one by its path as given or by
+    /// Whether it names an algorithm: one that is built in by its name, a loaded one by its path as given or by
     /// the last part of it.
-    pub(super) fn names(&self, entry: &Entry) -> bool {
-        let last = || Path::new(&entry.name).file_name();
-        self.algorithm == entry.name
-            || entry.loaded && last().is_some_and(|name| *name == *self.algorithm)
+    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
+        let name = at_hand.name();
+        let last = || Path::new(name).file_name();
+        self.algorithm == name
+            || at_hand.is_loaded() && last().is_some_and(|name| *name == *self.algorithm)
     }
 }
 
@@ -221,9 +223,9 @@ impl Row {
         !self.guessed && self.ranks != (0..=u64::MAX)
     }
 
-    /// Whether it names `entry`.
-    pub(super) fn names(&self, entry: &Entry) -> bool {
-        self.choice.names(entry)
+    /// Whether it names an algorithm.
+    pub(super) fn names(&self, at_hand: AtHand<'_>) -> bool {
+        self.choice.names(at_hand)
     }
 }
 
