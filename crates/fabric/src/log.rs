@@ -67,6 +67,11 @@ pub enum Event {
         /// What was wrong with it.
         why: String,
     },
+    /// So many more such connections were closed within a second, without a line each.
+    StrayConnections {
+        /// How many.
+        count: u64,
+    },
     /// A rank died, or its host or network did.
     RankLost {
         /// Who, by its rank in the group that was joined (not in a split of it).
@@ -86,7 +91,8 @@ impl Event {
             Self::RootListens { .. }
             | Self::RankListens { .. }
             | Self::Joined { .. }
-            | Self::StrayConnection { .. } => false,
+            | Self::StrayConnection { .. }
+            | Self::StrayConnections { .. } => false,
         }
     }
 }
@@ -113,6 +119,9 @@ impl fmt::Display for Event {
             }
             Self::StrayConnection { from, why } => {
                 write!(f, "a stray connection from {from} was closed: {why}")
+            }
+            Self::StrayConnections { count } => {
+                write!(f, "{count} more stray connections were closed")
             }
             Self::RankLost { rank, story } => write!(f, "rank {} is lost: {story}", rank.0),
             Self::Trouble(text) => f.write_str(text),
