@@ -194,7 +194,8 @@ impl Switchboard {
         let parcel = courier::Parcel { group, tag };
         let (key, from) = (&self.shared.key, self.me());
         let delivery = courier::Delivery { key, from, to: to.world, parcel };
-        let is_gone = || self.state().is_gone(group, to.world);
+        // Whoever has only left the group takes it and drops it.
+        let is_gone = || self.state().has_departed(to.world);
         match courier::send(&delivery, descriptor, patience, is_gone) {
             Ok(courier::Delivered::Taken) => Ok(()),
             Ok(courier::Delivered::NoRoom) => Err(courier::no_room(&to.peer)),

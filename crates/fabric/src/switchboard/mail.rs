@@ -284,8 +284,13 @@ impl State {
 
     /// Whether nothing more will come from `rank` in `group`.
     pub(crate) fn is_gone(&self, group: u64, rank: Rank) -> bool {
+        self.has_departed(rank) || (*self.fate(rank) == Fate::Present && self.has_left(group, rank))
+    }
+
+    /// Whether nothing more will come from `rank` in any group.
+    pub(crate) fn has_departed(&self, rank: Rank) -> bool {
         match self.fate(rank) {
-            Fate::Present => self.has_left(group, rank),
+            Fate::Present => false,
             Fate::Departed(_) => true,
             Fate::Rumour { since, .. } => since.elapsed() > RUMOUR_AGE,
         }
