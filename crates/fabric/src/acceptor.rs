@@ -107,6 +107,11 @@ impl Acceptor {
         own.into_iter().chain(self.strangers.iter().map(|stranger| stranger.stream.as_fd()))
     }
 
+    /// Closes all strangers.
+    pub fn dismiss(&mut self) {
+        self.strangers.clear();
+    }
+
     /// How long [`Acceptor::admit`] may stay uncalled although nothing comes in.
     pub fn pause(&self) -> Option<Duration> {
         if self.strangers.len() >= self.limit {

@@ -71,7 +71,9 @@ fn raise_to(needed: u64) -> Option<u64> {
 pub(crate) fn make_room_for(connections: u32, log: &dyn Log) {
     let needed = u64::from(connections).saturating_add(OTHERS);
     // The limit of a small job may be as low as its user likes.
-    if let Some(now) = raise_to(needed).filter(|now| *now < needed && u64::from(connections) > OTHERS) {
+    if let Some(now) =
+        raise_to(needed).filter(|now| *now < needed && u64::from(connections) > OTHERS)
+    {
         log.event(&Event::Trouble(format!(
             "{connections} ranks connect to this process, which may hold {now} file descriptors; raise \
              the limit (ulimit -Hn) to {needed}"

@@ -52,8 +52,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 5] =
-        [Self::Root, Self::Relay, Self::Peer, Self::Descriptor, Self::Rail];
+    const ALL: [Self; 5] = [Self::Root, Self::Relay, Self::Peer, Self::Descriptor, Self::Rail];
 }
 
 /// Who connects to whom, and what for.

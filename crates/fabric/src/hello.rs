@@ -100,10 +100,7 @@ impl Hello {
             attempt: reader.u64()?,
             head: match reader.u8()? {
                 0 => None,
-                _ => Some(Head {
-                    address: reader.address()?,
-                    token: session.mask(reader.u128()?),
-                }),
+                _ => Some(Head { address: reader.address()?, token: session.mask(reader.u128()?) }),
             },
             facts: reader.list(|reader| Ok((reader.text()?, reader.text()?)))?,
             peer: Peer::read(&mut reader)?,

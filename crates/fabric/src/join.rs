@@ -236,9 +236,9 @@ impl Arrival<'_> {
         }
         let malformed = |Malformed(why)| Failure::Io(std::io::Error::other(why));
         let opened = opened(&session, Side::Listener, 0, &answer, ANSWER_LIMIT_BYTES);
-        let (body, _) = opened.map_err(malformed)?.ok_or_else(|| {
-            malformed(Malformed("its answer is too long"))
-        })?;
+        let (body, _) = opened
+            .map_err(malformed)?
+            .ok_or_else(|| malformed(Malformed("its answer is too long")))?;
         Answer::from_bytes(body).map_err(malformed)
     }
 

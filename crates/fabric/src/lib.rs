@@ -50,8 +50,10 @@ pub use acceptor::{Acceptor, Admitted, Notice};
 pub use departure::{Departure, Manner};
 pub use error::{Error, ErrorKind};
 pub use group::Group;
-pub use handshake::{CHALLENGE_BYTES, Challenger, Dialler, HELLO_BYTES, Kind, PROOF_BYTES, Purpose};
-pub use identity::{Domain, HostId, Peer, random_u128};
+pub use handshake::{
+    CHALLENGE_BYTES, Challenger, Dialler, HELLO_BYTES, Kind, PROOF_BYTES, Purpose,
+};
+pub use identity::{Domain, HostId, Peer};
 pub use interface::{Choice, Family, Filter, parse_address};
 pub use join::Newcomer;
 pub use key::Key;

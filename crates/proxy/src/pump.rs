@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{ErrorKind, Group};
+use msccl_fabric::{ErrorKind, Group, Key};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::attention::{Attention, Look};
@@ -31,6 +31,8 @@ pub(crate) struct Pump {
     group: Arc<Group>,
     config: Config,
     listener: Listener,
+    /// What rails are guarded with.
+    key: Key,
     makings: Vec<Making>,
     /// Connections of peers that are not expected yet.
     knocks: Vec<(Instant, Knock)>,
@@ -57,12 +59,14 @@ impl Pump {
         group: Arc<Group>,
         config: Config,
         listener: Listener,
+        key: Key,
     ) -> Self {
         Self {
             shared,
             group,
             config,
             listener,
+            key,
             makings: Vec::new(),
             knocks: Vec::new(),
             lines: Vec::new(),
@@ -147,6 +151,7 @@ impl Pump {
             let peer = making.peer;
             let means = Means {
                 group: &self.group,
+                key: &self.key,
                 silence: self.config.silence_timeout,
                 timeout: self.config.connect_timeout,
                 rdma_required: self.config.rdma.required,
@@ -171,6 +176,9 @@ impl Pump {
                     self.fail(peer, kind, doing, why);
                 }
             }
+        }
+        if self.makings.is_empty() {
+            self.listener.look_away();
         }
         busy
     }

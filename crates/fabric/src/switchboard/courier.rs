@@ -239,8 +239,7 @@ pub(super) fn undelivered(failure: Failure, to: &Peer, patience: &Patience) -> E
     let error = match failure {
         Failure::Stopped(stop) => Error::stopped(stop, patience, what),
         Failure::Io(error) => {
-            let hint =
-                "it must live in the same network namespace, run as the same user and not have ended";
+            let hint = "it must live in the same network namespace, run as the same user and not have ended";
             Error::io(Kind::System, what, error, hint)
         }
     };
@@ -374,8 +373,7 @@ impl Record {
             return Err("it ended".to_owned());
         }
         let record = bytes.get(..length).filter(|_| length == RECORD_BYTES);
-        let (proof, parcel) =
-            record.ok_or("it speaks another protocol")?.split_at(PROOF_BYTES);
+        let (proof, parcel) = record.ok_or("it speaks another protocol")?.split_at(PROOF_BYTES);
         if !challenger.accepts(proof, parcel) {
             return Err("it does not know the secret of this group".to_owned());
         }
@@ -389,7 +387,8 @@ impl Record {
 
 /// That a descriptor of `from` was lost here.
 pub(super) fn lost(from: &Peer) -> Error {
-    let text = format!("a file descriptor of {} was lost: {}", from.story(), descriptors::used_up());
+    let text =
+        format!("a file descriptor of {} was lost: {}", from.story(), descriptors::used_up());
     Error::new(Kind::System, text)
 }
 

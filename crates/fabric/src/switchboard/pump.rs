@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::line::{Line, Pass};
 use super::courier::{Brought, Courier};
+use super::line::{Line, Pass};
 use super::mail::{Fate, LineId};
 use super::{Shared, courier};
 use crate::acceptor::{Acceptor, Admitted, Lines, SILENCE_MIN};

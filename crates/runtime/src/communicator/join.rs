@@ -178,6 +178,8 @@ impl Communicator {
     /// The communicator of a group whose ranks all are here.
     fn over(group: Group, settings: &Settings, started: Instant) -> Result<Self, Error> {
         let (rank, ranks) = (group.rank(), group.ranks());
+        // What ranks exchange from here to the end shares one limit of time.
+        group.begin_setup();
         let nodes = Arc::new(Nodes::of(&group));
         let group = Arc::new(group);
         let registry = registry(nodes.shape(), &settings.files);
@@ -216,6 +218,7 @@ impl Communicator {
             turn: Mutex::new(()),
             calls: AtomicU64::new(0),
         };
+        inner.group.end_setup();
         let place = inner.engine.story();
         inner.log(&Event::Ready { rank, ranks, place, took: started.elapsed() });
         Ok(Self { inner: Arc::new(inner) })
