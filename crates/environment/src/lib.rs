@@ -19,6 +19,8 @@
 //! * The folder of special kernels is looked at when a kernel is asked for, and made when one is kept.
 //! * A name that is most likely to be one of ours and is not, in the environment or in a file, is a complaint of
 //!   [`strangers`], as is a file that cannot be read.
+//! * A secret that cannot be had is no complaint but an error of who needs it ([`secret()`]): without it nothing is
+//!   protected.
 //! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as not set.
 //! * Files that set variables are read once in the life of the process; a [`Reader`] looks a variable
 //!   up once for each question. Files of algorithms and tables are read by [`Preferences::files`]
@@ -39,6 +41,7 @@ mod network;
 mod preferences;
 mod reader;
 mod restrictions;
+mod secret;
 mod tuning;
 pub mod variable;
 
@@ -51,6 +54,7 @@ pub use network::interface;
 pub use preferences::{DeviceWish, Preferences};
 pub use reader::Reader;
 pub use restrictions::Remark;
+pub use secret::secret;
 pub use tuning::read as read_tuning;
 pub use variable::Variable;
 

@@ -24,8 +24,9 @@ use crate::socket;
 /// How long a stranger may take for the handshake.
 pub(crate) const STRANGER_LIFE: Duration = Duration::from_secs(2);
 
-/// How long a stranger is safe from having to make room for another: before its hello, and after it.
-pub(crate) const SILENCE_MIN: Duration = Duration::from_millis(20);
+/// How long a stranger is safe from having to make room for another: before its hello, which comes right behind the
+/// connection, and after it.
+const SILENCE_MIN: Duration = Duration::from_millis(2);
 const PROOF_MIN: Duration = Duration::from_millis(500);
 
 /// How often strangers are looked at while there are any.
@@ -107,9 +108,16 @@ impl Acceptor {
         own.into_iter().chain(self.strangers.iter().map(|stranger| stranger.stream.as_fd()))
     }
 
-    /// Closes all strangers.
-    pub fn dismiss(&mut self) {
-        self.strangers.clear();
+    /// Whether there are strangers.
+    pub fn has_strangers(&self) -> bool {
+        !self.strangers.is_empty()
+    }
+
+    /// Goes on with all strangers and takes nobody else; those that are admitted. Never waits.
+    pub fn finish(&mut self, mut tell: impl FnMut(Notice)) -> Vec<Admitted> {
+        let mut admitted = Vec::new();
+        self.go_on(&mut admitted, &mut tell);
+        admitted
     }
 
     /// How long [`Acceptor::admit`] may stay uncalled although nothing comes in.
@@ -296,11 +304,10 @@ impl Lines {
     }
 }
 
-/// How connections end that the listener's process cannot take.
 impl From<Notice> for crate::log::Event {
     fn from(notice: Notice) -> Self {
         match notice {
-            Notice::Closed { from, why } => Self::StrayConnection { from, why },
+            Notice::Closed { from, why } => Self::StrayConnection { from: Some(from), why },
             Notice::ClosedMore(count) => Self::StrayConnections { count },
         }
     }

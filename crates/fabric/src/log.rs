@@ -62,8 +62,8 @@ pub enum Event {
     },
     /// A connection that does not speak the protocol, or belongs to another group, was closed.
     StrayConnection {
-        /// From where.
-        from: SocketAddr,
+        /// From where, over a network.
+        from: Option<SocketAddr>,
         /// What was wrong with it.
         why: String,
     },
@@ -117,8 +117,11 @@ impl fmt::Display for Event {
             Self::Joined { rank, ranks, took } => {
                 write!(f, "rank {} of {ranks} joined in {}", rank.0, seconds(*took))
             }
-            Self::StrayConnection { from, why } => {
+            Self::StrayConnection { from: Some(from), why } => {
                 write!(f, "a stray connection from {from} was closed: {why}")
+            }
+            Self::StrayConnection { from: None, why } => {
+                write!(f, "a stray connection for file descriptors was closed: {why}")
             }
             Self::StrayConnections { count } => {
                 write!(f, "{count} more stray connections were closed")

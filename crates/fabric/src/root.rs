@@ -249,7 +249,7 @@ impl Root {
         }
         if visitor.ranks.is_empty() {
             let why = why.to_owned();
-            self.log.event(&Event::StrayConnection { from: visitor.from, why });
+            self.log.event(&Event::StrayConnection { from: Some(visitor.from), why });
         }
     }
 

@@ -18,8 +18,9 @@ pub struct Settings {
     /// Where the root listens, if the user fixed it; the id then needs no transport (all ranks
     /// make it from the same address), and rank 0 opens the listener.
     pub root: Option<SocketAddr>,
-    /// What guards a root at a fixed address; the same on all ranks.
-    pub secret: Option<Secret>,
+    /// What guards a root at a fixed address, the same on all ranks; the text says why it cannot be had, and then no
+    /// such root is used.
+    pub secret: Option<Result<Secret, String>>,
     /// An address that other ranks are known to reach: where `interface` names none, a root without a fixed address
     /// listens in the same network, if this host is in it.
     pub near: Option<SocketAddr>,

@@ -78,7 +78,11 @@ impl UniqueId {
     /// makes the same id, and the root is rank 0's affair.
     pub fn create(settings: &Settings) -> Result<Self, Error> {
         if let Some(address) = settings.root {
-            return Self::at(address, settings.secret.as_ref());
+            let secret = settings.secret.as_ref().map(|secret| secret.as_ref());
+            let secret = secret.transpose().map_err(|why| {
+                Error::invalid(format!("there is no secret for the root at {address}: {why}"))
+            })?;
+            return Self::at(address, secret);
         }
         let token = identity::random_u128()?;
         let interface = interface::choose(&settings.interface, settings.near)?;

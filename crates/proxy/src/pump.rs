@@ -21,7 +21,7 @@ use crate::log::Event;
 use crate::pace::{Quiet, Silent, pause};
 use crate::proxy::{Command, Shared, Wait};
 use crate::session::Session;
-use crate::tcp::{Knock, Listener};
+use crate::tcp::{Expected, Knock, Listener};
 
 /// What is told of a peer that needs no links any more.
 const LEFT: &str = "has left in order";
@@ -118,6 +118,8 @@ impl Pump {
         let mut busy = self.obey();
         if !self.makings.is_empty() {
             busy |= self.make();
+        } else if self.listener.has_strangers() {
+            busy |= self.listen(Expected::Nobody);
         }
         busy | self.advance(look)
     }
@@ -177,17 +179,12 @@ impl Pump {
                 }
             }
         }
-        if self.makings.is_empty() {
-            self.listener.look_away();
-        }
         busy
     }
 
     /// Lets peers in that have connected.
     fn welcome(&mut self) -> bool {
-        let knocks = self.listener.listen(self.config.log.as_ref());
-        let busy = !knocks.is_empty();
-        self.knocks.extend(knocks.into_iter().map(|knock| (Instant::now(), knock)));
+        let busy = self.listen(Expected::Somebody);
         for (since, knock) in std::mem::take(&mut self.knocks) {
             let making = self.makings.iter_mut().find(|making| making.peer == knock.from);
             let left = match making {
@@ -203,6 +200,14 @@ impl Pump {
                 self.config.log.event(&Event::StrayConnection { from, why });
             }
         }
+        busy
+    }
+
+    /// Whether peers have introduced themselves.
+    fn listen(&mut self, expected: Expected) -> bool {
+        let knocks = self.listener.listen(expected, self.config.log.as_ref());
+        let busy = !knocks.is_empty();
+        self.knocks.extend(knocks.into_iter().map(|knock| (Instant::now(), knock)));
         busy
     }
 

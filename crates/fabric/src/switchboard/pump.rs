@@ -14,7 +14,7 @@ use super::courier::{Brought, Courier};
 use super::line::{Line, Pass};
 use super::mail::{Fate, LineId};
 use super::{Shared, courier};
-use crate::acceptor::{Acceptor, Admitted, Lines, SILENCE_MIN};
+use crate::acceptor::{Acceptor, Admitted, Lines};
 use crate::departure::Manner;
 use crate::descriptors;
 use crate::error::Error;
@@ -26,6 +26,9 @@ use crate::wire::Malformed;
 
 /// Connections at a time by which descriptors may come.
 const COURIERS: usize = 64;
+
+/// How long a courier is safe from having to make room for another.
+const COURIER_MIN: Duration = Duration::from_millis(50);
 
 /// How long the descriptor's listener is left alone after it had trouble.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
@@ -147,7 +150,7 @@ impl Pump {
         let Admitted { stream, address: from, purpose, session: _ } = admitted;
         if !self.shared.is_peer(purpose.from) {
             let why = "it speaks for a rank that does not exist".to_owned();
-            return self.shared.log.event(&Event::StrayConnection { from, why });
+            return self.shared.log.event(&Event::StrayConnection { from: Some(from), why });
         }
         let id = self.shared.state().open_line(purpose.from);
         self.lines.push(Line::new(id, purpose.from, stream));
@@ -237,14 +240,14 @@ impl Pump {
 
     /// Closes the oldest courier that had its time; false if there is none.
     fn make_room(&mut self) -> bool {
-        let old = self.couriers.iter().position(|courier| courier.age() > SILENCE_MIN);
+        let old = self.couriers.iter().position(|courier| courier.age() > COURIER_MIN);
         old.map(|at| self.couriers.remove(at)).is_some()
     }
 
     fn refuse(&mut self, why: &str) {
         if self.told.may_tell() {
-            let text = format!("a stray connection for file descriptors was closed: {why}");
-            self.shared.log.event(&Event::Trouble(text));
+            let why = why.to_owned();
+            self.shared.log.event(&Event::StrayConnection { from: None, why });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where peers knock. Whoever connects proves that it is a rank of the group, by the fabric's handshake for
 //! [`Kind::Rail`] connections, and says in it which of its rails this shall be. How many may be about to, and how long
-//! that may take, is the [`Acceptor`]'s affair. Nobody is let in while no links are being made.
+//! that may take, is the [`Acceptor`]'s affair. Nobody is accepted while no links are being made.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -21,6 +21,13 @@ pub(crate) struct Knock {
     pub(crate) stream: TcpStream,
     pub(crate) from: Rank,
     pub(crate) rail: u32,
+}
+
+/// Whether links are being made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expected {
+    Somebody,
+    Nobody,
 }
 
 /// Takes connections of peers.
@@ -49,13 +56,17 @@ impl Listener {
         self.acceptor.address()
     }
 
-    /// Accepts who waits; the peers that have introduced themselves.
-    pub(crate) fn listen(&mut self, log: &dyn Log) -> Vec<Knock> {
+    /// Accepts who waits if somebody is `expected`, and goes on with those that were accepted; the peers that have introduced themselves.
+    pub(crate) fn listen(&mut self, expected: Expected, log: &dyn Log) -> Vec<Knock> {
         if self.trouble.is_some_and(|trouble| trouble.elapsed() < TROUBLE_PAUSE) {
             return Vec::new();
         }
         self.trouble = None;
-        let admitted = self.acceptor.admit(|notice| log.event(&event(notice)));
+        let tell = |notice| log.event(&event(notice));
+        let admitted = match expected {
+            Expected::Somebody => self.acceptor.admit(tell),
+            Expected::Nobody => Ok(self.acceptor.finish(tell)),
+        };
         let knocks = admitted.and_then(|admitted| {
             admitted.into_iter().map(|admitted| knock(admitted, self.silence)).collect()
         });
@@ -67,9 +78,9 @@ impl Listener {
         })
     }
 
-    /// Closes connections that have not introduced themselves: nobody is expected any more.
-    pub(crate) fn look_away(&mut self) {
-        self.acceptor.dismiss();
+    /// Whether connections were accepted that have not introduced themselves.
+    pub(crate) fn has_strangers(&self) -> bool {
+        self.acceptor.has_strangers()
     }
 
     /// What to poll for input; nothing while accepting is in trouble.

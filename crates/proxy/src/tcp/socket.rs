@@ -118,7 +118,7 @@ impl Dial {
         match self.attempt.go_on(self.to) {
             Ok(true) => Ok(Dialled::Done(self.attempt.stream)),
             Ok(false) => Ok(Dialled::Waiting(self)),
-            Err(error) if may_pass(&error) && self.attempt.owes == Owes::Challenge => {
+            Err(error) if may_pass(&error) => {
                 self.attempt.again_at = Some(Instant::now() + AGAIN_AFTER);
                 Ok(Dialled::Waiting(self))
             }
