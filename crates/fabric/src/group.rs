@@ -26,13 +26,13 @@ use std::time::Duration;
 
 use msccl_collective::Rank;
 
-use crate::abort::{Abort, Patience};
+use crate::abort::{Abort, Patience, Stop};
 use crate::departure::{Departure, Manner};
 use crate::error::Error;
 use crate::frame::{Frame, Subject};
 use crate::identity::Peer;
 use crate::key::Key;
-use crate::switchboard::{Address, Fate, Member, State, Switchboard};
+use crate::switchboard::{Address, Fate, LAST_WORDS, Member, State, Switchboard};
 
 /// One rank's view of a group of ranks. Dropping it leaves the group.
 pub struct Group {
@@ -114,6 +114,12 @@ impl Group {
     /// What the group's owner sets up with it is done on all ranks.
     pub fn end_setup(&self) {
         self.in_setup.store(false, Ordering::Relaxed);
+    }
+
+    /// What the group's owner sets up with it has failed with `error`, and it is about to leave. Its peers are to know why
+    /// when they miss it.
+    pub fn give_up(&self, error: &dyn fmt::Display) {
+        self.board.state().give_up(error.to_string());
     }
 
     /// What the members of this group know and nobody else does, for the connections that `label` names.
@@ -229,13 +235,17 @@ impl Group {
         if from.world != self.board.me() {
             self.board.connect(from, &patience)?;
         }
-        let found = self.board.wait(&patience, |state| {
-            match state.take_descriptor(self.id, from.world, tag) {
-                Some(descriptor) => Some(Some(descriptor)),
-                None if state.is_gone(self.id, from.world) => Some(None),
-                None => self.cannot_go_on(state).map(|error| Some(Err(error))),
-            }
-        });
+        let look = |state: &mut State| match state.take_descriptor(self.id, from.world, tag) {
+            Some(descriptor) => Some(Some(descriptor)),
+            None if state.is_gone(self.id, from.world) => Some(None),
+            None => self.cannot_go_on(state).map(|error| Some(Err(error))),
+        };
+        let mut found = self.board.wait(&patience, look);
+        if matches!(found, Err(Stop::TimedOut)) && self.in_setup.load(Ordering::Relaxed) {
+            // The peer's time is up as well: if it waited for another one, it says so when it gives up.
+            let last_words = Patience::new(&self.abort, Some(LAST_WORDS));
+            found = self.board.wait(&last_words, look).map_err(|_| Stop::TimedOut);
+        }
         let what = || format!("a descriptor with tag {tag} from {}", from.peer.story());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
         found?.ok_or_else(|| self.board.departed(from))?

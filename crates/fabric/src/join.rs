@@ -113,13 +113,14 @@ fn enter(
     let timeout = settings.operation_timeout;
     let group = Group::new(Arc::new(board), id, rank, members, timeout, deadline);
     group.begin_setup();
-    group.meet(settings.join_timeout).map_err(|error| match (error.kind(), hub) {
-        // Whoever did not come knows where, and could not get there.
-        (ErrorKind::TimedOut, Some(hub)) => {
-            error.hint(format_args!("every rank must reach rank 0 at {hub}, past every firewall"))
-        }
-        _ => error,
-    })?;
+    group.meet(settings.join_timeout).inspect_err(|error| group.give_up(error)).map_err(
+        |error| match (error.kind(), hub) {
+            // Whoever did not come knows where, and could not get there.
+            (ErrorKind::TimedOut, Some(hub)) => error
+                .hint(format_args!("every rank must reach rank 0 at {hub}, past every firewall")),
+            _ => error,
+        },
+    )?;
     group.end_setup();
     Ok(group)
 }

@@ -14,6 +14,7 @@ mod line;
 mod mail;
 mod pump;
 
+use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,7 @@ use std::time::Duration;
 use msccl_collective::Rank;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::abort::{Patience, Stop};
+use crate::abort::{Abort, Patience, Stop};
 use crate::acceptor;
 use crate::departure::Manner;
 use crate::descriptors::Room;
@@ -44,6 +45,9 @@ const DESCRIPTORS_A_PEER: u64 = 2;
 
 /// Beyond so many ranks most are on other nodes.
 const NEAR_RANKS: u32 = 64;
+
+/// How long a rank waits for a peer to say why it has ended, or did not come.
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(400);
 
 /// One rank's connections; dropping it says goodbye and ends its thread.
 pub(crate) struct Switchboard {
@@ -199,8 +203,22 @@ impl Switchboard {
         match courier::send(&delivery, descriptor, patience, is_gone) {
             Ok(courier::Delivered::Taken) => Ok(()),
             Ok(courier::Delivered::NoRoom) => Err(courier::no_room(&to.peer)),
+            Err(failure) if self.hears_of_end(to, &failure) => Err(self.departed(to)),
             Err(failure) => Err(courier::undelivered(failure, &to.peer, patience)),
         }
+    }
+
+    /// Whether `failure` befell this rank because `to` has ended, of which it hears in a moment, and why.
+    fn hears_of_end(&self, to: &Member, failure: &Failure) -> bool {
+        let ended = match failure {
+            Failure::Io(error) => {
+                acceptor::may_try_again(error) || error.kind() == io::ErrorKind::ConnectionRefused
+            }
+            Failure::Stopped(_) => false,
+        };
+        let last_words = Patience::new(&Abort::new(), Some(LAST_WORDS));
+        let departed = |state: &mut State| state.has_departed(to.world).then_some(());
+        ended && self.wait(&last_words, departed).is_ok()
     }
 
     /// Makes sure that there is a connection to `to`.
@@ -240,6 +258,9 @@ impl Switchboard {
             }
         };
         let what = || format!("cannot connect to {} at {}", to.peer.story(), to.peer.address);
+        if dialled.as_ref().is_err_and(|failure| self.hears_of_end(to, failure)) {
+            return Err(self.departed(to));
+        }
         dialled
             .map_err(|failure| match failure {
                 Failure::Stopped(stop) => Error::stopped(stop, &patience, what()),
@@ -257,7 +278,8 @@ impl Switchboard {
             Fate::Present => Manner::Left,
             Fate::Departed(manner) | Fate::Rumour { manner, .. } => manner.clone(),
         };
-        let text = format!("{} {manner}", member.peer.story());
+        let reason = self.state().reason_of(member.world).map(|why| format!(": {why}"));
+        let text = format!("{} {manner}{}", member.peer.story(), reason.unwrap_or_default());
         Error::new(ErrorKind::RankLost, text).of_ranks([member.peer.rank])
     }
 }

@@ -27,6 +27,9 @@ const DESCRIPTORS_MAX: usize = 1024;
 /// Who has left which group: more than any job has at a time.
 const LEFT_MAX: usize = 1 << 20;
 
+/// The longest reason of a rank that gives up.
+const REASON_BYTES_MAX: usize = 2048;
+
 /// What lies here of one sender for groups that are not known.
 #[derive(Default)]
 struct Early {
@@ -101,6 +104,10 @@ pub(crate) struct State {
     groups: HashMap<u64, Membership>,
     /// Who has dropped which group.
     left: HashSet<(u64, Rank)>,
+    /// Why ranks gave up what they set up.
+    reasons: HashMap<Rank, String>,
+    /// Why this one did.
+    own_reason: Option<String>,
     /// Groups that this rank has dropped; mail for them is not kept.
     dropped: HashSet<u64>,
     next_line: u64,
@@ -121,6 +128,8 @@ impl State {
             routes: HashMap::new(),
             groups: HashMap::new(),
             left: HashSet::new(),
+            reasons: HashMap::new(),
+            own_reason: None,
             dropped: HashSet::new(),
             next_line: 0,
             new_lines: Vec::new(),
@@ -158,6 +167,10 @@ impl State {
             Subject::Leave => {
                 if self.left.len() < LEFT_MAX {
                     self.left.insert((group, from));
+                }
+                if !body.is_empty() {
+                    let reason = &body[..body.len().min(REASON_BYTES_MAX)];
+                    self.reasons.insert(from, String::from_utf8_lossy(reason).into_owned());
                 }
             }
             _ => {
@@ -282,6 +295,21 @@ impl State {
         self.left.contains(&(group, rank))
     }
 
+    /// This rank gives up what it sets up, and leaves; its peers are to know why.
+    pub(crate) fn give_up(&mut self, reason: String) {
+        self.own_reason.get_or_insert(reason);
+    }
+
+    /// Whether this rank has given up.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.own_reason.is_some()
+    }
+
+    /// Why `rank` gave up, if it has said so.
+    pub(super) fn reason_of(&self, rank: Rank) -> Option<&str> {
+        self.reasons.get(&rank).map(String::as_str)
+    }
+
     /// Whether nothing more will come from `rank` in `group`.
     pub(crate) fn is_gone(&self, group: u64, rank: Rank) -> bool {
         self.has_departed(rank) || (*self.fate(rank) == Fate::Present && self.has_left(group, rank))
@@ -312,7 +340,8 @@ impl State {
     /// Forgets `group` and tells those of its members to whom a connection exists. The others ask
     /// when they come to an operation.
     pub(crate) fn drop_group(&mut self, group: u64) {
-        let frame = Frame { subject: Subject::Leave, group, number: 0, body: Vec::new() };
+        let body = self.own_reason.clone().unwrap_or_default().into_bytes();
+        let frame = Frame { subject: Subject::Leave, group, number: 0, body };
         let notice = frame.to_bytes();
         for member in self.groups.remove(&group).map(|of| of.members).unwrap_or_default() {
             // No connection, nobody who waits.

@@ -38,6 +38,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// How long a rank that leaves waits for its peers to take note.
 const LINGER: Duration = Duration::from_secs(1);
+const SHORT_LINGER: Duration = Duration::from_millis(200);
 
 /// The thread's own things.
 pub(super) struct Pump {
@@ -273,7 +274,9 @@ impl Pump {
         let goodbye = goodbye.to_bytes();
         self.lines.iter_mut().for_each(|line| line.post(goodbye.clone()));
         let since = Instant::now();
-        while !self.lines.is_empty() && since.elapsed() < LINGER {
+        // Whoever gives up has used its time; peers that still live are quick.
+        let linger = if self.shared.state().has_given_up() { SHORT_LINGER } else { LINGER };
+        while !self.lines.is_empty() && since.elapsed() < linger {
             for line in &mut self.lines {
                 line.write();
                 line.part();
