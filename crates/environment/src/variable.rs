@@ -83,8 +83,8 @@ variables! {
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
-        "How long the ranks of a new communicator wait for one another, from the first one's arrival: those that join, and \
-         those that split or shrink another one. Then all that came fail, and name those that did not."
+        "How long making a communicator may take, from each rank's call on: joining, or splitting or shrinking another \
+         one, and all that ranks exchange until it can be used. Then all that came fail, and name those that did not."
     SECRET_FILE "MSCCL_SECRET_FILE" "a path" "none"
         "What guards ranks that meet at a fixed address (`NCCL_COMM_ID`, `MSCCL_MASTER_ADDR`): a file of 16 to 4096 bytes, the same \
          on all ranks, such as `openssl rand -hex 32` makes. It must belong to this user, and nobody else may read or write it; one \
