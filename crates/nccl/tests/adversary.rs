@@ -5,7 +5,7 @@
 //! `ADVERSARY=all` runs every attack; without it a part of them runs, another one each day.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "skips and figures are loud")]
+#![allow(clippy::print_stderr, reason = "skips and figures are loud")]
 
 #[path = "adversary/attacks.rs"]
 mod attacks;
@@ -19,7 +19,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,10 +34,23 @@ const NOBODY: u32 = 65_534;
 /// How much more memory a rank may have under attack.
 const MEMORY_KIB: u64 = 8 << 10;
 
-/// Floods take processors: one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
+/// Floods take processors: one test at a time. Takes the adversary's program away when it ends.
+struct Alone(#[allow(dead_code, reason = "held")] MutexGuard<'static, ()>);
+
+fn alone() -> Alone {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    Alone(ALONE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // There is none if nothing was attacked.
+        let _ = fs::remove_dir_all(program_folder());
+    }
+}
+
+fn program_folder() -> PathBuf {
+    std::env::temp_dir().join(format!("msccl-adversary-{}", std::process::id()))
 }
 
 /// As whom an attack runs.
@@ -49,7 +62,7 @@ enum User {
 
 /// A copy of this program that every user can run.
 fn program() -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("msccl-adversary-{}", std::process::id()));
+    let folder = program_folder();
     let program = folder.join("adversary");
     if !program.exists() {
         fs::create_dir_all(&folder).unwrap();
@@ -65,7 +78,6 @@ fn program() -> PathBuf {
 fn adversary() {
     let Ok(name) = std::env::var("ADVERSARY_ATTACK") else { return };
     (attacks::find(&name).run)(&target_of(&std::env::var("ADVERSARY_TARGET").unwrap()));
-    println!("attacked");
 }
 
 /// `port:<rank>:<port>`, `name:<rank>:<name>`, `said:<hexadecimal digits>`, separated by blanks.
@@ -100,7 +112,7 @@ fn text_of(target: &Target) -> String {
 /// A process that attacks.
 fn attacker(attack: &Attack, target: &Target, user: User) -> Command {
     let mut command = Command::new(program());
-    command.args(["adversary", "--exact", "--nocapture"]);
+    command.args(["adversary", "--exact", "--nocapture"]).stdout(Stdio::null());
     command.env("ADVERSARY_ATTACK", attack.name).env("ADVERSARY_TARGET", text_of(target));
     if user == User::Other {
         if rustix::process::geteuid().is_root() {

@@ -1,4 +1,5 @@
-//! What crosses the loopback interface, as whoever can listen to a network hears it. Needs a privilege.
+//! What crosses the loopback interface, as whoever can listen to a network hears it. Needs a privilege. A door with `unsafe`:
+//! sockets of packets are calls to C.
 
 use std::collections::BTreeMap;
 use std::io;
