@@ -29,6 +29,9 @@ pub(crate) const STRANGER_LIFE: Duration = Duration::from_secs(2);
 const SILENCE_MIN: Duration = Duration::from_millis(2);
 const PROOF_MIN: Duration = Duration::from_millis(500);
 
+/// Connections that are accepted before the caller gets its turn: a flood must not keep it from its peers.
+const ACCEPTED_AT_ONCE: usize = 256;
+
 /// How often strangers are looked at while there are any.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -148,7 +151,10 @@ impl Acceptor {
         admitted: &mut Vec<Admitted>,
         tell: &mut impl FnMut(Notice),
     ) -> io::Result<()> {
-        while self.strangers.len() < self.limit || self.make_room(tell) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            if self.strangers.len() >= self.limit && !self.make_room(tell) {
+                break;
+            }
             match socket::accept(&self.listener) {
                 Ok(Some((stream, from))) => {
                     let stranger = Stranger::new(stream, from);

@@ -162,8 +162,9 @@ impl Root {
             }
             Err(error) => {
                 let doing = format!("the root at {} cannot accept connections", self.address);
+                let used_up = descriptors::are_used_up(&error);
                 let error = Error::system(doing, error);
-                if self.first_came.is_some() {
+                if used_up && self.first_came.is_some() {
                     // Those that came must be told, since those that are missing cannot come.
                     return Err(error);
                 }

@@ -212,7 +212,9 @@ impl Switchboard {
     fn hears_of_end(&self, to: &Member, failure: &Failure) -> bool {
         let ended = match failure {
             Failure::Io(error) => {
-                acceptor::may_try_again(error) || error.kind() == io::ErrorKind::ConnectionRefused
+                use io::ErrorKind::{ConnectionRefused, NotConnected};
+                let kinds = [ConnectionRefused, NotConnected];
+                acceptor::may_try_again(error) || kinds.contains(&error.kind())
             }
             Failure::Stopped(_) => false,
         };
