@@ -52,6 +52,10 @@ impl Line {
         self.outbox.push_back(bytes);
     }
 
+    pub(super) fn post_all(&mut self, frames: &[Arc<Vec<u8>>]) {
+        self.outbox.extend(frames.iter().cloned());
+    }
+
     /// What to wait for.
     pub(super) fn interest(&self) -> PollFlags {
         match self.outbox.is_empty() {

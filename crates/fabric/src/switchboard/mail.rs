@@ -300,9 +300,9 @@ impl State {
         self.own_reason.get_or_insert(reason);
     }
 
-    /// Whether this rank has given up.
-    pub(super) fn has_given_up(&self) -> bool {
-        self.own_reason.is_some()
+    /// Why this rank has given up, if it has.
+    pub(super) fn own_reason(&self) -> Option<&str> {
+        self.own_reason.as_deref()
     }
 
     /// Why `rank` gave up, if it has said so.

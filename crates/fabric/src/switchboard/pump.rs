@@ -1,5 +1,6 @@
 //! The thread that serves a switchboard's connections.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::mem;
 use std::net::TcpListener;
@@ -38,7 +39,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// How long a rank that leaves waits for its peers to take note.
 const LINGER: Duration = Duration::from_secs(1);
-const SHORT_LINGER: Duration = Duration::from_millis(200);
+const SHORT_LINGER: Duration = Duration::from_millis(300);
 
 /// The thread's own things.
 pub(super) struct Pump {
@@ -268,24 +269,57 @@ impl Pump {
     }
 
     /// Flushes, ends this side of all connections and waits for the other sides, but not for long:
-    /// closing earlier could destroy what peers have not read yet.
+    /// closing earlier could destroy what peers have not read yet. A rank that gives up what all set up lets those that
+    /// come late know why, who would take it for the culprit otherwise.
     fn say_goodbye(mut self) {
-        let goodbye = Frame { subject: Subject::Goodbye, group: 0, number: 0, body: Vec::new() };
-        let goodbye = goodbye.to_bytes();
-        self.lines.iter_mut().for_each(|line| line.post(goodbye.clone()));
+        let last_words = self.last_words();
+        let has_given_up = last_words.len() > 1;
+        let others = self.shared.members.len() - 1;
+        let mut told: BTreeSet<_> = self.lines.iter().map(|line| line.peer).collect();
+        self.lines.iter_mut().for_each(|line| line.post_all(&last_words));
         let since = Instant::now();
         // Whoever gives up has used its time; peers that still live are quick.
-        let linger = if self.shared.state().has_given_up() { SHORT_LINGER } else { LINGER };
-        while !self.lines.is_empty() && since.elapsed() < linger {
+        let linger = if has_given_up { SHORT_LINGER } else { LINGER };
+        let waits = |told: &BTreeSet<_>| has_given_up && told.len() < others;
+        while (!self.lines.is_empty() || waits(&told)) && since.elapsed() < linger {
+            if waits(&told) {
+                for mut line in self.late_comers() {
+                    told.insert(line.peer);
+                    line.post_all(&last_words);
+                    self.lines.push(line);
+                }
+            }
             for line in &mut self.lines {
                 line.write();
                 line.part();
             }
             self.lines.retain_mut(|line| matches!(line.read(drop), Pass::Open));
-            if !self.lines.is_empty() {
+            if !self.lines.is_empty() || waits(&told) {
                 let _ = self.wait(Duration::from_millis(20));
             }
         }
+    }
+
+    /// Why this rank gives up, if it does, and that nothing follows.
+    fn last_words(&self) -> Vec<Arc<Vec<u8>>> {
+        let frame = |subject, body| Frame { subject, group: 0, number: 0, body }.to_bytes();
+        let reason = self.shared.state().own_reason().map(|reason| reason.as_bytes().to_vec());
+        let reason = reason.map(|reason| frame(Subject::Leave, reason));
+        reason.into_iter().chain([frame(Subject::Goodbye, Vec::new())]).collect()
+    }
+
+    /// Peers that have connected since this rank leaves.
+    fn late_comers(&mut self) -> Vec<Line> {
+        let Self { acceptor, shared, .. } = self;
+        let admitted = acceptor.admit(|notice| shared.log.event(&notice.into()));
+        // Those that cannot come in find out by themselves that this rank has ended.
+        let admitted = admitted.unwrap_or_default().into_iter();
+        let peers = admitted.filter(|admitted| shared.is_peer(admitted.purpose.from));
+        let line = |Admitted { stream, purpose, .. }: Admitted| {
+            let id = shared.state().open_line(purpose.from);
+            Line::new(id, purpose.from, stream)
+        };
+        peers.map(line).collect()
     }
 }
 
