@@ -210,6 +210,7 @@ const DOORS: &[&str] = &[
     "crates/nccl/tests/null_driver/libnvrtc.rs",
     "crates/nccl/tests/null_driver/librdma.rs",
     "crates/nccl/tests/null_driver/mod.rs",
+    "crates/nccl/tests/adversary/capture.rs",
     "crates/nccl/tests/random/door.rs",
     "crates/rdma/examples/bench/bare.rs",
     "crates/rdma/src/door.rs",

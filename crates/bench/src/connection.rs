@@ -87,7 +87,7 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let memory = SharedMemory::create(64).unwrap();
         memory.word(0).unwrap().store(9, Ordering::Relaxed);
-        send_descriptor(&here, memory.as_fd()).unwrap();
+        send_descriptor(&here, memory.descriptor().unwrap()).unwrap();
         send(&here, &"hello").unwrap();
         drop(here);
         let descriptor = receive_descriptor(&there).unwrap().unwrap();

@@ -65,12 +65,14 @@ fn settings(
 ) -> std::result::Result<Settings, fabric::Error> {
     let mut reader = Reader::new(&msccl_environment::lookup);
     let interface = msccl_environment::interface(&mut reader);
+    let secret = msccl_environment::secret(&mut reader);
     for complaint in reader.complaints() {
         output.warn(complaint);
     }
     Ok(Settings {
         root: Some(address(launched, &interface)?),
         interface,
+        secret,
         connect_timeout: timeout,
         join_timeout: timeout,
         operation_timeout: Some(timeout.saturating_add(GRACE)),

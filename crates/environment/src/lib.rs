@@ -22,6 +22,8 @@
 //!   write to is not used.
 //! * A name that is most likely to be one of ours and is not, in the environment or in a file, is a complaint of
 //!   [`strangers`], as is a file that cannot be read.
+//! * A secret that cannot be had is no complaint but an error of who needs it ([`secret()`]): without it nothing is
+//!   protected.
 //! * A tuning table that cannot be used is one complaint of [`Preferences::tuning`], and counts as not set.
 //! * Files that set variables are read once in the life of the process; a [`Reader`] looks a variable
 //!   up once for each question. Files of algorithms and tables are read by [`Preferences::files`]
@@ -45,6 +47,7 @@ mod preferences;
 mod privileged;
 mod reader;
 mod restrictions;
+mod secret;
 mod tuning;
 pub mod variable;
 
@@ -57,6 +60,7 @@ pub use network::interface;
 pub use preferences::{DeviceWish, Preferences};
 pub use reader::Reader;
 pub use restrictions::Remark;
+pub use secret::secret;
 pub use tuning::read as read_tuning;
 pub use variable::Variable;
 

@@ -85,8 +85,13 @@ variables! {
         "How long a call may stand still. Then the story of who waits for whom is told and the \
          communicator fails on all ranks."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
-        "How long the ranks of a new communicator wait for one another, from the first one's arrival: those that join, and \
-         those that split or shrink another one. Then all that came fail, and name those that did not."
+        "How long making a communicator may take, from each rank's call on: joining, or splitting or shrinking another \
+         one, and all that ranks exchange until it can be used. Then all that came fail, and name those that did not."
+    SECRET_FILE "MSCCL_SECRET_FILE" "a path" "none"
+        "What guards ranks that meet at a fixed address (`NCCL_COMM_ID`, `MSCCL_MASTER_ADDR`): a file of 16 to 4096 bytes, the same \
+         on all ranks, such as `openssl rand -hex 32` makes. It must belong to this user, and nobody else may read or write it; one \
+         of root may be read by a group. A file that cannot be used is an error. Ids of `ncclGetUniqueId` are secrets by \
+         themselves and need none."
     CHECK "MSCCL_CHECK" "0 or 1" "0"
         "Compares the arguments of every collective across ranks before it runs, and refuses those that \
          differ. Slow. Without it ranks are compared afterwards, and what differs fails the communicator \
@@ -129,7 +134,8 @@ variables! {
     SOCKET_FAMILY "NCCL_SOCKET_FAMILY" "`AF_INET` or `AF_INET6`" "either"
         "Which addresses ranks may find one another by, and links over TCP go by."
     COMM_ID "NCCL_COMM_ID" "`host:port` or `[IPv6]:port`" "chosen by `ncclGetUniqueId`"
-        "Where rank 0 listens, so that ids need no transport."
+        "Where rank 0 listens, so that ids need no transport. Whoever knows the port can then take part in the job or end it, \
+         unless `MSCCL_SECRET_FILE` is set (`docs/SECURITY.md`)."
     HOSTID "NCCL_HOSTID" "any text" "this host's name and the kernel's name for its run"
         "Which host a rank counts as living on. Ranks with different texts share no memory, wherever \
          they run; ranks with the same must be able to."

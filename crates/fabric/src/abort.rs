@@ -70,6 +70,21 @@ impl Patience {
         Self::new(&self.abort, Some(timeout))
     }
 
+    /// The same wait, which may last `more` longer.
+    pub(crate) fn longer_by(&self, more: Duration) -> Self {
+        let timeout = self.timeout.map(|timeout| timeout.saturating_add(more));
+        Self { timeout, ..self.clone() }
+    }
+
+    /// Of this wait and `other` the one that ends first.
+    pub(crate) fn or_sooner(self, other: &Self) -> Self {
+        match (self.left(), other.left()) {
+            (None, Some(_)) => other.clone(),
+            (Some(own), Some(others)) if others < own => other.clone(),
+            (_, None) | (Some(_), Some(_)) => self,
+        }
+    }
+
     /// What is left of the time; `None` without a limit.
     fn left(&self) -> Option<Duration> {
         self.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()))

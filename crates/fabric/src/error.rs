@@ -5,6 +5,7 @@ use std::{fmt, io};
 use msccl_collective::Rank;
 
 use crate::abort::{Patience, Stop};
+use crate::descriptors;
 use crate::rank_list::RankList;
 
 /// A failure. Its text says what was expected, what was found and where.
@@ -53,7 +54,25 @@ impl Error {
 
     /// `doing` is a phrase such as "cannot listen on 10.0.0.1".
     pub(crate) fn system(doing: impl fmt::Display, error: impl Into<io::Error>) -> Self {
-        Self::new(ErrorKind::System, format!("{doing}: {}", error.into()))
+        let error = error.into();
+        let text = match descriptors::advice(&error) {
+            Some(advice) => format!("{doing}: {error}: {advice}"),
+            None => format!("{doing}: {error}"),
+        };
+        Self::new(ErrorKind::System, text)
+    }
+
+    /// That `doing` failed with `error`: of `kind`, with `hint`, unless this process lacks descriptors.
+    pub(crate) fn io(
+        kind: ErrorKind,
+        doing: impl fmt::Display,
+        error: io::Error,
+        hint: &str,
+    ) -> Self {
+        match descriptors::are_used_up(&error) {
+            true => Self::system(doing, error),
+            false => Self::new(kind, format!("{doing}: {error}; {hint}")),
+        }
     }
 
     /// The wait of `patience` for `what` ended with `stop`.

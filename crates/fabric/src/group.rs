@@ -10,7 +10,9 @@
 //! were sent (per tag), and never block the sender.
 //!
 //! Every wait ends when the group's [`Abort`] is raised, when the operation timeout is over, and
-//! when a rank that it depends on has departed; the error says which.
+//! when a rank that it depends on has departed; the error says which. While its owner sets something up with it
+//! ([`Group::begin_setup`]), all waits together end with the time that the ranks had to join, and a process that
+//! lacks descriptors, so that peers cannot come in, fails them at once.
 
 mod collective;
 mod family;
@@ -18,18 +20,19 @@ mod family;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use msccl_collective::Rank;
 
-use crate::abort::{Abort, Patience};
+use crate::abort::{Abort, Patience, Stop};
 use crate::departure::{Departure, Manner};
 use crate::error::Error;
 use crate::frame::{Frame, Subject};
 use crate::identity::Peer;
-use crate::switchboard::{Address, Fate, Member, Switchboard};
+use crate::key::Key;
+use crate::switchboard::{Address, Fate, LAST_WORDS, Member, State, Switchboard};
 
 /// One rank's view of a group of ranks. Dropping it leaves the group.
 pub struct Group {
@@ -40,6 +43,10 @@ pub struct Group {
     members: Arc<[Member]>,
     timeout: Option<Duration>,
     abort: Abort,
+    /// Until when the ranks were to join, or to make this group of another one.
+    joining: Patience,
+    /// Whether that bounds all waits.
+    in_setup: AtomicBool,
     /// Held during an operation of all ranks, which keeps their order.
     turn: Mutex<()>,
     splits: AtomicU64,
@@ -54,12 +61,23 @@ impl Group {
         me: Rank,
         members: Arc<[Member]>,
         timeout: Option<Duration>,
-        abort: &Abort,
+        joining: Patience,
     ) -> Self {
         board.state().open_group(id, members.iter().map(|member| member.world).collect());
-        let (turn, abort) = (Mutex::new(()), abort.clone());
-        let (splits, shrinks) = (AtomicU64::new(0), Mutex::default());
-        Self { board, id, me, members, timeout, abort, turn, splits, shrinks }
+        let abort = joining.abort().clone();
+        Self {
+            board,
+            id,
+            me,
+            members,
+            timeout,
+            abort,
+            joining,
+            in_setup: AtomicBool::new(false),
+            turn: Mutex::new(()),
+            splits: AtomicU64::new(0),
+            shrinks: Mutex::default(),
+        }
     }
 
     /// This rank.
@@ -85,6 +103,28 @@ impl Group {
     /// The flag that ends this group's waits.
     pub fn abort(&self) -> &Abort {
         &self.abort
+    }
+
+    /// From now on all waits together end when the time for joining is over, counted from its first byte, or for making
+    /// this group of another one; until [`Group::end_setup`].
+    pub fn begin_setup(&self) {
+        self.in_setup.store(true, Ordering::Relaxed);
+    }
+
+    /// What the group's owner sets up with it is done on all ranks.
+    pub fn end_setup(&self) {
+        self.in_setup.store(false, Ordering::Relaxed);
+    }
+
+    /// What the group's owner sets up with it has failed with `error`, and it is about to leave. Its peers are to know why
+    /// when they miss it.
+    pub fn give_up(&self, error: &dyn fmt::Display) {
+        self.board.state().give_up(error.to_string());
+    }
+
+    /// What the members of this group know and nobody else does, for the connections that `label` names.
+    pub fn key(&self, label: &str) -> Key {
+        self.board.key("connections of a group", &[&self.id.to_le_bytes(), label.as_bytes()])
     }
 
     /// A number that all members of this group share and no other group has, for logs.
@@ -195,25 +235,44 @@ impl Group {
         if from.world != self.board.me() {
             self.board.connect(from, &patience)?;
         }
-        let found = self.board.wait(&patience, |state| {
-            match state.take_descriptor(self.id, from.world, tag) {
-                Some(descriptor) => Some(Some(descriptor)),
-                None => state.is_gone(self.id, from.world).then_some(None),
-            }
-        });
+        let look = |state: &mut State| match state.take_descriptor(self.id, from.world, tag) {
+            Some(descriptor) => Some(Some(descriptor)),
+            None if state.is_gone(self.id, from.world) => Some(None),
+            None => self.cannot_go_on(state).map(|error| Some(Err(error))),
+        };
+        let mut found = self.board.wait(&patience, look);
+        if matches!(found, Err(Stop::TimedOut)) && self.in_setup.load(Ordering::Relaxed) {
+            // The peer's time is up as well: if it waited for another one, it says so when it gives up.
+            let last_words = Patience::new(&self.abort, Some(LAST_WORDS));
+            found = self.board.wait(&last_words, look).map_err(|_| Stop::TimedOut);
+        }
         let what = || format!("a descriptor with tag {tag} from {}", from.peer.story());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
-        found?.ok_or_else(|| self.board.departed(from))
+        found?.ok_or_else(|| self.board.departed(from))?
     }
 
     /// The next descriptor that `peer` sent with `tag`, if it has come. Never waits.
     pub fn try_receive_fd(&self, peer: Rank, tag: u64) -> Result<Option<OwnedFd>, Error> {
         let from = self.member(peer)?;
-        Ok(self.board.state().take_descriptor(self.id, from.world, tag))
+        self.board.state().take_descriptor(self.id, from.world, tag).transpose()
     }
 
     fn patience(&self) -> Patience {
-        Patience::new(&self.abort, self.timeout)
+        self.bounded(Patience::new(&self.abort, self.timeout))
+    }
+
+    /// `patience`, which no setup outlasts.
+    fn bounded(&self, patience: Patience) -> Patience {
+        match self.in_setup.load(Ordering::Relaxed) {
+            true => patience.or_sooner(&self.joining),
+            false => patience,
+        }
+    }
+
+    /// Why a setup cannot succeed, if so.
+    fn cannot_go_on(&self, state: &State) -> Option<Error> {
+        let in_setup = self.in_setup.load(Ordering::Relaxed);
+        state.lacking().filter(|_| in_setup).cloned()
     }
 
     fn member(&self, rank: Rank) -> Result<&Member, Error> {

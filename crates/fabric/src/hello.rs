@@ -1,55 +1,60 @@
 //! What a rank and the root of its id say to one another: one hello, one answer.
+//!
+//! Both come behind the [`crate::handshake`] and are sealed with what its two ends share, so that nobody on the way can
+//! change them. They are not hidden, apart from the token of another id.
 
 use msccl_collective::Rank;
 
 use crate::error::{Error, ErrorKind};
+use crate::handshake::{Session, Side};
 use crate::identity::Peer;
+use crate::key::{MAC_BYTES, digest};
 use crate::root::Head;
 use crate::table;
 use crate::unique_id::WIRE_VERSION;
 use crate::wire::{Malformed, Reader, Writer};
 
-/// Opens every connection of this protocol, before a token of 16 bytes and a length of 4.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"msccl-hi");
-
-/// The bytes before the body of a first message.
-pub(crate) const PREFACE_BYTES: usize = 8 + 16 + 4;
-
 /// The longest hello: a rank's facts and description, not its data.
-const HELLO_LIMIT_BYTES: usize = 16 << 20;
+const HELLO_LIMIT_BYTES: usize = 1 << 20;
 
-/// A body behind the preface that tells friends from strangers.
-pub(crate) fn with_preface(token: u128, body: &[u8]) -> Vec<u8> {
-    let mut writer = Writer::default();
-    writer.u64(MAGIC);
-    writer.u128(token);
-    writer.u32(body.len() as u32);
-    writer.0.extend(body);
-    writer.0
+/// `body`, message `number` of `side` in `session`, behind its length and in front of its code.
+pub(crate) fn sealed(session: &Session, side: Side, number: u64, body: &[u8]) -> Vec<u8> {
+    let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+    bytes.extend(body);
+    bytes.extend(session.seal(side, number, &digest(body)));
+    bytes
 }
 
-/// The body of a first message at the front of `inbox` and the length of both, once it is complete.
-/// A stranger is told by its first wrong byte.
-pub(crate) fn first_message(
+/// The body of message `number` of `side` at the front of `inbox` and the length of all of it, once it is complete.
+pub(crate) fn opened<'a>(
+    session: &Session,
+    side: Side,
+    number: u64,
+    inbox: &'a [u8],
+    limit: usize,
+) -> Result<Option<(&'a [u8], usize)>, Malformed> {
+    let Some(length) = inbox.first_chunk() else { return Ok(None) };
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > limit {
+        return Err(Malformed("a message is too long"));
+    }
+    let end = 4 + length + MAC_BYTES;
+    let Some(message) = inbox.get(4..end) else { return Ok(None) };
+    let (body, code) = message.split_at(length);
+    match session.opens(side, number, body, code) {
+        true => Ok(Some((body, end))),
+        false => Err(Malformed("a message was changed on its way")),
+    }
+}
+
+/// The first hello of a rank, or the next one of a relay.
+pub(crate) fn next_hello(
+    session: &Session,
+    number: u64,
     inbox: &[u8],
-    token: u128,
-) -> Result<Option<(&[u8], usize)>, Malformed> {
-    let mut expected = Writer::default();
-    expected.u64(MAGIC);
-    expected.u128(token);
-    let compared = inbox.len().min(expected.0.len());
-    if inbox[..compared] != expected.0[..compared] {
-        let foreign = inbox[..compared.min(8)] != expected.0[..compared.min(8)];
-        let why = if foreign { "it speaks another protocol" } else { "it looks for another group" };
-        return Err(Malformed(why));
-    }
-    let Some(length) = inbox.get(PREFACE_BYTES - 4..PREFACE_BYTES) else { return Ok(None) };
-    let length = Reader(length).u32()? as usize;
-    if length > HELLO_LIMIT_BYTES {
-        return Err(Malformed("its first message is too long"));
-    }
-    let end = PREFACE_BYTES + length;
-    Ok(inbox.get(PREFACE_BYTES..end).map(|body| (body, end)))
+) -> Result<Option<(Hello, usize)>, Malformed> {
+    let message = opened(session, Side::Dialler, number, inbox, HELLO_LIMIT_BYTES)?;
+    message.map(|(body, length)| Ok((Hello::from_bytes(body, session)?, length))).transpose()
 }
 
 /// A rank introduces itself to the root.
@@ -65,7 +70,7 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self, session: &Session) -> Vec<u8> {
         let Self { ranks, attempt, head, facts, peer } = self;
         let mut writer = Writer::default();
         writer.u16(WIRE_VERSION);
@@ -74,7 +79,7 @@ impl Hello {
         writer.u8(u8::from(head.is_some()));
         if let Some(Head { address, token }) = *head {
             writer.address(address);
-            writer.u128(token);
+            writer.u128(session.mask(token));
         }
         writer.u32(facts.len() as u32);
         for (name, value) in facts {
@@ -85,7 +90,7 @@ impl Hello {
         writer.0
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn from_bytes(bytes: &[u8], session: &Session) -> Result<Self, Malformed> {
         let mut reader = Reader(bytes);
         if reader.u16()? != WIRE_VERSION {
             return Err(Malformed("it speaks another version of the protocol"));
@@ -95,7 +100,7 @@ impl Hello {
             attempt: reader.u64()?,
             head: match reader.u8()? {
                 0 => None,
-                _ => Some(Head { address: reader.address()?, token: reader.u128()? }),
+                _ => Some(Head { address: reader.address()?, token: session.mask(reader.u128()?) }),
             },
             facts: reader.list(|reader| Ok((reader.text()?, reader.text()?)))?,
             peer: Peer::read(&mut reader)?,
@@ -111,7 +116,7 @@ impl Hello {
 /// The root's last word.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// All came: a token of their own and everyone's identity, by rank.
+    /// All came: what their own key is derived with, which is no secret, and everyone's identity, by rank.
     Table { world: u128, peers: Vec<Peer> },
     /// They can't form a group.
     Refusal(Error),
@@ -179,7 +184,9 @@ pub(crate) fn read_error(reader: &mut Reader<'_>) -> Result<Error, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handshake::{Challenger, Dialler, Kind, Purpose};
     use crate::identity;
+    use crate::key::Key;
 
     fn hello(rank: u32, ranks: u32) -> Hello {
         let address = "10.0.0.1:9".parse().unwrap();
@@ -188,13 +195,25 @@ mod tests {
         Hello { ranks, attempt: 7, head: None, facts, peer }
     }
 
+    /// Both ends of a connection.
+    fn session() -> Session {
+        let key = Key::from_secret(b"test");
+        let purpose = Purpose { kind: Kind::Root, from: Rank(1), to: Rank(0), channel: 0 };
+        let dialler = Dialler::new(&key, purpose).unwrap();
+        Challenger::new(&key, &[Kind::Root], Rank(0), dialler.hello()).unwrap().0.session()
+    }
+
     #[test]
     fn hello_and_answers_survive_the_wire() {
-        assert_eq!(Hello::from_bytes(&hello(1, 2).to_bytes()), Ok(hello(1, 2)));
-        let head = Some(Head { address: "10.0.0.1:9".parse().unwrap(), token: 3 });
+        let session = session();
+        let again = |hello: &Hello| Hello::from_bytes(&hello.to_bytes(&session), &session);
+        assert_eq!(again(&hello(1, 2)), Ok(hello(1, 2)));
+        let head = Some(Head { address: "10.0.0.1:9".parse().unwrap(), token: 3 << 100 | 7 });
         let elsewhere = Hello { head, ..hello(1, 2) };
-        assert_eq!(Hello::from_bytes(&elsewhere.to_bytes()), Ok(elsewhere));
-        assert!(Hello::from_bytes(&hello(2, 2).to_bytes()).is_err());
+        assert_eq!(again(&elsewhere), Ok(elsewhere.clone()));
+        let plain = (3_u128 << 100 | 7).to_le_bytes();
+        assert!(!elsewhere.to_bytes(&session).windows(16).any(|bytes| bytes == plain));
+        assert!(again(&hello(2, 2)).is_err());
         let refusal = Error::mismatch("no").of_ranks([Rank(4), Rank(1)]);
         let peers = vec![hello(0, 2).peer, hello(1, 2).peer];
         for answer in [Answer::Refusal(refusal), Answer::Table { world: 5, peers }] {
@@ -203,15 +222,21 @@ mod tests {
     }
 
     #[test]
-    fn first_messages_come_in_pieces_and_from_strangers() {
-        let whole = with_preface(9, b"body");
+    fn messages_come_in_pieces_and_unchanged() {
+        let session = session();
+        let open = |inbox: &[u8], number| {
+            opened(&session, Side::Dialler, number, inbox, 100)
+                .map(|found| found.map(|(body, length)| (body.to_vec(), length)))
+        };
+        let whole = sealed(&session, Side::Dialler, 4, b"body");
         for length in 0..whole.len() {
-            assert_eq!(first_message(&whole[..length], 9), Ok(None));
+            assert_eq!(open(&whole[..length], 4), Ok(None));
         }
-        assert_eq!(first_message(&whole, 9), Ok(Some((&b"body"[..], whole.len()))));
-        let check = |inbox: &[u8], why| assert_eq!(first_message(inbox, 9), Err(Malformed(why)));
-        check(b"GET / HTTP/1.1", "it speaks another protocol");
-        check(&with_preface(8, b""), "it looks for another group");
-        check(&[&with_preface(9, b"")[..24], &[255; 4]].concat(), "its first message is too long");
+        let more = [&whole[..], b"next"].concat();
+        assert_eq!(open(&more, 4), Ok(Some((b"body".to_vec(), whole.len()))));
+        let changed = Err(Malformed("a message was changed on its way"));
+        assert_eq!(open(&whole, 5), changed);
+        assert_eq!(open(&sealed(&session, Side::Listener, 4, b"body"), 4), changed);
+        assert_eq!(open(&[255; 4], 4), Err(Malformed("a message is too long")));
     }
 }

@@ -183,7 +183,7 @@ fn cookie() -> Result<u64, Error> {
 }
 
 /// A number that nobody can foresee.
-pub fn random_u128() -> Result<u128, Error> {
+pub(crate) fn random_u128() -> Result<u128, Error> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())
         .map_err(|error| Error::system("cannot get random numbers", error))?;

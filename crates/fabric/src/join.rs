@@ -12,24 +12,30 @@ use msccl_collective::Rank;
 
 use crate::abort::Patience;
 use crate::descriptors;
+use crate::dial;
 use crate::error::{Error, ErrorKind};
 use crate::group::Group;
-use crate::hello::{Answer, Hello, with_preface};
+use crate::handshake::{Kind, Purpose, Side};
+use crate::hello::{Answer, Hello, opened, sealed};
 use crate::identity::{self, Peer};
 use crate::interface;
+use crate::key::{Key, MAC_BYTES};
 use crate::log::Event;
 use crate::root::{self, Head};
 use crate::settings::Settings;
 use crate::socket::{self, Failure};
 use crate::switchboard::{Member, Switchboard};
 use crate::unique_id::UniqueId;
-use crate::wire::{Malformed, mark};
+use crate::wire::Malformed;
 
 /// The longest answer of a root: the identities of all ranks.
 pub(crate) const ANSWER_LIMIT_BYTES: usize = 1 << 30;
 
+/// How much of an answer is read at once.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// How much longer a rank waits than the root, whose verdict says more.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_millis(600);
 
 /// Who wants to join.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,24 +67,37 @@ impl Group {
         let head = Head { address: first.address, token: first.token };
         let head = (id != first).then_some(head);
         if id.fixed && rank == Rank(0) {
-            root::start(id.address, id.token, None, settings)?;
+            root::start(id.address, id.key(), None, settings)?;
         }
-        let arrival = Arrival { id, head, newcomer, settings };
-        let (world, peers, listener) = arrival.introduce()?;
-        let group = enter(newcomer, world, peers, listener, settings)?;
+        let deadline = Patience::new(&settings.abort, Some(settings.join_timeout));
+        let arrival = Arrival { id, head, newcomer, settings, deadline: &deadline };
+        let Found { world, peers, listener } = arrival.introduce()?;
+        // No more crosses the wire than what it takes to derive this.
+        let key = first.key().derive("world", &[&world.to_le_bytes()]);
+        let group = enter(newcomer, key, peers, listener, settings, deadline)?;
         let took = started.elapsed();
         settings.log.event(&Event::Joined { rank, ranks, took });
         Ok(group)
     }
 }
 
+/// What the root has told.
+struct Found {
+    /// What the key of these ranks is derived with.
+    world: u128,
+    peers: Vec<Peer>,
+    /// Where this rank listens.
+    listener: TcpListener,
+}
+
 /// Connects the rank to its peers and meets them.
 fn enter(
     newcomer: &Newcomer,
-    world: u128,
+    key: Key,
     peers: Vec<Peer>,
     listener: TcpListener,
     settings: &Settings,
+    deadline: Patience,
 ) -> Result<Group, Error> {
     let Newcomer { rank, .. } = *newcomer;
     let member = |peer: Peer| Member { world: peer.rank, peer };
@@ -89,17 +108,20 @@ fn enter(
         descriptors::make_room_for(newcomer.ranks, &*settings.log);
     }
     let (connect_timeout, log) = (settings.connect_timeout, settings.log.clone());
-    let board = Switchboard::start(rank, world, members.clone(), listener, connect_timeout, log)?;
-    let id = mark(&[&world.to_le_bytes()]);
+    let id = key.public_number("group");
+    let board = Switchboard::start(rank, key, members.clone(), listener, connect_timeout, log)?;
     let timeout = settings.operation_timeout;
-    let group = Group::new(Arc::new(board), id, rank, members, timeout, &settings.abort);
-    group.meet(settings.join_timeout).map_err(|error| match (error.kind(), hub) {
-        // Whoever did not come knows where, and could not get there.
-        (ErrorKind::TimedOut, Some(hub)) => {
-            error.hint(format_args!("every rank must reach rank 0 at {hub}, past every firewall"))
-        }
-        _ => error,
-    })?;
+    let group = Group::new(Arc::new(board), id, rank, members, timeout, deadline);
+    group.begin_setup();
+    group.meet(settings.join_timeout).inspect_err(|error| group.give_up(error)).map_err(
+        |error| match (error.kind(), hub) {
+            // Whoever did not come knows where, and could not get there.
+            (ErrorKind::TimedOut, Some(hub)) => error
+                .hint(format_args!("every rank must reach rank 0 at {hub}, past every firewall")),
+            _ => error,
+        },
+    )?;
+    group.end_setup();
     Ok(group)
 }
 
@@ -109,33 +131,37 @@ struct Arrival<'a> {
     head: Option<Head>,
     newcomer: &'a Newcomer,
     settings: &'a Settings,
+    /// Until when all must be there.
+    deadline: &'a Patience,
 }
 
 impl Arrival<'_> {
-    /// Tries until the root answers: the world's token, everyone, and where this rank listens.
-    fn introduce(&self) -> Result<(u128, Vec<Peer>, TcpListener), Error> {
-        let Settings { abort, connect_timeout, join_timeout, .. } = self.settings;
-        let reaching = Patience::new(abort, Some(*connect_timeout));
+    /// Tries until the root answers.
+    fn introduce(&self) -> Result<Found, Error> {
+        let reaching = self.deadline.at_most(self.settings.connect_timeout);
+        // The root's own verdict says more.
+        let staying = self.deadline.longer_by(GRACE);
         let attempt = identity::random_u128()? as u64;
         loop {
             let stream = self.reach_root(&reaching)?;
             let (listener, interface) = self.listen(&stream)?;
             let hello = self.hello(&listener, attempt)?;
-            let staying = Patience::new(abort, Some(*join_timeout + GRACE));
             match self.ask(&stream, &hello, &staying) {
                 Ok(Answer::Table { world, peers }) => {
                     self.check_table(&peers)?;
                     let address = hello.peer.address;
                     let rank = self.newcomer.rank;
                     self.settings.log.event(&Event::RankListens { rank, address, interface });
-                    return Ok((world, peers, listener));
+                    return Ok(Found { world, peers, listener });
                 }
                 Ok(Answer::Refusal(error)) => {
                     // A flag that this rank shares with the root ends both; it is its own to report.
                     staying.check().map_err(|stop| self.no_answer(stop.into(), &staying))?;
                     return Err(error);
                 }
-                Err(Failure::Io(_)) if reaching.check().is_ok() => {
+                Err(Failure::Io(error))
+                    if reaching.check().is_ok() && !descriptors::are_used_up(&error) =>
+                {
                     // A pause, lest a root that closes every connection be stormed.
                     let _ = socket::sleep(Duration::from_millis(20), &reaching);
                 }
@@ -155,7 +181,8 @@ impl Arrival<'_> {
                                 to the network interface that it chose (NCCL_SOCKET_IFNAME \
                                 chooses another), past every firewall";
                     let limit = patience.limit();
-                    Error::network(format!("{what}, tried for {limit}: {error}; {hint}"))
+                    let what = format!("{what}, tried for {limit}");
+                    Error::io(ErrorKind::Network, what, error, hint)
                 }
             }
         })
@@ -193,14 +220,27 @@ impl Arrival<'_> {
     }
 
     fn ask(&self, root: &TcpStream, hello: &Hello, wait: &Patience) -> Result<Answer, Failure> {
-        socket::send_all(root, &with_preface(self.id.token, &hello.to_bytes()), wait)?;
+        let from = self.newcomer.rank;
+        let purpose = Purpose { kind: Kind::Root, from, to: Rank(0), channel: 0 };
+        let session = dial::prove(root, &self.id.key(), purpose, wait)?;
+        let hello = sealed(&session, Side::Dialler, 0, &hello.to_bytes(&session));
+        socket::send_all(root, &hello, wait)?;
         let mut length = [0; 4];
         socket::receive_exact(root, &mut length, wait)?;
-        let length = (u32::from_le_bytes(length) as usize).min(ANSWER_LIMIT_BYTES);
-        let mut body = vec![0; length];
-        socket::receive_exact(root, &mut body, wait)?;
+        let body = (u32::from_le_bytes(length) as usize).min(ANSWER_LIMIT_BYTES);
+        let mut answer = length.to_vec();
+        while answer.len() < 4 + body + MAC_BYTES {
+            // What is only claimed takes no memory.
+            let filled = answer.len();
+            answer.resize((4 + body + MAC_BYTES).min(filled + PIECE_BYTES), 0);
+            socket::receive_exact(root, &mut answer[filled..], wait)?;
+        }
         let malformed = |Malformed(why)| Failure::Io(std::io::Error::other(why));
-        Answer::from_bytes(&body).map_err(malformed)
+        let opened = opened(&session, Side::Listener, 0, &answer, ANSWER_LIMIT_BYTES);
+        let (body, _) = opened
+            .map_err(malformed)?
+            .ok_or_else(|| malformed(Malformed("its answer is too long")))?;
+        Answer::from_bytes(body).map_err(malformed)
     }
 
     /// Every rank has its place in the table, this one too.
@@ -217,8 +257,9 @@ impl Arrival<'_> {
         match failure {
             Failure::Stopped(stop) => Error::stopped(stop, patience, what),
             Failure::Io(error) => {
-                let hint = "the process that made the id has ended, or another root took its place";
-                Error::new(ErrorKind::Network, format!("{what}: {error}; {hint}"))
+                let hint = "the process that made the id has ended, or another root took its place \
+                            (at a fixed address all ranks must have the same MSCCL_SECRET_FILE)";
+                Error::io(ErrorKind::Network, what, error, hint)
             }
         }
     }

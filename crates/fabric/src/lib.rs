@@ -10,22 +10,28 @@
 //!
 //! Thousands of ranks: `docs/SCALE.md` has what each holds and sends, and what was measured.
 //!
-//! Not guaranteed: secrecy and authenticity. Whoever can read the traffic can imitate a rank; the
-//! network between ranks is trusted, as in every library of this kind.
+//! Whoever does not know the id cannot take part: both ends of every connection prove that they know its token
+//! ([`Dialler`], [`Challenger`]), which never crosses one, and what strangers can make a rank hold is bounded
+//! ([`Acceptor`]). Not guaranteed: secrecy of what ranks say to one another, nor that nobody on the way changes it once a
+//! connection stands. `docs/SECURITY.md` has the whole.
 //!
 //! Absent from this crate: devices, algorithms, plans; environment variables and printing, which
 //! belong to the doors: what they read comes in as [`Settings`], what they print goes to a [`Log`].
 
 mod abort;
+mod acceptor;
 mod departure;
 mod descriptors;
+mod dial;
 mod error;
 mod frame;
 mod group;
+mod handshake;
 mod hello;
 mod identity;
 mod interface;
 mod join;
+mod key;
 mod log;
 mod rank_list;
 mod ring;
@@ -40,14 +46,19 @@ mod unique_id;
 mod wire;
 
 pub use abort::Abort;
+pub use acceptor::{Acceptor, Admitted, Notice};
 pub use departure::{Departure, Manner};
 pub use error::{Error, ErrorKind};
 pub use group::Group;
-pub use identity::{Domain, HostId, Peer, random_u128};
+pub use handshake::{
+    CHALLENGE_BYTES, Challenger, Dialler, HELLO_BYTES, Kind, PROOF_BYTES, Purpose,
+};
+pub use identity::{Domain, HostId, Peer};
 pub use interface::{Choice, Family, Filter, parse_address};
 pub use join::Newcomer;
+pub use key::Key;
 pub use log::{Event, Log};
 pub use ring::{Doorbell, Message, Receiver, RingShape, Rings, Sender, Slot};
 pub use settings::Settings;
 pub use shared::SharedMemory;
-pub use unique_id::{UNIQUE_ID_BYTES, UniqueId};
+pub use unique_id::{Secret, UNIQUE_ID_BYTES, UniqueId};

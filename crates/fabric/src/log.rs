@@ -62,10 +62,15 @@ pub enum Event {
     },
     /// A connection that does not speak the protocol, or belongs to another group, was closed.
     StrayConnection {
-        /// From where.
-        from: SocketAddr,
+        /// From where, over a network.
+        from: Option<SocketAddr>,
         /// What was wrong with it.
         why: String,
+    },
+    /// So many more such connections were closed within a second, without a line each.
+    StrayConnections {
+        /// How many.
+        count: u64,
     },
     /// A rank died, or its host or network did.
     RankLost {
@@ -86,7 +91,8 @@ impl Event {
             Self::RootListens { .. }
             | Self::RankListens { .. }
             | Self::Joined { .. }
-            | Self::StrayConnection { .. } => false,
+            | Self::StrayConnection { .. }
+            | Self::StrayConnections { .. } => false,
         }
     }
 }
@@ -111,8 +117,14 @@ impl fmt::Display for Event {
             Self::Joined { rank, ranks, took } => {
                 write!(f, "rank {} of {ranks} joined in {}", rank.0, seconds(*took))
             }
-            Self::StrayConnection { from, why } => {
+            Self::StrayConnection { from: Some(from), why } => {
                 write!(f, "a stray connection from {from} was closed: {why}")
+            }
+            Self::StrayConnection { from: None, why } => {
+                write!(f, "a stray connection for file descriptors was closed: {why}")
+            }
+            Self::StrayConnections { count } => {
+                write!(f, "{count} more stray connections were closed")
             }
             Self::RankLost { rank, story } => write!(f, "rank {} is lost: {story}", rank.0),
             Self::Trouble(text) => f.write_str(text),

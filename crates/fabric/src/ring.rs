@@ -21,7 +21,7 @@ mod slot;
 mod wait;
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -68,12 +68,17 @@ impl Rings {
 
     /// The rings behind a descriptor that another rank has sent.
     pub fn open(descriptor: OwnedFd) -> Result<Self, Error> {
-        let bytes = usize::try_from(shared::size(&descriptor)?).unwrap_or_default();
+        let bytes = usize::try_from(shared::sealed_size(&descriptor)?).unwrap_or_default();
         let memory = SharedMemory::open(descriptor, bytes)?;
         let places = Layout::read(&memory).map_err(|why| {
             Error::mismatch(format!("this shared memory does not hold rings: {why}"))
         })?;
         Ok(Self { bank: Arc::new(Bank { memory, places }) })
+    }
+
+    /// What to pass on, as [`SharedMemory::descriptor`].
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.bank.memory.descriptor()
     }
 
     /// How many rings there are.
@@ -123,12 +128,6 @@ impl Bank {
 
     fn is_stopped(&self) -> bool {
         self.stopped().load(Ordering::Acquire) != 0
-    }
-}
-
-impl AsFd for Rings {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bank.memory.as_fd()
     }
 }
 

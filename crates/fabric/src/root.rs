@@ -1,15 +1,15 @@
 //! The root of a unique id: a thread that waits for all ranks and tells each where the others are.
 //!
 //! It serves one group and ends: when all ranks were answered, when those that came can't form a
-//! group, when time is up, or when its maker aborts. Whoever connects without the id's token is closed and forgotten;
-//! whoever says nothing is closed after a while, and keeps nobody waiting.
+//! group, when time is up, or when its maker aborts. Whoever does not prove to know the id's token, or says nothing, is
+//! closed and keeps nobody waiting ([`crate::acceptor`]); what ranks and root say is sealed ([`crate::hello`]).
 //!
 //! Of several ids each has a root, and ranks are spread over them; all but the first are a [`relay`].
 
 mod relay;
 
-use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,34 +18,40 @@ use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::abort::{Abort, Patience, seconds};
+use crate::acceptor::{Acceptor, Admitted, STRANGER_LIFE};
 use crate::descriptors;
 use crate::error::{Error, ErrorKind};
-use crate::hello::{Answer, Hello, first_message};
+use crate::handshake::{Kind, Purpose, Session, Side};
+use crate::hello::{Answer, Hello, next_hello};
 use crate::identity;
+use crate::key::{Key, MAC_BYTES, digest};
 use crate::log::{Event, Log};
 use crate::roll::{self, Roll};
 use crate::settings::Settings;
 use crate::socket;
-use crate::wire::{Malformed, Writer};
+use crate::wire::Malformed;
 pub(crate) use relay::Head;
 use relay::Relay;
 
-/// How long a visitor may take to introduce itself.
-const MANNERS: Duration = Duration::from_secs(10);
+/// What a root takes: ranks, and the roots of further ids.
+const KINDS: &[Kind] = &[Kind::Root, Kind::Relay];
 
-/// Visitors that have not introduced themselves yet; the oldest must go when there are more.
-const STRANGERS: usize = 4096;
+/// How many ranks are expected until one has said it.
+const RANKS_UNKNOWN: u32 = 256;
 
 /// How often the root looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
 
+/// What is held of what a visitor has said and was not looked at.
+const INBOX_LIMIT_BYTES: usize = 2 << 20;
+
 /// How long the ranks may take to fetch their answers.
 const FAREWELL: Duration = Duration::from_secs(30);
 
-/// Listens at `address` and serves one group that knows `token` in a thread; answers where.
+/// Listens at `address` and serves one group that knows `key` in a thread; answers where.
 pub(crate) fn start(
     address: SocketAddr,
-    token: u128,
+    key: Key,
     interface: Option<String>,
     settings: &Settings,
 ) -> Result<SocketAddr, Error> {
@@ -55,7 +61,7 @@ pub(crate) fn start(
     settings.log.event(&Event::RootListens { address, interface });
     let root = Root {
         address,
-        token,
+        acceptor: Acceptor::new(listener, key, KINDS, Rank(0), RANKS_UNKNOWN),
         log: settings.log.clone(),
         abort: settings.abort.clone(),
         join_timeout: settings.join_timeout,
@@ -67,7 +73,7 @@ pub(crate) fn start(
         next_reminder: Duration::from_secs(10),
     };
     let thread = thread::Builder::new().name("msccl-root".to_owned());
-    let spawned = thread.spawn(move || root.serve(listener));
+    let spawned = thread.spawn(move || root.serve());
     spawned.map_err(|error| Error::system("cannot start the root's thread", error))?;
     Ok(address)
 }
@@ -75,7 +81,7 @@ pub(crate) fn start(
 struct Root {
     /// Where it listens.
     address: SocketAddr,
-    token: u128,
+    acceptor: Acceptor,
     log: Arc<dyn Log>,
     abort: Abort,
     join_timeout: Duration,
@@ -88,29 +94,33 @@ struct Root {
     next_reminder: Duration,
 }
 
-/// A connection, whose ranks are known once it has introduced itself: one, or those of a relay.
+/// A connection that knows the token. Its ranks are known once it has introduced them: one, or those of a relay.
 struct Visitor {
     stream: TcpStream,
     from: SocketAddr,
+    purpose: Purpose,
+    session: Session,
     since: Instant,
     inbox: Vec<u8>,
+    /// How many hellos it has sent.
+    hellos: u64,
     ranks: Vec<Rank>,
 }
 
 impl Root {
-    fn serve(mut self, listener: TcpListener) {
+    fn serve(mut self) {
         let started = Instant::now();
         let answer = loop {
             let nobody_came = self.first_came.is_none();
             if nobody_came && (self.abort.is_raised() || started.elapsed() > self.root_timeout) {
                 return;
             }
-            let news = self.wait(&listener);
-            let served = self.accept(&listener).and_then(|()| self.listen_to_visitors(&news));
+            let news = self.wait();
+            let served = self.accept().and_then(|()| self.listen_to_visitors(&news));
             match served.and_then(|()| self.watch_the_clock()) {
-                Ok(()) if self.roll.is_complete() => break framed(&self.table()),
+                Ok(()) if self.roll.is_complete() => break self.table().to_bytes(),
                 Ok(()) => {}
-                Err(error) => break framed(&Answer::Refusal(error)),
+                Err(error) => break Answer::Refusal(error).to_bytes(),
             }
             let patience = Patience::new(&self.abort, None);
             if let Some(answer) = self.relay.as_mut().and_then(|relay| relay.step(&patience)) {
@@ -118,8 +128,9 @@ impl Root {
             }
         };
         // Who comes from now on belongs to another group at this address, or is too late.
-        drop(listener);
-        self.answer(&answer);
+        let Self { visitors, acceptor, .. } = self;
+        drop(acceptor);
+        farewell(visitors, &answer);
     }
 
     fn table(&self) -> Answer {
@@ -129,36 +140,37 @@ impl Root {
     }
 
     /// Waits for something to happen; which visitors have news, in their order.
-    fn wait(&self, listener: &TcpListener) -> Vec<bool> {
+    fn wait(&self) -> Vec<bool> {
         let visitors = self.visitors.iter().map(|v| PollFd::new(&v.stream, PollFlags::IN));
-        let mut all: Vec<_> = visitors.chain([PollFd::new(listener, PollFlags::IN)]).collect();
+        let mut all: Vec<_> = visitors.collect();
+        let comers: Vec<_> = self.acceptor.descriptors().collect();
+        all.extend(comers.iter().map(|comer| PollFd::new(comer, PollFlags::IN)));
         let uplink = self.relay.as_ref().and_then(Relay::stream);
         all.extend(uplink.map(|stream| PollFd::new(stream, PollFlags::IN)));
+        let pause = self.acceptor.pause().map_or(TICK, |pause| pause.min(TICK));
         // Interrupted or not, the caller looks at the clock.
-        let _ = poll(&mut all, Some(&socket::timespec(TICK)));
+        let _ = poll(&mut all, Some(&socket::timespec(pause)));
         all[..self.visitors.len()].iter().map(socket::has_news).collect()
     }
 
-    fn accept(&mut self, listener: &TcpListener) -> Result<(), Error> {
-        loop {
-            match socket::accept(listener) {
-                Ok(Some((stream, from))) => {
-                    let since = Instant::now();
-                    self.visitors.push(Visitor {
-                        stream,
-                        from,
-                        since,
-                        inbox: vec![],
-                        ranks: vec![],
-                    });
+    fn accept(&mut self) -> Result<(), Error> {
+        let Self { acceptor, log, .. } = self;
+        match acceptor.admit(|notice| log.event(&notice.into())) {
+            Ok(admitted) => {
+                self.visitors.extend(admitted.into_iter().map(Visitor::new));
+                Ok(())
+            }
+            Err(error) => {
+                let doing = format!("the root at {} cannot accept connections", self.address);
+                let used_up = descriptors::are_used_up(&error);
+                let error = Error::system(doing, error);
+                if used_up && self.first_came.is_some() {
+                    // Those that came must be told, since those that are missing cannot come.
+                    return Err(error);
                 }
-                Ok(None) => return Ok(()),
-                Err(error) => {
-                    // Such as too many open files: those that came must not be forgotten.
-                    self.log.event(&Event::Trouble(format!("the root cannot accept: {error}")));
-                    thread::sleep(TICK);
-                    return Ok(());
-                }
+                self.log.event(&Event::Trouble(error.to_string()));
+                thread::sleep(TICK);
+                Ok(())
             }
         }
     }
@@ -166,18 +178,11 @@ impl Root {
     /// Listens to those who have `news`, who came just now, or who have not introduced themselves yet:
     /// of thousands who wait for the last rank, most have nothing to say.
     fn listen_to_visitors(&mut self, news: &[bool]) -> Result<(), Error> {
-        let strangers = self.visitors.iter().filter(|visitor| visitor.ranks.is_empty()).count();
-        let mut surplus = strangers.saturating_sub(STRANGERS);
         let mut result = Ok(());
         let news = news.iter().copied().chain(std::iter::repeat(true));
         for (mut visitor, has_news) in std::mem::take(&mut self.visitors).into_iter().zip(news) {
             if !visitor.ranks.is_empty() && !has_news {
                 self.visitors.push(visitor);
-                continue;
-            }
-            if visitor.ranks.is_empty() && surplus > 0 {
-                surplus -= 1;
-                self.close(&visitor, "too many connections wait to introduce themselves");
                 continue;
             }
             match self.listen_to(&mut visitor) {
@@ -193,17 +198,14 @@ impl Root {
 
     /// An outer error concerns this visitor, an inner one the whole group.
     fn listen_to(&mut self, visitor: &mut Visitor) -> Result<Result<(), Error>, String> {
-        let ended = socket::drain(&visitor.stream, &mut visitor.inbox, 32 << 20)
+        let ended = socket::drain(&visitor.stream, &mut visitor.inbox, INBOX_LIMIT_BYTES)
             .map_err(|error| error.to_string())?;
         let mut arrival = Ok(());
-        while let Some((hello, length)) =
-            self.hello(&visitor.inbox).map_err(|Malformed(why)| why)?
-        {
-            visitor.inbox.drain(..length);
-            visitor.ranks.push(hello.peer.rank);
+        while let Some(hello) = visitor.next_hello().map_err(|Malformed(why)| why)? {
             if self.first_came.is_none() {
                 self.first_came = Some(Instant::now());
                 descriptors::make_room_for(hello.ranks, &*self.log);
+                self.acceptor.expect(hello.ranks);
             }
             self.forget_earlier_attempt(&hello);
             arrival = arrival.and(self.arrive(hello));
@@ -211,15 +213,10 @@ impl Root {
         if ended {
             return Err("it ended".to_owned());
         }
-        match visitor.ranks.is_empty() && visitor.since.elapsed() > MANNERS {
-            true => Err(format!("it said nothing for {}", seconds(MANNERS))),
+        match visitor.ranks.is_empty() && visitor.since.elapsed() > STRANGER_LIFE {
+            true => Err(format!("it said nothing for {}", seconds(STRANGER_LIFE))),
             false => Ok(arrival),
         }
-    }
-
-    fn hello(&self, inbox: &[u8]) -> Result<Option<(Hello, usize)>, Malformed> {
-        let message = first_message(inbox, self.token)?;
-        message.map(|(body, length)| Ok((Hello::from_bytes(body)?, length))).transpose()
     }
 
     /// Notes an arrival, or that it must be told elsewhere.
@@ -253,7 +250,7 @@ impl Root {
         }
         if visitor.ranks.is_empty() {
             let why = why.to_owned();
-            self.log.event(&Event::StrayConnection { from: visitor.from, why });
+            self.log.event(&Event::StrayConnection { from: Some(visitor.from), why });
         }
     }
 
@@ -281,27 +278,83 @@ impl Root {
         }
         Ok(())
     }
+}
 
-    fn answer(&self, answer: &[u8]) {
-        let patience = Patience::new(&Abort::new(), Some(FAREWELL));
-        let known = self.visitors.iter().filter(|visitor| !visitor.ranks.is_empty());
-        // Rank 0 may live in this process, and end it as soon as it has heard.
-        let (first, others): (Vec<_>, Vec<_>) =
-            known.partition(|visitor| visitor.ranks.contains(&Rank(0)));
-        for visitor in others.into_iter().chain(first) {
-            // Whoever does not hear it notices by itself that the connection ended.
-            if socket::send_all(&visitor.stream, answer, &patience).is_ok() {
-                let _: io::Result<()> = visitor.stream.shutdown(std::net::Shutdown::Write);
-            }
+impl Visitor {
+    fn new(admitted: Admitted) -> Self {
+        let Admitted { stream, address: from, purpose, session } = admitted;
+        let (since, inbox, ranks) = (Instant::now(), Vec::new(), Vec::new());
+        Self { stream, from, purpose, session, since, inbox, hellos: 0, ranks }
+    }
+
+    /// The next hello that is there as a whole. A rank says one, its own.
+    fn next_hello(&mut self) -> Result<Option<Hello>, Malformed> {
+        let found = next_hello(&self.session, self.hellos, &self.inbox)?;
+        let Some((hello, length)) = found else { return Ok(None) };
+        self.inbox.drain(..length);
+        self.hellos += 1;
+        let own = hello.peer.rank == self.purpose.from && self.hellos == 1;
+        if self.purpose.kind == Kind::Root && !own {
+            return Err(Malformed("it speaks for other ranks"));
         }
+        self.ranks.push(hello.peer.rank);
+        Ok(Some(hello))
     }
 }
 
-/// An answer behind its length.
-fn framed(answer: &Answer) -> Vec<u8> {
-    let body = answer.to_bytes();
-    let mut writer = Writer::default();
-    writer.u32(body.len() as u32);
-    writer.0.extend(body);
-    writer.0
+/// Gives `answer` to all `visitors` that are ranks. Whoever does not take its own keeps none from theirs.
+fn farewell(visitors: Vec<Visitor>, answer: &[u8]) {
+    let of_answer = digest(answer);
+    let known = visitors.into_iter().filter(|visitor| !visitor.ranks.is_empty());
+    // Rank 0 may live in this process, and end it as soon as it has heard.
+    let (first, others): (Vec<_>, Vec<_>) =
+        known.partition(|visitor| visitor.ranks.contains(&Rank(0)));
+    for waiting in [others, first] {
+        let letters = waiting.into_iter().map(|visitor| Letter {
+            code: visitor.session.seal(Side::Listener, 0, &of_answer),
+            stream: visitor.stream,
+            written: 0,
+        });
+        deliver(letters.collect(), answer);
+    }
+}
+
+/// An answer on its way.
+struct Letter {
+    stream: TcpStream,
+    code: [u8; MAC_BYTES],
+    written: usize,
+}
+
+fn deliver(mut letters: Vec<Letter>, answer: &[u8]) {
+    let since = Instant::now();
+    letters.retain_mut(|letter| letter.goes_on(answer));
+    while !letters.is_empty() && since.elapsed() < FAREWELL {
+        let streams = letters.iter().map(|it| PollFd::new(&it.stream, PollFlags::OUT));
+        let mut streams: Vec<_> = streams.collect();
+        // Interrupted or not, the rest is tried again.
+        let _ = poll(&mut streams, Some(&socket::timespec(TICK)));
+        letters.retain_mut(|letter| letter.goes_on(answer));
+    }
+}
+
+impl Letter {
+    /// Writes what the connection takes; false once all is written, or nobody will take it.
+    fn goes_on(&mut self, answer: &[u8]) -> bool {
+        let length = (answer.len() as u32).to_le_bytes();
+        let mut before = 0;
+        for part in [&length[..], answer, &self.code] {
+            while self.written < before + part.len() {
+                match (&self.stream).write(&part[self.written - before..]) {
+                    Ok(written) => self.written += written,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+                }
+            }
+            before += part.len();
+        }
+        // Whoever does not hear it notices by itself that the connection ended.
+        let _: io::Result<()> = self.stream.shutdown(Shutdown::Write);
+        false
+    }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::abort::Abort;
 use crate::interface::Choice;
 use crate::log::Log;
+use crate::unique_id::Secret;
 
 /// How ranks find one another and how long they wait.
 #[derive(Clone)]
@@ -17,6 +18,9 @@ pub struct Settings {
     /// Where the root listens, if the user fixed it; the id then needs no transport (all ranks
     /// make it from the same address), and rank 0 opens the listener.
     pub root: Option<SocketAddr>,
+    /// What guards a root at a fixed address, the same on all ranks; the text says why it cannot be had, and then no
+    /// such root is used.
+    pub secret: Option<Result<Secret, String>>,
     /// An address that other ranks are known to reach: where `interface` names none, a root without a fixed address
     /// listens in the same network, if this host is in it.
     pub near: Option<SocketAddr>,
@@ -42,6 +46,7 @@ impl Default for Settings {
         Self {
             interface: Choice::default(),
             root: None,
+            secret: None,
             near: None,
             host: None,
             connect_timeout: Duration::from_secs(60),
@@ -59,6 +64,7 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("interface", &self.interface)
             .field("root", &self.root)
+            .field("secret", &self.secret)
             .field("near", &self.near)
             .field("host", &self.host)
             .field("connect_timeout", &self.connect_timeout)

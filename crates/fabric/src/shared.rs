@@ -1,10 +1,13 @@
 //! Host memory that several processes see.
 //!
 //! The memory is an anonymous file (memfd), passed on as a descriptor: it has no name that could
-//! clash or stay behind after a crash, is not bound by the size of `/dev/shm`, which containers keep
-//! small, and its size is sealed, so that no process can pull it from under another. Where the system
-//! does not offer such files, an unlinked file in `/dev/shm` takes its place. Either way all of it is
-//! allocated at once, so that too little memory is an error here and not a signal later.
+//! clash, be found by others, or stay behind after a crash, and is not bound by the size of `/dev/shm`, which
+//! containers keep small. All of it is allocated at once, so that too little memory is an error here and not a signal
+//! later.
+//!
+//! **Seals.** Whoever makes it seals its size in both directions, and the seals themselves. Whoever opens it requires
+//! these seals before it looks at the size and maps anything, so that no process can pull pages from under another.
+//! Writing is not sealed: every rank writes to its part of all such memory. Only who has made it keeps the descriptor.
 
 mod mapping;
 
@@ -12,19 +15,22 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::fs::{self, FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{self, FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind};
-use crate::identity;
 use mapping::Mapping;
 
 /// Memory that every holder of its descriptor can map. It is unmapped on drop and freed with its last
 /// holder.
 pub struct SharedMemory {
     mapping: Mapping,
-    descriptor: OwnedFd,
+    /// Of whoever has made it.
+    descriptor: Option<OwnedFd>,
 }
+
+/// What whoever opens shared memory requires of it: its size stays as it is for good.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 impl SharedMemory {
     /// `bytes` zeros, at least one.
@@ -32,30 +38,34 @@ impl SharedMemory {
         if bytes == 0 {
             return Err(Error::invalid("shared memory must have at least one byte"));
         }
-        let descriptor = match anonymous_file() {
-            Ok(file) => allocate(file, bytes, "memory")?,
-            Err(_) => allocate(unlinked_file("/dev/shm")?, bytes, "/dev/shm")?,
-        };
-        // Not possible in /dev/shm, where the ranks must trust one another.
-        let _ = fs::fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW);
-        Self::map(descriptor, bytes)
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let descriptor = fs::memfd_create("msccl", flags)
+            .map_err(|error| Error::system("cannot create shared memory", error))?;
+        allocate(&descriptor, bytes)?;
+        fs::fcntl_add_seals(&descriptor, SEALS)
+            .map_err(|error| Error::system("cannot seal shared memory", error))?;
+        let mapping = map(&descriptor, bytes)?;
+        Ok(Self { mapping, descriptor: Some(descriptor) })
     }
 
     /// The memory of `bytes` bytes behind a descriptor that another rank has sent.
     pub fn open(descriptor: OwnedFd, bytes: usize) -> Result<Self, Error> {
-        let found = size(&descriptor)?;
+        let found = sealed_size(&descriptor)?;
         if found != bytes as u64 || bytes == 0 {
             let text = format!("expected {bytes} bytes of shared memory, found {found}");
             return Err(Error::mismatch(text));
         }
-        Self::map(descriptor, bytes)
+        Ok(Self { mapping: map(&descriptor, bytes)?, descriptor: None })
     }
 
-    fn map(descriptor: OwnedFd, bytes: usize) -> Result<Self, Error> {
-        let mapping = Mapping::new(&descriptor, bytes).map_err(|error| {
-            Error::system(format_args!("cannot map {bytes} bytes of shared memory"), error)
-        })?;
-        Ok(Self { mapping, descriptor })
+    /// What to pass on.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else has made it.
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
+        let own = self.descriptor.as_ref().map(AsFd::as_fd);
+        own.ok_or_else(|| Error::invalid("only the rank that made shared memory can pass it on"))
     }
 
     /// Its size in bytes.
@@ -82,69 +92,46 @@ impl SharedMemory {
     }
 }
 
-impl AsFd for SharedMemory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
-    }
-}
-
 impl fmt::Debug for SharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SharedMemory({} bytes at {:?})", self.len(), self.as_ptr())
     }
 }
 
-/// The size of the file behind `descriptor`.
-pub(crate) fn size(descriptor: &OwnedFd) -> Result<u64, Error> {
+fn map(descriptor: &OwnedFd, bytes: usize) -> Result<Mapping, Error> {
+    Mapping::new(descriptor, bytes).map_err(|error| {
+        Error::system(format_args!("cannot map {bytes} bytes of shared memory"), error)
+    })
+}
+
+/// The size of the memory behind `descriptor`, which it keeps for good.
+pub(crate) fn sealed_size(descriptor: &OwnedFd) -> Result<u64, Error> {
+    let seals = fs::fcntl_get_seals(descriptor).map_err(|_: Errno| {
+        Error::mismatch("expected shared memory, found a file descriptor of another kind")
+    })?;
+    if !seals.contains(SEALS) {
+        let text = "expected shared memory whose size is sealed, found some that can be cut off; all ranks \
+                    must load the same library";
+        return Err(Error::mismatch(text));
+    }
     let status = fs::fstat(descriptor);
     let status = status.map_err(|error| Error::system("shared memory has no size", error))?;
     Ok(status.st_size.unsigned_abs())
 }
 
-fn anonymous_file() -> Result<OwnedFd, Errno> {
-    fs::memfd_create("msccl", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-}
-
-/// A file in `folder` that vanishes with its last holder.
-fn unlinked_file(folder: &str) -> Result<OwnedFd, Error> {
-    let failed = |error| Error::system(format_args!("cannot create a file in {folder}"), error);
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    if let Ok(file) = fs::open(folder, flags | OFlags::TMPFILE, mode) {
-        return Ok(file);
-    }
-    let path = format!("{folder}/msccl-{:032x}", identity::random_u128()?);
-    let file = fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode).map_err(failed)?;
-    fs::unlink(&path).map_err(failed)?;
-    Ok(file)
-}
-
 /// Gives `file` its size and all of its pages.
-fn allocate(file: OwnedFd, bytes: usize, place: &str) -> Result<OwnedFd, Error> {
-    let allocated = match fs::fallocate(&file, FallocateFlags::empty(), 0, bytes as u64) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fs::ftruncate(&file, bytes as u64),
+fn allocate(file: &OwnedFd, bytes: usize) -> Result<(), Error> {
+    let allocated = match fs::fallocate(file, FallocateFlags::empty(), 0, bytes as u64) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fs::ftruncate(file, bytes as u64),
         other => other,
     };
-    allocated.map_err(|error| too_small(&file, bytes, place, error))?;
-    Ok(file)
+    allocated.map_err(|error| too_small(bytes, error))
 }
 
-fn too_small(file: &OwnedFd, bytes: usize, place: &str, error: Errno) -> Error {
-    let room = fs::fstatvfs(file).map_or_else(
-        |_| String::new(),
-        |room| {
-            let (free, all) = (room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize);
-            match all {
-                0 => String::new(),
-                _ => format!(", of whose {all} bytes {free} are free"),
-            }
-        },
-    );
-    let hint = "raise the container's limit (docker: --memory, --shm-size; Kubernetes: resources, \
-                an emptyDir of medium Memory at /dev/shm)";
+fn too_small(bytes: usize, error: Errno) -> Error {
+    let hint = "raise the container's limit (docker: --memory; Kubernetes: resources)";
     let error: std::io::Error = error.into();
-    let text =
-        format!("cannot get {bytes} bytes of shared memory from {place}{room}: {error}; {hint}");
+    let text = format!("cannot get {bytes} bytes of shared memory: {error}; {hint}");
     Error::new(ErrorKind::System, text)
 }
 
@@ -152,12 +139,14 @@ fn too_small(file: &OwnedFd, bytes: usize, place: &str, error: Errno) -> Error {
 mod tests {
     use std::sync::atomic::Ordering;
 
+    use rustix::fs::{Mode, OFlags};
+
     use super::*;
 
     #[test]
     fn two_mappings_are_one_memory() {
         let memory = SharedMemory::create(10_000).unwrap();
-        let other = memory.as_fd().try_clone_to_owned().unwrap();
+        let other = memory.descriptor().unwrap().try_clone_to_owned().unwrap();
         let other = SharedMemory::open(other, 10_000).unwrap();
         memory.word(9_992).unwrap().store(42, Ordering::Release);
         assert_eq!(other.word(9_992).unwrap().load(Ordering::Acquire), 42);
@@ -179,27 +168,36 @@ mod tests {
     #[test]
     fn sizes_are_checked_and_sealed() {
         let memory = SharedMemory::create(4096).unwrap();
-        let copy = memory.as_fd().try_clone_to_owned().unwrap();
-        let text = SharedMemory::open(copy, 8192).unwrap_err().to_string();
+        let copy = || memory.descriptor().unwrap().try_clone_to_owned().unwrap();
+        let text = SharedMemory::open(copy(), 8192).unwrap_err().to_string();
         assert_eq!(text, "expected 8192 bytes of shared memory, found 4096");
-        assert_eq!(fs::ftruncate(&memory.descriptor, 1), Err(Errno::PERM));
+        assert_eq!(fs::ftruncate(copy(), 1), Err(Errno::PERM));
+        assert_eq!(fs::ftruncate(copy(), 8192), Err(Errno::PERM));
         assert!(SharedMemory::create(0).is_err());
+        let opened = SharedMemory::open(copy(), 4096).unwrap();
+        assert!(opened.descriptor().is_err());
     }
 
     #[test]
-    fn too_little_room_is_an_error_that_says_how_much_there_is() {
-        let file = unlinked_file("/dev/shm").unwrap();
-        let text = allocate(file, 1 << 50, "/dev/shm").unwrap_err().to_string();
-        let expected = "cannot get 1125899906842624 bytes of shared memory from /dev/shm, of whose";
-        assert!(text.starts_with(expected), "{text}");
-        assert!(text.contains("--shm-size"), "{text}");
+    fn what_could_be_cut_off_is_not_mapped() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let partly = [SealFlags::empty(), SealFlags::SHRINK, SealFlags::SHRINK | SealFlags::GROW];
+        for seals in partly {
+            let file = fs::memfd_create("test", flags).unwrap();
+            fs::ftruncate(&file, 4096).unwrap();
+            fs::fcntl_add_seals(&file, seals).unwrap();
+            let text = SharedMemory::open(file, 4096).unwrap_err().to_string();
+            assert!(text.contains("whose size is sealed"), "{seals:?}: {text}");
+        }
+        let file = fs::open("/dev/zero", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let text = SharedMemory::open(file, 4096).unwrap_err().to_string();
+        assert!(text.contains("a file descriptor of another kind"), "{text}");
     }
 
     #[test]
-    fn the_second_choice_works_too() {
-        let file = allocate(unlinked_file("/dev/shm").unwrap(), 5000, "/dev/shm").unwrap();
-        let memory = SharedMemory::open(file, 5000).unwrap();
-        memory.word(0).unwrap().store(7, Ordering::Relaxed);
-        assert_eq!(memory.word(0).unwrap().load(Ordering::Relaxed), 7);
+    fn too_little_room_is_an_error() {
+        let text = too_small(1 << 50, Errno::NOSPC).to_string();
+        let expected = "cannot get 1125899906842624 bytes of shared memory: ";
+        assert!(text.starts_with(expected) && text.contains("--memory"), "{text}");
     }
 }

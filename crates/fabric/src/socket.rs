@@ -87,7 +87,12 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
     loop {
         match listener.accept() {
-            Ok((stream, from)) => return prepare(&stream).map(|()| Some((stream, from))),
+            // Otherwise it ended while it waited, which is no trouble of the listener's.
+            Ok((stream, from)) => {
+                if prepare(&stream).is_ok() {
+                    return Ok(Some((stream, from)));
+                }
+            }
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock => return Ok(None),
                 // Connections that ended while they waited.

@@ -14,6 +14,7 @@ mod line;
 mod mail;
 mod pump;
 
+use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,17 +24,30 @@ use std::time::Duration;
 use msccl_collective::Rank;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::abort::{Patience, Stop};
+use crate::abort::{Abort, Patience, Stop};
+use crate::acceptor;
 use crate::departure::Manner;
+use crate::descriptors::Room;
+use crate::dial;
 use crate::error::{Error, ErrorKind};
 use crate::frame::{BODY_LIMIT_BYTES, Frame};
-use crate::hello::with_preface;
+use crate::handshake::{Kind, Purpose};
 use crate::identity::Peer;
+use crate::key::Key;
 use crate::log::Log;
 use crate::socket::{self, Failure};
-use crate::unique_id::WIRE_VERSION;
-use crate::wire::{Malformed, Reader, Writer};
+use crate::wire::Malformed;
 pub(crate) use mail::{Address, Fate, State, outcome_bytes, read_outcome};
+
+/// Descriptors that a communicator holds for itself, and for each other rank of its node.
+const OWN_DESCRIPTORS: u64 = 16;
+const DESCRIPTORS_A_PEER: u64 = 2;
+
+/// Beyond so many ranks most are on other nodes.
+const NEAR_RANKS: u32 = 64;
+
+/// How long a rank waits for a peer to say why it has ended, or did not come.
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(400);
 
 /// One rank's connections; dropping it says goodbye and ends its thread.
 pub(crate) struct Switchboard {
@@ -53,7 +67,7 @@ pub(crate) struct Member {
 struct Shared {
     me: Rank,
     /// Known to the ranks of this world alone.
-    world: u128,
+    key: Key,
     /// Everyone in the world, by rank.
     members: Arc<[Member]>,
     connect_timeout: Duration,
@@ -62,15 +76,17 @@ struct Shared {
     changed: Condvar,
     /// Wakes the pump.
     bell: OwnedFd,
-    /// Held while connecting, so that two callers do not connect to one peer.
-    connecting: Mutex<()>,
+    /// By peer, held while connecting, so that two callers do not connect to one peer.
+    connecting: Vec<Mutex<()>>,
+    /// For the descriptors of all this.
+    _room: Room,
 }
 
 impl Switchboard {
     /// Starts to serve `listener` as rank `me` of `members`, who are the world.
     pub(crate) fn start(
         me: Rank,
-        world: u128,
+        key: Key,
         members: Arc<[Member]>,
         listener: TcpListener,
         connect_timeout: Duration,
@@ -79,11 +95,23 @@ impl Switchboard {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|error| Error::system("cannot create an event descriptor", error))?;
         let state = Mutex::new(State::new(members.len()));
-        let (changed, connecting) = (Condvar::new(), Mutex::new(()));
-        let shared =
-            Shared { me, world, members, connect_timeout, log, state, changed, bell, connecting };
+        let connecting = members.iter().map(|_| Mutex::new(())).collect();
+        let ranks = members.len() as u32;
+        let room = OWN_DESCRIPTORS + u64::from(ranks.min(NEAR_RANKS)) * DESCRIPTORS_A_PEER;
+        let shared = Shared {
+            me,
+            key,
+            members,
+            connect_timeout,
+            log,
+            state,
+            changed: Condvar::new(),
+            bell,
+            connecting,
+            _room: Room::make(room + acceptor::strangers_limit(ranks) as u64),
+        };
         let shared = Arc::new(shared);
-        let pump = pump::Pump::new(shared.clone(), listener);
+        let pump = pump::Pump::new(shared.clone(), listener)?;
         let thread = thread::Builder::new().name("msccl-fabric".to_owned());
         let pump = thread.spawn(move || pump.run());
         let pump =
@@ -93,6 +121,11 @@ impl Switchboard {
 
     pub(crate) fn me(&self) -> Rank {
         self.shared.me
+    }
+
+    /// What the ranks of this world know, for the use `label` with `parts`.
+    pub(crate) fn key(&self, label: &str, parts: &[&[u8]]) -> Key {
+        self.shared.key.derive(label, parts)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -125,7 +158,8 @@ impl Switchboard {
             return Err(Error::invalid(text));
         }
         if to.world == self.me() {
-            self.state().deliver(to.world, frame);
+            let delivered = self.state().deliver(to.world, frame);
+            delivered.map_err(|Malformed(why)| Error::invalid(why))?;
             self.shared.changed.notify_all();
             return Ok(());
         }
@@ -161,10 +195,32 @@ impl Switchboard {
         descriptor: BorrowedFd<'_>,
         patience: &Patience,
     ) -> Result<(), Error> {
-        let parcel = courier::Parcel { from: self.me(), group, tag };
-        let name = courier::name(self.shared.world, to.world);
-        courier::send(&name, self.shared.world, &parcel, descriptor, patience)
-            .map_err(|failure| courier::undelivered(failure, &to.peer, patience))
+        let parcel = courier::Parcel { group, tag };
+        let (key, from) = (&self.shared.key, self.me());
+        let delivery = courier::Delivery { key, from, to: to.world, parcel };
+        // Whoever has only left the group takes it and drops it.
+        let is_gone = || self.state().has_departed(to.world);
+        match courier::send(&delivery, descriptor, patience, is_gone) {
+            Ok(courier::Delivered::Taken) => Ok(()),
+            Ok(courier::Delivered::NoRoom) => Err(courier::no_room(&to.peer)),
+            Err(failure) if self.hears_of_end(to, &failure) => Err(self.departed(to)),
+            Err(failure) => Err(courier::undelivered(failure, &to.peer, patience)),
+        }
+    }
+
+    /// Whether `failure` befell this rank because `to` has ended, of which it hears in a moment, and why.
+    fn hears_of_end(&self, to: &Member, failure: &Failure) -> bool {
+        let ended = match failure {
+            Failure::Io(error) => {
+                use io::ErrorKind::{ConnectionRefused, NotConnected};
+                let kinds = [ConnectionRefused, NotConnected];
+                acceptor::may_try_again(error) || kinds.contains(&error.kind())
+            }
+            Failure::Stopped(_) => false,
+        };
+        let last_words = Patience::new(&Abort::new(), Some(LAST_WORDS));
+        let departed = |state: &mut State| state.has_departed(to.world).then_some(());
+        ended && self.wait(&last_words, departed).is_ok()
     }
 
     /// Makes sure that there is a connection to `to`.
@@ -172,7 +228,7 @@ impl Switchboard {
         if self.state().route(to.world).is_some() {
             return Ok(());
         }
-        let _one_at_a_time = lock(&self.shared.connecting);
+        let _one_at_a_time = self.shared.connecting.get(to.world.index()).map(lock);
         let state = self.state();
         if state.route(to.world).is_some() {
             return Ok(());
@@ -190,22 +246,29 @@ impl Switchboard {
 
     fn dial(&self, to: &Member, patience: &Patience) -> Result<TcpStream, Error> {
         let patience = patience.at_most(self.shared.connect_timeout);
-        let mut introduction = Writer::default();
-        introduction.u16(WIRE_VERSION);
-        introduction.u32(self.me().0);
-        introduction.u32(to.world.0);
-        let introduction = with_preface(self.shared.world, &introduction.0);
-        let dialled = socket::connect_once(to.peer.address, &patience).and_then(|stream| {
-            socket::send_all(&stream, &introduction, &patience)?;
-            Ok(stream)
-        });
+        let (from, address) = (self.me(), to.peer.address);
+        let purpose = Purpose { kind: Kind::Peer, from, to: to.world, channel: 0 };
+        let dialled = loop {
+            match dial::dial(address, &self.shared.key, purpose, &patience) {
+                // The peer had no room for a connection, or no time; one that has ended refuses the next.
+                Err(Failure::Io(error)) if acceptor::may_try_again(&error) => {
+                    if let Err(stop) = socket::sleep(Duration::from_millis(5), &patience) {
+                        break Err(stop.into());
+                    }
+                }
+                other => break other.map(|(stream, _)| stream),
+            }
+        };
         let what = || format!("cannot connect to {} at {}", to.peer.story(), to.peer.address);
+        if dialled.as_ref().is_err_and(|failure| self.hears_of_end(to, failure)) {
+            return Err(self.departed(to));
+        }
         dialled
             .map_err(|failure| match failure {
                 Failure::Stopped(stop) => Error::stopped(stop, &patience, what()),
                 Failure::Io(error) => {
                     let hint = "either it has ended, or no route leads to that address";
-                    Error::new(ErrorKind::RankLost, format!("{}: {error}; {hint}", what()))
+                    Error::io(ErrorKind::RankLost, what(), error, hint)
                 }
             })
             .map_err(|error| error.of_ranks([to.peer.rank]))
@@ -217,7 +280,8 @@ impl Switchboard {
             Fate::Present => Manner::Left,
             Fate::Departed(manner) | Fate::Rumour { manner, .. } => manner.clone(),
         };
-        let text = format!("{} {manner}", member.peer.story());
+        let reason = self.state().reason_of(member.world).map(|why| format!(": {why}"));
+        let text = format!("{} {manner}{}", member.peer.story(), reason.unwrap_or_default());
         Error::new(ErrorKind::RankLost, text).of_ranks([member.peer.rank])
     }
 }
@@ -232,19 +296,9 @@ impl Shared {
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// The rank that introduces itself by `body` to this one.
-    fn introduced(&self, body: &[u8]) -> Result<Rank, Malformed> {
-        let mut reader = Reader(body);
-        if reader.u16()? != WIRE_VERSION {
-            return Err(Malformed("it speaks another version of the protocol"));
-        }
-        let (from, to) = (Rank(reader.u32()?), Rank(reader.u32()?));
-        reader.end()?;
-        let known = from.index() < self.members.len() && from != self.me;
-        match known && to == self.me {
-            true => Ok(from),
-            false => Err(Malformed("it looks for another rank")),
-        }
+    /// Whether `rank` is another one of this world.
+    fn is_peer(&self, rank: Rank) -> bool {
+        rank.index() < self.members.len() && rank != self.me
     }
 }
 

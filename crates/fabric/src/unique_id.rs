@@ -1,7 +1,8 @@
 //! The 128 bytes by which ranks find one another.
 //!
-//! An id says where its root listens and carries a random token, so that a root tells its own ranks
-//! from strangers. Whoever creates an id runs its root, a thread that ends when all ranks came.
+//! An id says where its root listens and carries a token of 16 random bytes, from which ranks and root derive the
+//! [`Key`] by which they know one another. The token never crosses a connection of ours: whoever hands ids to
+//! ranks must keep them from others. Whoever creates an id runs its root, a thread that ends when all ranks came.
 //! Bytes made by another library or cut in transport are refused, not connected to.
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use crate::error::Error;
 use crate::identity;
 use crate::interface;
+use crate::key::Key;
 use crate::root;
 use crate::settings::Settings;
 use crate::wire::{Malformed, Reader, Writer, mark};
@@ -18,13 +20,48 @@ use crate::wire::{Malformed, Reader, Writer, mark};
 const MAGIC: u64 = u64::from_le_bytes(*b"msccl-id");
 
 /// The version of everything that ranks say to one another.
-pub(crate) const WIRE_VERSION: u16 = 3;
+pub(crate) const WIRE_VERSION: u16 = 4;
 
 /// Length of an id in bytes, as in NCCL's ABI.
 pub const UNIQUE_ID_BYTES: usize = 128;
 
 /// Where the checksum stands; everything between the fields and it is zero.
 const CHECKSUM_AT: usize = UNIQUE_ID_BYTES - 8;
+
+/// What stands for the secret of a fixed root whose user has none.
+const NO_SECRET: &[u8] = b"";
+
+/// Fewest bytes of a user's secret.
+const SECRET_BYTES_MIN: usize = 16;
+
+/// What the ranks of a root at a fixed address know and nobody else does.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Vec<u8>);
+
+impl Secret {
+    /// The secret of these bytes, of which white space at both ends does not count.
+    ///
+    /// # Errors
+    ///
+    /// They are so few that they can be guessed.
+    pub fn new(bytes: &[u8]) -> Result<Self, Error> {
+        let bytes = bytes.trim_ascii();
+        if bytes.len() < SECRET_BYTES_MIN {
+            let text = format!(
+                "the secret has {} bytes, expected {SECRET_BYTES_MIN} at least, such as those of `openssl rand -hex 32`",
+                bytes.len()
+            );
+            return Err(Error::invalid(text));
+        }
+        Ok(Self(bytes.to_vec()))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
 
 /// By which ranks find one another. In transport it is plain bytes, or a text without spaces: these bytes in
 /// hexadecimal digits.
@@ -41,25 +78,38 @@ impl UniqueId {
     /// makes the same id, and the root is rank 0's affair.
     pub fn create(settings: &Settings) -> Result<Self, Error> {
         if let Some(address) = settings.root {
-            return Self::at(address);
+            let secret = settings.secret.as_ref().map(|secret| secret.as_ref());
+            let secret = secret.transpose().map_err(|why| {
+                Error::invalid(format!("there is no secret for the root at {address}: {why}"))
+            })?;
+            return Self::at(address, secret);
         }
         let token = identity::random_u128()?;
         let interface = interface::choose(&settings.interface, settings.near)?;
         let name = Some(interface.name.clone());
-        let address = root::start(interface.any_port(), token, name, settings)?;
+        let key = Key::from_secret(&token.to_le_bytes());
+        let address = root::start(interface.any_port(), key, name, settings)?;
         Ok(Self { address, token, fixed: false })
     }
 
-    /// The id of the root at a fixed address.
-    fn at(address: SocketAddr) -> Result<Self, Error> {
+    /// The id of the root at a fixed address: a secret one, if all ranks know the same secret. Without one everybody
+    /// who knows the port knows the token.
+    fn at(address: SocketAddr, secret: Option<&Secret>) -> Result<Self, Error> {
         if interface::is_unspecified(address.ip()) || address.port() == 0 {
             let text = "nobody can connect to it; name the host's own address and a port";
             return Err(Error::invalid(format!("the root address is {address}: {text}")));
         }
+        let key = Key::from_secret(secret.map_or(NO_SECRET, |Secret(secret)| secret));
         // The port alone: hosts may know one name by several addresses.
-        let port = address.port().to_le_bytes();
-        let half = |salt: &[u8]| u128::from(mark(&[salt, &port]));
-        Ok(Self { address, token: half(b"fixed root") << 64 | half(b"root fixed"), fixed: true })
+        let token = key.mac("token of a fixed root", &[&address.port().to_le_bytes()]);
+        let (token, _) = token.split_at(16);
+        let token = token.iter().rev().fold(0, |token, byte| token << 8 | u128::from(*byte));
+        Ok(Self { address, token, fixed: true })
+    }
+
+    /// By which ranks and root know one another.
+    pub(crate) fn key(&self) -> Key {
+        Key::from_secret(&self.token.to_le_bytes())
     }
 
     /// The id as bytes.
@@ -125,8 +175,10 @@ impl FromStr for UniqueId {
         match bytes.try_into() {
             Ok(bytes) if text.len() == 2 * UNIQUE_ID_BYTES => Self::from_bytes(&bytes),
             Ok(_) | Err(_) => Err(Error::invalid(format!(
-                "the text of a unique id has {} hexadecimal digits, found `{text}`; pass it on unchanged",
-                2 * UNIQUE_ID_BYTES
+                "the text of a unique id has {} hexadecimal digits, found {} characters that are not one; pass it on \
+                 unchanged",
+                2 * UNIQUE_ID_BYTES,
+                text.chars().count()
             ))),
         }
     }
@@ -139,7 +191,8 @@ fn with_digit(number: u8, digit: &u32) -> u8 {
 
 impl fmt::Debug for UniqueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UniqueId({}, {:016x})", self.address, self.token as u64)
+        // The token is a secret.
+        write!(f, "UniqueId({})", self.address)
     }
 }
 
@@ -148,7 +201,7 @@ mod tests {
     use super::*;
 
     fn sample() -> UniqueId {
-        UniqueId::at("10.0.0.1:4000".parse().unwrap()).unwrap()
+        UniqueId::at("10.0.0.1:4000".parse().unwrap(), None).unwrap()
     }
 
     #[test]
@@ -164,17 +217,31 @@ mod tests {
         let not_hexadecimal = text.replace('0', "g");
         for cut in ["", &text[1..], &text[..2], &format!("{text}00"), &not_hexadecimal, "müde"] {
             let refused = cut.parse::<UniqueId>().unwrap_err().to_string();
-            assert!(refused.contains("has 256 hexadecimal digits, found `"), "{refused}");
+            assert!(refused.contains("has 256 hexadecimal digits, found "), "{refused}");
         }
     }
 
     #[test]
     fn fixed_ids_are_alike_everywhere_and_differ_by_port() {
         assert_eq!(sample().to_bytes(), sample().to_bytes());
-        let other = UniqueId::at("10.0.0.1:4001".parse().unwrap()).unwrap();
+        let other = UniqueId::at("10.0.0.1:4001".parse().unwrap(), None).unwrap();
         assert_ne!(other.token, sample().token);
-        assert!(UniqueId::at("0.0.0.0:4000".parse().unwrap()).is_err());
-        assert!(UniqueId::at("10.0.0.1:0".parse().unwrap()).is_err());
+        assert!(UniqueId::at("0.0.0.0:4000".parse().unwrap(), None).is_err());
+        assert!(UniqueId::at("10.0.0.1:0".parse().unwrap(), None).is_err());
+    }
+
+    #[test]
+    fn a_secret_makes_another_token_and_is_not_shown() {
+        let address = "10.0.0.1:4000".parse().unwrap();
+        let secret = |text: &str| Secret::new(text.as_bytes()).unwrap();
+        let at = |text: &str| UniqueId::at(address, Some(&secret(text))).unwrap();
+        let known = at("0123456789abcdef");
+        assert_ne!(known.token, sample().token);
+        assert_ne!(known.token, at("0123456789abcdeF").token);
+        assert_eq!(known, at(" 0123456789abcdef\n"));
+        assert!(Secret::new(b" 0123456789abcde\n").is_err());
+        assert_eq!(format!("{:?}", secret("0123456789abcdef")), "Secret(…)");
+        assert_eq!(format!("{known:?}"), "UniqueId(10.0.0.1:4000)");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use msccl_environment::{Complaint, Reader, Variable, variable};
-use msccl_fabric::{self as fabric, Choice};
+use msccl_fabric::{self as fabric, Choice, Secret};
 use msccl_proxy::{self as proxy, Nics, RdmaConfig, Surroundings};
 
 use crate::session;
@@ -15,6 +15,7 @@ use crate::session;
 pub struct Network {
     interface: Choice,
     root: Option<SocketAddr>,
+    secret: Option<Result<Secret, String>>,
     host: Option<String>,
     rdma: RdmaConfig,
     /// As a variable asks for it.
@@ -52,6 +53,7 @@ impl Network {
             interface,
             net,
             root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
+            secret: msccl_environment::secret(reader),
             host: reader.text(&variable::HOSTID),
             rdma: rdma(reader, net),
             topology: reader.text(&variable::TOPO_FILE),
@@ -60,8 +62,8 @@ impl Network {
 
     /// The settings of the fabric, the rest of which `others` says.
     pub fn fabric(&self, others: fabric::Settings) -> fabric::Settings {
-        let Self { interface, root, host, rdma: _, net: _, topology: _ } = self.clone();
-        fabric::Settings { interface, root, host, ..others }
+        let Self { interface, root, secret, host, rdma: _, net: _, topology: _ } = self.clone();
+        fabric::Settings { interface, root, secret, host, ..others }
     }
 
     /// Why the description of this machine that was named cannot be used, if so.
@@ -156,6 +158,7 @@ mod tests {
                 ("NCCL_SOCKET_IFNAME", "^docker"),
                 ("NCCL_SOCKET_FAMILY", "AF_INET"),
                 ("NCCL_COMM_ID", "127.0.0.1:4000"),
+                ("MSCCL_SECRET_FILE", "/no/such"),
                 ("NCCL_HOSTID", "rack 3"),
                 ("NCCL_NET", "ib"),
                 ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1"),
@@ -173,6 +176,8 @@ mod tests {
         let fabric = network.fabric(fabric::Settings::default());
         assert_eq!(fabric.interface.family, Some(Family::V4));
         assert_eq!(fabric.root, "127.0.0.1:4000".parse().ok());
+        let no_secret = fabric.secret.clone().unwrap().unwrap_err();
+        assert!(no_secret.starts_with("MSCCL_SECRET_FILE names /no/such: it cannot be read: "));
         assert_eq!(fabric.host.as_deref(), Some("rack 3"));
         let expected = RdmaConfig {
             enabled: true,

@@ -71,6 +71,20 @@ fn a_crowd_of_processes_is_cheap() {
     }
 }
 
+/// A root at a fixed address with a secret that only its ranks know.
+#[test]
+fn ranks_that_share_a_secret() {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = folder().join("secret");
+    let mut options = std::fs::OpenOptions::new();
+    let mut opened =
+        options.write(true).create(true).truncate(true).mode(0o600).open(&file).unwrap();
+    writeln!(opened, "0123456789abcdef0123456789abcdef").unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (free, file) = (free.to_string(), file.display().to_string());
+    run("processes", &["3", "1"], &[("NCCL_COMM_ID", &free), ("MSCCL_SECRET_FILE", &file)]);
+}
+
 /// Ids need no transport if the address is fixed.
 #[test]
 fn ranks_that_meet_at_a_fixed_address() {

@@ -54,6 +54,11 @@ pub enum Event {
         /// What was wrong with it.
         why: String,
     },
+    /// So many more such connections were closed within a second, without a line each.
+    StrayConnections {
+        /// How many.
+        count: u64,
+    },
     /// Something failed that does no harm to the callers.
     Trouble(String),
 }
@@ -63,7 +68,10 @@ impl Event {
     pub fn is_warning(&self) -> bool {
         match self {
             Self::RailLost { .. } | Self::Trouble(_) => true,
-            Self::Devices { .. } | Self::Connected { .. } | Self::StrayConnection { .. } => false,
+            Self::Devices { .. }
+            | Self::Connected { .. }
+            | Self::StrayConnection { .. }
+            | Self::StrayConnections { .. } => false,
         }
     }
 }
@@ -83,6 +91,9 @@ impl fmt::Display for Event {
             Self::StrayConnection { from, why } => {
                 let from = from.map_or_else(String::new, |from| format!(" from {from}"));
                 write!(f, "a stray connection{from} was closed: {why}")
+            }
+            Self::StrayConnections { count } => {
+                write!(f, "{count} more stray connections were closed")
             }
             Self::Trouble(text) => f.write_str(text),
         }

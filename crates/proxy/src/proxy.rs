@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Doorbell, ErrorKind, Group, random_u128};
+use msccl_fabric::{Abort, Doorbell, ErrorKind, Group};
 use msccl_topology::PathType;
 
 use crate::config::Config;
@@ -39,7 +39,6 @@ pub struct Proxy {
     group: Arc<Group>,
     config: Config,
     address: SocketAddr,
-    token: u128,
     /// None for the reason that the text says.
     devices: Result<Arc<Devices>, String>,
     /// Those that were connected.
@@ -101,9 +100,10 @@ impl Proxy {
         config: Config,
         abort: Abort,
     ) -> Result<Self, Error> {
-        let token = random_u128()?;
+        let key = group.key("rails between proxies");
         let here = listening_address(&group, &config)?;
-        let listener = Listener::open(here, token, config.silence_timeout);
+        let (me, ranks, silence) = (group.rank(), group.ranks(), config.silence_timeout);
+        let listener = Listener::open(here, key.clone(), me, ranks, silence);
         let listener = listener
             .map_err(|error| Error::system(format_args!("cannot listen on {here}"), error))?;
         let address = listener.address();
@@ -120,7 +120,7 @@ impl Proxy {
         let devices = devices.map(|devices| Arc::new(devices.choose(rdma.nics, surroundings)));
         let story = devices.as_ref().map_or_else(Clone::clone, |devices| devices.story());
         config.log.event(&Event::Devices { story });
-        let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener);
+        let pump = Pump::new(shared.clone(), group.clone(), config.clone(), listener, key);
         let thread = thread::Builder::new().name("msccl-proxy".to_owned());
         let wanted = config.processors.clone();
         let thread = thread.spawn(move || {
@@ -131,7 +131,7 @@ impl Proxy {
         let thread =
             thread.map_err(|error| Error::system("cannot start the proxy's thread", error))?;
         let peers = Mutex::new(BTreeSet::new());
-        Ok(Self { shared, group, config, address, token, devices, peers, thread: Some(thread) })
+        Ok(Self { shared, group, config, address, devices, peers, thread: Some(thread) })
     }
 
     /// Connects `ports` with those that `peer` connects with this rank, once. Returns at once, apart from
@@ -155,11 +155,7 @@ impl Proxy {
             version: VERSION,
             outlets: ports.outlets.len(),
             inlets: ports.inlets.iter().map(|inlet| InletFacts::of(inlet.as_ref())).collect(),
-            tcp: TcpOffer {
-                address: self.address,
-                token: self.token,
-                sockets: self.config.sockets_per_peer,
-            },
+            tcp: TcpOffer { address: self.address, sockets: self.config.sockets_per_peer },
             rdma,
             crosses: self.config.rdma.crosses,
         };

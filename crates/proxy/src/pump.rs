@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{ErrorKind, Group};
+use msccl_fabric::{ErrorKind, Group, Key};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::attention::{Attention, Look};
@@ -21,7 +21,7 @@ use crate::log::Event;
 use crate::pace::{Quiet, Silent, pause};
 use crate::proxy::{Command, Shared, Wait};
 use crate::session::Session;
-use crate::tcp::{Knock, Listener};
+use crate::tcp::{Expected, Knock, Listener};
 
 /// What is told of a peer that needs no links any more.
 const LEFT: &str = "has left in order";
@@ -31,6 +31,8 @@ pub(crate) struct Pump {
     group: Arc<Group>,
     config: Config,
     listener: Listener,
+    /// What rails are guarded with.
+    key: Key,
     makings: Vec<Making>,
     /// Connections of peers that are not expected yet.
     knocks: Vec<(Instant, Knock)>,
@@ -57,12 +59,14 @@ impl Pump {
         group: Arc<Group>,
         config: Config,
         listener: Listener,
+        key: Key,
     ) -> Self {
         Self {
             shared,
             group,
             config,
             listener,
+            key,
             makings: Vec::new(),
             knocks: Vec::new(),
             lines: Vec::new(),
@@ -114,6 +118,8 @@ impl Pump {
         let mut busy = self.obey();
         if !self.makings.is_empty() {
             busy |= self.make();
+        } else if self.listener.has_strangers() {
+            busy |= self.listen(Expected::Nobody);
         }
         busy | self.advance(look)
     }
@@ -147,6 +153,7 @@ impl Pump {
             let peer = making.peer;
             let means = Means {
                 group: &self.group,
+                key: &self.key,
                 silence: self.config.silence_timeout,
                 timeout: self.config.connect_timeout,
                 rdma_required: self.config.rdma.required,
@@ -177,9 +184,7 @@ impl Pump {
 
     /// Lets peers in that have connected.
     fn welcome(&mut self) -> bool {
-        let knocks = self.listener.listen(self.config.log.as_ref());
-        let busy = !knocks.is_empty();
-        self.knocks.extend(knocks.into_iter().map(|knock| (Instant::now(), knock)));
+        let busy = self.listen(Expected::Somebody);
         for (since, knock) in std::mem::take(&mut self.knocks) {
             let making = self.makings.iter_mut().find(|making| making.peer == knock.from);
             let left = match making {
@@ -195,6 +200,14 @@ impl Pump {
                 self.config.log.event(&Event::StrayConnection { from, why });
             }
         }
+        busy
+    }
+
+    /// Whether peers have introduced themselves.
+    fn listen(&mut self, expected: Expected) -> bool {
+        let knocks = self.listener.listen(expected, self.config.log.as_ref());
+        let busy = !knocks.is_empty();
+        self.knocks.extend(knocks.into_iter().map(|knock| (Instant::now(), knock)));
         busy
     }
 

@@ -5,7 +5,6 @@
 
 mod rig;
 
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
 use std::ptr;
@@ -274,7 +273,7 @@ impl Memory for OfDevice {
     }
 
     fn dmabuf(&self) -> Option<DmaBuf<'_>> {
-        Some(DmaBuf { descriptor: self.0.memory().as_fd(), offset: 0 })
+        Some(DmaBuf { descriptor: self.0.memory().descriptor().ok()?, offset: 0 })
     }
 
     fn copies(&self) -> Option<&dyn Copies> {

@@ -11,7 +11,6 @@ mod tests;
 
 use std::io::{BufRead, BufReader, PipeReader};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -99,7 +98,7 @@ impl Crew {
         let mut crew = Self { alarm, processes: Vec::new(), members: Vec::new(), heard };
         for ranks in groups {
             let Started { process, connections, printed } =
-                Process::start(launch, ranks.len(), shared.as_fd())?;
+                Process::start(launch, ranks.len(), shared.descriptor()?)?;
             crew.processes.push(process);
             let (first, lines) = (ranks.first().copied().unwrap_or(0), say.clone());
             thread::spawn(move || hear_lines(first, printed, &lines));

@@ -93,7 +93,7 @@ fn share_memory(group: &Group) -> Result<SharedMemory, Error> {
     }
     let memory = SharedMemory::create(BARRIER_BYTES)?;
     for peer in group.peers().skip(1) {
-        group.send_fd(peer.rank, MEMORY_TAG, &memory)?;
+        group.send_fd(peer.rank, MEMORY_TAG, memory.descriptor()?)?;
     }
     Ok(memory)
 }
@@ -101,7 +101,6 @@ fn share_memory(group: &Group) -> Result<SharedMemory, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
     use std::sync::atomic::AtomicU32;
 
     #[test]
@@ -110,7 +109,7 @@ mod tests {
         let arrived = AtomicU32::new(0);
         thread::scope(|scope| {
             for _ in 0..3 {
-                let copy = memory.as_fd().try_clone_to_owned().unwrap();
+                let copy = memory.descriptor().unwrap().try_clone_to_owned().unwrap();
                 let copy = SharedMemory::open(copy, BARRIER_BYTES).unwrap();
                 scope.spawn(|| {
                     let mut barrier = Barrier::new(copy, 3);

@@ -17,7 +17,7 @@ use crate::switchboard::{Member, outcome_bytes, read_outcome};
 use crate::wire::{Malformed, Reader, Writer};
 
 /// How long a rank whose time is up waits for the hub to say who is missing.
-const ENQUIRY: Duration = Duration::from_secs(2);
+const ENQUIRY: Duration = Duration::from_millis(400);
 
 /// What all ranks must call alike.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -95,7 +95,7 @@ impl Group {
     /// A barrier that waits for at most `timeout`, whatever the group's own limit: for a moment at which
     /// ranks may come later than they may in the middle of their work.
     pub fn meet(&self, timeout: Duration) -> Result<(), Error> {
-        let patience = Patience::new(&self.abort, Some(timeout));
+        let patience = self.bounded(Patience::new(&self.abort, Some(timeout)));
         self.operate(Operation::Barrier, &[], &patience).map(drop)
     }
 
@@ -149,11 +149,13 @@ impl Call<'_> {
         let address = group.address(hub, Subject::Outcome, number);
         let found = group.board.wait(self.patience, |state| match state.take(&address) {
             Some(bytes) => Some(Ok(bytes)),
-            None => state.is_gone(group.id, hub.world).then_some(Err(())),
+            None if state.is_gone(group.id, hub.world) => Some(Err(None)),
+            None => group.cannot_go_on(state).map(|error| Err(Some(error))),
         });
         match found {
             Ok(Ok(bytes)) => self.verdict(&bytes),
-            Ok(Err(())) => Err(group.board.departed(hub)),
+            Ok(Err(None)) => Err(group.board.departed(hub)),
+            Ok(Err(Some(error))) => Err(error),
             Err(Stop::TimedOut) => self.enquire(),
             Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
         }
@@ -183,8 +185,16 @@ impl Call<'_> {
             Ok(Reply::Verdict(bytes)) => self.verdict(&bytes),
             Ok(Reply::Absent(bytes)) => Err(self.missing(&read_absent(&bytes, hub.world))),
             Ok(Reply::Gone) => Err(group.board.departed(hub)),
-            Err(stop) => Err(self.stopped(stop)),
+            Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
+            Err(Stop::TimedOut) => Err(self.silent_hub()),
         }
+    }
+
+    /// Time is up, and the hub does not even say who is missing.
+    fn silent_hub(&self) -> Error {
+        let hub = &self.group.members[0].peer;
+        let silent = format_args!("{} does not answer", hub.story());
+        self.stopped(Stop::TimedOut).hint(silent).of_ranks([hub.rank])
     }
 
     /// Collects everyone's contribution, decides, and tells everyone.
@@ -217,16 +227,19 @@ impl Call<'_> {
                 state.is_gone(group.id, member.world) && !state.has(&address(member))
             };
             if let Some(gone) = others[came..].iter().find(never) {
-                return Some(Err(gone));
+                return Some(Err(Ok(gone)));
             }
             if came < others.len() {
-                return None;
+                return group.cannot_go_on(state).map(|error| Err(Err(error)));
             }
             state.complete(group.id, number);
             Some(Ok(others.iter().filter_map(|member| state.take(&address(member))).collect()))
         });
         match found {
-            Ok(all) => all.map_err(|gone| group.board.departed(gone)),
+            Ok(all) => all.map_err(|why| match why {
+                Ok(gone) => group.board.departed(gone),
+                Err(error) => error,
+            }),
             Err(Stop::Aborted) => Err(self.stopped(Stop::Aborted)),
             Err(Stop::TimedOut) => Err(self.missing(&group.board.state().absent(group.id, number))),
         }

@@ -36,7 +36,8 @@ impl Group {
         writer.u8(u8::from(color.is_some()));
         writer.u32(color.unwrap_or_default());
         writer.u32(key as u32);
-        let gathered = self.operate(Operation::Split, &writer.0, &rendezvous(settings))?;
+        let joining = rendezvous(settings);
+        let gathered = self.operate(Operation::Split, &writer.0, &joining)?;
         let turn = self.splits.fetch_add(1, Ordering::Relaxed);
         let wishes = self.parts(&gathered)?;
         let Some(color) = color else { return Ok(None) };
@@ -52,7 +53,7 @@ impl Group {
         chosen.sort_by_key(|(key, member)| (*key, member.peer.rank));
         let chosen: Vec<_> = chosen.into_iter().map(|(_, member)| member).collect();
         let id = [&self.id.to_le_bytes()[..], b"split", &turn.to_le_bytes(), &color.to_le_bytes()];
-        self.child(mark(&id), &chosen, settings).map(Some)
+        self.child(mark(&id), &chosen, settings, joining).map(Some)
     }
 
     /// The group without the ranks in `exclude`, which need not be alive; every other rank must
@@ -72,7 +73,7 @@ impl Group {
         let ranks: Vec<u8> = chosen.iter().flat_map(|m| m.peer.rank.0.to_le_bytes()).collect();
         let turn = self.count_shrink(&ranks);
         let id = [&self.id.to_le_bytes()[..], b"shrink", &turn.to_le_bytes(), &ranks];
-        let child = self.child(mark(&id), &chosen, settings)?;
+        let child = self.child(mark(&id), &chosen, settings, rendezvous(settings))?;
         let stayed: Vec<_> = chosen.iter().map(|member| member.peer.rank).collect();
         let came = child.meet(settings.join_timeout);
         came.map_err(|error| self.of_shrink(error, &stayed, settings))?;
@@ -100,7 +101,13 @@ impl Group {
         *count - 1
     }
 
-    fn child(&self, id: u64, chosen: &[&Member], settings: &Settings) -> Result<Self, Error> {
+    fn child(
+        &self,
+        id: u64,
+        chosen: &[&Member],
+        settings: &Settings,
+        joining: Patience,
+    ) -> Result<Self, Error> {
         let renumbered = chosen.iter().enumerate().map(|(position, member)| Member {
             world: member.world,
             peer: Peer { rank: Rank::from(position), ..member.peer.clone() },
@@ -108,8 +115,8 @@ impl Group {
         let me = chosen.iter().position(|member| member.peer.rank == self.me);
         let me = me.ok_or_else(|| Error::network("the split does not contain this rank"))?;
         let (members, board) = (renumbered.collect(), self.board.clone());
-        let Settings { operation_timeout, abort, .. } = settings;
-        Ok(Self::new(board, id, Rank::from(me), members, *operation_timeout, abort))
+        let timeout = settings.operation_timeout;
+        Ok(Self::new(board, id, Rank::from(me), members, timeout, joining))
     }
 }
 

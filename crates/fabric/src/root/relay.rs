@@ -2,35 +2,55 @@
 //! one's root, which alone judges, and hands that root's answer on to its ranks. So the answers, whose
 //! bytes grow with the square of the ranks, leave from as many places as there are ids.
 
+use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use msccl_collective::Rank;
+
 use crate::abort::Patience;
+use crate::dial;
 use crate::error::Error;
-use crate::hello::{Hello, with_preface};
+use crate::handshake::{Kind, Purpose, Session, Side};
+use crate::hello::{Hello, opened, sealed};
 use crate::join::ANSWER_LIMIT_BYTES;
+use crate::key::Key;
 use crate::roll::first_root_is_silent;
 use crate::socket;
 
 /// How long one attempt to reach the first root may take.
-const ATTEMPT: Duration = Duration::from_secs(1);
+const ATTEMPT: Duration = Duration::from_millis(500);
 
 /// How much longer than the first root, whose verdict says more, a relay waits.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_millis(300);
 
 /// Where the root of the first id listens, and its token.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) address: SocketAddr,
     pub(crate) token: u128,
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The token is a secret.
+        write!(f, "Head({})", self.address)
+    }
+}
+
+/// The connection to the first root.
+struct Uplink {
+    stream: TcpStream,
+    session: Session,
+    /// How many of the hellos went over it.
+    sent: usize,
 }
 
 /// What a root passes on, once it knows that it is not the first.
 pub(super) struct Relay {
     head: Head,
     hellos: Vec<Hello>,
-    /// The connection to the first root, and how many of the hellos went over it.
-    uplink: Option<(TcpStream, usize)>,
+    uplink: Option<Uplink>,
     inbox: Vec<u8>,
 }
 
@@ -46,40 +66,49 @@ impl Relay {
 
     /// A rank went away again: the first root hears of it by the end of the connection, and of the
     /// others once more.
-    pub(super) fn leave(&mut self, rank: msccl_collective::Rank) {
+    pub(super) fn leave(&mut self, rank: Rank) {
         self.hellos.retain(|hello| hello.peer.rank != rank);
         self.uplink = None;
     }
 
     /// The connection to listen to.
     pub(super) fn stream(&self) -> Option<&TcpStream> {
-        self.uplink.as_ref().map(|(stream, _)| stream)
+        self.uplink.as_ref().map(|uplink| &uplink.stream)
     }
 
-    /// Passes on what is new, and answers what the first root has answered, if it has. A connection
+    /// Passes on what is new, and gives what the first root has answered, if it has. A connection
     /// that fails is made anew.
     pub(super) fn step(&mut self, patience: &Patience) -> Option<Vec<u8>> {
         let attempt = patience.at_most(ATTEMPT);
-        let (stream, sent) = match self.uplink.take() {
+        let uplink = match self.uplink.take() {
             Some(uplink) => uplink,
-            None => {
-                self.inbox.clear();
-                (socket::connect(self.head.address, &attempt).ok()?, 0)
-            }
+            None => self.connect(&attempt)?,
         };
-        for hello in &self.hellos[sent..] {
-            let message = with_preface(self.head.token, &hello.to_bytes());
+        let Uplink { stream, session, sent } = uplink;
+        for (number, hello) in self.hellos.iter().enumerate().skip(sent) {
+            let body = hello.to_bytes(&session);
+            let message = sealed(&session, Side::Dialler, number as u64, &body);
             socket::send_all(&stream, &message, &attempt).ok()?;
         }
-        let ended = socket::drain(&stream, &mut self.inbox, ANSWER_LIMIT_BYTES).ok()?;
-        let length = self.inbox.first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
-        if length.is_some_and(|length| self.inbox.len() >= 4 + length) {
-            return Some(std::mem::take(&mut self.inbox));
+        let limit = ANSWER_LIMIT_BYTES;
+        let ended = socket::drain(&stream, &mut self.inbox, limit).ok()?;
+        let answer = opened(&session, Side::Listener, 0, &self.inbox, limit).ok()?;
+        let answer = answer.map(|(body, _)| body.to_vec());
+        if answer.is_none() && !ended {
+            self.uplink = Some(Uplink { stream, session, sent: self.hellos.len() });
         }
-        if !ended {
-            self.uplink = Some((stream, self.hellos.len()));
-        }
-        None
+        answer
+    }
+
+    fn connect(&mut self, attempt: &Patience) -> Option<Uplink> {
+        self.inbox.clear();
+        let Head { address, token } = self.head;
+        let key = Key::from_secret(&token.to_le_bytes());
+        let from = self.hellos.first()?.peer.rank;
+        let purpose = Purpose { kind: Kind::Relay, from, to: Rank(0), channel: 0 };
+        let stream = socket::connect(address, attempt).ok()?;
+        let session = dial::prove(&stream, &key, purpose, attempt).ok()?;
+        Some(Uplink { stream, session, sent: 0 })
     }
 
     pub(super) fn silence(&self, limit: Duration) -> Error {

@@ -43,14 +43,17 @@ pub(super) enum Pass {
 }
 
 impl Line {
-    /// `inbox` has come already, behind the introduction.
-    pub(super) fn new(id: LineId, peer: Rank, stream: TcpStream, inbox: Vec<u8>) -> Self {
-        let outbox = VecDeque::new();
+    pub(super) fn new(id: LineId, peer: Rank, stream: TcpStream) -> Self {
+        let (inbox, outbox) = (Vec::new(), VecDeque::new());
         Self { id, peer, stream, inbox, outbox, written: 0, parted: false, closing: false }
     }
 
     pub(super) fn post(&mut self, bytes: Arc<Vec<u8>>) {
         self.outbox.push_back(bytes);
+    }
+
+    pub(super) fn post_all(&mut self, frames: &[Arc<Vec<u8>>]) {
+        self.outbox.extend(frames.iter().cloned());
     }
 
     /// What to wait for.
@@ -129,7 +132,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        (Line::new(LineId(0), Rank(1), stream, Vec::new()), listener.accept().unwrap().0)
+        (Line::new(LineId(0), Rank(1), stream), listener.accept().unwrap().0)
     }
 
     fn end(mut line: Line) -> Manner {

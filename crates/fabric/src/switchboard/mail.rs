@@ -17,6 +17,42 @@ use crate::wire::{Malformed, Reader, Writer};
 /// How long the last messages of a rank may be under way after others saw it depart.
 const RUMOUR_AGE: Duration = Duration::from_millis(500);
 
+/// What one rank may send for groups that this one does not know yet: those that it is about to make.
+const EARLY_BYTES_MAX: usize = 16 << 20;
+const EARLY_LETTERS_MAX: usize = 4096;
+
+/// Descriptors that may wait to be taken.
+const DESCRIPTORS_MAX: usize = 1024;
+
+/// Who has left which group: more than any job has at a time.
+const LEFT_MAX: usize = 1 << 20;
+
+/// The longest reason of a rank that gives up.
+const REASON_BYTES_MAX: usize = 2048;
+
+/// What lies here of one sender for groups that are not known.
+#[derive(Default)]
+struct Early {
+    bytes: usize,
+    letters: usize,
+}
+
+impl Early {
+    fn add(&mut self, bytes: usize) -> Result<(), Malformed> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.letters += 1;
+        match self.bytes <= EARLY_BYTES_MAX && self.letters <= EARLY_LETTERS_MAX {
+            true => Ok(()),
+            false => Err(Malformed("too much is for groups that do not exist")),
+        }
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.letters = self.letters.saturating_sub(1);
+    }
+}
+
 /// A connection; several may lead to one peer, but each side sends over one of them only, which
 /// keeps messages in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -57,12 +93,21 @@ struct Membership {
 /// Everything that callers and the pump hand to one another.
 pub(crate) struct State {
     mail: HashMap<Address, VecDeque<Vec<u8>>>,
-    descriptors: HashMap<(u64, Rank, u64), VecDeque<OwnedFd>>,
+    /// By sender, what lies here for groups that this rank does not know yet.
+    early: HashMap<Rank, Early>,
+    /// Those that came, and why others were lost.
+    descriptors: HashMap<(u64, Rank, u64), VecDeque<Result<OwnedFd, Error>>>,
+    /// Why peers cannot come in, as long as they cannot.
+    lacking: Option<Error>,
     fates: Vec<Fate>,
     routes: HashMap<Rank, LineId>,
     groups: HashMap<u64, Membership>,
     /// Who has dropped which group.
     left: HashSet<(u64, Rank)>,
+    /// Why ranks gave up what they set up.
+    reasons: HashMap<Rank, String>,
+    /// Why this one did.
+    own_reason: Option<String>,
     /// Groups that this rank has dropped; mail for them is not kept.
     dropped: HashSet<u64>,
     next_line: u64,
@@ -76,11 +121,15 @@ impl State {
     pub(super) fn new(ranks: usize) -> Self {
         Self {
             mail: HashMap::new(),
+            early: HashMap::new(),
             descriptors: HashMap::new(),
+            lacking: None,
             fates: vec![Fate::Present; ranks],
             routes: HashMap::new(),
             groups: HashMap::new(),
             left: HashSet::new(),
+            reasons: HashMap::new(),
+            own_reason: None,
             dropped: HashSet::new(),
             next_line: 0,
             new_lines: Vec::new(),
@@ -108,23 +157,39 @@ impl State {
         body
     }
 
-    pub(crate) fn deliver(&mut self, from: Rank, frame: Frame) {
+    /// Takes in `frame`; the text says why its sender cannot be one of us.
+    pub(crate) fn deliver(&mut self, from: Rank, frame: Frame) -> Result<(), Malformed> {
         let Frame { subject, group, number, body } = frame;
         match subject {
             Subject::Question => self.answer(from, group, number),
             Subject::Contribution if self.refuse(from, group, number) => {}
             _ if self.dropped.contains(&group) => {}
             Subject::Leave => {
-                self.left.insert((group, from));
+                if self.left.len() < LEFT_MAX {
+                    self.left.insert((group, from));
+                }
+                if !body.is_empty() {
+                    let reason = &body[..body.len().min(REASON_BYTES_MAX)];
+                    self.reasons.insert(from, String::from_utf8_lossy(reason).into_owned());
+                }
             }
             _ => {
+                if !self.groups.contains_key(&group) {
+                    self.early.entry(from).or_default().add(body.len())?;
+                }
                 let address = Address { group, from, subject, number };
                 self.mail.entry(address).or_default().push_back(body);
             }
         }
+        Ok(())
     }
 
-    pub(crate) fn take_descriptor(&mut self, group: u64, from: Rank, tag: u64) -> Option<OwnedFd> {
+    pub(crate) fn take_descriptor(
+        &mut self,
+        group: u64,
+        from: Rank,
+        tag: u64,
+    ) -> Option<Result<OwnedFd, Error>> {
         let queue = self.descriptors.get_mut(&(group, from, tag))?;
         let descriptor = queue.pop_front();
         if queue.is_empty() {
@@ -133,10 +198,39 @@ impl State {
         descriptor
     }
 
-    pub(super) fn deliver_descriptor(&mut self, key: (u64, Rank, u64), descriptor: OwnedFd) {
+    /// A descriptor has come, or was lost.
+    pub(super) fn deliver_descriptor(
+        &mut self,
+        key: (u64, Rank, u64),
+        descriptor: Result<OwnedFd, Error>,
+    ) {
+        let waiting: usize = self.descriptors.values().map(VecDeque::len).sum();
+        let descriptor = match waiting < DESCRIPTORS_MAX {
+            true => descriptor,
+            false => Err(Error::network(format!(
+                "{DESCRIPTORS_MAX} file descriptors wait to be taken; what came then is dropped"
+            ))),
+        };
         if !self.dropped.contains(&key.0) {
             self.descriptors.entry(key).or_default().push_back(descriptor);
         }
+    }
+
+    // Descriptors that are used up.
+
+    /// Peers cannot come in for the reason that `error` says.
+    pub(super) fn lack_descriptors(&mut self, error: Error) {
+        self.lacking.get_or_insert(error);
+    }
+
+    /// Peers come in again.
+    pub(super) fn has_descriptors(&mut self) {
+        self.lacking = None;
+    }
+
+    /// Why peers cannot come in, if they cannot.
+    pub(crate) fn lacking(&self) -> Option<&Error> {
+        self.lacking.as_ref()
     }
 
     // Routes.
@@ -201,10 +295,30 @@ impl State {
         self.left.contains(&(group, rank))
     }
 
+    /// This rank gives up what it sets up, and leaves; its peers are to know why.
+    pub(crate) fn give_up(&mut self, reason: String) {
+        self.own_reason.get_or_insert(reason);
+    }
+
+    /// Why this rank has given up, if it has.
+    pub(super) fn own_reason(&self) -> Option<&str> {
+        self.own_reason.as_deref()
+    }
+
+    /// Why `rank` gave up, if it has said so.
+    pub(super) fn reason_of(&self, rank: Rank) -> Option<&str> {
+        self.reasons.get(&rank).map(String::as_str)
+    }
+
     /// Whether nothing more will come from `rank` in `group`.
     pub(crate) fn is_gone(&self, group: u64, rank: Rank) -> bool {
+        self.has_departed(rank) || (*self.fate(rank) == Fate::Present && self.has_left(group, rank))
+    }
+
+    /// Whether nothing more will come from `rank` in any group.
+    pub(crate) fn has_departed(&self, rank: Rank) -> bool {
         match self.fate(rank) {
-            Fate::Present => self.has_left(group, rank),
+            Fate::Present => false,
             Fate::Departed(_) => true,
             Fate::Rumour { since, .. } => since.elapsed() > RUMOUR_AGE,
         }
@@ -214,6 +328,11 @@ impl State {
 
     pub(crate) fn open_group(&mut self, group: u64, members: Vec<Rank>) {
         self.groups.insert(group, Membership { members, entered: 0, completed: 0, broken: None });
+        for (address, letters) in self.mail.iter().filter(|(address, _)| address.group == group) {
+            if let Some(early) = self.early.get_mut(&address.from) {
+                letters.iter().for_each(|letter| early.remove(letter.len()));
+            }
+        }
         // What came early lies in the mail; what this rank knows to be true stays true.
         self.dropped.remove(&group);
     }
@@ -221,7 +340,8 @@ impl State {
     /// Forgets `group` and tells those of its members to whom a connection exists. The others ask
     /// when they come to an operation.
     pub(crate) fn drop_group(&mut self, group: u64) {
-        let frame = Frame { subject: Subject::Leave, group, number: 0, body: Vec::new() };
+        let body = self.own_reason.clone().unwrap_or_default().into_bytes();
+        let frame = Frame { subject: Subject::Leave, group, number: 0, body };
         let notice = frame.to_bytes();
         for member in self.groups.remove(&group).map(|of| of.members).unwrap_or_default() {
             // No connection, nobody who waits.

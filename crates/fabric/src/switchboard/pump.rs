@@ -1,63 +1,77 @@
 //! The thread that serves a switchboard's connections.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::mem;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::courier::{Brought, Courier};
 use super::line::{Line, Pass};
 use super::mail::{Fate, LineId};
 use super::{Shared, courier};
+use crate::acceptor::{Acceptor, Admitted, Lines};
 use crate::departure::Manner;
+use crate::descriptors;
+use crate::error::Error;
 use crate::frame::{Frame, Subject};
-use crate::hello::first_message;
+use crate::handshake::Kind;
 use crate::log::Event;
 use crate::socket;
 use crate::wire::Malformed;
 
-/// How long a stranger may take to introduce itself.
-const MANNERS: Duration = Duration::from_secs(10);
+/// Connections at a time by which descriptors may come.
+const COURIERS: usize = 64;
 
-/// Strangers at a time; the oldest must go when there are more.
-const STRANGERS: usize = 4096;
+/// How long a courier is safe from having to make room for another.
+const COURIER_MIN: Duration = Duration::from_millis(50);
+
+/// How long the descriptor's listener is left alone after it had trouble.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often the clock is looked at.
 const TICK: Duration = Duration::from_secs(1);
 
 /// How long a rank that leaves waits for its peers to take note.
 const LINGER: Duration = Duration::from_secs(1);
+const SHORT_LINGER: Duration = Duration::from_millis(300);
 
 /// The thread's own things.
 pub(super) struct Pump {
     shared: Arc<Shared>,
-    listener: TcpListener,
+    acceptor: Acceptor,
     /// Takes descriptors; none where the system does not allow such sockets.
-    door: Option<OwnedFd>,
+    descriptors: Option<OwnedFd>,
     lines: Vec<Line>,
-    strangers: Vec<Stranger>,
-    couriers: Vec<(OwnedFd, Instant)>,
-}
-
-struct Stranger {
-    stream: TcpStream,
-    since: Instant,
-    inbox: Vec<u8>,
+    couriers: Vec<Courier>,
+    /// When connections could not be accepted last.
+    trouble: Option<Instant>,
+    told: Lines,
 }
 
 impl Pump {
-    pub(super) fn new(shared: Arc<Shared>, listener: TcpListener) -> Self {
-        let door = courier::listen(&courier::name(shared.world, shared.me));
-        let door = door.inspect_err(|error| {
-            let text = format!("file descriptors cannot be passed to this rank: {error}");
-            shared.log.event(&Event::Trouble(text));
-        });
-        let (lines, strangers, couriers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shared, listener, door: door.ok(), lines, strangers, couriers }
+    pub(super) fn new(shared: Arc<Shared>, listener: TcpListener) -> Result<Self, Error> {
+        let descriptors = courier::listen(&courier::name(&shared.key, shared.me));
+        let descriptors = match descriptors.map_err(io::Error::from) {
+            Ok(listener) => Some(listener),
+            Err(error) if descriptors::are_used_up(&error) => {
+                return Err(Error::system("cannot listen for file descriptors", error));
+            }
+            Err(error) => {
+                let text = format!("file descriptors cannot be passed to this rank: {error}");
+                shared.log.event(&Event::Trouble(text));
+                None
+            }
+        };
+        let (key, ranks) = (shared.key.clone(), shared.members.len() as u32);
+        let acceptor = Acceptor::new(listener, key, &[Kind::Peer], shared.me, ranks);
+        let (lines, couriers, told) = (Vec::new(), Vec::new(), Lines::default());
+        Ok(Self { shared, acceptor, descriptors, lines, couriers, trouble: None, told })
     }
 
     pub(super) fn run(mut self) {
@@ -65,7 +79,6 @@ impl Pump {
             self.lines.iter_mut().for_each(Line::write);
             let news = self.wait(TICK);
             self.accept();
-            self.read_strangers();
             self.read_lines(&news);
             self.read_couriers();
         }
@@ -80,7 +93,7 @@ impl Pump {
         let leaving = state.leaving;
         drop(state);
         let new_lines = new_lines.into_iter();
-        self.lines.extend(new_lines.map(|(id, peer, stream)| Line::new(id, peer, stream, vec![])));
+        self.lines.extend(new_lines.map(|(id, peer, stream)| Line::new(id, peer, stream)));
         for (id, bytes) in outgoing {
             // Ids grow, and lines stand in their order unless many have ended.
             if let Some(line) = self.lines.iter_mut().find(|line| line.id == id) {
@@ -92,83 +105,74 @@ impl Pump {
 
     /// Waits for something to happen; which lines have news, in their order.
     fn wait(&self, timeout: Duration) -> Vec<bool> {
-        let strangers = self.strangers.iter().map(|stranger| &stranger.stream);
-        let mut all: Vec<_> = strangers.map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
-        all.extend(self.lines.iter().map(|line| PollFd::new(&line.stream, line.interest())));
-        all.extend(self.couriers.iter().map(|(courier, _)| PollFd::new(courier, PollFlags::IN)));
-        all.extend(self.door.iter().map(|door| PollFd::new(door, PollFlags::IN)));
-        all.push(PollFd::new(&self.listener, PollFlags::IN));
+        let lines = self.lines.iter();
+        let mut all: Vec<_> =
+            lines.map(|line| PollFd::new(&line.stream, line.interest())).collect();
+        all.extend(self.couriers.iter().map(|courier| PollFd::new(courier, PollFlags::IN)));
+        let troubled = self.is_troubled();
+        let comers: Vec<_> = self.acceptor.descriptors().filter(|_| !troubled).collect();
+        all.extend(comers.iter().map(|comer| PollFd::new(comer, PollFlags::IN)));
+        // Whoever waits where there is no room must not keep this thread awake.
+        let has_room = self.couriers.len() < COURIERS && !troubled;
+        let descriptors = self.descriptors.iter().filter(|_| has_room);
+        all.extend(descriptors.map(|listener| PollFd::new(listener, PollFlags::IN)));
         all.push(PollFd::new(&self.shared.bell, PollFlags::IN));
+        let mut timeout = self.acceptor.pause().map_or(timeout, |pause| pause.min(timeout));
+        if !has_room || !self.couriers.is_empty() {
+            timeout = timeout.min(TROUBLE_PAUSE);
+        }
         // Interrupted or not, the caller looks at what is not a line.
         let _ = poll(&mut all, Some(&socket::timespec(timeout)));
         let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
-        all[self.strangers.len()..][..self.lines.len()].iter().map(socket::has_news).collect()
+        all[..self.lines.len()].iter().map(socket::has_news).collect()
+    }
+
+    /// Whether connections could not be accepted a moment ago.
+    fn is_troubled(&self) -> bool {
+        self.trouble.is_some_and(|since| since.elapsed() < TROUBLE_PAUSE)
     }
 
     fn accept(&mut self) {
-        loop {
-            match socket::accept(&self.listener) {
-                Ok(Some((stream, _))) => {
-                    let since = Instant::now();
-                    self.strangers.push(Stranger { stream, since, inbox: Vec::new() });
+        if self.is_troubled() {
+            return;
+        }
+        let Self { acceptor, shared, .. } = self;
+        match acceptor.admit(|notice| shared.log.event(&notice.into())) {
+            Ok(admitted) => {
+                if self.trouble.take().is_some() {
+                    self.shared.state().has_descriptors();
                 }
-                Ok(None) => return,
-                Err(error) => return self.cannot_accept(&error),
+                admitted.into_iter().for_each(|admitted| self.welcome(admitted));
             }
+            Err(error) => self.cannot_accept(error),
         }
     }
 
-    fn cannot_accept(&self, error: &dyn std::error::Error) {
-        let text = format!("connections of peers cannot be accepted: {error}");
-        self.shared.log.event(&Event::Trouble(text));
-        // Whoever waits stays there, and so would this thread spin.
-        thread::sleep(Duration::from_millis(100));
+    fn welcome(&mut self, admitted: Admitted) {
+        let Admitted { stream, address: from, purpose, session: _ } = admitted;
+        if !self.shared.is_peer(purpose.from) {
+            let why = "it speaks for a rank that does not exist".to_owned();
+            return self.shared.log.event(&Event::StrayConnection { from: Some(from), why });
+        }
+        let id = self.shared.state().open_line(purpose.from);
+        self.lines.push(Line::new(id, purpose.from, stream));
     }
 
-    fn read_strangers(&mut self) {
-        let mut surplus = self.strangers.len().saturating_sub(STRANGERS);
-        for mut stranger in mem::take(&mut self.strangers) {
-            let outcome = match surplus {
-                0 => self.listen_to(&mut stranger),
-                _ => Err("too many connections wait to introduce themselves".to_owned()),
-            };
-            surplus = surplus.saturating_sub(1);
-            match outcome {
-                Ok(Some((peer, length))) => self.welcome(stranger, peer, length),
-                Ok(None) => self.strangers.push(stranger),
-                Err(why) => {
-                    if let Ok(from) = stranger.stream.peer_addr() {
-                        self.shared.log.event(&Event::StrayConnection { from, why });
-                    }
-                }
-            }
+    /// Whoever waits for a peer that cannot come in waits in vain.
+    fn cannot_accept(&mut self, error: io::Error) {
+        let used_up = descriptors::are_used_up(&error);
+        let error = Error::system("connections of peers cannot be accepted", error);
+        if self.told.may_tell() {
+            self.shared.log.event(&Event::Trouble(error.to_string()));
+        }
+        self.trouble = Some(Instant::now());
+        if used_up {
+            self.shared.state().lack_descriptors(error);
+            self.shared.changed.notify_all();
         }
     }
 
-    /// Who it is and how many bytes its introduction took.
-    fn listen_to(&self, stranger: &mut Stranger) -> Result<Option<(Rank, usize)>, String> {
-        let ended = socket::drain(&stranger.stream, &mut stranger.inbox, 1 << 20)
-            .map_err(|error| error.to_string())?;
-        let message = first_message(&stranger.inbox, self.shared.world);
-        let introduced = message.and_then(|message| {
-            message.map(|(body, length)| Ok((self.shared.introduced(body)?, length))).transpose()
-        });
-        match introduced.map_err(|Malformed(why)| why.to_owned())? {
-            Some(introduced) => Ok(Some(introduced)),
-            None if ended => Err("it ended".to_owned()),
-            None if stranger.since.elapsed() > MANNERS => Err("it said nothing".to_owned()),
-            None => Ok(None),
-        }
-    }
-
-    fn welcome(&mut self, stranger: Stranger, peer: Rank, introduction_bytes: usize) {
-        let Stranger { stream, inbox, since: _ } = stranger;
-        let id = self.shared.state().open_line(peer);
-        self.lines.push(Line::new(id, peer, stream, inbox[introduction_bytes..].to_vec()));
-    }
-
-    /// Reads the lines that have `news`, and those that were opened just now: what came behind an
-    /// introduction lies in their inboxes already.
+    /// Reads the lines that have `news`, and those that were opened just now.
     fn read_lines(&mut self, news: &[bool]) {
         let mut over = Vec::new();
         let news = news.iter().copied().chain(std::iter::repeat(true));
@@ -178,8 +182,11 @@ impl Pump {
             if let Pass::Over(manner) = line.read(|frame| frames.push(frame)) {
                 over.push((line.id, peer, manner));
             }
-            if !frames.is_empty() {
-                self.shared.deliver(peer, frames);
+            if frames.is_empty() {
+                continue;
+            }
+            if let Err(Malformed(why)) = self.shared.deliver(peer, frames) {
+                over.push((line.id, peer, Manner::Lost(format!("sent nonsense: {why}"))));
             }
         }
         for (id, peer, manner) in over {
@@ -209,73 +216,129 @@ impl Pump {
     }
 
     fn read_couriers(&mut self) {
-        while let Some(door) = &self.door {
-            match courier::accept(door) {
-                Ok(Some(connection)) => self.couriers.push((connection, Instant::now())),
-                Ok(None) => break,
-                Err(error) => {
-                    self.cannot_accept(&error);
-                    break;
-                }
+        self.accept_couriers();
+        for mut courier in mem::take(&mut self.couriers) {
+            match courier.go_on(&self.shared.key, self.shared.me) {
+                Ok(None) => self.couriers.push(courier),
+                Ok(Some(brought)) => self.take_in(brought),
+                Err(why) => self.refuse(&why),
             }
         }
-        let shared = &self.shared;
-        self.couriers.retain(|(connection, since)| {
-            match courier::receive(connection, shared.world) {
-                Ok(Some((parcel, descriptor))) => {
-                    shared.deliver_descriptor(&parcel, descriptor);
-                    false
-                }
-                Ok(None) => since.elapsed() < MANNERS,
-                Err(Malformed(why)) => {
-                    let text = format!("a file descriptor did not reach this rank: {why}");
-                    shared.log.event(&Event::Trouble(text));
-                    false
-                }
+    }
+
+    fn accept_couriers(&mut self) {
+        while !self.is_troubled() && (self.couriers.len() < COURIERS || self.make_room()) {
+            let Some(listener) = &self.descriptors else { return };
+            match courier::accept(listener) {
+                Ok(Some(connection)) => match Courier::new(connection) {
+                    Ok(courier) => self.couriers.push(courier),
+                    Err(why) => self.refuse(&why),
+                },
+                Ok(None) => return,
+                Err(error) => return self.cannot_accept(error),
             }
-        });
+        }
+    }
+
+    /// Closes the oldest courier that had its time; false if there is none.
+    fn make_room(&mut self) -> bool {
+        let old = self.couriers.iter().position(|courier| courier.age() > COURIER_MIN);
+        old.map(|at| self.couriers.remove(at)).is_some()
+    }
+
+    fn refuse(&mut self, why: &str) {
+        if self.told.may_tell() {
+            let why = why.to_owned();
+            self.shared.log.event(&Event::StrayConnection { from: None, why });
+        }
+    }
+
+    fn take_in(&mut self, brought: Brought) {
+        let Brought { from, parcel: courier::Parcel { group, tag }, descriptor } = brought;
+        let shared = &self.shared;
+        if from.index() >= shared.members.len() {
+            return self.refuse("it speaks for a rank that does not exist");
+        }
+        let descriptor =
+            descriptor.ok_or_else(|| courier::lost(&shared.members[from.index()].peer));
+        if let Err(error) = &descriptor {
+            shared.log.event(&Event::Trouble(error.to_string()));
+        }
+        shared.state().deliver_descriptor((group, from, tag), descriptor);
+        shared.changed.notify_all();
     }
 
     /// Flushes, ends this side of all connections and waits for the other sides, but not for long:
-    /// closing earlier could destroy what peers have not read yet.
+    /// closing earlier could destroy what peers have not read yet. A rank that gives up what all set up lets those that
+    /// come late know why, who would take it for the culprit otherwise.
     fn say_goodbye(mut self) {
-        let goodbye = Frame { subject: Subject::Goodbye, group: 0, number: 0, body: Vec::new() };
-        let goodbye = goodbye.to_bytes();
-        self.lines.iter_mut().for_each(|line| line.post(goodbye.clone()));
+        let last_words = self.last_words();
+        let has_given_up = last_words.len() > 1;
+        let others = self.shared.members.len() - 1;
+        let mut told: BTreeSet<_> = self.lines.iter().map(|line| line.peer).collect();
+        self.lines.iter_mut().for_each(|line| line.post_all(&last_words));
         let since = Instant::now();
-        while !self.lines.is_empty() && since.elapsed() < LINGER {
+        // Whoever gives up has used its time; peers that still live are quick.
+        let linger = if has_given_up { SHORT_LINGER } else { LINGER };
+        let waits = |told: &BTreeSet<_>| has_given_up && told.len() < others;
+        while (!self.lines.is_empty() || waits(&told)) && since.elapsed() < linger {
+            if waits(&told) {
+                for mut line in self.late_comers() {
+                    told.insert(line.peer);
+                    line.post_all(&last_words);
+                    self.lines.push(line);
+                }
+            }
             for line in &mut self.lines {
                 line.write();
                 line.part();
             }
             self.lines.retain_mut(|line| matches!(line.read(drop), Pass::Open));
-            if !self.lines.is_empty() {
+            if !self.lines.is_empty() || waits(&told) {
                 let _ = self.wait(Duration::from_millis(20));
             }
         }
     }
+
+    /// Why this rank gives up, if it does, and that nothing follows.
+    fn last_words(&self) -> Vec<Arc<Vec<u8>>> {
+        let frame = |subject, body| Frame { subject, group: 0, number: 0, body }.to_bytes();
+        let reason = self.shared.state().own_reason().map(|reason| reason.as_bytes().to_vec());
+        let reason = reason.map(|reason| frame(Subject::Leave, reason));
+        reason.into_iter().chain([frame(Subject::Goodbye, Vec::new())]).collect()
+    }
+
+    /// Peers that have connected since this rank leaves.
+    fn late_comers(&mut self) -> Vec<Line> {
+        let Self { acceptor, shared, .. } = self;
+        let admitted = acceptor.admit(|notice| shared.log.event(&notice.into()));
+        // Those that cannot come in find out by themselves that this rank has ended.
+        let admitted = admitted.unwrap_or_default().into_iter();
+        let peers = admitted.filter(|admitted| shared.is_peer(admitted.purpose.from));
+        let line = |Admitted { stream, purpose, .. }: Admitted| {
+            let id = shared.state().open_line(purpose.from);
+            Line::new(id, purpose.from, stream)
+        };
+        peers.map(line).collect()
+    }
 }
 
 impl Shared {
-    fn deliver(&self, from: Rank, frames: Vec<Frame>) {
+    fn deliver(&self, from: Rank, frames: Vec<Frame>) -> Result<(), Malformed> {
         let mut state = self.state();
+        let mut delivered = Ok(());
         for frame in frames {
             match frame.subject {
                 Subject::Departure => {
                     // Beyond u32 there is no rank, and `hear_rumour` knows it not either.
                     state.hear_rumour(Rank(frame.number as u32), Manner::read(&frame.body));
                 }
-                _ => state.deliver(from, frame),
+                _ => delivered = delivered.and(state.deliver(from, frame)),
             }
         }
         // Answers may have been left for this very thread: it collects them before it waits.
         drop(state);
         self.changed.notify_all();
-    }
-
-    fn deliver_descriptor(&self, parcel: &courier::Parcel, descriptor: OwnedFd) {
-        let courier::Parcel { from, group, tag } = *parcel;
-        self.state().deliver_descriptor((group, from, tag), descriptor);
-        self.changed.notify_all();
+        delivered
     }
 }

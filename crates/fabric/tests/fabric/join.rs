@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{Abort, Error, ErrorKind, Filter, Group, Newcomer, Settings, UniqueId};
+use msccl_fabric::{Abort, Error, ErrorKind, Filter, Group, Newcomer, Secret, Settings, UniqueId};
 
 use crate::world::{newcomer, run, settings, with_diary};
 
@@ -156,6 +156,36 @@ fn one_fixed_address_serves_group_after_group() {
             });
         }
     });
+}
+
+#[test]
+fn who_has_another_secret_does_not_join() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let with_secret = |secret: &str| Settings {
+        root: Some(SocketAddr::from(([127, 0, 0, 1], port))),
+        secret: Some(Ok(Secret::new(secret.as_bytes()).unwrap())),
+        connect_timeout: Duration::from_millis(500),
+        join_timeout: Duration::from_millis(900),
+        ..settings()
+    };
+    let join = |rank: u32, secret: &'static str| {
+        let settings = with_secret(secret);
+        thread::spawn(move || {
+            let id = UniqueId::create(&settings).unwrap();
+            Group::join(&[id], &newcomer(rank, 2), &settings).map(drop).unwrap_err()
+        })
+    };
+    let (known, other) = (join(0, "of the first rank"), join(1, "of the other rank"));
+    let other = other.join().unwrap().to_string();
+    assert!(other.contains("does not know the secret of this group"), "{other}");
+    assert!(other.contains("the same MSCCL_SECRET_FILE"), "{other}");
+    assert_eq!(known.join().unwrap().ranks(), [Rank(1)]);
+    let lacking =
+        Settings { secret: Some(Err("no such file".to_owned())), ..with_secret(&"x".repeat(16)) };
+    let refused = UniqueId::create(&lacking).unwrap_err().to_string();
+    assert!(
+        refused.contains("there is no secret for the root at") && refused.contains("no such file")
+    );
 }
 
 #[test]

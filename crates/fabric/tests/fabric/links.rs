@@ -1,6 +1,5 @@
 //! Rings between threads; `processes` has them between processes.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -12,7 +11,7 @@ const SHAPE: RingShape = RingShape { depth: 4, slot_bytes: 100 };
 
 /// A second view of `rings`, as another process would have it.
 fn opened(rings: &Rings) -> Rings {
-    Rings::open(rings.as_fd().try_clone_to_owned().unwrap()).unwrap()
+    Rings::open(rings.descriptor().unwrap().try_clone_to_owned().unwrap()).unwrap()
 }
 
 fn ends(shape: RingShape) -> (Sender, Receiver) {
@@ -156,7 +155,8 @@ fn impossible_shapes_and_foreign_memory_are_refused() {
         for (offset, value) in words {
             memory.word(*offset).unwrap().store(*value, std::sync::atomic::Ordering::Relaxed);
         }
-        let error = Rings::open(memory.as_fd().try_clone_to_owned().unwrap()).unwrap_err();
+        let error =
+            Rings::open(memory.descriptor().unwrap().try_clone_to_owned().unwrap()).unwrap_err();
         assert!(error.to_string().ends_with(expected), "{error}");
     };
     let magic = u64::from_le_bytes(*b"msccl-r1");

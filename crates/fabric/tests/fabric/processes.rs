@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::os::fd::AsFd;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -146,7 +145,7 @@ fn memory(group: Group) -> String {
             let memory = SharedMemory::create(bytes).unwrap();
             for peer in group.peers().skip(1) {
                 assert!(peer.shares_descriptors(group.peer(Rank(0)).unwrap()));
-                group.send_fd(peer.rank, 1, &memory).unwrap();
+                group.send_fd(peer.rank, 1, memory.descriptor().unwrap()).unwrap();
             }
             memory
         }
@@ -167,7 +166,7 @@ fn rings(group: Group) -> String {
     let ranks = group.ranks() as usize;
     let mine = Rings::create(&vec![shape; ranks]).unwrap();
     let others = || (0..ranks).map(Rank::from).filter(|rank| *rank != group.rank());
-    others().for_each(|peer| group.send_fd(peer, 2, mine.as_fd()).unwrap());
+    others().for_each(|peer| group.send_fd(peer, 2, mine.descriptor().unwrap()).unwrap());
     thread::scope(|scope| {
         for peer in others() {
             let theirs = Rings::open(group.receive_fd(peer, 2).unwrap()).unwrap();
@@ -221,7 +220,8 @@ fn hosts(group: Group) -> String {
     for peer in group.peers() {
         let near = peer.rank.0 % 2 == me.rank.0 % 2;
         assert_eq!(peer.shares_descriptors(me), near);
-        let sent = group.send_fd(peer.rank, 1, SharedMemory::create(1).unwrap());
+        let memory = SharedMemory::create(1).unwrap();
+        let sent = group.send_fd(peer.rank, 1, memory.descriptor().unwrap());
         assert_eq!(sent.is_ok(), near);
         if let Err(error) = sent {
             let text = error.to_string();
@@ -276,7 +276,8 @@ fn cycles() {
     let cycle = || {
         crate::world::run(3, &settings(), |group| {
             let child = group.split(Some(0), 0, &settings()).unwrap().unwrap();
-            child.send_fd(Rank(0), 1, SharedMemory::create(4096).unwrap()).unwrap();
+            let memory = SharedMemory::create(4096).unwrap();
+            child.send_fd(Rank(0), 1, memory.descriptor().unwrap()).unwrap();
             let rings = Rings::create(&[RingShape { depth: 1, slot_bytes: 1 }]).unwrap();
             drop((rings.sender(0).unwrap(), child));
             group.barrier().unwrap();

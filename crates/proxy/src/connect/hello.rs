@@ -9,7 +9,7 @@ use crate::port::{Inlet, Memory, Ports};
 use crate::session::FarInlet;
 
 /// Ranks that say another number do not understand each other.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// The first message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -37,7 +37,6 @@ pub(crate) struct InletFacts {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TcpOffer {
     pub(crate) address: SocketAddr,
-    pub(crate) token: u128,
     pub(crate) sockets: u32,
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
-use msccl_fabric::{ErrorKind, Group};
+use msccl_fabric::{ErrorKind, Group, Key, Kind, Purpose};
 use serde::Serialize;
 
 use crate::log::Log;
@@ -28,7 +28,7 @@ use crate::port::Ports;
 use crate::rail::Rail;
 use crate::session::Session;
 use crate::tag::RAILS_LIMIT;
-use crate::tcp::{Dial, Dialled, Knock, Preface, TcpRail};
+use crate::tcp::{Dial, Dialled, Knock, TcpRail, WELCOME};
 use attempt::{Attempt, Meeting};
 pub(crate) use hello::{Hello, InletFacts, RdmaPort, TcpOffer, VERSION, check_ports, tell};
 use hello::{Refusal, Unheard, check, far_inlets, hear};
@@ -43,6 +43,8 @@ const REFUSAL_TAG: u64 = u64::from_le_bytes(*b"prxrefus");
 #[derive(Clone, Copy)]
 pub(crate) struct Means<'a> {
     pub(crate) group: &'a Group,
+    /// What rails are guarded with.
+    pub(crate) key: &'a Key,
     pub(crate) silence: Duration,
     pub(crate) timeout: Duration,
     pub(crate) rdma_required: bool,
@@ -79,7 +81,7 @@ enum Stage {
     /// Sockets are being connected.
     Sockets {
         theirs: Hello,
-        dials: BTreeMap<u32, Dial>,
+        dials: BTreeMap<u32, Box<Dial>>,
         done: BTreeMap<u32, TcpStream>,
         why: String,
     },
@@ -271,9 +273,9 @@ impl Making {
         let mut dials = BTreeMap::new();
         if self.dials() {
             for rail in 0..sockets(&self.ours, &theirs) {
-                let preface = Preface { token: theirs.tcp.token, from: means.group.rank(), rail };
-                let address = theirs.tcp.address;
-                let dial = Dial::start(address, &preface, self.ours.tcp.token, means.silence);
+                let (from, to) = (means.group.rank(), self.peer);
+                let purpose = Purpose { kind: Kind::Rail, from, to, channel: rail };
+                let dial = Dial::start(theirs.tcp.address, means.key, purpose, means.silence);
                 dials.insert(rail, dial.map_err(|error| no_way(&theirs, error))?);
             }
         }
@@ -284,7 +286,7 @@ impl Making {
     fn dial_on(
         &mut self,
         theirs: Hello,
-        dials: BTreeMap<u32, Dial>,
+        dials: BTreeMap<u32, Box<Dial>>,
         mut done: BTreeMap<u32, TcpStream>,
         why: String,
     ) -> Result<Made, Unmade> {
@@ -323,8 +325,8 @@ impl Making {
             return Some(knock);
         }
         let Knock { mut stream, from: _, rail } = knock;
-        // Sixteen bytes always fit into a new connection; one that ended in the meantime breaks as a rail.
-        let _ = stream.write_all(&theirs.tcp.token.to_le_bytes());
+        // Eight bytes always fit into a new connection; one that ended in the meantime breaks as a rail.
+        let _ = stream.write_all(&WELCOME);
         done.insert(rail, stream);
         None
     }

@@ -6,13 +6,12 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use msccl_fabric::{CHALLENGE_BYTES, Dialler, Key, Purpose};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
-
-use super::listener::{PREFACE_BYTES, Preface, REPLY_BYTES};
 
 /// Connections that may wait to be accepted: all ranks of a large job knock at once.
 const BACKLOG: i32 = 4096;
@@ -43,34 +42,99 @@ pub(super) fn prepare(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     Ok(())
 }
 
+/// What the peer says when it takes the connection as a rail.
+pub(crate) const WELCOME: [u8; 8] = *b"msccl-ok";
+
+/// How long to wait before another attempt.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
+
 /// A connection that is being made by this rank.
 pub(crate) struct Dial {
-    stream: TcpStream,
     to: SocketAddr,
-    /// What the peer must hear, then what it must answer.
-    preface: [u8; PREFACE_BYTES],
-    said: usize,
-    expected: [u8; REPLY_BYTES],
-    reply: Vec<u8>,
+    key: Key,
+    purpose: Purpose,
+    silence: Duration,
+    attempt: Attempt,
+}
+
+/// One attempt to connect.
+struct Attempt {
+    stream: TcpStream,
     connected: bool,
+    dialler: Dialler,
+    /// What the peer must hear next, and how much of that is written.
+    saying: Vec<u8>,
+    said: usize,
+    /// What the peer has said of what it owes.
+    heard: Vec<u8>,
+    owes: Owes,
+    /// It ended, and another one begins then.
+    again_at: Option<Instant>,
+}
+
+/// What the peer is to say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owes {
+    Challenge,
+    Welcome,
 }
 
 /// How a dial stands.
 pub(crate) enum Dialled {
     /// The peer has not answered yet.
-    Waiting(Dial),
+    Waiting(Box<Dial>),
     /// The peer has answered rightly.
     Done(TcpStream),
 }
 
 impl Dial {
-    /// Begins to connect to `to`, which knows this rank by `preface` and shall answer with `reply`.
+    /// Begins to connect to `to`, which knows `key`, for `purpose`.
     pub(crate) fn start(
         to: SocketAddr,
-        preface: &Preface,
-        reply: u128,
+        key: &Key,
+        purpose: Purpose,
         silence: Duration,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Box<Self>> {
+        let attempt = Attempt::start(to, key, purpose, silence)?;
+        Ok(Box::new(Self { to, key: key.clone(), purpose, silence, attempt }))
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.attempt.stream.as_fd()
+    }
+
+    pub(crate) fn wants_to_write(&self) -> bool {
+        self.attempt.said < self.attempt.saying.len()
+    }
+
+    /// Goes on as far as that is possible at once. A peer that had no room or no time is tried again.
+    pub(crate) fn go_on(mut self: Box<Self>) -> io::Result<Dialled> {
+        if let Some(at) = self.attempt.again_at {
+            if Instant::now() < at {
+                return Ok(Dialled::Waiting(self));
+            }
+            self.attempt = Attempt::start(self.to, &self.key, self.purpose, self.silence)?;
+        }
+        match self.attempt.go_on(self.to) {
+            Ok(true) => Ok(Dialled::Done(self.attempt.stream)),
+            Ok(false) => Ok(Dialled::Waiting(self)),
+            Err(error) if may_pass(&error) => {
+                self.attempt.again_at = Some(Instant::now() + AGAIN_AFTER);
+                Ok(Dialled::Waiting(self))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether the peer may merely have closed a connection for which it had no room.
+fn may_pass(error: &io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    [UnexpectedEof, ConnectionReset, BrokenPipe].contains(&error.kind())
+}
+
+impl Attempt {
+    fn start(to: SocketAddr, key: &Key, purpose: Purpose, silence: Duration) -> io::Result<Self> {
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let stream = TcpStream::from(net::socket_with(family, SocketType::STREAM, flags, None)?);
@@ -79,49 +143,59 @@ impl Dial {
             Err(error) => return Err(error.into()),
         }
         prepare(&stream, silence)?;
-        let (preface, expected) = (preface.to_bytes(), reply.to_le_bytes());
-        Ok(Self { stream, to, preface, said: 0, expected, reply: Vec::new(), connected: false })
+        let dialler = Dialler::new(key, purpose).map_err(io::Error::other)?;
+        let saying = dialler.hello().to_vec();
+        let (heard, owes) = (Vec::new(), Owes::Challenge);
+        Ok(Self { stream, connected: false, dialler, saying, said: 0, heard, owes, again_at: None })
     }
 
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-
-    pub(crate) fn wants_to_write(&self) -> bool {
-        self.said < self.preface.len()
-    }
-
-    /// Goes on as far as that is possible at once.
-    pub(crate) fn go_on(mut self) -> io::Result<Dialled> {
-        if !self.connected && !self.is_connected()? {
-            return Ok(Dialled::Waiting(self));
+    /// Whether the peer has taken the connection.
+    fn go_on(&mut self, to: SocketAddr) -> io::Result<bool> {
+        if !self.connected && !self.is_connected(to)? {
+            return Ok(false);
         }
-        while self.said < self.preface.len() {
-            match (&self.stream).write(&self.preface[self.said..]) {
+        if !self.has_said()? {
+            return Ok(false);
+        }
+        if self.owes == Owes::Challenge {
+            if !read_up_to(&self.stream, &mut self.heard, CHALLENGE_BYTES)? {
+                return Ok(false);
+            }
+            let challenge = self.heard.first_chunk();
+            let proof = challenge.and_then(|challenge| self.dialler.prove(challenge, &[]));
+            self.saying = proof.ok_or_else(somebody_else)?.to_vec();
+            (self.said, self.owes) = (0, Owes::Welcome);
+            self.heard.clear();
+            if !self.has_said()? {
+                return Ok(false);
+            }
+        }
+        if !read_up_to(&self.stream, &mut self.heard, WELCOME.len())? {
+            return Ok(false);
+        }
+        if self.heard == WELCOME { Ok(true) } else { Err(somebody_else()) }
+    }
+
+    /// Whether all that the peer must hear is written.
+    fn has_said(&mut self) -> io::Result<bool> {
+        while self.said < self.saying.len() {
+            match (&self.stream).write(&self.saying[self.said..]) {
                 Ok(written) => self.said += written,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return Ok(Dialled::Waiting(self));
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        if !read_up_to(&self.stream, &mut self.reply, self.expected.len())? {
-            return Ok(Dialled::Waiting(self));
-        }
-        match self.reply == self.expected {
-            true => Ok(Dialled::Done(self.stream)),
-            false => Err(io::Error::new(ErrorKind::InvalidData, "somebody else answers there")),
-        }
+        Ok(true)
     }
 
-    fn is_connected(&mut self) -> io::Result<bool> {
+    fn is_connected(&mut self, to: SocketAddr) -> io::Result<bool> {
         let mut ready = [PollFd::new(&self.stream, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if poll(&mut ready, Some(&now)).unwrap_or(0) == 0 {
             return Ok(false);
         }
         sockopt::socket_error(&self.stream)??;
-        if self.stream.local_addr()? == self.to {
+        if self.stream.local_addr()? == to {
             // Two ends of one socket: the system picked the very port that this rank looks for.
             return Err(ErrorKind::ConnectionRefused.into());
         }
@@ -130,13 +204,13 @@ impl Dial {
     }
 }
 
+fn somebody_else() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "somebody else answers there")
+}
+
 /// Reads until `bytes` has `length` bytes; false if they have not all come.
-pub(super) fn read_up_to(
-    mut stream: &TcpStream,
-    bytes: &mut Vec<u8>,
-    length: usize,
-) -> io::Result<bool> {
-    let mut piece = [0; PREFACE_BYTES];
+fn read_up_to(mut stream: &TcpStream, bytes: &mut Vec<u8>, length: usize) -> io::Result<bool> {
+    let mut piece = [0; CHALLENGE_BYTES];
     while bytes.len() < length {
         let room = (length - bytes.len()).min(piece.len());
         match stream.read(&mut piece[..room]) {
@@ -148,25 +222,4 @@ pub(super) fn read_up_to(
         }
     }
     Ok(true)
-}
-
-/// The next connection that waits, if one does.
-pub(super) fn accept(
-    listener: &TcpListener,
-    silence: Duration,
-) -> io::Result<Option<(TcpStream, SocketAddr)>> {
-    loop {
-        match listener.accept() {
-            Ok((stream, from)) => {
-                prepare(&stream, silence)?;
-                return Ok(Some((stream, from)));
-            }
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => return Ok(None),
-                // Connections that ended while they waited.
-                ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
-                _ => return Err(error),
-            },
-        }
-    }
 }

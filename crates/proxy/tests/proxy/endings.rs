@@ -332,7 +332,7 @@ fn strangers_change_nothing() {
         assert_eq!(proxy.failure(), None);
     });
     let lines = diary.lines();
-    assert!(lines.iter().any(|line| line.contains("it speaks something else")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("it speaks another protocol")), "{lines:#?}");
 }
 
 /// Descriptors of this process, and its threads.

@@ -85,7 +85,7 @@ impl Board {
         let memory = if me == leader {
             let memory = SharedMemory::create(bytes)?;
             for member in nodes.around(me).iter().skip(1) {
-                group.send_fd(*member, TAG, &memory)?;
+                group.send_fd(*member, TAG, memory.descriptor()?)?;
             }
             memory
         } else {
@@ -333,8 +333,7 @@ impl Board {
     /// The same board, as `me` sees it.
     #[cfg(test)]
     pub fn seen_by(&self, me: Rank) -> Self {
-        use std::os::fd::AsFd;
-        let descriptor = self.memory.as_fd().try_clone_to_owned().unwrap();
+        let descriptor = self.memory.descriptor().unwrap().try_clone_to_owned().unwrap();
         let memory = SharedMemory::open(descriptor, self.memory.len()).unwrap();
         let (ranks, nodes) = (self.ranks, self.nodes.clone());
         Self { memory, me, ranks, nodes, called: Histories::default() }

@@ -174,9 +174,16 @@ impl Communicator {
 
     /// The communicator of a group whose ranks all are here.
     fn over(group: Group, settings: &Settings, started: Instant) -> Result<Self, Error> {
+        let group = Arc::new(group);
+        // What ranks exchange from here to the end shares one limit of time.
+        group.begin_setup();
+        Self::set_up(&group, settings, started).inspect_err(|error| group.give_up(error))
+    }
+
+    fn set_up(group: &Arc<Group>, settings: &Settings, started: Instant) -> Result<Self, Error> {
+        let group = Arc::clone(group);
         let (rank, ranks) = (group.rank(), group.ranks());
         let nodes = Arc::new(Nodes::of(&group));
-        let group = Arc::new(group);
         let registry = registry(nodes.shape(), &settings.files);
         // Ranks compile and prove what was loaded in their own time; from here on they go together.
         group.meet(settings.fabric.join_timeout)?;
@@ -213,6 +220,7 @@ impl Communicator {
             turn: Mutex::new(()),
             calls: AtomicU64::new(0),
         };
+        inner.group.end_setup();
         let place = inner.engine.story();
         inner.log(&Event::Ready { rank, ranks, place, took: started.elapsed() });
         Ok(Self { inner: Arc::new(inner) })

@@ -50,7 +50,7 @@ impl Wires {
         let own = Rings::create(&ring_shapes(node, shape))?;
         let peers = || node.iter().copied().filter(|peer| *peer != me);
         for peer in peers() {
-            group.send_fd(peer, TAG, &own)?;
+            group.send_fd(peer, TAG, own.descriptor()?)?;
         }
         let mut ends: Vec<_> = group.peers().map(|_| None).collect();
         let mut rings = vec![own.clone()];

@@ -168,7 +168,7 @@ impl Maker<'_> {
     fn on_host(&self) -> Result<Vec<Arena>, Unmade> {
         let Self { group, bytes, .. } = *self;
         let memory = agree(group, SharedMemory::create(bytes).map_err(Error::from))?;
-        self.tell(HOST_ARENA, &memory)?;
+        self.tell(HOST_ARENA, &memory.descriptor().map_err(Error::from)?)?;
         let own = self.register(memory);
         let mut own = Some(agree(group, own)?);
         let mapped = self.each(&mut own, |peer| {

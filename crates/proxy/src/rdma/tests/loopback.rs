@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
-use std::os::fd::AsFd;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard};
 
@@ -39,7 +38,7 @@ impl Memory for OfDevice {
     }
 
     fn dmabuf(&self) -> Option<DmaBuf<'_>> {
-        Some(DmaBuf { descriptor: self.0.memory().as_fd(), offset: 0 })
+        Some(DmaBuf { descriptor: self.0.memory().descriptor().ok()?, offset: 0 })
     }
 
     fn copies(&self) -> Option<&dyn Copies> {

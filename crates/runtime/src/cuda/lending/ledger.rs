@@ -5,7 +5,7 @@
 //! is even. Peers answer with the generation that they speak of, so an answer that comes late is no
 //! answer. Every word is atomic, and no word that a peer could write makes anybody fail.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use msccl_collective::Rank;
@@ -67,6 +67,11 @@ impl Ledger {
     /// A peer's, behind a descriptor that it has sent.
     pub fn open(descriptor: OwnedFd, ranks: u32) -> Result<Self, Error> {
         Ok(Self { memory: SharedMemory::open(descriptor, bytes(ranks))?, ranks })
+    }
+
+    /// What to pass on, of whoever has made it.
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
+        Ok(self.memory.descriptor()?)
     }
 
     /// Owner: fills `entry`, which is not live. The generation it has now.
@@ -162,12 +167,6 @@ impl Ledger {
     /// Word `at` of an entry; there is none beyond the last.
     fn word(&self, entry: u32, at: u32) -> Option<&AtomicU64> {
         self.memory.word(8 * (entry * entry_words(self.ranks) + at) as usize)
-    }
-}
-
-impl AsFd for Ledger {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.memory.as_fd()
     }
 }
 

@@ -100,7 +100,8 @@ impl Lending {
         let uuids =
             group.all_gather(&agree(group, context.device().uuid().map_err(Error::from))?)?;
         let near = || others(group).filter(|(me, peer)| peer.shares_descriptors(me));
-        near().try_for_each(|(_, peer)| group.send_fd(peer.rank, TAG, &own))?;
+        let descriptor = own.descriptor()?;
+        near().try_for_each(|(_, peer)| group.send_fd(peer.rank, TAG, descriptor))?;
         let neighbour = |(me, peer): (&Peer, &Peer)| {
             let descriptor = group.receive_fd(peer.rank, TAG)?;
             let uuid = uuids.get(peer.rank.index());
