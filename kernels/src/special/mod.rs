@@ -172,7 +172,7 @@ fn record(known: Known, launch: &Launch) -> String {
         "signals_end",
         "control",
         "progress",
-        "stopped",
+        "notice",
         "call",
         "wires",
         "link_depth",
