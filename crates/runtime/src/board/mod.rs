@@ -70,6 +70,8 @@ pub(crate) enum State {
     Aborted,
     /// Its communicator failed.
     Failed,
+    /// Its communicator failed because a call stood still, and that has been reported.
+    TimedOut,
     /// Its communicator failed because ranks call different things.
     Mismatched,
     /// It left in order: all its calls were done.
@@ -348,6 +350,7 @@ impl State {
             State::Failed => 2,
             State::Closed => 3,
             State::Mismatched => 4,
+            State::TimedOut => 5,
         }
     }
 
@@ -357,19 +360,20 @@ impl State {
             2 => State::Failed,
             3 => State::Closed,
             4 => State::Mismatched,
+            5 => State::TimedOut,
             _ => State::Running,
         }
     }
 
     /// The state whose [`State::name`] is `name`.
     pub fn from_name(name: &str) -> Option<Self> {
-        (0..5).map(Self::from_code).find(|state| state.name() == name)
+        (0..6).map(Self::from_code).find(|state| state.name() == name)
     }
 
     /// What its rank has done, in a sentence: "r3 has failed".
     pub fn verb(self) -> &'static str {
         match self {
-            State::Mismatched => "failed",
+            State::Mismatched | State::TimedOut => "failed",
             other => other.name(),
         }
     }
@@ -381,6 +385,7 @@ impl State {
             State::Aborted => "aborted",
             State::Failed => "failed",
             State::Mismatched => "mismatched",
+            State::TimedOut => "timed-out",
             State::Closed => "closed",
         }
     }

@@ -123,7 +123,8 @@ mod tests {
             wait(None, Some(0), "the transfer waits for a message from r0"),
             wait(Some(41), None, "tb0 s3 waits for tb1 s2"),
         ];
-        for state in [State::Running, State::Aborted, State::Failed, State::Closed] {
+        for state in [State::Running, State::Aborted, State::Failed, State::TimedOut, State::Closed]
+        {
             let answer = Answer { state, finished: 77, waits: waits.clone(), omitted: 3 };
             assert_eq!(Answer::from_text(&answer.to_text()), Some(answer));
         }

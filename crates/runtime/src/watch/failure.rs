@@ -26,7 +26,7 @@ pub(super) enum Cause {
     },
     /// Ranks call different things.
     Mismatch,
-    /// A call that stood still, of which the story was told already.
+    /// A call that stood still on this rank or on another one, which has been reported.
     Timeout,
     /// Anything else.
     Other,

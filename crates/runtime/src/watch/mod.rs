@@ -228,11 +228,18 @@ impl Shared {
             return Some((text, Cause::Death { process: self.watched.identity(died.rank) }));
         }
         let gave_up = |rank: &Rank| {
-            matches!(board.state(*rank), State::Aborted | State::Failed | State::Mismatched)
+            matches!(
+                board.state(*rank),
+                State::Aborted | State::Failed | State::TimedOut | State::Mismatched
+            )
         };
         let rank = board.ranks().filter(|rank| *rank != board.me()).find(gave_up)?;
         let text = format!("{rank} {}: {}", board.state(rank).verb(), board.reason(rank));
-        Some((text, Cause::Other))
+        let cause = match board.state(rank) {
+            State::TimedOut => Cause::Timeout,
+            _ => Cause::Other,
+        };
+        Some((text, cause))
     }
 
     /// Makes the communicator fail, and says so.
@@ -240,7 +247,8 @@ impl Shared {
         let text = failure.error.to_string();
         let state = match failure.cause {
             Cause::Mismatch => State::Mismatched,
-            Cause::Death { .. } | Cause::Timeout | Cause::Other => State::Failed,
+            Cause::Timeout => State::TimedOut,
+            Cause::Death { .. } | Cause::Other => State::Failed,
         };
         if self.stop(failure.error.clone(), state, &text) {
             self.watched.log.event(&Event::Failed(text.clone()));
@@ -258,7 +266,7 @@ impl Shared {
             *last = Some(self.progress());
         }
         let is_running = self.watched.board.state(self.watched.board.me()) == State::Running;
-        if is_running && matches!(state, State::Failed | State::Mismatched) {
+        if is_running && matches!(state, State::Failed | State::TimedOut | State::Mismatched) {
             // Before anybody can learn of the failure.
             self.watched.engine.hold();
         }
@@ -266,7 +274,7 @@ impl Shared {
         if is_running {
             self.watched.board.mark(state, reason);
             match state {
-                State::Failed | State::Mismatched => self.watched.engine.fail(),
+                State::Failed | State::TimedOut | State::Mismatched => self.watched.engine.fail(),
                 State::Running | State::Aborted | State::Closed => self.watched.engine.release(),
             }
         }

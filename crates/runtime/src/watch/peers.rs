@@ -100,7 +100,9 @@ impl Peers {
             fatal(**rank, trouble, *since)
         };
         let died = |trouble: &Trouble| matches!(trouble, Trouble::Died(_));
-        let failed = |trouble: &Trouble| matches!(trouble, Trouble::GaveUp(State::Failed, _));
+        let failed = |trouble: &Trouble| {
+            matches!(trouble, Trouble::GaveUp(State::Failed | State::TimedOut, _))
+        };
         let first = self.troubles.iter().filter(fatal).min_by_key(|(_, (of, _))| !died(of))?;
         let root = self.troubles.iter().find(|(_, (trouble, _))| died(trouble));
         let (rank, (trouble, _)) = root.filter(|_| failed(&first.1.0)).unwrap_or(first);
@@ -115,7 +117,7 @@ impl Trouble {
             (State::Running, None) => None,
             (State::Running, Some(Manner::Left)) if !is_near => Some(Self::Left),
             (State::Running, Some(manner)) => Some(Self::Died(manner.to_string())),
-            (state @ (State::Aborted | State::Failed | State::Mismatched), _) => {
+            (state @ (State::Aborted | State::Failed | State::TimedOut | State::Mismatched), _) => {
                 Some(Trouble::GaveUp(state, board.reason(rank)))
             }
             (State::Closed, _) => Some(Trouble::Left),
@@ -177,6 +179,7 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
     }
     let cause = match trouble {
         Trouble::Died(_) => Cause::Death { process: watched.identity(rank) },
+        Trouble::GaveUp(State::TimedOut, _) => Cause::Timeout,
         Trouble::GaveUp(..) | Trouble::Left => Cause::Other,
     };
     Failure { error: Error::new(ErrorKind::Remote, text), cause }

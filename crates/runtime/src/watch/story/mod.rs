@@ -81,7 +81,9 @@ impl Scene {
     /// what follows is how a rank learned of it.
     pub fn attributed_to(mut self, cause: &str) -> Self {
         let cause = cause.split("; ").next().unwrap_or(cause);
-        let failed = |sight: &&mut Sight| matches!(sight.state, State::Failed | State::Mismatched);
+        let failed = |sight: &&mut Sight| {
+            matches!(sight.state, State::Failed | State::TimedOut | State::Mismatched)
+        };
         for sight in self.ranks.iter_mut().filter(failed) {
             if sight.reason.contains(cause) {
                 sight.state = State::Running;
@@ -118,9 +120,11 @@ impl Sight {
         let state = answer.as_ref().map_or_else(|| board.state(rank), |answer| answer.state);
         let reason = match state {
             State::Running => String::new(),
-            State::Aborted | State::Failed | State::Mismatched | State::Closed => {
-                board.reason(rank)
-            }
+            State::Aborted
+            | State::Failed
+            | State::TimedOut
+            | State::Mismatched
+            | State::Closed => board.reason(rank),
         };
         let (collectives, last) = (board.collectives(rank), board.last(rank));
         Self { process, is_near, state, reason, departed, answer, collectives, last, current }
@@ -142,7 +146,7 @@ impl Sight {
             self;
         let last = last.as_ref();
         let answer = match (state, departed, answer) {
-            (State::Aborted | State::Failed | State::Mismatched, ..) => {
+            (State::Aborted | State::Failed | State::TimedOut | State::Mismatched, ..) => {
                 return Predicament::Ended(*state, reason);
             }
             (State::Closed, ..) => return Predicament::Left { last },

@@ -120,7 +120,7 @@ impl Sight {
             (None, None) => "has made no call".to_owned(),
         };
         match (state, departed, answer) {
-            (State::Aborted | State::Failed | State::Mismatched, ..) => {
+            (State::Aborted | State::Failed | State::TimedOut | State::Mismatched, ..) => {
                 format!("{} ({reason}), {at}", state.verb())
             }
             (State::Closed, ..) => format!("left, {at}"),

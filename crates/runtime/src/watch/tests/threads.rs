@@ -77,7 +77,7 @@ fn eight_ranks_that_time_out_tell_one_story() {
         assert_eq!(text.ends_with("(r0 tells the whole story)"), member.me() != Rank(0), "{text}");
         assert!(member.engine.has_stopped());
         drop(watch);
-        assert_eq!(member.board.state(member.me()), State::Failed);
+        assert_eq!(member.board.state(member.me()), State::TimedOut);
     }));
     insta::assert_snapshot!(story, @"
     => r5 holds up r0-r4, r6, r7: it has not entered call 2 (its last call was #1, allgather of 1024 f32)
