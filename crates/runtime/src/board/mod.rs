@@ -365,6 +365,14 @@ impl State {
         }
     }
 
+    /// Whether its communicator failed, whatever the cause.
+    pub fn has_failed(self) -> bool {
+        match self {
+            State::Failed | State::TimedOut | State::Mismatched => true,
+            State::Running | State::Aborted | State::Closed => false,
+        }
+    }
+
     /// The state whose [`State::name`] is `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         (0..6).map(Self::from_code).find(|state| state.name() == name)

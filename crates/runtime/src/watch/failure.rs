@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use crate::board::State;
 use crate::error::{Error, ErrorKind};
 
 /// A failure and what is behind it.
@@ -30,6 +31,18 @@ pub(super) enum Cause {
     Timeout,
     /// Anything else.
     Other,
+}
+
+impl Cause {
+    /// Behind the failure of a rank whose peer gave up in `state`.
+    pub fn of_peer(state: State) -> Self {
+        match state {
+            State::TimedOut => Cause::Timeout,
+            State::Running | State::Aborted | State::Failed | State::Mismatched | State::Closed => {
+                Cause::Other
+            }
+        }
+    }
 }
 
 impl Failure {

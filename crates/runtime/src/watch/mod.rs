@@ -228,18 +228,12 @@ impl Shared {
             return Some((text, Cause::Death { process: self.watched.identity(died.rank) }));
         }
         let gave_up = |rank: &Rank| {
-            matches!(
-                board.state(*rank),
-                State::Aborted | State::Failed | State::TimedOut | State::Mismatched
-            )
+            let state = board.state(*rank);
+            state == State::Aborted || state.has_failed()
         };
         let rank = board.ranks().filter(|rank| *rank != board.me()).find(gave_up)?;
         let text = format!("{rank} {}: {}", board.state(rank).verb(), board.reason(rank));
-        let cause = match board.state(rank) {
-            State::TimedOut => Cause::Timeout,
-            _ => Cause::Other,
-        };
-        Some((text, cause))
+        Some((text, Cause::of_peer(board.state(rank))))
     }
 
     /// Makes the communicator fail, and says so.
@@ -266,7 +260,7 @@ impl Shared {
             *last = Some(self.progress());
         }
         let is_running = self.watched.board.state(self.watched.board.me()) == State::Running;
-        if is_running && matches!(state, State::Failed | State::TimedOut | State::Mismatched) {
+        if is_running && state.has_failed() {
             // Before anybody can learn of the failure.
             self.watched.engine.hold();
         }

@@ -179,8 +179,8 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
     }
     let cause = match trouble {
         Trouble::Died(_) => Cause::Death { process: watched.identity(rank) },
-        Trouble::GaveUp(State::TimedOut, _) => Cause::Timeout,
-        Trouble::GaveUp(..) | Trouble::Left => Cause::Other,
+        Trouble::GaveUp(state, _) => Cause::of_peer(*state),
+        Trouble::Left => Cause::Other,
     };
     Failure { error: Error::new(ErrorKind::Remote, text), cause }
 }

@@ -81,9 +81,7 @@ impl Scene {
     /// what follows is how a rank learned of it.
     pub fn attributed_to(mut self, cause: &str) -> Self {
         let cause = cause.split("; ").next().unwrap_or(cause);
-        let failed = |sight: &&mut Sight| {
-            matches!(sight.state, State::Failed | State::TimedOut | State::Mismatched)
-        };
+        let failed = |sight: &&mut Sight| sight.state.has_failed();
         for sight in self.ranks.iter_mut().filter(failed) {
             if sight.reason.contains(cause) {
                 sight.state = State::Running;
