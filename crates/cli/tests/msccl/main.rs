@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod compile;
+mod documents;
 mod explain;
 mod fmt;
 mod hosts;
