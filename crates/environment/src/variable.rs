@@ -1,4 +1,4 @@
-//! The table of all variables. `docs/ENVIRONMENT.md` is made of it; a test compares the two.
+//! The table of all variables. Most of `docs/ENVIRONMENT.md` is made of it; a test compares them.
 
 /// A variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,138 +26,156 @@ macro_rules! variables {
 
 variables! {
     STRICT "MSCCL_STRICT" "0 or 1" "0"
-        "Whether it is an error that something which was asked for does not happen: no communicator is made where a file or a \
-         table is not used, an algorithm can serve no call, or a variable is misspelt, makes no sense or has no effect. Otherwise \
-         rank 0 says so on standard error, a line each, and the job goes on. What is so on one rank that has this variable is an error on all."
+        "Whether a request that is not met is an error: a file or table that is not used, an \
+         algorithm that can serve no call, a variable that is misspelt, makes no sense or has no \
+         effect. With 1 no communicator is made, on any rank, if one rank has this variable. With \
+         0, rank 0 prints a line on standard error, and the job goes on."
     DEVICE "MSCCL_DEVICE" "`host` or `cuda`" "a GPU if there is one"
-        "Where ranks run. On the host, buffers are host memory, streams are ignored, and calls return \
-         when they are done. `cuda` insists: without a usable GPU no communicator is made."
+        "Where ranks run. On the host, buffers are host memory, streams are ignored, and calls \
+         return when they are done. With `cuda` no communicator is made without a usable GPU."
     XML_FILES "MSCCL_XML_FILES" "paths, separated by colons" "none"
-        "Algorithms to load, in any format. The same on all ranks, in the same order. A program serves calls in place and out \
-         of place, as far as it is proved for both. A file that cannot be used is reported, and the job goes on without it (see \
-         `MSCCL_STRICT`)."
+        "Algorithms to load, in any format. The same on all ranks, in the same order. A program \
+         serves calls in place and out of place, as far as it is proved for both. A file that \
+         cannot be used is reported, and the job goes on without it (see `MSCCL_STRICT`)."
     ALGO_DIR "MSCCL_ALGO_DIR" "a folder" "none"
-        "Loads every `.xml`, `.json` and `.msccl` file of the folder, in order of their names, after \
-         those of `MSCCL_XML_FILES`."
+        "Loads every `.xml`, `.json` and `.msccl` file of the folder, in the order of their \
+         names, after those of `MSCCL_XML_FILES`."
     ALGO "MSCCL_ALGO" "part of a name" "by measurement"
-        "Uses only algorithms whose name contains this, where one of them serves the call: first the one with this very name, \
-         then those of which it is the part behind a slash."
+        "Uses only algorithms whose name contains this, where one of them serves the call. An \
+         algorithm of exactly this name comes first, then those of which it is the part behind a \
+         slash."
     PROTO "MSCCL_PROTO" "`Simple`, `LL` or `LL128`" "by measurement"
         "Uses this protocol where it can be used."
     INSTANCES "MSCCL_INSTANCES" "a number from 1 on" "by measurement"
         "Uses that many instances of the algorithm where the GPU has room for them."
     THREADS "MSCCL_THREADS" "a number from 1 on" "by measurement"
-        "Uses that many threads in a block, rounded up to whole warps, as far as kernels allow."
+        "Uses that many threads in a thread block, rounded up to whole warps, as far as kernels \
+         allow."
     TUNING "MSCCL_TUNING" "a path" "the table that comes with the library"
-        "A table of what is best for which size, asked before the one that comes with the library; \
-         `docs/RUNTIME.md` describes it. The same on all ranks. A file that cannot be used is reported, \
-         and counts as not set (see `MSCCL_STRICT`)."
+        "A tuning table, asked before the one that comes with the library (`docs/SELECTION.md`). \
+         The same on all ranks. A file that cannot be used is reported, and counts as not set \
+         (see `MSCCL_STRICT`)."
     DIRECT "MSCCL_DIRECT" "0, 1 or 2" "1"
-        "When GPUs store to and load from one another's buffers as the caller passed them, where that is \
-         proved sound and peers can map that memory (`docs/MEMORY.md` says how): 0 never, 1 for the calls of \
-         which a tuning table says so, 2 for all. The same on all ranks."
+        "When GPUs store to and load from one another's buffers directly, where that is proved \
+         sound and peers can map that memory (`docs/MEMORY.md`): 0 never, 1 for calls of which a \
+         tuning table says so, 2 for all. The same on all ranks."
     ON_FAILURE "MSCCL_ON_FAILURE" "`hold` or `trap`" "`hold`"
-        "What kernels of a communicator that has failed do. `hold`: they stay in their streams, and nothing behind them \
-         runs, until the program aborts, revokes or destroys the communicator. `trap`: they fault, so the next CUDA call of \
-         the process returns an error, also in a program that asks for no errors; its GPU context is lost. On host threads \
-         calls return the error. Ranks may differ."
+        "What kernels of a communicator that has failed do. `hold`: they stay in their streams, \
+         and nothing behind them runs, until the program aborts, revokes or destroys the \
+         communicator. `trap`: they fault, so the next CUDA call of the process returns an error, \
+         and its GPU context is lost. On host threads calls return the error. Ranks may differ."
     EARLY_START "MSCCL_EARLY_START" "0 or 1" "1"
-        "Lets the kernel of a collective begin while the one before it in its stream ends, behind small calls while it runs \
-         (programmatic dependent launch), on GPUs of compute capability 9.0 and above. Ranks may differ."
+        "Lets the kernel of a collective start while the kernel ahead of it in its stream ends \
+         (programmatic dependent launch), on GPUs of compute capability 9.0 and above. Behind \
+         low-latency kernels it starts while these run. Ranks may differ."
     SMALL "MSCCL_SMALL" "0 or 1" "1"
-        "Runs small calls of LL and LL128, of which no thread has more than eight packets of a chunk, on kernels of their own. \
-         They need what `MSCCL_AT_ONCE` allows. Ranks may differ."
+        "Runs LL and LL128 calls in which no thread has more than eight packets of a chunk on \
+         low-latency kernels. They need what `MSCCL_AT_ONCE` allows. Ranks may differ."
     AT_ONCE "MSCCL_AT_ONCE" "0 or 1" "1"
-        "Lets kernels of LL and LL128 find all operands of a small call before its first step, so that their threads need not \
-         meet at every step. Ranks may differ."
+        "Lets kernels of LL and LL128 find all operands of a small call before its first step, so \
+         that their threads need not meet at every step. Ranks may differ."
     SPECIAL "MSCCL_SPECIAL" "0, 1 or 2" "1"
-        "Whether GPUs run special kernels, made for one algorithm each, which are faster than interpreters where calls are \
-         small: 0 never, 1 as far as the cache holds them, 2 also compiles those that are missing when a communicator is \
-         made, which takes seconds to minutes the first time (`msccl specialise` does it ahead). Ranks may differ."
-    KERNEL_CACHE "MSCCL_KERNEL_CACHE" "a folder, or `off`" "`msccl/kernels` in `$XDG_CACHE_HOME` or `~/.cache`"
-        "Where special kernels are kept. Many processes and hosts may share it. Whoever can write there can run code on \
-         the GPUs of those who read it. So the folder is used only if it and all folders above it belong to the user or to \
-         root and nobody else can write to them (to a sticky one above it, as `/tmp`, everybody may); no link in it is \
-         followed, and no file read that others can write to."
+        "Whether GPUs run specialised kernels, compiled for one algorithm each: 0 never, 1 those \
+         that the cache holds, 2 also compiles those that are missing when a communicator is \
+         made. That takes seconds to minutes the first time; `msccl specialise` does it ahead. \
+         Ranks may differ."
+    KERNEL_CACHE "MSCCL_KERNEL_CACHE" "a folder, or `off`"
+        "`msccl/kernels` in `$XDG_CACHE_HOME` or `~/.cache`"
+        "Where specialised kernels are kept. Many processes and hosts may share it. Whoever can \
+         write there can run code on the GPUs of those who read it. So the folder is used only if \
+         it and all folders above it belong to the user or to root, and nobody else can write to \
+         them; a sticky folder above it, such as `/tmp`, is allowed. No link in it is followed, \
+         and no file that others can write to is read."
     NVRTC "MSCCL_NVRTC" "a path" "that of the process, of the loader, or of `/usr/local/cuda`"
-        "NVIDIA's run-time compiler (`libnvrtc.so.12` or `.13`), which compiles special kernels."
+        "NVIDIA's run-time compiler (`libnvrtc.so.12` or `.13`), which compiles specialised \
+         kernels."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
-        "How long a call may stand still. Then the story of who waits for whom is told and the \
+        "How long a call may stand still. After that one rank prints a hang report, and the \
          communicator fails on all ranks."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
-        "How long making a communicator may take, from each rank's call on: joining, or splitting or shrinking another \
-         one, and all that ranks exchange until it can be used. Then all that came fail, and name those that did not."
+        "How long making a communicator may take, counted from each rank's call: joining, \
+         splitting or shrinking, and all that ranks exchange until it can be used. After that all \
+         ranks that came fail, and name those that did not."
     SECRET_FILE "MSCCL_SECRET_FILE" "a path" "none"
-        "What guards ranks that meet at a fixed address (`NCCL_COMM_ID`, `MSCCL_MASTER_ADDR`): a file of 16 to 4096 bytes, the same \
-         on all ranks, such as `openssl rand -hex 32` makes. It must belong to this user, and nobody else may read or write it; one \
-         of root may be read by a group. A file that cannot be used is an error. Ids of `ncclGetUniqueId` are secrets by \
-         themselves and need none."
+        "The secret of ranks that meet at a fixed address (`NCCL_COMM_ID`, `MSCCL_MASTER_ADDR`): \
+         a file of 16 to 4096 bytes, the same on all ranks, such as `openssl rand -hex 32` makes. \
+         It must belong to this user, and nobody else may read or write it; a file of root may be \
+         readable by a group. A file that cannot be used is an error. Ids of `ncclGetUniqueId` \
+         are secrets themselves and need none."
     CHECK "MSCCL_CHECK" "0 or 1" "0"
-        "Compares the arguments of every collective across ranks before it runs, and refuses those that \
-         differ. Slow. Without it ranks are compared afterwards, and what differs fails the communicator \
-         within a second."
+        "Compares the arguments of every collective across ranks before it runs, and refuses \
+         calls that differ. Slow. Without it ranks are compared afterwards, and a difference \
+         fails the communicator within a second."
     STORY_SIGNAL "MSCCL_STORY_SIGNAL" "0 or 1" "1"
-        "Whether SIGUSR1 makes the process tell who waits for whom. A program that handles the signal \
+        "Whether SIGUSR1 makes the process print a hang report. A program that handles the signal \
          itself is left alone."
     RDMA_LIBRARY "MSCCL_RDMA_LIBRARY" "a path" "`libmsccl-rdma.so`, where the proxy looks for it"
         "The library by which links to other hosts use RDMA."
     LIBRARY "MSCCL_LIBRARY" "a path" "`libnccl.so.2` beside `msccl`, or in `lib` beside its folder"
-        "The library that `msccl bench` and `msccl tune` measure; nothing else reads it."
+        "The library that `msccl bench` and `msccl tune` measure. Nothing else reads it."
     RANK "MSCCL_RANK" "a number from 0 on" "as the launcher says"
-        "Which rank this process is, for launchers without variables of their own. `msccl bench` and \
-         `msccl run` read it, the library does not."
+        "Which rank this process is, for launchers without variables of their own. `msccl bench` \
+         and `msccl run` read it; the library does not."
     RANKS "MSCCL_RANKS" "a number from 1 on" "as the launcher says"
-        "How many ranks there are. Belongs to `MSCCL_RANK`; or to the index of a Kubernetes Job, or \
-         the rank of PMIx, neither of which comes with a number of ranks."
+        "How many ranks there are. Needed with `MSCCL_RANK`, with the index of a Kubernetes Job, \
+         and with the rank of PMIx, none of which comes with a number of ranks."
     LOCAL_RANK "MSCCL_LOCAL_RANK" "a number from 0 on" "its place among the ranks of its host"
-        "Which rank this process is on its host, hence which GPU it uses."
+        "Which rank this process is on its host, and so which GPU it uses."
     LOCAL_RANKS "MSCCL_LOCAL_RANKS" "a number from 1 on" "as the launcher says"
-        "How many ranks there are on this host. If that is all of them, they meet on the loopback."
+        "How many ranks there are on this host. If that is all of them, they meet on the \
+         loopback."
     MASTER_ADDR "MSCCL_MASTER_ADDR" "a host name or an address" "as the launcher says"
         "The host of rank 0, where launched ranks meet. Wins over what the launcher says."
     MASTER_PORT "MSCCL_MASTER_PORT" "a port" "as the launcher says, or made of the job's number"
         "The port at which rank 0 waits for the others. Wins over what the launcher says."
-    DEBUG "NCCL_DEBUG" "`VERSION`, `WARN`, `INFO`, `ABORT` or `TRACE`" "nothing is said"
-        "How much is said in the log. `ABORT` and `TRACE` say as much as `INFO`."
+    DEBUG "NCCL_DEBUG" "`VERSION`, `WARN`, `INFO`, `ABORT` or `TRACE`" "nothing is logged"
+        "How much is logged. `ABORT` and `TRACE` log as much as `INFO`."
     DEBUG_SUBSYS "NCCL_DEBUG_SUBSYS" "NCCL's names, separated by commas; `^` in front excludes"
         "`INIT,BOOTSTRAP,ENV,NET`"
-        "About what. `COLL` adds a line for every call."
+        "What is logged. `COLL` adds a line for every call."
     DEBUG_FILE "NCCL_DEBUG_FILE" "a path; `%h` is the host, `%p` the process" "standard output"
-        "Where the log goes. Lines are added at the end of a file that is there already; it must be a regular file of this \
-         user, no link and of no other name. `/dev/stdout`, `/dev/stderr` and `/dev/null` mean what they say."
+        "Where the log goes. Lines are added at the end of a file that exists; it must be a \
+         regular file of this user, without a link or a second name. `/dev/stdout`, `/dev/stderr` \
+         and `/dev/null` mean what they say."
     CONF_FILE "NCCL_CONF_FILE" "a path" "`~/.nccl.conf`"
-        "A file of `NAME=value` lines, of 1 MiB at most. It sets what the process does not set, and wins over \
-         `/etc/nccl.conf`."
+        "A file of `NAME=value` lines, of at most 1 MiB. It sets what the process does not set, \
+         and wins over `/etc/nccl.conf`."
     SOCKET_IFNAME "NCCL_SOCKET_IFNAME" "names or prefixes; `=` in front for names, `^` excludes"
         "by NCCL's rules"
-        "Which network interfaces ranks may find one another by; links to other hosts over TCP go by the same."
+        "Which network interfaces ranks use to find one another, and for links to other hosts \
+         over TCP."
     SOCKET_FAMILY "NCCL_SOCKET_FAMILY" "`AF_INET` or `AF_INET6`" "either"
-        "Which addresses ranks may find one another by, and links over TCP go by."
+        "Which addresses ranks use to find one another, and for links over TCP."
     COMM_ID "NCCL_COMM_ID" "`host:port` or `[IPv6]:port`" "chosen by `ncclGetUniqueId`"
-        "Where rank 0 listens, so that ids need no transport. Whoever knows the port can then take part in the job or end it, \
-         unless `MSCCL_SECRET_FILE` is set (`docs/SECURITY.md`)."
+        "Where rank 0 listens, so that nobody has to hand on an id. Whoever knows the port can \
+         take part in the job or end it, unless `MSCCL_SECRET_FILE` is set (`docs/SECURITY.md`)."
     HOSTID "NCCL_HOSTID" "any text" "this host's name and the kernel's name for its run"
-        "Which host a rank counts as living on. Ranks with different texts share no memory, wherever \
-         they run; ranks with the same must be able to."
+        "Which host a rank counts as living on. Ranks with different texts share no memory, \
+         wherever they run; ranks with the same text must be able to."
     NET "NCCL_NET" "`IB` or `Socket`" "RDMA where both ends have it, TCP elsewhere"
-        "By what links to other hosts go. `Socket` leaves RDMA alone; with `IB` links that cannot use RDMA \
-         fail, and say why."
+        "What links to other hosts use. `Socket`: TCP. `IB`: RDMA; links that cannot use it fail, \
+         and say why."
     IB_DISABLE "NCCL_IB_DISABLE" "0 or 1" "0"
-        "Leaves RDMA alone: links to other hosts go over TCP."
-    IB_HCA "NCCL_IB_HCA" "names or prefixes, `:port` after them; `=` in front for names, `^` excludes"
+        "Does not use RDMA: links to other hosts go over TCP."
+    IB_HCA "NCCL_IB_HCA"
+        "names or prefixes, `:port` after them; `=` in front for names, `^` excludes"
         "all that are up"
         "Which devices, and which of their ports, RDMA may use."
     NETDEVS_POLICY "NCCL_NETDEVS_POLICY" "`AUTO`, `ALL`, `MAX:N` or `EVERY`" "`AUTO`"
-        "Which of these ports a rank uses. `ALL`: those nearest to its GPU. `AUTO`: its part of them, where other GPUs of the \
-         communicator on this host are as near. `MAX:N`: at most N of them. `EVERY`, which NCCL does not have: all ports, \
-         however far they are. Ranks may differ. `docs/RDMA.md` says more."
+        "Which of these ports a rank uses (`docs/RDMA.md`). `ALL`: those nearest to its GPU. \
+         `AUTO`: its share of them, where other GPUs of the communicator on this host are as \
+         near. `MAX:N`: at most N of them. `EVERY`, which NCCL does not have: all ports, however \
+         far. Ranks may differ."
     CROSS_NIC "NCCL_CROSS_NIC" "0, 1 or 2" "2"
-        "Whether RDMA joins ports of different places among those of their hosts. 0: never, for networks that join only ports \
-         of the same place; it counts for two ranks if one of them has it. 1 and 2: where that is nearest to both GPUs."
-    TOPO_FILE "NCCL_TOPO_FILE" "a path" "`/var/run/nvidia-topologyd/virtualTopology.xml`, if there is one"
-        "A description of this machine in NCCL's XML, asked before the kernel how far network cards are from GPUs. A file that \
-         cannot be used is reported, and counts as not set (see `MSCCL_STRICT`). What of a file cannot be used is reported, \
-         too; `msccl topo` shows all of it."
+        "Whether RDMA joins ports of different places among those of their hosts. 0: never, for \
+         networks that join only ports of the same place; enough if one of two ranks has it. 1 \
+         and 2: where that is nearest to both GPUs."
+    TOPO_FILE "NCCL_TOPO_FILE" "a path"
+        "`/var/run/nvidia-topologyd/virtualTopology.xml`, if there is one"
+        "A description of this machine in NCCL's XML, which says how far network cards are from \
+         GPUs. It wins over the kernel. A file that cannot be used is reported, and counts as not \
+         set (see `MSCCL_STRICT`). Parts of a file that cannot be used are reported as well; \
+         `msccl topo` shows all of it."
     IB_GID_INDEX "NCCL_IB_GID_INDEX" "0 to 255, -1 for the default" "the best of the port"
         "Which of a port's addresses RDMA uses."
     IB_TIMEOUT "NCCL_IB_TIMEOUT" "0 to 255, -1 for the default" "the library's"
@@ -170,40 +188,49 @@ variables! {
         "The service level of RDMA's packets."
     NET_GDR_LEVEL "NCCL_NET_GDR_LEVEL" "`LOC`, `PIX`, `PXB`, `PHB`, `SYS`, or 0 to 5"
         "GPU memory wherever RDMA can use it"
-        "How far from the GPU network cards may be that read and write its memory: behind one PCI switch (`PIX`, 1), behind \
-         several (`PXB`, 2), at its NUMA node (`PHB`, 3), anywhere (`SYS`, 4 and 5). If one that the rank uses is farther, or \
-         nobody knows how far it is, GPUs leave and find messages for other hosts in host memory, as with `LOC` (0). Ranks may \
-         differ."
+        "How far from the GPU a network card may be that reads and writes its memory: behind one \
+         PCI switch (`PIX`, 1), behind several (`PXB`, 2), at its NUMA node (`PHB`, 3), anywhere \
+         (`SYS`, 4 and 5). If a card of the rank is farther, or its distance is unknown, messages \
+         for other hosts lie in host memory, as with `LOC` (0). Ranks may differ."
     P2P_DISABLE "NCCL_P2P_DISABLE" "0 or 1" "0"
-        "Keeps GPUs from mapping one another's memory; links lie in host memory instead."
+        "Keeps GPUs from mapping one another's memory. Links lie in host memory instead."
     BUFFSIZE "NCCL_BUFFSIZE" "bytes" "524288, less with more than five GPUs of a node"
-        "Bytes that a rank sets aside for each wire from a GPU of its node under Simple, four slots together: messages of large \
-         calls have a quarter. From 65536 to 2097152, and as far as a sixteenth of the GPU's memory goes. Larger ones have each \
-         thread block move more, and take more memory: 80 wires from each GPU. Of ranks that differ the least counts."
+        "Bytes of each wire from a GPU of the same node under Simple. A message of a large call \
+         has a quarter of them. From 65536 to 2097152, and at most a sixteenth of the GPU's \
+         memory for all. With larger ones each thread block moves more, and memory is needed for \
+         80 wires from each GPU. If ranks differ, the least counts."
     MAX_CTAS "NCCL_MAX_CTAS" "a number from 1 on" "by measurement"
-        "Most thread blocks that a call may occupy; sends and receives two at least. Wins over `maxCTAs` of a configuration."
+        "Most thread blocks that a call may occupy; sends and receives have two at least. Wins \
+         over `maxCTAs` of a configuration."
     LAUNCH_ORDER_IMPLICIT "NCCL_LAUNCH_ORDER_IMPLICIT" "0 or 1" "0"
-        "Lets kernels of different communicators begin on a GPU in the order of the calls of this process, for programs that make \
-         the calls of more than two communicators in one order on all ranks, but in streams that may come to them in another one \
-         (`docs/RUNTIME.md` says more). Leaves `MSCCL_EARLY_START` aside. With a driver before CUDA 12.3 kernels \
-         wait for the end of one another instead, and nothing is done about ranks of a communicator that have one GPU and one process."
+        "Lets kernels of different communicators start on a GPU in the order of the calls of this \
+         process (`docs/KERNELS.md`). For programs that use more than two communicators, in one \
+         order on all ranks, but in streams of their own. `MSCCL_EARLY_START` is ignored then. \
+         With a driver before CUDA 12.3 each kernel waits for the end of the one before it \
+         instead, which does not help ranks of one communicator that share a GPU and a process."
     MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MAX_CTAS`, which wins over it."
-    NCCL_ALGO "NCCL_ALGO" "names, separated by commas; `^` in front excludes; `allreduce:` in front is for one collective, `;` between"
+    NCCL_ALGO "NCCL_ALGO"
+        "names, separated by commas; `^` in front excludes; `allreduce:` in front is for one \
+         collective, `;` between"
         "by measurement"
-        "Which built-in algorithms come first: for `Ring` those with `ring` or `chain` in their names, for `Tree` those with \
-         `tree`; where none of them serves, others do. It costs speed wherever another would be best, above all in small calls. \
-         `MSCCL` stands for loaded algorithms, which come first always. NCCL's other names are no algorithms of this library: a \
-         list of nothing else is not followed, which is reported (see `MSCCL_STRICT`). `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names \
-         comes first. The same on all ranks."
-    NCCL_PROTO "NCCL_PROTO" "`Simple`, `LL` and `LL128`, in lists like those of `NCCL_ALGO`" "by measurement"
-        "Which protocols collectives may use: one that may not be used is replaced by the likest that may. Where none of \
-         those can be used, as between nodes, it is `Simple`. `MSCCL_PROTO` wins. The same on all ranks."
+        "Which built-in algorithms come first: for `Ring` those with `ring` or `chain` in their \
+         names, for `Tree` those with `tree`. Where none of them serves, others do. This costs \
+         speed wherever another would be best, above all in small calls. `MSCCL` stands for \
+         loaded algorithms, which come first always. NCCL's other names are no algorithms of this \
+         library: a list of nothing else is not followed, which is reported (see `MSCCL_STRICT`). \
+         `MSCCL_ALGO` wins, and what `MSCCL_TUNING` names comes first. The same on all ranks."
+    NCCL_PROTO "NCCL_PROTO" "`Simple`, `LL` and `LL128`, in lists like those of `NCCL_ALGO`"
+        "by measurement"
+        "Which protocols collectives may use. One that may not be used is replaced by the most \
+         similar one that may. Where none of those can be used, as between nodes, it is `Simple`. \
+         `MSCCL_PROTO` wins. The same on all ranks."
     NTHREADS "NCCL_NTHREADS" "a number from 1 on" "by measurement"
-        "Most threads in a block, rounded up to whole warps. `MSCCL_THREADS` wins. The same on all ranks."
+        "Most threads in a thread block, rounded up to whole warps. `MSCCL_THREADS` wins. The \
+         same on all ranks."
     MIN_CTAS "NCCL_MIN_CTAS" "a number from 1 on" "by measurement"
-        "More than 1 is not followed, which is reported (see `MSCCL_STRICT`): a call takes as many thread blocks as are best for its size. \
-         `MSCCL_INSTANCES` asks for more."
+        "More than 1 is not followed, which is reported (see `MSCCL_STRICT`): a call takes as \
+         many thread blocks as are best for its size. `MSCCL_INSTANCES` asks for more."
     MIN_NCHANNELS "NCCL_MIN_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MIN_CTAS`."
     COMM_BLOCKING "NCCL_COMM_BLOCKING" "0 or 1" "as configured"
@@ -288,34 +315,64 @@ mod tests {
 
     use super::*;
 
-    /// The table of `docs/ENVIRONMENT.md`; `MSCCL_BLESS=1` rewrites it there.
+    /// The entries in `docs/ENVIRONMENT.md`; `MSCCL_BLESS=1` rewrites them there.
     #[test]
     fn the_document_says_the_same() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ENVIRONMENT.md");
         let document = fs::read_to_string(&path).unwrap_or_default();
-        let mark = "| variable | values | default | meaning |\n|---|---|---|---|\n";
-        let (before, after) = document.split_once(mark).expect("the document has the table");
-        let end = after.find("\n\n").map_or(after.len(), |end| end + 1);
-        let row = |variable: &Variable| {
-            let Variable { name, values, default, meaning } = variable;
-            let more = if variable.protects() { PROTECTS } else { "" };
-            format!("| `{name}` | {values} | {default} | {meaning}{more} |\n")
-        };
-        let table: String = ALL.iter().map(row).collect();
+        let (before, after) = document.split_once(BEGIN).expect("the document has the entries");
+        let (found, after) = after.split_once(END).expect("the entries have an end");
+        let entries: String = ALL.iter().map(entry).collect();
         if std::env::var_os("MSCCL_BLESS").is_some() {
-            fs::write(&path, format!("{before}{mark}{table}{}", &after[end..])).unwrap();
+            fs::write(&path, format!("{before}{BEGIN}{entries}{END}{after}")).unwrap();
         } else {
-            assert_eq!(&after[..end], table, "run with MSCCL_BLESS=1 to rewrite the table");
+            assert_eq!(found, entries, "run with MSCCL_BLESS=1 to rewrite the entries");
         }
     }
 
+    const BEGIN: &str = "<!-- variables: made by crates/environment/src/variable.rs -->\n";
+    const END: &str = "<!-- end of variables -->\n";
+
+    /// A heading, the values, and the meaning.
+    fn entry(variable: &Variable) -> String {
+        let Variable { name, values, default, meaning } = variable;
+        let more = if variable.protects() { PROTECTS } else { "" };
+        let (values, meaning) = (
+            wrapped(&format!("*Values:* {values}. *Default:* {default}.")),
+            wrapped(&format!("{meaning}{more}")),
+        );
+        format!("\n### `{name}`\n\n{values}\n{meaning}")
+    }
+
+    /// `text` as a paragraph of lines of at most 100 columns.
+    fn wrapped(text: &str) -> String {
+        let mut lines = String::new();
+        let mut columns = 0;
+        for word in text.split(' ') {
+            let length = word.chars().count();
+            match columns + 1 + length {
+                _ if columns == 0 => columns = length,
+                longer if longer <= 100 => {
+                    lines.push(' ');
+                    columns = longer;
+                }
+                _ => {
+                    lines.push('\n');
+                    columns = length;
+                }
+            }
+            lines.push_str(word);
+        }
+        lines + "\n"
+    }
+
     #[test]
-    fn names_are_distinct_and_fit_a_table() {
+    fn names_are_distinct_and_texts_are_one_paragraph() {
         let names: BTreeSet<_> = ALL.iter().map(|variable| variable.name).collect();
         assert_eq!(names.len(), ALL.len());
         for Variable { name, values, default, meaning } in ALL {
             assert!(name.starts_with("MSCCL_") || name.starts_with("NCCL_"), "{name}");
-            assert!([values, default, meaning].iter().all(|text| !text.contains(['|', '\n'])));
+            assert!([values, default, meaning].iter().all(|text| !text.contains('\n')));
         }
     }
 
