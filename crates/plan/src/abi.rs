@@ -1,4 +1,4 @@
-//! The generated texts: the C header that kernels include, and the tables of `docs/PLAN.md`.
+//! The generated texts: the C header that kernels include, and the lists of `docs/PLAN.md`.
 //!
 //! `cargo test -p msccl-plan` compares both files with what these functions give, and rewrites them
 //! when `MSCCL_BLESS` is set.
@@ -102,16 +102,32 @@ fn c_record(record: &Record) -> String {
     text
 }
 
-/// The tables of `docs/PLAN.md`: the name in the table's markers, and its text.
+/// The lists of `docs/PLAN.md`: the name in the list's markers, and its text.
 pub fn tables() -> Vec<(&'static str, String)> {
-    let table = |section: &Section| {
-        let mut text = String::from("| name | value | meaning |\n|---|---|---|\n");
-        for Entry { name, value, meaning } in section.entries {
-            let _ = writeln!(text, "| `{name}` | {} | {meaning} |", c_number(*value));
-        }
-        (section.name, text)
+    let list = |section: &Section| {
+        let items = section.entries.iter().map(|Entry { name, value, meaning }| {
+            list_item(&format!("`{name}` = {}: {meaning}", c_number(*value)))
+        });
+        (section.name, items.collect())
     };
-    SECTIONS.iter().map(table).collect()
+    SECTIONS.iter().map(list).collect()
+}
+
+/// `text` as an item of a list, in lines of at most 100 columns.
+fn list_item(text: &str) -> String {
+    let mut item = String::from("*");
+    let mut columns = 1;
+    for word in text.split(' ') {
+        let length = word.chars().count() + 1;
+        if columns + length > 100 {
+            item.push_str("\n ");
+            columns = 1;
+        }
+        columns += length;
+        item.push(' ');
+        item.push_str(word);
+    }
+    item + "\n"
 }
 
 /// Small numbers in decimal, patterns in hexadecimal.
