@@ -1,4 +1,5 @@
-//! The programs in `docs/LANGUAGE.md`.
+//! The programs in `docs/LANGUAGE.md` and `README.md`. Those of other documents are files for
+//! the commands there, which a test of the command runs.
 //!
 //! | fence | what is checked |
 //! |---|---|
@@ -23,9 +24,20 @@ struct Fence {
     text: String,
 }
 
+/// Documents whose programs are checked.
+const DOCUMENTS: [&str; 2] = ["docs/LANGUAGE.md", "README.md"];
+
 fn fences(language: &str) -> Vec<Fence> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/LANGUAGE.md");
-    let document = std::fs::read_to_string(path).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &&str| std::fs::read_to_string(root.join(name)).unwrap();
+    let mut fences: Vec<_> =
+        DOCUMENTS.iter().map(read).flat_map(|text| all_fences(&text)).collect();
+    fences.retain(|fence| fence.language == language);
+    assert!(!fences.is_empty(), "no document has ```{language}");
+    fences
+}
+
+fn all_fences(document: &str) -> Vec<Fence> {
     let mut fences = Vec::new();
     let mut open: Option<Fence> = None;
     for (number, line) in document.lines().enumerate() {
@@ -39,8 +51,6 @@ fn fences(language: &str) -> Vec<Fence> {
             (None, None) => {}
         }
     }
-    fences.retain(|fence| fence.language == language);
-    assert!(!fences.is_empty(), "the document has no ```{language}");
     fences
 }
 
