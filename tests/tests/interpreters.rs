@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use msccl_collective::{Buffer, Promise, SizeRange, Slot};
 use msccl_interchange::xml::{self, Dialect};
-use msccl_ir::{Algorithm, MessageOrder, Target};
+use msccl_ir::{Algorithm, MessageOrder, Proxies, Target};
 use msccl_tests::interpreter::Interpreter;
 use msccl_tests::interpreter::parse::{Program, parse};
 use msccl_tests::interpreter::programs::random;
@@ -38,7 +38,8 @@ fn run(
 ) -> Result<(), String> {
     let algorithm = verified.algorithm();
     let in_place = algorithm.placement.serves_in_place();
-    let call = Call { chunk_elements, in_place };
+    let ranks_per_node = verified.target().ranks_per_node.unwrap_or(algorithm.collective.ranks);
+    let call = Call { chunk_elements, in_place, ranks_per_node };
     let mut run = Run::new(interpreter, &algorithm.collective, programs, call);
     run.fill(contribution);
     let memory = match run.run(numbers) {
@@ -115,9 +116,12 @@ fn programs(
     Some(ranks.map(|rank| parse(interpreter, &text, rank)).collect())
 }
 
-/// Proves and runs algorithm number `seed`; how many runs there were, or what went wrong.
+/// Proves and runs algorithm number `seed`, every third with a node for each rank; how many runs there were,
+/// or what went wrong.
 fn check(interpreter: Interpreter, target: &Target, seed: u64) -> Result<u32, String> {
     let mut algorithm = random(seed);
+    let ranks = if seed.is_multiple_of(3) { 1 } else { algorithm.collective.ranks };
+    let target = &target.clone().on_nodes(ranks);
     let Ok(verified) = verify(algorithm.clone(), target).or_else(|refusal| {
         // What is sound up to a size is proved up to that.
         let bytes = refusal.faults[0].sound_up_to_bytes.filter(|&bytes| bytes > 0);
@@ -183,6 +187,11 @@ fn every_rule_that_is_left_out_is_missed() {
     of_first(|target| target.rules.message_order = [MessageOrder::Memory; 3]);
     // Broadcast and reduce have messages of a quarter.
     of_first(|target| target.rules.smaller_messages = None);
+    // Proxies reckon with other slices of those.
+    of_first(|target| target.rules.proxies = Proxies::CountAsKernels);
+    is_missed(Interpreter::Executor, Target::executor(), |target| {
+        target.rules.proxies = Proxies::CountAsKernels;
+    });
     // Sixteen sources lose the destination under Simple.
     of_first(|target| {
         target.rules.merging.iter_mut().for_each(|merging| merging.sources_max = [16; 3]);
@@ -268,7 +277,7 @@ r0 scratch 40
     let verified = verify(waiting(33), &lenient).expect("proved without the rule");
     let programs = programs(Interpreter::First, verified.algorithm()).unwrap().unwrap();
     let goes_wrong = |seed| {
-        let call = Call { chunk_elements: 2, in_place: false };
+        let call = Call { chunk_elements: 2, in_place: false, ranks_per_node: 1 };
         let mut run =
             Run::new(Interpreter::First, &verified.algorithm().collective, &programs, call);
         run.fill(contribution);

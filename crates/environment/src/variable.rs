@@ -90,8 +90,9 @@ variables! {
         "NVIDIA's run-time compiler (`libnvrtc.so.12` or `.13`), which compiles specialised \
          kernels."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
-        "How long a call may stand still. After that one rank prints a hang report, and the \
-         communicator fails on all ranks."
+        "How long a call may stand still, and how long the end of a communicator waits for peers \
+         on other hosts that have not taken what was sent. After that one rank prints a hang \
+         report, and the communicator fails on all ranks."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
         "How long making a communicator may take, counted from each rank's call: joining, \
          splitting or shrinking, and all that ranks exchange until it can be used. After that all \

@@ -107,7 +107,14 @@ impl Rings {
 
     /// Ends all waits at these rings, in all processes, from now on.
     pub fn stop(&self) {
-        self.bank.stopped().store(1, Ordering::Release);
+        self.stop_after(0);
+    }
+
+    /// The same; whoever looks is told how much was `done` before. The first stop counts. What this rank has committed and
+    /// released before is seen by those who see that.
+    pub fn stop_after(&self, done: u64) {
+        let word = done.saturating_add(1);
+        let _ = self.bank.stopped().compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire);
         for place in &self.bank.places {
             let ends = place.ends(&self.bank.memory);
             wait::wake(ends.sent_bell);
@@ -118,6 +125,11 @@ impl Rings {
     /// Whether someone stopped the rings.
     pub fn is_stopped(&self) -> bool {
         self.bank.is_stopped()
+    }
+
+    /// If someone stopped the rings, how much was done before.
+    pub fn stopped_after(&self) -> Option<u64> {
+        self.bank.stopped().load(Ordering::Acquire).checked_sub(1)
     }
 }
 

@@ -175,18 +175,6 @@ fn links_need_a_channel() {
 }
 
 #[test]
-fn merged_reductions_must_be_alike() {
-    let second = r#"srcbuf="s" srcoff="1" dstbuf="i" dstoff="1" cnt="1" depid="-1""#;
-    check(
-        second,
-        r#"srcbuf="s" srcoff="0" dstbuf="i" dstoff="0" cnt="2" depid="-1""#,
-        &[
-            "line 10, column 7 (gpu 0, tb 1, step 2): this `re` is merged with the one before it, and the merged step uses the last count for both; give them one count, or put another step between them",
-        ],
-    );
-}
-
-#[test]
 fn sizes_must_agree() {
     check(
         r#"nchunksperloop="2""#,

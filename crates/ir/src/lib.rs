@@ -36,7 +36,7 @@ pub use algorithm::{
     Algorithm, Operands, Place, RankProgram, Step, StepKind, StepRef, ThreadBlock, Wait, Waits,
 };
 pub use target::{
-    FileLimits, Limits, LinkShape, Merging, MessageOrder, Packing, RootedCall, Rounds, Rules,
-    SmallerMessages, StepForm, Target, Threads,
+    FileLimits, Limits, LinkShape, Merging, MessageOrder, Packing, Proxies, RootedCall, Rounds,
+    Rules, SmallerMessages, StepForm, Target, Threads,
 };
 pub use validate::{Violation, ViolationClass, validate};

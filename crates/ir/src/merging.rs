@@ -116,6 +116,25 @@ pub enum Misfit {
     Room(u32),
 }
 
+impl Misfit {
+    /// What goes wrong where `runtime` merges the step, and what to do.
+    pub fn explain(self, runtime: &str, protocol: Protocol) -> String {
+        let why = match self {
+            Misfit::Count => "the merged step uses the last count for all".to_owned(),
+            Misfit::ReadsSum => {
+                "it reads its source before the others' sum is stored there".to_owned()
+            }
+            Misfit::Room(room) => format!(
+                "under {protocol} a merged step has room for {room} sources and loses the rest"
+            ),
+        };
+        format!(
+            "{runtime} merges this `re` with the one before it, and {why}; let it wait for the \
+             step before it, or put another step between them"
+        )
+    }
+}
+
 /// What decides whether a merged `re` does what its steps say.
 #[derive(Clone, Copy)]
 pub struct Judge<'a> {

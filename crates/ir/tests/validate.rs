@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
-use msccl_collective::{Channel, Contract, Contribution, Custom, Kind, Placement, Rank, SizeRange};
+use msccl_collective::{
+    Channel, Contract, Contribution, Custom, Kind, Placement, Protocol, Rank, SizeRange,
+};
 use msccl_ir::{
     Algorithm, Limits, LinkShape, Packing, Step, StepForm, Target, ViolationClass,
     validate::{self, validate},
@@ -59,6 +61,22 @@ fn msccl_structure(expected: &str, change: impl FnOnce(&mut Algorithm)) {
 fn limits(expected: &str, limits: Limits) {
     let target = Target { limits, ..Target::native() };
     check(ViolationClass::Limits, &target, expected, |_| {});
+}
+
+#[test]
+fn proxies_carry_no_broadcast_between_nodes_under_simple() {
+    let send = vec![tb(0, vec![step(&[i(0)], &[r(1)])])];
+    let take = vec![tb(0, vec![step(&[r(0)], &[o(0)])])];
+    let mut broadcast = algorithm(Kind::Broadcast { root: Rank(0) }, 1, vec![send, take]);
+    let expected =
+        "r0 tb0 s0: sends to r1 on another node: under Simple the proxies of the MSCCL executor";
+    let apart = |target: Target| target.on_nodes(1);
+    check(ViolationClass::Limits, &apart(Target::executor()), expected, |a| *a = broadcast.clone());
+    assert_eq!(validate(&exchange(), &apart(Target::msccl())), Ok(()));
+    assert_eq!(validate(&broadcast, &Target::msccl().on_nodes(2)), Ok(()));
+    assert_eq!(validate(&broadcast, &apart(Target::native())), Ok(()));
+    broadcast.protocol = Protocol::Ll;
+    assert_eq!(validate(&broadcast, &apart(Target::msccl())), Ok(()));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric as fabric;
+use msccl_proxy as proxy;
 use msccl_runtime::{FarSlots, OnFailure, PathType, Settings};
 
 use crate::network::Network;
@@ -81,7 +82,11 @@ impl Requests {
                 operation_timeout: self.join_timeout,
                 ..usual
             }),
-            proxy: self.network.proxy(),
+            proxy: proxy::Config {
+                // Peers may take as long for their calls.
+                drain_timeout: self.timeout.unwrap_or(forever),
+                ..self.network.proxy()
+            },
             timeout: self.timeout,
             check: self.check,
             peer_memory: self.peer_memory,

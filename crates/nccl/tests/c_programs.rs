@@ -280,6 +280,28 @@ fn giving_up() {
     run("abort", &[], &[]);
 }
 
+/// Whoever has done its part of the last call ends while its peers are still in it.
+#[test]
+fn ends_that_peers_need_not_know_of() {
+    let jobs = std::env::var("ENDINGS").unwrap_or_else(|_| "15".to_owned());
+    for how in ["abort", "destroy", "finalize"] {
+        for (ranks, per_process) in [("4", "1"), ("6", "3")] {
+            run("endings", &[ranks, per_process, &jobs, how], &[]);
+            run("endings", &[ranks, per_process, &jobs, how], &[("PER_HOST", "2")]);
+        }
+        run("endings", &["3", "1", &jobs, how], &[("PER_HOST", "1")]);
+    }
+}
+
+/// Later than an end without a peer that needs it takes.
+#[test]
+fn ends_long_before_the_last_rank_comes() {
+    for how in ["abort", "destroy"] {
+        let late = [("LATE_MS", "7000"), ("PER_HOST", "1")];
+        run("endings", &["4", "1", "1", how], &late);
+    }
+}
+
 #[test]
 fn giving_up_at_any_moment() {
     run("chaos", &["100"], &[]);

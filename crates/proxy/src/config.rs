@@ -25,7 +25,8 @@ pub struct Config {
     /// The default is 20 s: a network that reroutes comes back within seconds, and a collective that waits
     /// for a host that has died should not wait for minutes.
     pub silence_timeout: Duration,
-    /// How long a proxy that ends waits for its last messages to arrive.
+    /// How long a proxy that ends waits for its last messages to arrive: as long as peers may be in the calls of which this
+    /// rank has done its part.
     pub drain_timeout: Duration,
     /// Processors on which the proxy's thread should run, such as those near a GPU; those that it may not use count
     /// for nothing, and none are all.

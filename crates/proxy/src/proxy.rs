@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -31,8 +31,8 @@ const ANSWER: Duration = Duration::from_millis(500);
 
 /// Carries the links of one rank to ranks on other hosts, with a thread of its own.
 ///
-/// Dropping it posts what lies in outlets, for at most [`Config::drain_timeout`], takes leave of the peers,
-/// and ends the thread, the rails and the registrations. After an abort it ends at once. Peers of a proxy
+/// Dropping it posts what lies in outlets, for at most [`Config::drain_timeout`] or what [`Proxy::leave_within`] was given,
+/// takes leave of the peers, and ends the thread, the rails and the registrations. After an abort it ends at once. Peers of a proxy
 /// that has left in order see no failure; what they post to it stays where it is.
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     failures: Mutex<Vec<Failure>>,
     stirred: AtomicBool,
     graphs: AtomicBool,
+    /// How long the thread posts what is left when it ends.
+    drain_ms: AtomicU64,
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) abort: Abort,
 }
@@ -113,6 +115,7 @@ impl Proxy {
             failures: Mutex::new(Vec::new()),
             stirred: AtomicBool::new(false),
             graphs: AtomicBool::new(false),
+            drain_ms: AtomicU64::new(milliseconds(config.drain_timeout)),
             doorbell: Arc::new(Doorbell::new()?),
             abort,
         });
@@ -216,6 +219,11 @@ impl Proxy {
         self.shared.graphs.store(true, Ordering::Relaxed);
     }
 
+    /// The end of the proxy shall take no longer than `limit`, even if peers do not take what lies in outlets. Never waits.
+    pub fn leave_within(&self, limit: Duration) {
+        self.shared.drain_ms.fetch_min(milliseconds(limit), Ordering::Relaxed);
+    }
+
     /// The first failure, if there is one. Never waits.
     pub fn failure(&self) -> Option<Failure> {
         self.failures().into_iter().next()
@@ -276,6 +284,11 @@ impl Shared {
         self.graphs.load(Ordering::Relaxed)
     }
 
+    /// How long the thread posts what is left when it ends.
+    pub(crate) fn drain_limit(&self) -> Duration {
+        Duration::from_millis(self.drain_ms.load(Ordering::Relaxed))
+    }
+
     /// The thread ends; nobody needs to wait for its answers.
     pub(crate) fn end(&self) {
         *lock(&self.inbox) = None;
@@ -306,6 +319,10 @@ impl fmt::Debug for Proxy {
             self.shared.doorbell.as_fd()
         )
     }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Where to listen, with a port that the system chooses.

@@ -23,6 +23,9 @@ use crate::proxy::{Command, Shared, Wait};
 use crate::session::Session;
 use crate::tcp::{Expected, Knock, Listener};
 
+/// How long an end may take without a word.
+const LONG_LEAVE: Duration = Duration::from_secs(5);
+
 /// What is told of a peer that needs no links any more.
 const LEFT: &str = "has left in order";
 
@@ -41,8 +44,16 @@ pub(crate) struct Pump {
     attention: Attention,
     /// Peers to which nothing goes any more, and why.
     gone: Vec<(Rank, String)>,
-    /// Until when the last messages may take.
-    deadline: Option<Instant>,
+    /// Since when, and until when, the last messages are on their way.
+    leaving: Option<Leaving>,
+}
+
+/// That the proxy is ending.
+struct Leaving {
+    since: Instant,
+    limit: Duration,
+    /// Whether it was said that this takes long.
+    told: bool,
 }
 
 /// A peer that is connected.
@@ -72,7 +83,7 @@ impl Pump {
             lines: Vec::new(),
             attention: Attention::default(),
             gone: Vec::new(),
-            deadline: None,
+            leaving: None,
         }
     }
 
@@ -111,7 +122,7 @@ impl Pump {
         }
         let parted =
             self.makings.is_empty() && self.lines.iter().all(|line| line.session.has_parted());
-        self.deadline.is_some_and(|deadline| parted || Instant::now() > deadline)
+        self.leaving.as_ref().is_some_and(|of| parted || of.since.elapsed() > of.limit)
     }
 
     fn round(&mut self, look: Look) -> bool {
@@ -121,6 +132,7 @@ impl Pump {
         } else if self.listener.has_strangers() {
             busy |= self.listen(Expected::Nobody);
         }
+        self.tell_of_leaving();
         busy | self.advance(look)
     }
 
@@ -140,7 +152,8 @@ impl Pump {
                         (!goes_on).then(|| making.leave(&self.group));
                         goes_on
                     });
-                    self.deadline = Some(Instant::now() + self.config.drain_timeout);
+                    let (since, limit) = (Instant::now(), self.shared.drain_limit());
+                    self.leaving = Some(Leaving { since, limit, told: false });
                 }
             }
         }
@@ -240,7 +253,7 @@ impl Pump {
 
     /// Whether anything happened.
     fn advance_line(&mut self, line: &mut Line, look: Look) -> bool {
-        let leaving = self.deadline.is_some();
+        let leaving = self.leaving.is_some();
         if leaving && line.session.is_drained() {
             line.session.say_farewell();
         }
@@ -261,6 +274,26 @@ impl Pump {
             }
             false
         })
+    }
+
+    /// Says once that peers have not taken what this rank cannot leave behind.
+    fn tell_of_leaving(&mut self) {
+        let Some(leaving) = &mut self.leaving else { return };
+        if leaving.told || leaving.since.elapsed() < LONG_LEAVE {
+            return;
+        }
+        leaving.told = true;
+        let makings = self.makings.iter().map(|making| making.peer);
+        let lines = self.lines.iter_mut();
+        let open = lines.filter_map(|line| (!line.session.is_drained()).then_some(line.peer));
+        let peers: Vec<_> = makings.chain(open).map(|peer| format!("r{}", peer.0)).collect();
+        if !peers.is_empty() {
+            let text = format!(
+                "this rank has ended its communicator, and waits for {} to take what it has sent",
+                peers.join(", ")
+            );
+            self.config.log.event(&Event::Trouble(text));
+        }
     }
 
     fn story(&mut self) -> Vec<Wait> {

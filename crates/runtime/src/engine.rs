@@ -10,6 +10,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use msccl_collective::{DataType, Protocol, Rank, Reduction};
 use msccl_plan::Plan;
@@ -145,6 +146,9 @@ pub(crate) enum ScaleBy {
     Divisor(NonZeroU32),
 }
 
+/// How long the end of an engine may take after [`Engine::part`], if peers do not take what this rank has sent.
+pub(crate) const PARTING: Duration = Duration::from_secs(30);
+
 /// What executes a rank's part of calls.
 pub(crate) trait Engine: Send + Sync {
     /// What it can hold.
@@ -222,6 +226,10 @@ pub(crate) trait Engine: Send + Sync {
 
     /// The owner gives the communicator up: everything under way ends, without a result. Never waits.
     fn release(&self);
+
+    /// The owner gives the communicator up when all its calls are done: later ones end without a result, and what peers
+    /// still need of this rank reaches them. Never waits; the end of the engine does, for at most [`PARTING`].
+    fn part(&self);
 
     /// The owner is ending the communicator: from now on a failure releases what is under way. Never waits.
     fn release_on_failure(&self);

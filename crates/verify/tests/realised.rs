@@ -1,7 +1,8 @@
-//! `direct_links`, `bundles` and `messages_ahead_max` by definition: an executor of the realised
-//! program, which may touch what `LINK_ACCESSES` lists and nothing else, one load or store at a time,
-//! in random order, over random programs. `MSCCL_REALISED_RUNS` says how many runs; the default is
-//! a part that suits every test run.
+//! `direct_links`, `bundles`, `messages_ahead_max`, `completion` and `raw` by definition: an executor of
+//! the realised program, which may touch what `LINK_ACCESSES` lists and nothing else, one load or store
+//! at a time, in random order, over random programs. `MSCCL_REALISED_RUNS` says how many runs; the
+//! default is a part that suits every test run. Averages are tried on other programs every day, unless
+//! `MSCCL_REALISED_SEED` says from which number on.
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
@@ -9,12 +10,14 @@ mod definition;
 mod realised_program;
 
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use definition::Numbers;
-use msccl_ir::{Algorithm, Target};
+use msccl_ir::{Algorithm, StepRef, Target};
 use msccl_verify::{Delivery, DirectLink, LINK_ACCESSES, LinkAccess, Verified, verify};
+use realised_program::averaging::Averaging;
 use realised_program::executor::{Choice, Executor, Outcome};
-use realised_program::generator::random;
+use realised_program::generator::{random, random_sums};
 
 /// Runs of one program, with other deliveries and interleavings each.
 const RUNS_PER_PROGRAM: u32 = 6;
@@ -87,6 +90,116 @@ fn realised_programs_compute_what_is_proved() {
     let missing: Vec<_> = LINK_ACCESSES.iter().filter(|it| !accesses.contains(it)).collect();
     assert!(missing.is_empty(), "never made: {missing:?}");
     assert!(accesses.iter().all(|access| LINK_ACCESSES.contains(access)), "{accesses:?}");
+}
+
+/// How an average is formed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// Sums are divided where they are complete.
+    Divides,
+    /// Contributions are scaled where they are first added.
+    Scales,
+}
+
+/// Runs `verified` in a random placement that it serves, with a random part of what may be direct or
+/// bundled; whether every output holds the average that is promised, in all rounds.
+fn averages(
+    verified: &Verified,
+    averaging: Averaging,
+    (links, bundles): (&[DirectLink], &[msccl_verify::Bundle]),
+    numbers: &mut Numbers,
+) -> bool {
+    let choice = Choice::random(links, bundles, numbers);
+    let Algorithm { collective, placement, .. } = verified.algorithm();
+    let in_place =
+        placement.serves_in_place() && !(placement.serves_out_of_place() && numbers.below(2) == 0);
+    let mut executor = Executor::new(verified, &choice, 2).averaging(averaging, in_place);
+    let Outcome::Ended(rounds) = executor.run(numbers) else { panic!("stuck") };
+    rounds.iter().all(|outputs| {
+        collective.all_ranks().all(|rank| {
+            let promised = (0..).zip(&outputs[rank.index()]).map(|(index, found)| {
+                executor.promised(rank, index).is_none_or(|expected| expected == *found)
+            });
+            promised.into_iter().all(|holds| holds)
+        })
+    })
+}
+
+/// All steps that `is_chosen`.
+fn steps(algorithm: &Algorithm, is_chosen: impl Fn(StepRef) -> bool) -> BTreeSet<StepRef> {
+    let blocks = algorithm.thread_blocks().flat_map(|(rank, tb, block)| {
+        (0..block.steps.len()).map(move |step| StepRef { rank, tb, step: step.into() })
+    });
+    blocks.filter(|&at| is_chosen(at)).collect()
+}
+
+/// The number of the first program: another one every day.
+fn first_seed() -> u64 {
+    let given = std::env::var("MSCCL_REALISED_SEED").ok().and_then(|given| given.parse().ok());
+    given.unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.as_secs() / 86_400 * 1_000_000
+    })
+}
+
+#[test]
+fn averages_are_formed_where_the_facts_say() {
+    let (mut made, mut divided, mut scaled, mut unknown) = (0, 0, 0, 0);
+    let first = first_seed();
+    let mut numbers = Numbers(first);
+    let mut seed = first;
+    while made < runs() {
+        seed += 1;
+        let Some(verified) = proved(random_sums(seed)) else { continue };
+        let (algorithm, facts) = (verified.algorithm(), verified.facts());
+        let divisions =
+            facts.completion.as_ref().map(|them| steps(algorithm, |at| them.contains(at)));
+        unknown += u32::from(divisions.is_none());
+        divided += u32::from(divisions.as_ref().is_some_and(|them| !them.is_empty()));
+        scaled += u32::from(facts.raw.as_ref().is_some_and(|raw| !raw.is_empty()));
+        let (links, bundles) = (verified.direct_links(), verified.bundles());
+        for how in [How::Divides, How::Divides, How::Divides, How::Scales, How::Scales] {
+            let averaging = match how {
+                How::Divides => divisions.clone().map(Averaging::Divides),
+                How::Scales => facts.raw.clone().map(Averaging::Scales),
+            };
+            let Some(averaging) = averaging else { continue };
+            made += 1;
+            let holds = averages(&verified, averaging, (&links, &bundles), &mut numbers);
+            assert!(holds, "{how:?}, program {seed}: {}", msccl_ir::text::print(algorithm));
+        }
+    }
+    println!(
+        "{made} runs of programs from {first} on: {divided} divide, {scaled} scale, of {unknown} it is \
+         not known where to divide"
+    );
+    assert!(divided > made / 20 && scaled > made / 20 && unknown > made / 1000);
+}
+
+/// Divisions by another rule are noticed: a completing step that does not divide, and another that does.
+#[test]
+fn divisions_elsewhere_are_noticed() {
+    let mut numbers = Numbers(7);
+    let (mut missing, mut other, mut programs) = (0, 0, 0);
+    for seed in 1..4000 {
+        let Some(verified) = proved(random_sums(seed)) else { continue };
+        let algorithm = verified.algorithm();
+        let Some(completion) = &verified.facts().completion else { continue };
+        let right = steps(algorithm, |at| completion.contains(at));
+        let sums = steps(algorithm, |at| algorithm.step(at).sources.len() > 1);
+        let idle: Vec<_> = sums.difference(&right).copied().collect();
+        let (Some(&last), Some(&first)) = (right.last(), idle.first()) else { continue };
+        programs += 1;
+        let (mut fewer, mut more) = (right.clone(), right.clone());
+        fewer.remove(&last);
+        more.insert(first);
+        let mut is_wrong =
+            |steps| !averages(&verified, Averaging::Divides(steps), (&[], &[]), &mut numbers);
+        missing += u32::from(is_wrong(fewer));
+        other += u32::from(is_wrong(more));
+    }
+    println!("{programs} programs: {missing} miss a division, {other} notice another one");
+    assert!(programs > 100 && missing > programs / 2 && other > programs / 10);
 }
 
 /// The executor notices what the list forbids: a landing that is read again after the next message.

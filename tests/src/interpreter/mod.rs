@@ -6,6 +6,7 @@
 
 pub mod parse;
 pub mod programs;
+pub mod proxy;
 pub mod run;
 
 use msccl_collective::Protocol;

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use msccl_collective::{Buffer, Collective, Protocol, Rank, Slot};
 
 use super::parse::{Block, Kind, Program, Transfer};
+use super::proxy::Wire;
 use super::{ITERATIONS, Interpreter, REDUCE_FUSION, effective_bytes, slice_bytes};
 
 /// A number as memory holds it: the sum of what went into it, and the tree of its additions, in which
@@ -51,6 +52,8 @@ impl Numbers {
 pub struct Call {
     pub chunk_elements: u64,
     pub in_place: bool,
+    /// Links to ranks of other nodes have proxies.
+    pub ranks_per_node: u32,
 }
 
 /// A slot of a rank, in one round, at one of the sampled elements.
@@ -77,6 +80,8 @@ struct Fifo {
     taken: u64,
     posted: u64,
     freed: u64,
+    /// If it leads to another node.
+    wire: Option<Wire>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,6 +201,7 @@ impl<'a> Run<'a> {
         while idle < 8 {
             let pick = numbers.below(self.blocks.len() as u64) as usize;
             let mut moved = self.burst(pick, numbers);
+            moved |= self.progress(numbers);
             if !moved {
                 // Whoever can go on, from a random one on.
                 moved = (0..self.blocks.len())
@@ -207,7 +213,9 @@ impl<'a> Run<'a> {
             }
         }
         let all: Vec<_> = (0..self.blocks.len()).collect();
-        if all.iter().any(|&block| self.blocks[block].phase != Phase::Ended) {
+        let waits = all.iter().any(|&block| self.blocks[block].phase != Phase::Ended);
+        let mut wires = self.fifos.iter().filter_map(|fifo| fifo.wire.as_ref());
+        if waits || wires.any(|wire| !wire.is_done()) {
             return Outcome::Stuck;
         }
         all.into_iter().for_each(|block| self.flush(block));
@@ -251,6 +259,16 @@ impl<'a> Run<'a> {
             if numbers.below(6) == 0 {
                 self.let_out(at, numbers);
             }
+        }
+        moved
+    }
+
+    /// What proxies do, in random order; whether they did anything.
+    fn progress(&mut self, numbers: &mut Numbers) -> bool {
+        let mut moved = false;
+        for wire in self.fifos.iter_mut().filter_map(|fifo| fifo.wire.as_mut()) {
+            let times = if numbers.below(3) == 0 { 0 } else { 1 + numbers.below(4) };
+            (0..times).for_each(|_| moved |= wire.progress());
         }
         moved
     }
@@ -326,10 +344,16 @@ impl<'a> Run<'a> {
         }
         let is_packet = self.protocol() != Protocol::Simple;
         if let Some(link) = self.outgoing(at, code, transfer).filter(|_| is_packet) {
+            let fifo = &mut self.fifos[link];
             // `NCCL_STEPS` messages.
-            if self.fifos[link].posted >= self.fifos[link].freed + 8 {
+            let is_full = match &fifo.wire {
+                Some(wire) => !wire.has_room(),
+                None => fifo.posted >= fifo.freed + 8,
+            };
+            if is_full {
                 return false;
             }
+            fifo.wire.iter_mut().for_each(Wire::announce);
         }
         (self.blocks[at].phase, self.blocks[at].slice) = (Phase::Slice, 0);
         true
@@ -337,16 +361,24 @@ impl<'a> Run<'a> {
 
     fn begin_slice(&mut self, at: usize, code: &Block, transfer: &Transfer) -> bool {
         if self.protocol() == Protocol::Simple {
-            let room = self.outgoing(at, code, transfer).is_none_or(|link| {
-                // Two of eight steps a slice.
-                self.fifos[link].posted < self.fifos[link].freed + 4
-            });
-            let there = self
-                .incoming(at, code, transfer)
-                .is_none_or(|link| self.fifos[link].posted > self.fifos[link].freed);
-            if !(room && there) {
+            let (outgoing, incoming) =
+                (self.outgoing(at, code, transfer), self.incoming(at, code, transfer));
+            // Two of eight steps a slice.
+            let room = |fifo: &Fifo| match &fifo.wire {
+                Some(wire) => wire.has_room(),
+                None => fifo.posted < fifo.freed + 4,
+            };
+            let there = |fifo: &Fifo| match &fifo.wire {
+                Some(wire) => wire.has_slice(),
+                None => fifo.posted > fifo.freed,
+            };
+            let is_ready = outgoing.is_none_or(|link| room(&self.fifos[link]))
+                && incoming.is_none_or(|link| there(&self.fifos[link]));
+            if !is_ready {
                 return false;
             }
+            let wire = outgoing.and_then(|link| self.fifos[link].wire.as_mut());
+            wire.into_iter().for_each(Wire::announce);
         }
         let elements = self.elements(at, code, transfer);
         self.blocks[at].elements = elements;
@@ -358,9 +390,28 @@ impl<'a> Run<'a> {
         let next = self.fifos.len();
         let link = *self.ends.entry((from, to, channel)).or_insert(next);
         if link == next {
-            self.fifos.push(Fifo::default());
+            let wire = self.wire(from, to, channel);
+            self.fifos.push(Fifo { wire, ..Fifo::default() });
         }
         link
+    }
+
+    /// The proxies of a link, if its ranks are on different nodes.
+    fn wire(&self, from: i64, to: i64, channel: i64) -> Option<Wire> {
+        let size = i64::from(self.call.ranks_per_node.max(1));
+        if from / size == to / size {
+            return None;
+        }
+        let program = &self.programs[usize::try_from(from).ok()?];
+        let blocks = program.blocks.iter();
+        let of_link = blocks.filter(|block| (block.send, block.channel) == (to, channel));
+        let sends = of_link.flat_map(|block| &block.transfers).filter(|it| it.kind.sends());
+        let messages =
+            sends.map(|transfer| (transfer.count as u64).div_ceil(self.max_count as u64));
+        let (protocol, collective) = (self.protocol(), &program.collective);
+        let chunk_bytes = self.call.chunk_elements * ELEMENT_BYTES;
+        let effective = effective_bytes(protocol, collective);
+        Some(Wire::new(protocol, collective, messages.sum(), chunk_bytes, effective))
     }
 
     fn outgoing(&mut self, at: usize, code: &Block, transfer: &Transfer) -> Option<usize> {
@@ -514,8 +565,14 @@ impl<'a> Run<'a> {
         if simple && outgoing.is_some() {
             self.flush(at);
         }
-        outgoing.into_iter().for_each(|link| self.fifos[link].posted += 1);
-        incoming.into_iter().for_each(|link| self.fifos[link].freed += 1);
+        if let Some(fifo) = outgoing.map(|link| &mut self.fifos[link]) {
+            fifo.posted += 1;
+            fifo.wire.iter_mut().for_each(Wire::post);
+        }
+        if let Some(fifo) = incoming.map(|link| &mut self.fifos[link]) {
+            fifo.freed += 1;
+            fifo.wire.iter_mut().for_each(Wire::free);
+        }
         let links = outgoing.is_some() || incoming.is_some();
         if simple && links && self.blocks[at].slice == 0 {
             (self.blocks[at].slice, self.blocks[at].phase) = (1, Phase::Slice);

@@ -132,6 +132,7 @@ pub struct Stages {
 /// It does not fit the target.
 pub fn stages(program: Program, target: Target) -> std::result::Result<Stages, Box<Doubt>> {
     let Program { file, sources, chunks } = program;
+    let target = target.on_nodes(chunks.per_node);
     match compile_chunks(chunks, &target) {
         Ok(Compiled { chunks, instructions, schedule }) => {
             let provenance = Provenance::Program { sources, origins: schedule.origins };

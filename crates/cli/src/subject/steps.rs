@@ -33,6 +33,18 @@ pub fn from_xml(
     let contradictions = contradictions.into_iter().chain(unmet(demands, target, given.is_none()));
     let contradictions: Vec<_> = contradictions.collect();
     if contradictions.is_empty() {
+        let rules = target.target().rules;
+        let stalls = rules.stalls_between_nodes(&algorithm.collective.kind, algorithm.protocol);
+        if stalls && launch.per_node.is_none() {
+            warn(Warning::Whole {
+                file: input.name.clone(),
+                message: format!(
+                    "taken for ranks of one node: between nodes {} carries no broadcast and no reduce \
+                     under {}; `--per-node` says how many ranks share one",
+                    rules.runtime, algorithm.protocol
+                ),
+            });
+        }
         let mut sources = SourceMap::new();
         let file = sources.add(input.name.clone(), input.text);
         let provenance = Provenance::Xml(XmlSource { sources, file, places });
@@ -70,8 +82,8 @@ pub fn from_steps(
     target: TargetName,
 ) -> Result<Loaded> {
     adapt(&mut algorithm, launch).map_err(|reason| Failure::new(format!("{file}: {reason}")))?;
-    let target = target.target();
     let per_node = launch.per_node.unwrap_or(algorithm.collective.ranks);
+    let target = target.target().on_nodes(per_node);
     Ok(Ok(Subject { file, algorithm, per_node, provenance, target }))
 }
 

@@ -146,6 +146,60 @@ fn a_file_that_contradicts_itself_is_refused_for_its_structure() {
     assert_ne!(verdict["fault"], serde_json::Value::Null, "{verdict}");
 }
 
+/// Three ranks send their two chunks to one another and add up what comes: both chunks of one peer by one
+/// `re`, those of the other by one `re` each.
+fn unlike_chain_xml() -> String {
+    let step = |at, kind, (from, to): ((&str, u32), (&str, u32)), count, waits: [i32; 2]| {
+        let (((srcbuf, srcoff), (dstbuf, dstoff)), [depid, deps]) = ((from, to), waits);
+        let has = u32::from(kind == "r");
+        format!(
+            "<step s=\"{at}\" type=\"{kind}\" srcbuf=\"{srcbuf}\" srcoff=\"{srcoff}\" \
+             dstbuf=\"{dstbuf}\" dstoff=\"{dstoff}\" cnt=\"{count}\" depid=\"{depid}\" \
+             deps=\"{deps}\" hasdep=\"{has}\"/>\n"
+        )
+    };
+    let mut text =
+        "<algo name=\"unlike\" proto=\"LL\" nchannels=\"1\" nchunksperloop=\"2\" ngpus=\"3\" \
+                    coll=\"allreduce\" inplace=\"1\" outofplace=\"0\" minBytes=\"0\" \
+                    maxBytes=\"65536\">\n"
+            .to_owned();
+    for gpu in 0..3 {
+        text += &format!("<gpu id=\"{gpu}\" i_chunks=\"2\" o_chunks=\"0\" s_chunks=\"4\">\n");
+        for (tb, at) in [(0, 0), (1, 2)] {
+            let peer = (gpu + 1 + tb) % 3;
+            text += &format!("<tb id=\"{tb}\" send=\"{peer}\" recv=\"{peer}\" chan=\"0\">\n");
+            text += &step(0, "s", (("i", 0), ("s", 0)), 2, [-1, -1]);
+            text += &step(1, "r", (("s", at), ("s", at)), 2, [-1, -1]);
+            text += "</tb>\n";
+        }
+        text += "<tb id=\"2\" send=\"-1\" recv=\"-1\" chan=\"0\">\n";
+        text += &step(0, "nop", (("i", 0), ("o", 0)), 0, [0, 1]);
+        text += &step(1, "re", (("s", 0), ("i", 0)), 2, [1, 1]);
+        text += &step(2, "re", (("s", 2), ("i", 0)), 1, [-1, -1]);
+        text += &step(3, "re", (("s", 3), ("i", 1)), 1, [-1, -1]);
+        text += "</tb>\n</gpu>\n";
+    }
+    text + "</algo>\n"
+}
+
+#[test]
+fn reductions_that_a_runtime_merges_wrongly_are_refused_for_that_runtime() {
+    let text = unlike_chain_xml();
+    let judge = |target: &str| msccl_reading(&["verify", "--target", target, "-"], text.as_bytes());
+    for (target, runtime) in
+        [("msccl", "the first MSCCL runtime"), ("executor", "the MSCCL executor")]
+    {
+        let ran = judge(target);
+        assert_eq!(ran.code, 1, "{ran}");
+        assert!(ran.stdout.contains("structure"), "{ran}");
+        let why = format!("{runtime} merges this `re` with the one before it, and the merged step");
+        assert!(ran.stdout.contains(&why) && ran.stdout.contains("<stdin>:14:"), "{ran}");
+    }
+    // Ours runs every step by itself.
+    let ran = judge("native");
+    assert_eq!(ran.code, 0, "{ran}");
+}
+
 #[test]
 fn a_size_range_narrows_the_question() {
     let ring = file("verify/sized.msccl", RING);

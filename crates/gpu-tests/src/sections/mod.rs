@@ -11,6 +11,7 @@ mod cycles;
 mod data_types;
 mod direct;
 mod dmabuf;
+mod endings;
 mod exhausted;
 mod far;
 mod graphs;
@@ -106,6 +107,7 @@ pub const SECTIONS: &[Section] = &[
     splits::SECTION,
     checking::SECTION,
     abort::SECTION,
+    endings::SECTION,
     canary::SECTION,
     dmabuf::SECTION,
     exhausted::SECTION,

@@ -28,6 +28,8 @@ pub use xsd::schema;
 use std::fmt;
 use std::str::FromStr;
 
+use msccl_ir::Target;
+
 /// Which runtime's habits a file follows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dialect {
@@ -54,6 +56,14 @@ impl Dialect {
         match self {
             Dialect::Msccl => "the first MSCCL runtime",
             Dialect::Executor => "the MSCCL executor",
+        }
+    }
+
+    /// The runtime that reads it, with its rules.
+    pub fn target(self) -> Target {
+        match self {
+            Dialect::Msccl => Target::msccl(),
+            Dialect::Executor => Target::executor(),
         }
     }
 }

@@ -6,12 +6,15 @@
 //! which is the public toolkit's.
 
 mod head;
+mod merged;
 
 use std::fmt;
 use std::io;
 
 use msccl_collective::{Buffer, Kind, Rank, Slot, StepIndex, TbIndex};
 use msccl_ir::{Algorithm, Place, RankProgram, StepKind, StepRef, ThreadBlock, Wait};
+
+use merged::Merged;
 
 use super::markup::{Markup, Value};
 use super::row::{Row, Type};
@@ -84,15 +87,19 @@ pub fn write_to(
     out: &mut impl io::Write,
 ) -> Result<(), WriteError> {
     let head = head(algorithm, dialect)?;
+    let merged = Merged::new(algorithm, dialect);
     let mut rows = Vec::new();
     for (rank, program) in ranks(algorithm) {
-        each_block(rank, program, &mut rows, |_, _, _| Ok(()))?;
+        each_block(rank, program, &mut rows, |tb, block, signals, rows| {
+            refuse_no_ops(rank, tb, rows)?;
+            merged.check(rank, tb, block, signals)
+        })?;
     }
     let mut markup = Markup::new(out);
     markup.open(0, algo::NAME, &algo::TABLE, &head)?;
     for (rank, program) in ranks(algorithm) {
         markup.open(1, gpu::NAME, &gpu::TABLE, &gpu_values(algorithm, rank, program))?;
-        each_block(rank, program, &mut rows, |tb, block, rows| {
+        each_block(rank, program, &mut rows, |tb, block, _, rows| {
             write_block(&mut markup, tb, block, rows)
         })?;
         markup.close(1, gpu::NAME)?;
@@ -213,12 +220,12 @@ fn letter(buffer: Buffer) -> &'static str {
     }
 }
 
-/// Calls `write` with the rows of every thread block of a rank.
+/// Calls `write` with every thread block of a rank, which of its steps signal, and its rows.
 fn each_block(
     rank: Rank,
     program: &RankProgram,
     rows: &mut Vec<Row>,
-    mut write: impl FnMut(TbIndex, &ThreadBlock, &[Row]) -> Result<(), WriteError>,
+    mut write: impl FnMut(TbIndex, &ThreadBlock, &[bool], &[Row]) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     within(rank, "scratch chunks", program.scratch_chunks)?;
     let signals = signalling_steps(rank, program)?;
@@ -228,8 +235,7 @@ fn each_block(
         for (row, &signals) in rows.iter_mut().zip(&signals[index]) {
             row.signals = signals;
         }
-        refuse_hazards(rank, tb, rows)?;
-        write(tb, block, rows)?;
+        write(tb, block, &signals[index], rows)?;
     }
     Ok(())
 }
@@ -315,7 +321,7 @@ fn own_link(at: StepRef, place: Place, peers: &[Rank], verb: &str) -> Result<(),
     }
 }
 
-fn refuse_hazards(rank: Rank, tb: TbIndex, rows: &[Row]) -> Result<(), WriteError> {
+fn refuse_no_ops(rank: Rank, tb: TbIndex, rows: &[Row]) -> Result<(), WriteError> {
     let mut first = Ok(());
     hazard::find(rows, |number, message| {
         if first.is_ok() {

@@ -8,10 +8,10 @@ mod runtimes;
 
 use std::fmt;
 
-use msccl_collective::{Kind, Protocol};
+use msccl_collective::{Kind, Protocol, Rank};
 
 pub use rules::{
-    FileLimits, Merging, MessageOrder, RootedCall, Rounds, Rules, SmallerMessages, Threads,
+    FileLimits, Merging, MessageOrder, Proxies, RootedCall, Rounds, Rules, SmallerMessages, Threads,
 };
 
 /// What will run the algorithm: the step shapes it has, its limits, the depth of its links.
@@ -34,6 +34,8 @@ pub struct Target {
     pub ll128: LinkShape,
     /// What the runtime does beside executing steps.
     pub rules: Rules,
+    /// Ranks of a node, where ranks are spread over several; `None` if one node has them all.
+    pub ranks_per_node: Option<u32>,
 }
 
 /// Which steps a target has.
@@ -94,6 +96,17 @@ impl Target {
         [Self::msccl(), Self::executor(), Self::native()]
             .into_iter()
             .find(|target| target.name == name)
+    }
+
+    /// The same where every `ranks_per_node` ranks share a node.
+    pub fn on_nodes(self, ranks_per_node: u32) -> Self {
+        Self { ranks_per_node: Some(ranks_per_node), ..self }
+    }
+
+    /// Whether two ranks are on different nodes.
+    pub fn crosses_nodes(&self, one: Rank, other: Rank) -> bool {
+        let node = |rank: Rank, size: u32| rank.0 / size.max(1);
+        self.ranks_per_node.is_some_and(|size| node(one, size) != node(other, size))
     }
 
     /// The link under `protocol` as counted steps of `kind` are cut for it: some collectives have

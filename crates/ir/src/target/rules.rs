@@ -14,6 +14,8 @@ pub struct Rules {
     pub message_order: [MessageOrder; 3],
     /// Collectives whose counted steps are cut into smaller messages than others under Simple.
     pub smaller_messages: Option<SmallerMessages>,
+    /// What the threads count that carry messages between nodes.
+    pub proxies: Proxies,
     /// What the size of a call is for gather and scatter.
     pub rooted_call: RootedCall,
     /// How consecutive `re` become one, if they do.
@@ -44,6 +46,16 @@ pub enum MessageOrder {
 pub struct SmallerMessages {
     /// By what the largest message is divided before chunks are packed.
     pub divisor: u64,
+}
+
+/// How many steps of a link proxies, the threads that carry messages between nodes, expect of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proxies {
+    /// Those that kernels post.
+    CountAsKernels,
+    /// In collectives with [smaller messages](SmallerMessages) one step for a slice, for which kernels
+    /// post two. The second is never announced, so a proxy waits for it for ever.
+    CountSmallerSlices,
 }
 
 /// What the size of a gather or scatter counts.
@@ -109,6 +121,20 @@ fn position(protocol: Protocol) -> usize {
     }
 }
 
+/// Whether a runtime with [`SmallerMessages`] has those for `kind`.
+fn is_smaller(kind: &Kind, protocol: Protocol) -> bool {
+    match kind {
+        Kind::Broadcast { .. } | Kind::Reduce { .. } => protocol == Protocol::Simple,
+        Kind::AllReduce
+        | Kind::AllGather
+        | Kind::ReduceScatter
+        | Kind::AllToAll
+        | Kind::Gather { .. }
+        | Kind::Scatter { .. }
+        | Kind::Custom(_) => false,
+    }
+}
+
 impl Rules {
     /// What a message under `protocol` orders.
     pub fn message_order(&self, protocol: Protocol) -> MessageOrder {
@@ -117,17 +143,16 @@ impl Rules {
 
     /// By what the largest message is divided before counted steps of `kind` are cut.
     pub fn message_divisor(&self, kind: &Kind, protocol: Protocol) -> u64 {
-        let is_smaller = match kind {
-            Kind::Broadcast { .. } | Kind::Reduce { .. } => protocol == Protocol::Simple,
-            Kind::AllReduce
-            | Kind::AllGather
-            | Kind::ReduceScatter
-            | Kind::AllToAll
-            | Kind::Gather { .. }
-            | Kind::Scatter { .. }
-            | Kind::Custom(_) => false,
-        };
-        self.smaller_messages.filter(|_| is_smaller).map_or(1, |smaller| smaller.divisor.max(1))
+        let smaller = self.smaller_messages.filter(|_| is_smaller(kind, protocol));
+        smaller.map_or(1, |smaller| smaller.divisor.max(1))
+    }
+
+    /// Whether messages of `kind` between nodes never arrive.
+    pub fn stalls_between_nodes(&self, kind: &Kind, protocol: Protocol) -> bool {
+        match self.proxies {
+            Proxies::CountAsKernels => false,
+            Proxies::CountSmallerSlices => is_smaller(kind, protocol),
+        }
     }
 
     /// How many blocks make what the runtime calls the size of a call, as a divisor of the size in

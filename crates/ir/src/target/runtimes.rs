@@ -12,7 +12,7 @@
 //! | `MSCCL_CONFIG` | ranges of bytes of files, over what they say | M `graph/topo.cc`: `mscclGetAllAlgoFromConfigAndSetInfo` |
 
 use super::rules::{
-    FileLimits, Merging, MessageOrder, RootedCall, Rounds, Rules, SmallerMessages, Threads,
+    FileLimits, Merging, MessageOrder, Proxies, RootedCall, Rounds, Rules, SmallerMessages, Threads,
 };
 use super::{Limits, LinkShape, Packing, StepForm, Target};
 
@@ -31,6 +31,12 @@ const MSCCL_RULES: Rules = Rules {
     // the number of chunks in a message is reckoned with them: M `enqueue.cc`: `computeColl`;
     // E `misc/msccl/msccl_parser.cc` and `msccl_setup.cc`: `mscclSetupCount`.
     smaller_messages: Some(SmallerMessages { divisor: 4 }),
+    // With the same constants a slice has one step (`BROADCAST_SLICESTEPS`), in the kernel always two
+    // (`MSCCL_SLICESTEPS`): M `enqueue.cc`: `computeColl`, `proxy.cc`: `ncclProxySaveColl`; E `msccl_setup.cc`:
+    // `mscclSetupProxyImpl`. The kernel announces the size of a slice at its first step alone
+    // (`prims_simple.h`: `waitPeer`), and both proxies look at every step (`transport/net.cc`:
+    // `sendProxyProgress`, `recvProxyProgress`).
+    proxies: Proxies::CountSmallerSlices,
     rooted_call: RootedCall::AllBlocks,
     // M `graph/topo.cc`: `mscclGetAlgoFromXMLAndSetAlgo`; E `msccl_parser.cc`: `mscclGetAlgoFromXmlFile`.
     // The running count of the block is compared with `MSCCL_MAX_REDUCE_FUSION`. Under Simple the
@@ -89,6 +95,7 @@ impl Target {
                 all_to_all_of_its_own: Some("2D"),
                 ..MSCCL_RULES
             },
+            ranks_per_node: None,
         }
     }
 
@@ -129,6 +136,7 @@ impl Target {
                 // `kernels/device/step.cuh`: `order_stores`, `run_message`.
                 message_order: [MessageOrder::Memory; 3],
                 smaller_messages: None,
+                proxies: Proxies::CountAsKernels,
                 rooted_call: RootedCall::AllBlocks,
                 merging: None,
                 rounds: None,
@@ -136,6 +144,7 @@ impl Target {
                 file: None,
                 all_to_all_of_its_own: None,
             },
+            ranks_per_node: None,
         }
     }
 }

@@ -29,27 +29,9 @@ pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report)
 }
 
 fn add(report: &mut Report, at: StepRef, misfit: Misfit, algorithm: &Algorithm, target: &Target) {
-    let runtime = target.rules.runtime;
-    let protocol = algorithm.protocol;
-    let (class, why) = match misfit {
-        Misfit::Count => {
-            (ViolationClass::Structure, "the merged step uses the last count for all".to_owned())
-        }
-        Misfit::ReadsSum => (
-            ViolationClass::Structure,
-            "it reads its source before the others' sum is stored there".to_owned(),
-        ),
-        Misfit::Room(room) => (
-            ViolationClass::Limits,
-            format!(
-                "under {protocol} a merged step has room for {room} sources and loses the rest"
-            ),
-        ),
+    let class = match misfit {
+        Misfit::Count | Misfit::ReadsSum => ViolationClass::Structure,
+        Misfit::Room(_) => ViolationClass::Limits,
     };
-    report.add(class, Some(at), || {
-        format!(
-            "{runtime} merges this `re` with the one before it, and {why}; let it wait for the \
-             step before it, or put another step between them"
-        )
-    });
+    report.add(class, Some(at), || misfit.explain(target.rules.runtime, algorithm.protocol));
 }

@@ -11,6 +11,7 @@ pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report)
         runtime,
         message_order: _,
         smaller_messages: _,
+        proxies: _,
         rooted_call: _,
         merging: _,
         rounds: _,
@@ -26,6 +27,7 @@ pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report)
             format!("{runtime} runs code of its own for an all-to-all named `{name}`; rename it")
         });
     }
+    between_nodes(algorithm, target, report);
     if let Some(threads) = threads {
         thread_count(algorithm, target, *threads, report);
         waits(algorithm, target, report);
@@ -37,6 +39,29 @@ pub(super) fn check(algorithm: &Algorithm, target: &Target, report: &mut Report)
 
 fn limits(report: &mut Report, at: Option<StepRef>, message: impl FnOnce() -> String) {
     report.add(ViolationClass::Limits, at, message);
+}
+
+/// Messages between nodes that never arrive.
+fn between_nodes(algorithm: &Algorithm, target: &Target, report: &mut Report) {
+    let Algorithm { collective, protocol, .. } = algorithm;
+    if !target.rules.stalls_between_nodes(&collective.kind, *protocol) {
+        return;
+    }
+    let first = algorithm.thread_blocks().find_map(|(rank, tb, block)| {
+        block.steps.iter().enumerate().find_map(|(step, code)| {
+            let peer = code.sends().find(|&peer| target.crosses_nodes(rank, peer))?;
+            Some((StepRef { rank, tb, step: StepIndex::from(step) }, peer))
+        })
+    });
+    let Some((at, peer)) = first else { return };
+    limits(report, Some(at), || {
+        format!(
+            "sends to {peer} on another node: under {protocol} the proxies of {} reckon with other \
+             slices of a broadcast or reduce than its kernel has, and wait for ever; use LL or LL128, \
+             or keep it within a node",
+            target.rules.runtime
+        )
+    });
 }
 
 /// Under Simple the bytes of a round must be divisible by what the threads handle at once.

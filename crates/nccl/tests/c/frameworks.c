@@ -75,9 +75,6 @@ static void* watch(void* argument) {
   return NULL;
 }
 
-/* All ranks have made their last calls: an abort ends what is under way on any of them. */
-static pthread_barrier_t over;
-
 /* Communicators that do not block, split from another one as soon as that is there; registered segments,
  * gathered calls, estimates, several communicators aborted at once (PyTorch). */
 static void eager(struct rank* self) {
@@ -117,7 +114,6 @@ static void eager(struct rank* self) {
   OK(ncclCommDeregister(self->comm, handle));
   atomic_store(&dog.stop, 1);
   CHECK(pthread_join(dog.thread, NULL) == 0);
-  pthread_barrier_wait(&over);
   OK(ncclGroupStart());
   for (int i = 0; i < 2; i++) OK(ncclCommAbort(children[i]));
   OK(ncclCommAbort(self->comm));
@@ -214,7 +210,6 @@ static void of_the_future(void) {
 
 int main(void) {
   on_ranks(3, looked_up);
-  CHECK(pthread_barrier_init(&over, NULL, 3) == 0);
   on_ranks(3, eager);
   on_ranks(4, polled);
   on_ranks(5, gathered);

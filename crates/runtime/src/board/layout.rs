@@ -7,7 +7,7 @@
 //! | header | 0 | the number of the latest request for a story |
 //! | | 1 | who tells it: the request in the upper half, the rank in the lower |
 //! | rank, first line | 0–4 | [`Field::Collectives`], [`Field::Transfers`], [`Field::Issued`], [`Field::Settled`], [`Field::Messages`]: written by calls |
-//! | rank, second line | 0–5 | [`Field::State`], [`Field::Answered`], [`Field::Claim`], [`Field::Agreeing`], [`Field::Compares`], [`Field::Ended`] |
+//! | rank, second line | 0–6 | [`Field::State`], [`Field::Answered`], [`Field::Claim`], [`Field::Agreeing`], [`Field::Compares`], [`Field::Ended`], [`Field::Completed`] |
 //! | rank | | the reason of its state: a text |
 //! | rank | | records of its last collectives, number `n` at place `n % COLLECTIVES` |
 //! | rank | | records of its last groups of transfers, the same way |
@@ -83,11 +83,13 @@ pub(super) enum Field {
     Ended,
     /// The number of its last message to or from another rank.
     Messages,
+    /// Of a rank that has aborted: the number of the last collective of which it had done its part.
+    Completed,
 }
 
 impl Field {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Collectives,
         Self::Transfers,
         Self::Issued,
@@ -99,6 +101,7 @@ impl Field {
         Self::Compares,
         Self::Ended,
         Self::Messages,
+        Self::Completed,
     ];
 }
 
@@ -148,6 +151,7 @@ impl Field {
             Field::Agreeing => LINE_BYTES + 3 * WORD_BYTES,
             Field::Compares => LINE_BYTES + 4 * WORD_BYTES,
             Field::Ended => LINE_BYTES + 5 * WORD_BYTES,
+            Field::Completed => LINE_BYTES + 6 * WORD_BYTES,
         };
         part(rank) + inside
     }

@@ -298,6 +298,24 @@ impl Board {
         self.own(Field::State).store(state.code(), Ordering::Release);
     }
 
+    /// As [`Board::mark`], of a rank that aborts while calls after `sequence` are under way.
+    pub fn mark_aborted(&self, sequence: u64, reason: &str) {
+        let open = self.newest(self.me, Ring::Collectives);
+        let open = open.take_while(|posted| posted.sequence > sequence).count() as u64;
+        let completed = match open < Ring::Collectives.length() {
+            true => self.collectives(self.me).saturating_sub(open),
+            // Which one is open first is not known any more.
+            false => 0,
+        };
+        self.own(Field::Completed).store(completed, Ordering::Release);
+        self.mark(State::Aborted, reason);
+    }
+
+    /// Whether `rank`, which has aborted, had done its part of collective `number`.
+    pub fn had_completed(&self, rank: Rank, number: u64) -> bool {
+        self.word(Field::Completed.of(rank)).load(Ordering::Acquire) >= number
+    }
+
     /// What became of `rank`.
     pub fn state(&self, rank: Rank) -> State {
         State::from_code(self.word(Field::State.of(rank)).load(Ordering::Acquire))

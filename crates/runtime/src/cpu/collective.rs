@@ -39,9 +39,20 @@ pub(super) struct Means<'a> {
     pub staging: &'a mut Staging,
 }
 
+/// Which of the calls of its rank a collective is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Among all.
+    pub call: u64,
+    /// Among collectives that move data, from 1.
+    pub number: u64,
+}
+
 /// A collective under way.
 pub(super) struct Course<'a> {
     call: u64,
+    /// Which collective of its rank it is.
+    number: u64,
     terms: Terms,
     instances: u32,
     means: Means<'a>,
@@ -50,17 +61,18 @@ pub(super) struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// Call number `call`, at its start.
-    pub fn new(call: u64, terms: Terms, instances: u32, means: Means<'a>) -> Self {
+    /// At its start.
+    pub fn new(place: Place, terms: Terms, instances: u32, means: Means<'a>) -> Self {
+        let Place { call, number } = place;
         let blocks = means.bound.blocks.len();
         let cursors = (0..instances).flat_map(|of| vec![Cursor::new(of); blocks]).collect();
-        Self { call, terms, instances, means, cursors }
+        Self { call, number, terms, instances, means, cursors }
     }
 
     /// Where thread block number `index`, counted through all instances, stands; what it reaches from
     /// there, and what else it works with.
     fn at(&mut self, index: usize) -> (Cursor, Seat<'_>, &Terms, &mut Staging) {
-        let Self { call: _, terms, instances, means, cursors } = self;
+        let Self { call: _, number: _, terms, instances, means, cursors } = self;
         let Means { bound, buffers, wires, staging } = means;
         let tb = index % bound.blocks.len();
         let first = index - tb;
@@ -89,9 +101,9 @@ impl<'a> Course<'a> {
     /// What thread block number `index` waits for, if it does.
     fn waiting(&mut self, index: usize) -> Option<Waiting> {
         let (call, tb) = (self.call, index % self.means.bound.blocks.len());
-        let (cursor, mut seat, _, _) = self.at(index);
+        let (cursor, mut seat, terms, _) = self.at(index);
         let block = seat.block;
-        let missing = cursor.missing(&block.steps, &mut seat)?;
+        let missing = cursor.missing(&block.steps, terms, &mut seat)?;
         let (peer, what) = seat.story(missing);
         let instance = match self.instances {
             0 | 1 => String::new(),
@@ -120,6 +132,10 @@ impl Effort for Course<'_> {
 
     fn waits(&mut self) -> Vec<Waiting> {
         (0..self.cursors.len()).filter_map(|index| self.waiting(index)).collect()
+    }
+
+    fn collective(&self) -> Option<u64> {
+        Some(self.number)
     }
 }
 

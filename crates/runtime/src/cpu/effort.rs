@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use msccl_collective::Rank;
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, Stopped};
 use crate::engine::Waiting;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// How a try ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +34,9 @@ pub(super) trait Effort {
 
     /// What it waits for when it is stuck.
     fn waits(&mut self) -> Vec<Waiting>;
+
+    /// Which collective of its rank it is, counted from 1, if it is one.
+    fn collective(&self) -> Option<u64>;
 }
 
 /// What other threads may read of the call under way.
@@ -75,6 +78,11 @@ pub(super) fn see_through(
 ) -> Result<(), Error> {
     let mut pace = Pace::default();
     let outcome = loop {
+        // Before the next look, which finds all that these have sent.
+        let stopped: Vec<_> = match pace.is_time_for_peers() {
+            true => alarm.stopped().collect(),
+            false => Vec::new(),
+        };
         match effort.go_on() {
             Err(error) => break Err(error),
             Ok(Progress::Done) => break Ok(()),
@@ -88,6 +96,9 @@ pub(super) fn see_through(
             Ok(Progress::Stuck) => {
                 if let Err(error) = alarm.check() {
                     break Err(while_waiting(error, None, &effort.waits()));
+                }
+                if let Err(error) = check_peers(effort, &stopped) {
+                    break Err(error);
                 }
                 // What is missing changes although nothing moves: a step needs messages of several ranks.
                 if pace.is_time_to_tell() {
@@ -105,6 +116,21 @@ pub(super) fn see_through(
     outcome
 }
 
+/// Whether `effort`, which is stuck, can still end without those of its peers that had `stopped` before it looked.
+fn check_peers(effort: &mut impl Effort, stopped: &[Stopped]) -> Result<(), Error> {
+    if stopped.is_empty() {
+        return Ok(());
+    }
+    let (collective, waits) = (effort.collective(), effort.waits());
+    match stopped.iter().find(|stopped| stopped.is_needed(collective, &waits)) {
+        None => Ok(()),
+        Some(Stopped { rank, .. }) => {
+            let error = Error::new(ErrorKind::Remote, format!("{rank} failed or aborted"));
+            Err(while_waiting(error, Some(*rank), &waits))
+        }
+    }
+}
+
 /// `error`, of which `culprit` is the cause if that is known, and what was waited for.
 fn while_waiting(error: Error, culprit: Option<Rank>, waits: &[Waiting]) -> Error {
     let Some(told) = Waiting::most_telling(waits, culprit) else { return error };
@@ -117,6 +143,9 @@ fn while_waiting(error: Error, culprit: Option<Rank>, waits: &[Waiting]) -> Erro
 
 /// Looks before the first yield: what a message between two cores takes at most.
 const SPINS: u32 = 100;
+
+/// Of the looks before it, those at which peers are looked at.
+const PEERS_EVERY: u32 = 16;
 
 /// Looks with a yield in between, before the first sleep.
 const YIELDS: u32 = 200;
@@ -134,6 +163,11 @@ struct Pace {
 }
 
 impl Pace {
+    /// Whether to look at peers that have stopped. Each costs a look at a word, so messages are looked for more often.
+    fn is_time_for_peers(&self) -> bool {
+        self.looks > 0 && (self.looks >= SPINS || self.looks.is_multiple_of(PEERS_EVERY))
+    }
+
     /// Whether the wait has lasted long enough to be told.
     fn is_long(&self) -> bool {
         self.looks > SPINS + YIELDS

@@ -4,6 +4,7 @@
 //! sent waits in a ring until the other has made its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use msccl_collective::Rank;
 use msccl_fabric::{Abort, Group, RingShape};
@@ -18,17 +19,24 @@ use crate::error::{Error, ErrorKind};
 pub(super) struct Far {
     proxy: Proxy,
     shape: WireShape,
+    abort: Abort,
 }
 
 impl Far {
-    /// Starts to carry, over wires of `shape`, until `abort` is raised.
-    pub fn start(
-        group: Arc<Group>,
-        shape: WireShape,
-        config: Config,
-        abort: Abort,
-    ) -> Result<Self, Error> {
-        Ok(Self { proxy: Proxy::start(group, config, abort)?, shape })
+    /// Starts to carry, over wires of `shape`.
+    pub fn start(group: Arc<Group>, shape: WireShape, config: Config) -> Result<Self, Error> {
+        let abort = Abort::new();
+        Ok(Self { proxy: Proxy::start(group, config, abort.clone())?, shape, abort })
+    }
+
+    /// Carries nothing any more; what was sent and is still here is lost.
+    pub fn abort(&self, reason: &str) {
+        self.abort.raise(reason);
+    }
+
+    /// What was sent may take so long to arrive when this ends.
+    pub fn leave_within(&self, limit: Duration) {
+        self.proxy.leave_within(limit);
     }
 
     /// The ends of new wires to and from `peer`, to be made once.

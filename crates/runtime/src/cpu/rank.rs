@@ -12,7 +12,7 @@ use msccl_proxy as proxy;
 
 use super::alarm::Alarm;
 use super::bound::Bindings;
-use super::collective::{Buffers, Course, Means};
+use super::collective::{Buffers, Course, Means, Place};
 use super::effort::{Effort, WaitBoard, see_through};
 use super::far::Far;
 use super::memory::Span;
@@ -55,6 +55,8 @@ struct Work {
     /// Of the plans.
     scratch: Scratch,
     staging: Staging,
+    /// Collectives that were begun; the same count stands for the same call on all ranks.
+    begun: u64,
 }
 
 impl Rank {
@@ -75,10 +77,7 @@ impl Rank {
         let join = || {
             let far = match nodes.count() {
                 0 | 1 => None,
-                _ => {
-                    let (group, shape) = (group.clone(), capacity.simple);
-                    Some(Arc::new(Far::start(group, shape, proxy.clone(), own.clone())?))
-                }
+                _ => Some(Arc::new(Far::start(group.clone(), capacity.simple, proxy.clone())?)),
             };
             let (wires, rings) = Wires::join(group, nodes, capacity.simple, far.clone())?;
             Ok((wires, Alarm::new(abort.clone(), own.clone(), rings, far)))
@@ -90,6 +89,7 @@ impl Rank {
             bindings: Bindings::default(),
             scratch: Scratch::default(),
             staging: Staging::default(),
+            begun: 0,
         };
         let place = place(capacity.simple, nodes);
         Ok(Self {
@@ -139,10 +139,11 @@ impl Rank {
         })
     }
 
-    /// Sees call number `call` through; if it fails, so does this rank, and its peers learn of it.
+    /// Sees call number `call` through; if it fails, so does this rank, and peers that need it learn of it.
     fn see_through(&self, call: u64, effort: &mut impl Effort, name: &str) -> Result<(), Error> {
         match see_through(effort, &self.alarm, &self.board) {
             Ok(()) => {
+                effort.collective().inspect(|number| self.alarm.complete(*number));
                 self.finished.fetch_max(call, Ordering::AcqRel);
                 Ok(())
             }
@@ -150,7 +151,7 @@ impl Rank {
                 let error = error.while_doing(format_args!("{name} (call {call}) on {}", self.me));
                 // Only one call runs at a time and a failed rank starts none, so this is the first.
                 let _ = self.failure.set(error.clone());
-                self.alarm.stop_peers();
+                self.alarm.stop();
                 Err(error)
             }
         }
@@ -168,7 +169,9 @@ impl Engine for Rank {
 
     fn collective(&self, job: &Job<'_>) -> Result<(), Error> {
         let mut work = self.begin()?;
-        let Work { wires, bindings, scratch, staging } = &mut *work;
+        let Work { wires, bindings, scratch, staging, begun } = &mut *work;
+        *begun += 1;
+        let place = Place { call: job.call, number: *begun };
         let name = job.prepared.name.as_str();
         let program = job.prepared.plan.program();
         let bound = bindings.bind(job.prepared);
@@ -183,7 +186,7 @@ impl Engine for Rank {
         };
         let buffers = self.buffers(job, &slicing, scratch)?;
         let means = Means { bound: &bound, buffers, wires, staging };
-        let mut course = Course::new(job.call, terms, job.cut.instances, means);
+        let mut course = Course::new(place, terms, job.cut.instances, means);
         self.see_through(job.call, &mut course, name)
     }
 
@@ -262,6 +265,10 @@ impl Engine for Rank {
 
     fn release(&self) {
         self.alarm.raise("the communicator was aborted");
+    }
+
+    fn part(&self) {
+        self.alarm.part("the communicator was aborted");
     }
 
     // A failure ends calls anyway.

@@ -79,6 +79,10 @@ impl Effort for Exchange<'_> {
     fn waits(&mut self) -> Vec<Waiting> {
         self.streams.iter().filter_map(|stream| stream.waiting(self.call)).collect()
     }
+
+    fn collective(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Stream {

@@ -11,6 +11,7 @@ use msccl_collective::Rank;
 use msccl_fabric::{Group, Receiver, RingShape, Rings, Sender};
 use msccl_plan::exchange::WireShape;
 
+use super::alarm::NodeRings;
 use super::far::Far;
 use crate::error::{Error, ErrorKind};
 use crate::nodes::Nodes;
@@ -37,14 +38,13 @@ pub(super) struct Ends {
 
 impl Wires {
     /// Makes the rings on which this rank receives from its node, exchanges descriptors with the others there, and
-    /// takes its ends. Every rank of `group` must call it. Gives the rings as well: this rank's own, then those
-    /// of its peers.
+    /// takes its ends. Every rank of `group` must call it. Gives the rings as well.
     pub fn join(
         group: &Group,
         nodes: &Nodes,
         shape: WireShape,
         far: Option<Arc<Far>>,
-    ) -> Result<(Self, Vec<Rings>), Error> {
+    ) -> Result<(Self, NodeRings), Error> {
         let me = group.rank();
         let node = nodes.around(me);
         let own = Rings::create(&ring_shapes(node, shape))?;
@@ -53,15 +53,15 @@ impl Wires {
             group.send_fd(peer, TAG, own.descriptor()?)?;
         }
         let mut ends: Vec<_> = group.peers().map(|_| None).collect();
-        let mut rings = vec![own.clone()];
+        let mut rings = Vec::new();
         for peer in peers() {
             let theirs = open(group.receive_fd(peer, TAG)?, peer, node, shape)?;
             ends[peer.index()] = Some(Ends::take((&own, me), (&theirs, peer), node, shape)?);
-            rings.push(theirs);
+            rings.push((peer, theirs));
         }
         // Whoever returns may end and leave the group, which others must not miss a descriptor by.
         group.barrier()?;
-        Ok((Self { peers: ends, me, far }, rings))
+        Ok((Self { peers: ends, me, far }, NodeRings { own, peers: rings }))
     }
 
     /// Makes sure that there are wires to and from `peers`. Does not wait for them.

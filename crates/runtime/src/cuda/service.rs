@@ -17,7 +17,7 @@ use super::special::Loader;
 use super::{CALL_BITS, IDLE_POLL, Rank, State, TRANSFERS};
 use super::{order, tagged, transfers};
 use crate::call::Scalar;
-use crate::engine::{Capacity, Engine, Job, ScaleBy, Scaling, Waiting};
+use crate::engine::{Capacity, Engine, Job, PARTING, ScaleBy, Scaling, Waiting};
 use crate::error::{Error, ErrorKind};
 use crate::select::{CARRIED, Selector};
 use crate::settings::{Event, Settings};
@@ -264,6 +264,12 @@ impl Engine for Rank {
     fn release(&self) {
         self.watchtower.release();
         self.abort.raise("the communicator was aborted");
+    }
+
+    fn part(&self) {
+        self.watchtower.release();
+        // The proxy goes on until peers have what it holds.
+        self.far.as_ref().inspect(|far| far.leave_within(PARTING));
     }
 
     fn release_on_failure(&self) {

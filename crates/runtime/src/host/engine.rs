@@ -68,7 +68,7 @@ impl<'a> Engine<'a> {
         let mut seat = self.seat(index);
         let Block { rank, tb, channel, steps, .. } = seat.block;
         let (channel, link) = (*channel, |link: Option<usize>| link.map(|link| &self.links[link]));
-        let (reason, message) = match cursor.missing(steps, &mut seat)? {
+        let (reason, message) = match cursor.missing(steps, &self.terms, &mut seat)? {
             Missing::Step(wait) => (Reason::Signal(wait), None),
             Missing::Message(from) => {
                 let message = link(seat.block.link_from(from)).map(Link::taken);

@@ -75,8 +75,15 @@ impl Cursor {
     }
 
     /// The first thing that the next piece lacks; `None` if it can go on or is done.
-    pub(crate) fn missing(&self, steps: &[BoundStep], reach: &mut impl Reach) -> Option<Missing> {
-        self.lacks(steps.get(self.step)?, reach)
+    pub(crate) fn missing(
+        &self,
+        steps: &[BoundStep],
+        terms: &Terms,
+        reach: &mut impl Reach,
+    ) -> Option<Missing> {
+        // After the last round it stands where a next one would begin.
+        let is_done = self.pass.round == terms.slicing.rounds;
+        self.lacks(steps.get(self.step).filter(|_| !is_done)?, reach)
     }
 
     fn lacks(&self, bound: &BoundStep, reach: &mut impl Reach) -> Option<Missing> {

@@ -133,14 +133,18 @@ impl Watch {
     }
 
     /// The caller gives up: everything under way does so, and every later call fails. If calls were
-    /// under way, the story of them is told soon. Does not wait.
+    /// under way, the story of them is told soon. If none was, this rank leaves in order, and peers that are still in
+    /// calls of which it has done its part go on. Does not wait.
     pub fn abort(&self, reason: &str) {
         let busy = self.shared.progress().is_busy();
         let state = if busy { State::Aborted } else { State::Closed };
         let error = Error::new(ErrorKind::Aborted, format!("aborted: {reason}"));
         let is_first = self.shared.stop(error, state, reason);
-        // It may have failed before.
-        self.shared.watched.engine.release();
+        let Watched { board, engine, .. } = &self.shared.watched;
+        if board.state(board.me()) != State::Closed {
+            // It may have failed before.
+            engine.release();
+        }
         if is_first && busy {
             *lock(&self.shared.untold) = Some(Untold::Abort(reason.to_owned()));
             self.thread().inspect(|thread| thread.unpark());
@@ -256,9 +260,7 @@ impl Shared {
     /// else had set its failure.
     fn stop(&self, error: Error, state: State, reason: &str) -> bool {
         let mut last = lock(&self.last_progress);
-        if last.is_none() {
-            *last = Some(self.progress());
-        }
+        let finished = last.get_or_insert_with(|| self.progress()).finished;
         let is_running = self.watched.board.state(self.watched.board.me()) == State::Running;
         if is_running && state.has_failed() {
             // Before anybody can learn of the failure.
@@ -266,10 +268,15 @@ impl Shared {
         }
         let first = self.watched.failure.set(error).is_ok();
         if is_running {
-            self.watched.board.mark(state, reason);
+            let Watched { board, engine, .. } = &self.watched;
             match state {
-                State::Failed | State::TimedOut | State::Mismatched => self.watched.engine.fail(),
-                State::Running | State::Aborted | State::Closed => self.watched.engine.release(),
+                State::Aborted => board.mark_aborted(finished, reason),
+                _ => board.mark(state, reason),
+            }
+            match state {
+                State::Failed | State::TimedOut | State::Mismatched => engine.fail(),
+                State::Running | State::Aborted => engine.release(),
+                State::Closed => engine.part(),
             }
         }
         first

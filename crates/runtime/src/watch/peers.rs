@@ -5,16 +5,22 @@
 //!
 //! * failed because ranks call different things, even if nothing is under way here; or
 //! * died before it issued a collective that was issued here; or
-//! * aborted or failed, [`GRACE`] ago; or
+//! * failed, [`GRACE`] ago; or
+//! * aborted, [`GRACE`] ago, and had not done its part of the collective that is under way here, or thread blocks here have
+//!   waited for it in vain for [`VAIN`]; or
 //! * died, and thread blocks here have waited for it in vain for [`VAIN`]; or
 //! * left, and thread blocks here have waited for it in vain for [`GRACE`]; or
 //! * left before it issued a collective that was issued here, [`VAIN`] ago.
 //!
 //! Who waits for others than the rank in trouble goes on until one of these fails.
 //!
+//! An abort is the aborting communicator's own affair as long as nobody needs its rank: whoever aborts when its calls are
+//! done has left.
+//!
 //! Of a rank on another node the board says what was true a moment ago. That it departed is known from the
 //! group; what it never issued, only once all that it did is here ([`Board::is_complete`]); and that it gave
-//! up before it left may be heard after it left.
+//! up before it left may be heard after it left. One that is *leaving* has no more calls to make, but messages of the last
+//! ones may be on their way until it departs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,7 +32,7 @@ use super::Watched;
 use super::failure::{Cause, Failure};
 use super::progress::Progress;
 use crate::board::compare::first_difference;
-use crate::board::{Board, State};
+use crate::board::{Board, Kind, State};
 use crate::engine::Waiting;
 use crate::error::{Error, ErrorKind};
 
@@ -48,6 +54,8 @@ enum Trouble {
     Died(String),
     /// It aborted or failed.
     GaveUp(State, String),
+    /// It is about to leave in order; what it has sent may not have come.
+    Leaving,
     /// It left in order.
     Left,
 }
@@ -81,16 +89,20 @@ impl Peers {
     fn mismatch(&self) -> Option<&str> {
         self.troubles.values().find_map(|(trouble, _)| match trouble {
             Trouble::GaveUp(State::Mismatched, reason) => Some(reason.as_str()),
-            Trouble::Died(_) | Trouble::GaveUp(..) | Trouble::Left => None,
+            Trouble::Died(_) | Trouble::GaveUp(..) | Trouble::Leaving | Trouble::Left => None,
         })
     }
 
-    /// What befell a rank first counts; but one that seems to have left may turn out to have given up before.
+    /// What befell a rank first counts; but one that is leaving leaves, and one that seems to have left may turn out to have
+    /// given up before.
     fn note(&mut self, rank: Rank, trouble: Trouble) {
         let known = self.troubles.entry(rank);
-        let (known, _) = known.or_insert_with(|| (trouble.clone(), Instant::now()));
-        if *known == Trouble::Left {
-            *known = trouble;
+        let (known, since) = known.or_insert_with(|| (trouble.clone(), Instant::now()));
+        match (&*known, &trouble) {
+            (Trouble::Leaving, Trouble::Leaving) => {}
+            (Trouble::Leaving, _) => (*known, *since) = (trouble, Instant::now()),
+            (Trouble::Left, _) => *known = trouble,
+            (Trouble::Died(_) | Trouble::GaveUp(..), _) => {}
         }
     }
 
@@ -120,6 +132,7 @@ impl Trouble {
             (state @ (State::Aborted | State::Failed | State::TimedOut | State::Mismatched), _) => {
                 Some(Trouble::GaveUp(state, board.reason(rank)))
             }
+            (State::Closed, None) if !is_near => Some(Trouble::Leaving),
             (State::Closed, _) => Some(Trouble::Left),
         }
     }
@@ -140,8 +153,24 @@ fn is_fatal(
     };
     match trouble {
         Trouble::Died(_) => never_comes || in_vain(VAIN),
+        Trouble::GaveUp(State::Aborted, _) => {
+            since.elapsed() >= GRACE && (is_missed(board, rank, progress) || in_vain(VAIN))
+        }
         Trouble::GaveUp(..) => since.elapsed() >= GRACE,
+        Trouble::Leaving => never_comes && since.elapsed() >= VAIN,
         Trouble::Left => (never_comes && since.elapsed() >= VAIN) || in_vain(GRACE),
+    }
+}
+
+/// Whether `rank`, which has aborted, had not done its part of the collective that is under way here.
+fn is_missed(board: &Board, rank: Rank, progress: &Progress) -> bool {
+    let under_way = board.first_from(board.me(), progress.finished + 1);
+    match under_way.map(|posted| posted.kind) {
+        Some(Kind::Collective { number, .. }) => !board.had_completed(rank, number),
+        // Whoever waits for it waits in vain.
+        Some(Kind::Transfers { .. }) => false,
+        // Which call it is is not known any more.
+        None => true,
     }
 }
 
@@ -163,7 +192,7 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
     let mut text = match trouble {
         Trouble::Died(story) => death(watched, rank, story),
         Trouble::GaveUp(state, reason) => format!("{rank} {}: {reason}", state.verb()),
-        Trouble::Left => format!("{rank} has left the communicator"),
+        Trouble::Leaving | Trouble::Left => format!("{rank} has left the communicator"),
     };
     // A reason that another rank gives may say so already.
     let end = format!("; {call} cannot finish");
@@ -180,7 +209,7 @@ fn failure(watched: &Watched, rank: Rank, trouble: &Trouble, progress: &Progress
     let cause = match trouble {
         Trouble::Died(_) => Cause::Death { process: watched.identity(rank) },
         Trouble::GaveUp(state, _) => Cause::of_peer(*state),
-        Trouble::Left => Cause::Other,
+        Trouble::Leaving | Trouble::Left => Cause::Other,
     };
     Failure { error: Error::new(ErrorKind::Remote, text), cause }
 }
@@ -212,6 +241,18 @@ mod tests {
     }
 
     #[test]
+    fn whoever_leaves_is_waited_for_until_it_has_left() {
+        let mut peers = Peers::new();
+        peers.note(Rank(1), Trouble::Leaving);
+        let since = peers.troubles[&Rank(1)].1;
+        peers.note(Rank(1), Trouble::Leaving);
+        assert_eq!(peers.troubles[&Rank(1)].1, since);
+        peers.note(Rank(1), Trouble::Left);
+        assert!(peers.troubles[&Rank(1)].1 > since);
+        assert_eq!(peers.troubles[&Rank(1)].0, Trouble::Left);
+    }
+
+    #[test]
     fn a_death_is_the_cause_of_other_failures() {
         let mut peers = Peers::new();
         for (rank, trouble) in [(1, gave_up()), (2, Trouble::Left), (3, died()), (4, died())] {
@@ -235,6 +276,13 @@ mod tests {
             (trouble(1, left), trouble(2, left)),
             (died("has left the group"), Trouble::Left)
         );
+        for rank in [Rank(1), Rank(2)] {
+            let board = Board::of_nodes(Rank(0), 4, 2);
+            board.seen_by(rank).mark(State::Closed, "");
+            let closed = |manner| Trouble::of(&board, rank, manner);
+            let at_once = if rank == Rank(1) { Trouble::Left } else { Trouble::Leaving };
+            assert_eq!((closed(None), closed(Some(left))), (Some(at_once), Some(Trouble::Left)));
+        }
         let lost = &Manner::Lost("is gone".to_owned());
         assert_eq!((trouble(1, lost), trouble(2, lost)), (died("is gone"), died("is gone")));
         board.seen_by(Rank(1)).mark(State::Failed, "enough");

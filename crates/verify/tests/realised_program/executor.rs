@@ -5,19 +5,22 @@
 //! its messages, gives back its slots, and ends. Chunks follow one another; of one chunk, loads come
 //! before stores, in any order among themselves.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use msccl_collective::{Buffer, Rank, Slot};
+use msccl_collective::{Buffer, Contribution, Promise, Rank, Slot};
 use msccl_ir::{Algorithm, Place, Step};
 use msccl_machine::{TbId, Wiring};
 use msccl_verify::{
-    Actor, Bundle, Delivery, DirectLink, DirectMessage, LinkAccess, Payload, Touch, Verified, Way,
+    Actor, Bundle, Delivery, DirectLink, LinkAccess, Payload, Touch, Verified, Way,
 };
 
+use super::averaging::Averaging;
+use super::parts::{Block, Met, Micro, Queue, Target};
 use crate::definition::{Message, Numbers, messages};
 
 /// What a cell holds: a sum of contributions, told apart by random numbers.
-type Value = u64;
+pub type Value = u64;
 
 /// What is realised.
 pub struct Choice {
@@ -45,57 +48,6 @@ pub enum Outcome {
     Stuck,
 }
 
-/// A message as a step meets it.
-#[derive(Clone, Copy)]
-struct Met {
-    link: usize,
-    message: Message,
-    direct: Option<(Delivery, DirectMessage)>,
-}
-
-/// A load or store that is yet to be made.
-#[derive(Clone, Copy)]
-struct Micro {
-    touch: Touch,
-    target: Target,
-    /// Which step of the unit, and which of its chunks.
-    step: usize,
-    chunk: u32,
-    access: Option<LinkAccess>,
-}
-
-#[derive(Clone, Copy)]
-enum Target {
-    Cell(Rank, Slot),
-    /// The slot of a message under way.
-    Slot {
-        link: usize,
-    },
-}
-
-/// A thread block under way.
-#[derive(Default)]
-struct Block {
-    round: u32,
-    /// The first step of the next unit.
-    step: usize,
-    /// Loads and stores of the unit that has begun, one chunk of one step after the other.
-    open: VecDeque<Vec<Micro>>,
-    sums: BTreeMap<(usize, u32), Value>,
-    has_begun: bool,
-    ended: u32,
-}
-
-/// A link under way, over all rounds.
-#[derive(Default)]
-struct Queue {
-    posted: u32,
-    taken: u32,
-    /// Ends of receiving steps.
-    received: u32,
-    slots: BTreeMap<(u32, u32), Value>,
-}
-
 pub struct Executor<'a> {
     algorithm: &'a Algorithm,
     wiring: Wiring<'a>,
@@ -103,6 +55,8 @@ pub struct Executor<'a> {
     direct: BTreeMap<usize, DirectLink>,
     bundles: BTreeMap<(Rank, u32), usize>,
     rounds: u32,
+    in_place: bool,
+    averaging: Averaging,
     depth: Vec<u32>,
     cells: BTreeMap<(u32, Rank, Slot), Value>,
     blocks: Vec<Block>,
@@ -148,6 +102,8 @@ impl<'a> Executor<'a> {
             direct: direct.collect(),
             bundles,
             rounds,
+            in_place: algorithm.placement.serves_in_place(),
+            averaging: Averaging::None,
             depth: depths.collect(),
             cells: BTreeMap::new(),
             blocks: (0..wiring.tb_count()).map(|_| Block::default()).collect(),
@@ -159,6 +115,29 @@ impl<'a> Executor<'a> {
             algorithm,
             wiring,
         }
+    }
+
+    /// Has the call average, in place or not.
+    pub fn averaging(mut self, averaging: Averaging, in_place: bool) -> Self {
+        (self.averaging, self.in_place) = (averaging, in_place);
+        self
+    }
+
+    /// What output `index` of `rank` must hold, if anything is promised.
+    pub fn promised(&self, rank: Rank, index: u32) -> Option<Value> {
+        let promise = self.algorithm.collective.promised(rank, index)?;
+        let contributions: Vec<_> = match promise {
+            Promise::One(one) => vec![one],
+            Promise::EveryRank { index } => {
+                let ranks = self.algorithm.collective.all_ranks();
+                ranks.map(|rank| Contribution { rank, index }).collect()
+            }
+            Promise::Sum(all) => all,
+        };
+        let values = contributions.into_iter().map(|Contribution { rank, index }| {
+            first(rank, self.memory(rank, Slot::new(Buffer::Input, index)), 0)
+        });
+        Some(self.averaging.of(&values.collect::<Vec<_>>()))
     }
 
     /// One round, in which every unit that may run does so at once and in whole.
@@ -331,11 +310,13 @@ impl<'a> Executor<'a> {
         let local =
             |touch, payload| main.and_then(|(sends, met)| tag(sends, Some(met), touch, payload));
         let mut micros = Vec::new();
+        let source = Cell::new(0);
         let mut add = |touch, target, access| {
-            micros.push(Micro { touch, target, step, chunk, access });
+            micros.push(Micro { touch, target, step, chunk, source: source.get(), access });
         };
-        for &source in &code.sources {
-            match source {
+        for (number, &place) in code.sources.iter().enumerate() {
+            source.set(number);
+            match place {
                 Place::Local(slot) => {
                     let access = local(Touch::Load, Payload::Sources);
                     add(Touch::Load, Target::Cell(rank, slot.offset(chunk)), access);
@@ -409,6 +390,7 @@ impl<'a> Executor<'a> {
         }
         self.accesses.extend(micro.access);
         let key = (micro.step, micro.chunk);
+        let at = self.wiring.step_ref(TbId(tb as u32), micro.step as u32);
         match micro.touch {
             Touch::Load => {
                 let value = match micro.target {
@@ -418,11 +400,12 @@ impl<'a> Executor<'a> {
                         queue.slots[&(queue.taken, micro.chunk)]
                     }
                 };
+                let value = self.averaging.load(at, micro.source, value);
                 let sum = self.blocks[tb].sums.entry(key).or_insert(0);
                 *sum = sum.wrapping_add(value);
             }
             Touch::Store => {
-                let sum = self.blocks[tb].sums[&key];
+                let sum = self.averaging.store(at, self.blocks[tb].sums[&key]);
                 match micro.target {
                     Target::Cell(rank, slot) => *self.cell(round, rank, slot) = sum,
                     Target::Slot { link } => {
@@ -434,10 +417,15 @@ impl<'a> Executor<'a> {
         }
     }
 
+    /// In place, input and output are one memory.
+    fn memory(&self, rank: Rank, slot: Slot) -> Slot {
+        if self.in_place { self.algorithm.collective.in_place(rank, slot) } else { slot }
+    }
+
     fn cell(&mut self, round: u32, rank: Rank, slot: Slot) -> &mut Value {
-        let in_place = self.algorithm.placement.serves_in_place();
-        let slot = if in_place { self.algorithm.collective.in_place(rank, slot) } else { slot };
-        let holds_input = slot.buffer == Buffer::Input || slot.buffer == Buffer::Output && in_place;
+        let slot = self.memory(rank, slot);
+        let holds_input =
+            slot.buffer == Buffer::Input || slot.buffer == Buffer::Output && self.in_place;
         let entry = self.cells.entry((round, rank, slot));
         entry.or_insert_with(|| first(rank, slot, if holds_input { 0 } else { round + 1 }))
     }

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use msccl_collective::{Custom, Kind, Placement};
 use msccl_ir::{Algorithm, Place, Step};
 
+use super::sequential::Sequential;
 use crate::build::{StepExt, algorithm, i, nop, o, r, step, t, tb};
 use crate::definition::Numbers;
 
 const RANKS: u32 = 3;
+
+/// Chunks of an input and of an output.
+const CHUNKS: u32 = 3;
 
 /// A program under way.
 struct Growing {
@@ -18,35 +22,100 @@ struct Growing {
     joined: [bool; RANKS as usize],
     /// The largest count of a step.
     count_max: u32,
+    /// What the steps so far compute, if the program is to promise that.
+    sums: Option<Sequential>,
 }
 
-/// The program of that number: three ranks of two thread blocks each.
+/// Summands of a value at most.
+const TERMS: usize = 10;
+
+/// The program of that number: three ranks of two thread blocks each, which promise nothing.
 pub fn random(seed: u64) -> Algorithm {
-    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let fill = vec![step(&[i(0)], &[o(0)]).times(3), step(&[i(0)], &[t(0)]).times(3)];
-    let joined = [0; RANKS as usize].map(|_| numbers.below(2) == 0);
-    let ranks = vec![vec![fill, vec![nop(0, 1)]]; RANKS as usize];
-    let count_max = 1 + numbers.below(2);
-    let mut growing = Growing { numbers, ranks, joined, count_max };
-    for _ in 0..2 + growing.numbers.below(7) {
-        match growing.numbers.below(7) {
-            0 => growing.copy(),
-            1 if count_max == 1 => growing.fan(),
-            _ => growing.message(),
-        }
-    }
-    let ranks = growing.ranks.into_iter();
-    let ranks = ranks.map(|blocks| blocks.into_iter().map(|steps| tb(0, steps)).collect());
-    let name = "random".to_owned();
-    let custom = Custom { name, input_chunks: 3, output_chunks: 3, contract: None };
     let placement = match seed % 3 {
         0 => Placement::InPlace,
         _ => Placement::OutOfPlace,
     };
-    Algorithm { placement, ..algorithm(Kind::Custom(Arc::new(custom)), 1, ranks.collect()) }
+    let mut growing = Growing::new(seed, None);
+    for _ in 0..2 + growing.numbers.below(7) {
+        match growing.numbers.below(7) {
+            0 => growing.copy(),
+            1 if growing.count_max == 1 => growing.fan(),
+            _ => growing.message(),
+        }
+    }
+    growing.finish(placement)
+}
+
+/// The same with more additions; every output promises what it holds if steps run one after the other.
+pub fn random_sums(seed: u64) -> Algorithm {
+    let placement = match seed % 4 {
+        0 => Placement::InPlace,
+        1 => Placement::OutOfPlace,
+        _ => Placement::Both,
+    };
+    let in_place = placement == Placement::InPlace;
+    let mut growing = Growing::new(seed, Some(Sequential::new(RANKS, CHUNKS, in_place)));
+    for _ in 0..2 + growing.numbers.below(6) {
+        match growing.numbers.below(7) {
+            0 => growing.copy(),
+            1 | 2 => growing.reduce(),
+            3 if growing.count_max == 1 => growing.fan(),
+            _ => growing.message(),
+        }
+    }
+    growing.finish(placement)
 }
 
 impl Growing {
+    fn new(seed: u64, sums: Option<Sequential>) -> Self {
+        let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let joined = [0; RANKS as usize].map(|_| numbers.below(2) == 0);
+        let ranks = vec![vec![Vec::new(), Vec::new()]; RANKS as usize];
+        let count_max = 1 + numbers.below(2);
+        let mut growing = Self { numbers, ranks, joined, count_max, sums };
+        for rank in 0..RANKS {
+            growing.append(rank, 0, step(&[i(0)], &[o(0)]).times(CHUNKS), false);
+            growing.append(rank, 0, step(&[i(0)], &[t(0)]).times(CHUNKS), false);
+            growing.append(rank, 1, nop(0, 1), false);
+        }
+        growing
+    }
+
+    fn finish(self, placement: Placement) -> Algorithm {
+        let ranks = self.ranks.into_iter();
+        let ranks = ranks.map(|blocks| blocks.into_iter().map(|steps| tb(0, steps)).collect());
+        let name = "random".to_owned();
+        let contract = self.sums.map(|sums| sums.contract(RANKS));
+        let custom = Custom { name, input_chunks: CHUNKS, output_chunks: CHUNKS, contract };
+        Algorithm { placement, ..algorithm(Kind::Custom(Arc::new(custom)), 1, ranks.collect()) }
+    }
+
+    /// Adds up within a rank.
+    fn reduce(&mut self) {
+        let rank = self.numbers.below(RANKS);
+        let count = 1 + self.numbers.below(self.count_max);
+        let to = self.place(count, 2);
+        let (one, other) = (self.place(count, 4), self.place(count, 4));
+        let sources: &[Place] = match self.numbers.below(3) {
+            0 => &[to, one],
+            1 => &[one, other],
+            _ => &[to, one, other],
+        };
+        let skewed = |one: Place, other: Place| one != other && !apart(one, other, count);
+        let all = || sources.iter().chain([&to]);
+        let is_skewed = all().any(|&one| all().any(|&other| skewed(one, other)));
+        let terms = sources.iter().map(|&source| self.terms(rank, source)).sum::<usize>();
+        if !is_skewed && terms <= TERMS {
+            let block = self.numbers.index(2);
+            self.push(rank, block, step(sources, &[to]).times(count));
+        }
+    }
+
+    /// The largest number of summands in the chunks at `place`.
+    fn terms(&self, rank: u32, place: Place) -> usize {
+        self.sums.as_ref().map_or(0, |sums| sums.terms(rank, place))
+    }
+
     /// A copy within a rank.
     fn copy(&mut self) {
         let rank = self.numbers.below(RANKS);
@@ -97,7 +166,7 @@ impl Growing {
 
     /// A step of the receiver of a message from `sender` that may pass it on.
     fn receive(&mut self, sender: u32, next: Option<u32>, count: u32) -> Step {
-        let adds = self.numbers.below(4) == 0;
+        let adds = self.numbers.below(if self.sums.is_some() { 2 } else { 4 }) == 0;
         let first = self.place(count, 2);
         let further = self.place(count, 2);
         let mut destinations = vec![first];
@@ -141,6 +210,9 @@ impl Growing {
         let blocks = &mut self.ranks[rank as usize];
         let others = blocks[1 - block].len() as u32;
         let code = if waits { code.after(1 - block as u32, others - 1) } else { code };
+        if let Some(sums) = &mut self.sums {
+            sums.step(rank, &code);
+        }
         blocks[block].push(code);
     }
 }

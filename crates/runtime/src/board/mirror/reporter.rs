@@ -96,6 +96,8 @@ impl Told {
     fn look(&mut self, board: &Board, most: u64, news: &mut Vec<News>) {
         let value = |field: Field| board.word(field.of(self.rank)).load(Ordering::Acquire);
         let [state, answered] = [Field::State, Field::Answered].map(value);
+        // Of a state that was read, all that was written before.
+        let completed = value(Field::Completed);
         let others = [Field::Issued, Field::Claim].map(|of| (of, value(of)));
         self.tell_word(Field::Compares, value(Field::Compares), news);
         // A text or a record comes before the word that tells of it.
@@ -104,6 +106,7 @@ impl Told {
             self.look_at_records(board, ring, most, news);
             self.tell_word(ring.count(), self.records[ring as usize], news);
         }
+        self.tell_word(Field::Completed, completed, news);
         self.look_at_text(board, Text::Reason, (Field::State, state), news);
         self.look_at_text(board, Text::Answer, (Field::Answered, answered), news);
         for (field, value) in others {

@@ -101,8 +101,33 @@ fn an_abort_ends_the_waits_of_all_ranks_at_once() {
     assert!(story.starts_with(begin) && story.ends_with(" from r0 on ch0 (round 0)"), "{story}");
     assert!(waits[0].text.starts_with("tb0 s"), "{waits:?}");
     let text = remote.to_string();
-    assert!(text.starts_with("allreduce/ring (call 1) on r0: another rank failed or"), "{text}");
+    assert!(
+        text.starts_with("allreduce/ring (call 1) on r0: r1 failed or aborted while "),
+        "{text}"
+    );
     assert!(text.contains("waits for message 0 from r2 on ch0 (round 0)"), "{text}");
+}
+
+/// Rank 0 has done its part of a broadcast when it parts; the last rank comes later, and misses nothing but the next call.
+#[test]
+fn who_has_done_its_part_is_not_missed() {
+    let registry = Registry::new(Ranks { ranks: 3, per_node: 3 }, &[]);
+    let wanted = Wanted::Broadcast(msccl_collective::Rank(0));
+    let entries = registry.built_in(wanted, true);
+    let all = prepare(entries.first().unwrap());
+    run(3, |place| {
+        if place.me.0 == 2 {
+            thread::sleep(Duration::from_millis(300));
+        }
+        call(&place, &all, 1000, 1).unwrap();
+        if place.me.0 == 0 {
+            place.rank.part();
+            assert!(call(&place, &all, 1000, 2).is_err(), "it is over here");
+            return;
+        }
+        let next = call(&place, &all, 1000, 2).unwrap_err().to_string();
+        assert!(next.contains("failed or aborted while tb0 s0 waits for message "), "{next}");
+    });
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod slots;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use msccl_collective::{Protocol, Rank};
 use msccl_fabric::Group;
@@ -213,6 +214,11 @@ impl Far {
     /// Lets the proxy know that kernels may send and receive unannounced, as those of graphs do.
     pub fn expect_graphs(&self) {
         self.carrier.proxy.expect_graphs();
+    }
+
+    /// What was sent may take so long to arrive when this ends.
+    pub fn leave_within(&self, limit: Duration) {
+        self.carrier.proxy.leave_within(limit);
     }
 
     /// From or to whom nothing comes or goes any more.

@@ -259,6 +259,43 @@ fn an_abort_with_nothing_under_way_harms_nobody() {
     assert_eq!(stories, [""; 0]);
 }
 
+/// Rank 1 aborts its second call. Rank 0 is in that one and fails, rank 2 in the first one, which goes on.
+#[test]
+fn an_abort_fails_only_calls_of_which_it_left_out_a_part() {
+    members(3, |member| {
+        let watch = member.watch(None);
+        let first = member.issue(&gather());
+        if member.me() != Rank(2) {
+            member.engine.finish(first);
+            member.issue_and_wait(&gather(), Rank(2));
+        } else {
+            member.engine.wait_for(first, Rank(0), "tb0 s0 waits");
+        }
+        member.group.barrier().unwrap();
+        match member.me() {
+            Rank(0) => {
+                let text = member.await_failure(LONG).to_string();
+                assert!(text.starts_with("r1 aborted: enough; "), "{text}");
+                member.group.barrier().unwrap();
+            }
+            Rank(1) => {
+                watch.abort("enough");
+                assert_eq!(member.board.state(Rank(1)), State::Aborted);
+                assert!(member.board.had_completed(Rank(1), 1));
+                assert!(!member.board.had_completed(Rank(1), 2));
+                member.group.barrier().unwrap();
+            }
+            _ => {
+                std::thread::sleep(Duration::from_millis(1500));
+                // Rank 0 fails by itself, a second later.
+                let failure = member.failure.get().map(ToString::to_string);
+                assert!(failure.is_none_or(|text| !text.starts_with("r1")));
+                member.group.barrier().unwrap();
+            }
+        }
+    });
+}
+
 /// Rank 0 leaves after one call; what the others do goes on for a while.
 fn with_a_rank_that_left(ranks: u32, other: impl Fn(&Member, u64) + Sync) {
     members(ranks, |member| {
