@@ -327,7 +327,9 @@ mod tests {
         if std::env::var_os("MSCCL_BLESS").is_some() {
             fs::write(&path, format!("{before}{BEGIN}{entries}{END}{after}")).unwrap();
         } else {
-            assert_eq!(found, entries, "run with MSCCL_BLESS=1 to rewrite the entries");
+            let stale = found.lines().zip(entries.lines()).find(|(found, made)| found != made);
+            assert_eq!(stale, None, "docs/ENVIRONMENT.md is stale; MSCCL_BLESS=1 rewrites it");
+            assert_eq!(found.len(), entries.len(), "MSCCL_BLESS=1 rewrites the document");
         }
     }
 
