@@ -82,8 +82,12 @@ variables! {
     NVRTC "MSCCL_NVRTC" "a path" "that of the process, of the loader, or of `/usr/local/cuda`"
         "NVIDIA's run-time compiler (`libnvrtc.so.12` or `.13`), which compiles special kernels."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
-        "How long a call may stand still. Then the story of who waits for whom is told and the \
-         communicator fails on all ranks."
+        "How long a call may stand still, and how long the end of a communicator waits for peers on other hosts that have \
+         not taken what was sent. When a call does, the story of who waits for whom is told and the communicator fails on \
+         all ranks."
+    NETWORK_TIMEOUT_S "MSCCL_NETWORK_TIMEOUT_S" "seconds, 0 for no limit" "40"
+        "How long the network between hosts may be away, or a host silent. Whatever is shorter, calls outlast; after that the \
+         communicator fails on all ranks (`docs/RUNTIME.md`, section \"Outages\"). `MSCCL_TIMEOUT_S` limits the same calls."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
         "How long making a communicator may take, from each rank's call on: joining, or splitting or shrinking another \
          one, and all that ranks exchange until it can be used. Then all that came fail, and name those that did not."
@@ -212,7 +216,8 @@ variables! {
 
 /// Variables that protect a job: to go on without what they ask for would take away what somebody relies on, and nobody
 /// would notice before it is needed.
-const PROTECTING: [Variable; 5] = [STRICT, TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
+const PROTECTING: [Variable; 6] =
+    [STRICT, TIMEOUT_S, NETWORK_TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
 
 impl Variable {
     /// Whether a value that makes no sense is an error, where that of other variables is ignored.

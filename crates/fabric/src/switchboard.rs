@@ -63,6 +63,15 @@ pub(crate) struct Member {
     pub(crate) peer: Peer,
 }
 
+/// How long connections may take and be silent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Until one stands.
+    pub(crate) connect: Duration,
+    /// Without a sign of life, before it counts as lost.
+    pub(crate) silence: Duration,
+}
+
 /// What callers and the pump share.
 struct Shared {
     me: Rank,
@@ -70,7 +79,7 @@ struct Shared {
     key: Key,
     /// Everyone in the world, by rank.
     members: Arc<[Member]>,
-    connect_timeout: Duration,
+    limits: Limits,
     log: Arc<dyn Log>,
     state: Mutex<State>,
     changed: Condvar,
@@ -89,7 +98,7 @@ impl Switchboard {
         key: Key,
         members: Arc<[Member]>,
         listener: TcpListener,
-        connect_timeout: Duration,
+        limits: Limits,
         log: Arc<dyn Log>,
     ) -> Result<Self, Error> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
@@ -102,7 +111,7 @@ impl Switchboard {
             me,
             key,
             members,
-            connect_timeout,
+            limits,
             log,
             state,
             changed: Condvar::new(),
@@ -245,13 +254,15 @@ impl Switchboard {
     }
 
     fn dial(&self, to: &Member, patience: &Patience) -> Result<TcpStream, Error> {
-        let patience = patience.at_most(self.shared.connect_timeout);
+        let patience = patience.at_most(self.shared.limits.connect);
         let (from, address) = (self.me(), to.peer.address);
         let purpose = Purpose { kind: Kind::Peer, from, to: to.world, channel: 0 };
         let dialled = loop {
             match dial::dial(address, &self.shared.key, purpose, &patience) {
-                // The peer had no room for a connection, or no time; one that has ended refuses the next.
-                Err(Failure::Io(error)) if acceptor::may_try_again(&error) => {
+                // The peer had no room for a connection, or no time, or the network is away; one that has ended refuses.
+                Err(Failure::Io(error))
+                    if acceptor::may_try_again(&error) || socket::is_unreachable(&error) =>
+                {
                     if let Err(stop) = socket::sleep(Duration::from_millis(5), &patience) {
                         break Err(stop.into());
                     }
