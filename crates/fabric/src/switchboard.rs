@@ -13,6 +13,7 @@ mod courier;
 mod line;
 mod mail;
 mod pump;
+mod waits;
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -195,20 +196,24 @@ impl Switchboard {
         self.shared.ring();
     }
 
-    /// Sends `descriptor` to `to`, which must live in the same network namespace.
+    /// Sends `descriptor` to `to`, which must live in the same network namespace. `lasts` is called while `to` does not
+    /// answer.
     pub(crate) fn send_descriptor(
         &self,
         to: &Member,
-        group: u64,
-        tag: u64,
+        (group, tag): (u64, u64),
         descriptor: BorrowedFd<'_>,
         patience: &Patience,
+        lasts: impl Fn(),
     ) -> Result<(), Error> {
         let parcel = courier::Parcel { group, tag };
         let (key, from) = (&self.shared.key, self.me());
         let delivery = courier::Delivery { key, from, to: to.world, parcel };
         // Whoever has only left the group takes it and drops it.
-        let is_gone = || self.state().has_departed(to.world);
+        let is_gone = || {
+            lasts();
+            self.state().has_departed(to.world)
+        };
         match courier::send(&delivery, descriptor, patience, is_gone) {
             Ok(courier::Delivered::Taken) => Ok(()),
             Ok(courier::Delivered::NoRoom) => Err(courier::no_room(&to.peer)),
