@@ -93,6 +93,10 @@ variables! {
         "How long a call may stand still, and how long the end of a communicator waits for peers \
          on other hosts that have not taken what was sent. After that one rank prints a hang \
          report, and the communicator fails on all ranks."
+    NETWORK_TIMEOUT_S "MSCCL_NETWORK_TIMEOUT_S" "seconds, 0 for no limit" "40"
+        "How long the network between hosts may be away, or a host silent. Calls outlast whatever \
+         is shorter; after that the communicator fails on all ranks (`docs/FAILURES.md`). \
+         `MSCCL_TIMEOUT_S` limits the same calls."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
         "How long making a communicator may take, counted from each rank's call: joining, \
          splitting or shrinking, and all that ranks exchange until it can be used. After that all \
@@ -240,7 +244,8 @@ variables! {
 
 /// Variables that protect a job: to go on without what they ask for would take away what somebody relies on, and nobody
 /// would notice before it is needed.
-const PROTECTING: [Variable; 5] = [STRICT, TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
+const PROTECTING: [Variable; 6] =
+    [STRICT, TIMEOUT_S, NETWORK_TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
 
 impl Variable {
     /// Whether a value that makes no sense is an error, where that of other variables is ignored.
