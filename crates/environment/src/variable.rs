@@ -187,6 +187,11 @@ variables! {
          the calls of more than two communicators in one order on all ranks, but in streams that may come to them in another one \
          (`docs/RUNTIME.md` says more). Leaves `MSCCL_EARLY_START` aside. With a driver before CUDA 12.3 kernels \
          wait for the end of one another instead, and nothing is done about ranks of a communicator that have one GPU and one process."
+    GRAPH_MIXING_SUPPORT "NCCL_GRAPH_MIXING_SUPPORT" "0 or 1" "1"
+        "Whether CUDA graphs with calls of a communicator, and calls beside them, run in the order \
+         in which they are launched, whatever their streams. Each such graph has two nodes more, \
+         and once a call was captured, every other call waits for an event. With 0 the program \
+         orders them; graphs within loops and conditional nodes need that."
     MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MAX_CTAS`, which wins over it."
     NCCL_ALGO "NCCL_ALGO" "names, separated by commas; `^` in front excludes; `allreduce:` in front is for one collective, `;` between"
