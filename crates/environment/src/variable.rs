@@ -213,6 +213,11 @@ variables! {
          order on all ranks, but in streams of their own. `MSCCL_EARLY_START` is ignored then. \
          With a driver before CUDA 12.3 each kernel waits for the end of the one before it \
          instead, which does not help ranks of one communicator that share a GPU and a process."
+    GRAPH_MIXING_SUPPORT "NCCL_GRAPH_MIXING_SUPPORT" "0 or 1" "1"
+        "Whether CUDA graphs with calls of a communicator, and calls beside them, run in the order \
+         in which they are launched, whatever their streams. Each such graph has two nodes more, \
+         and once a call was captured, every other call waits for an event. With 0 the program \
+         orders them; graphs within loops and conditional nodes need that."
     MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MAX_CTAS`, which wins over it."
     NCCL_ALGO "NCCL_ALGO"
