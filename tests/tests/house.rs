@@ -169,6 +169,7 @@ const DOORS: &[&str] = &[
     "crates/gpu/src/driver.rs",
     "crates/gpu/src/graph.rs",
     "crates/gpu/src/graph_count.rs",
+    "crates/gpu/src/graph_mark.rs",
     "crates/gpu/src/handle.rs",
     "crates/gpu/src/launch.rs",
     "crates/gpu/src/library.rs",

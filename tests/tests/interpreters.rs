@@ -116,8 +116,8 @@ fn programs(
     Some(ranks.map(|rank| parse(interpreter, &text, rank)).collect())
 }
 
-/// Proves and runs algorithm number `seed`, every third with a node for each rank; how many runs there were,
-/// or what went wrong.
+/// Proves and runs algorithm number `seed`, every third with a node for each rank; how many runs
+/// there were, or what went wrong.
 fn check(interpreter: Interpreter, target: &Target, seed: u64) -> Result<u32, String> {
     let mut algorithm = random(seed);
     let ranks = if seed.is_multiple_of(3) { 1 } else { algorithm.collective.ranks };

@@ -93,6 +93,10 @@ variables! {
         "How long a call may stand still, and how long the end of a communicator waits for peers \
          on other hosts that have not taken what was sent. After that one rank prints a hang \
          report, and the communicator fails on all ranks."
+    NETWORK_TIMEOUT_S "MSCCL_NETWORK_TIMEOUT_S" "seconds, 0 for no limit" "40"
+        "How long the network between hosts may be away, or a host silent. Calls outlast whatever \
+         is shorter; after that the communicator fails on all ranks (`docs/FAILURES.md`). \
+         `MSCCL_TIMEOUT_S` limits the same calls."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
         "How long making a communicator may take, counted from each rank's call: joining, \
          splitting or shrinking, and all that ranks exchange until it can be used. After that all \
@@ -209,6 +213,11 @@ variables! {
          order on all ranks, but in streams of their own. `MSCCL_EARLY_START` is ignored then. \
          With a driver before CUDA 12.3 each kernel waits for the end of the one before it \
          instead, which does not help ranks of one communicator that share a GPU and a process."
+    GRAPH_MIXING_SUPPORT "NCCL_GRAPH_MIXING_SUPPORT" "0 or 1" "1"
+        "Whether CUDA graphs with calls of a communicator, and calls beside them, run in the order \
+         in which they are launched, whatever their streams. Each such graph has two nodes more, \
+         and once a call was captured, every other call waits for an event. With 0 the program \
+         orders them; graphs within loops and conditional nodes need that."
     MAX_NCHANNELS "NCCL_MAX_NCHANNELS" "a number from 1 on" "by measurement"
         "The older name of `NCCL_MAX_CTAS`, which wins over it."
     NCCL_ALGO "NCCL_ALGO"
@@ -240,7 +249,8 @@ variables! {
 
 /// Variables that protect a job: to go on without what they ask for would take away what somebody relies on, and nobody
 /// would notice before it is needed.
-const PROTECTING: [Variable; 5] = [STRICT, TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
+const PROTECTING: [Variable; 6] =
+    [STRICT, TIMEOUT_S, NETWORK_TIMEOUT_S, JOIN_TIMEOUT_S, CHECK, ON_FAILURE];
 
 impl Variable {
     /// Whether a value that makes no sense is an error, where that of other variables is ignored.

@@ -28,10 +28,12 @@ pub(crate) enum Subject {
     Departure,
     /// The sender leaves in order; nothing follows. Belongs to no group.
     Goodbye,
+    /// To the hub: between two operations the sender waits for rank `number` of the world; for itself, if for nobody any more.
+    Waiting,
 }
 
 impl Subject {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Message,
         Self::Contribution,
         Self::Outcome,
@@ -40,6 +42,7 @@ impl Subject {
         Self::Leave,
         Self::Departure,
         Self::Goodbye,
+        Self::Waiting,
     ];
 }
 

@@ -16,6 +16,7 @@
 
 mod collective;
 mod family;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +34,7 @@ use crate::frame::{Frame, Subject};
 use crate::identity::Peer;
 use crate::key::Key;
 use crate::switchboard::{Address, Fate, LAST_WORDS, Member, State, Switchboard};
+use waiting::Waiting;
 
 /// One rank's view of a group of ranks. Dropping it leaves the group.
 pub struct Group {
@@ -224,7 +226,12 @@ impl Group {
     /// ([`Peer::shares_descriptors`]).
     pub fn send_fd(&self, peer: Rank, tag: u64, descriptor: impl AsFd) -> Result<(), Error> {
         let to = self.member(peer)?;
-        self.board.send_descriptor(to, self.id, tag, descriptor.as_fd(), &self.patience())
+        let (waiting, patience) = (Waiting::new(self, to), self.patience());
+        let address = (self.id, tag);
+        let lasts = || waiting.lasts();
+        self.board.send_descriptor(to, address, descriptor.as_fd(), &patience, lasts)?;
+        waiting.end();
+        Ok(())
     }
 
     /// Waits for the next descriptor that `peer` sends with `tag`.
@@ -240,7 +247,12 @@ impl Group {
             None if state.is_gone(self.id, from.world) => Some(None),
             None => self.cannot_go_on(state).map(|error| Some(Err(error))),
         };
-        let mut found = self.board.wait(&patience, look);
+        let waiting = Waiting::new(self, from);
+        let mut found = self.board.wait(&patience.at_most(Waiting::UNTOLD), look);
+        if matches!(found, Err(Stop::TimedOut)) {
+            waiting.lasts();
+            found = self.board.wait(&patience, look);
+        }
         if matches!(found, Err(Stop::TimedOut)) && self.in_setup.load(Ordering::Relaxed) {
             // The peer's time is up as well: if it waited for another one, it says so when it gives up.
             let last_words = Patience::new(&self.abort, Some(LAST_WORDS));
@@ -248,7 +260,9 @@ impl Group {
         }
         let what = || format!("a descriptor with tag {tag} from {}", from.peer.story());
         let found = found.map_err(|stop| Error::stopped(stop, &patience, what()).of_ranks([peer]));
-        found?.ok_or_else(|| self.board.departed(from))?
+        let descriptor = found?.ok_or_else(|| self.board.departed(from))??;
+        waiting.end();
+        Ok(descriptor)
     }
 
     /// The next descriptor that `peer` sent with `tag`, if it has come. Never waits.

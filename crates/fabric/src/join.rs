@@ -24,7 +24,7 @@ use crate::log::Event;
 use crate::root::{self, Head};
 use crate::settings::Settings;
 use crate::socket::{self, Failure};
-use crate::switchboard::{Member, Switchboard};
+use crate::switchboard::{Limits, Member, Switchboard};
 use crate::unique_id::UniqueId;
 use crate::wire::Malformed;
 
@@ -107,9 +107,10 @@ fn enter(
         // Everyone connects to the hub of the first group.
         descriptors::make_room_for(newcomer.ranks, &*settings.log);
     }
-    let (connect_timeout, log) = (settings.connect_timeout, settings.log.clone());
+    let limits = Limits { connect: settings.connect_timeout, silence: settings.silence_timeout };
+    let log = settings.log.clone();
     let id = key.public_number("group");
-    let board = Switchboard::start(rank, key, members.clone(), listener, connect_timeout, log)?;
+    let board = Switchboard::start(rank, key, members.clone(), listener, limits, log)?;
     let timeout = settings.operation_timeout;
     let group = Group::new(Arc::new(board), id, rank, members, timeout, deadline);
     group.begin_setup();

@@ -23,6 +23,7 @@ mod acceptor;
 mod departure;
 mod descriptors;
 mod dial;
+mod endurance;
 mod error;
 mod frame;
 mod group;
@@ -48,6 +49,7 @@ mod wire;
 pub use abort::Abort;
 pub use acceptor::{Acceptor, Admitted, Notice};
 pub use departure::{Departure, Manner};
+pub use endurance::{Endurance, Retransmission};
 pub use error::{Error, ErrorKind};
 pub use group::Group;
 pub use handshake::{

@@ -35,6 +35,8 @@ pub struct Settings {
     pub root_timeout: Duration,
     /// How long an operation of a group waits; `None` waits as long as nobody dies or aborts.
     pub operation_timeout: Option<Duration>,
+    /// How long the network may be away, or a peer's host silent, before a connection to it counts as lost.
+    pub silence_timeout: Duration,
     /// Ends every wait when raised.
     pub abort: Abort,
     /// Hears what happens.
@@ -53,6 +55,7 @@ impl Default for Settings {
             join_timeout: Duration::from_secs(600),
             root_timeout: Duration::from_secs(3600),
             operation_timeout: None,
+            silence_timeout: Duration::from_secs(40),
             abort: Abort::new(),
             log: Arc::new(()),
         }
@@ -71,6 +74,7 @@ impl fmt::Debug for Settings {
             .field("join_timeout", &self.join_timeout)
             .field("root_timeout", &self.root_timeout)
             .field("operation_timeout", &self.operation_timeout)
+            .field("silence_timeout", &self.silence_timeout)
             .field("abort", &self.abort)
             .finish_non_exhaustive()
     }

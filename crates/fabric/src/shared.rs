@@ -7,7 +7,8 @@
 //!
 //! **Seals.** Whoever makes it seals its size in both directions, and the seals themselves. Whoever opens it requires
 //! these seals before it looks at the size and maps anything, so that no process can pull pages from under another.
-//! Writing is not sealed: every rank writes to its part of all such memory. Only who has made it keeps the descriptor.
+//! Writing is not sealed, and all mappings are writable: of everything that lies in such memory both sides write a part
+//! (`docs/SECURITY.md` lists what). Only who has made it keeps the descriptor.
 
 mod mapping;
 

@@ -11,12 +11,13 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::abort::{Patience, Stop};
+use crate::endurance;
 
 /// Connections that may wait to be accepted: all ranks of a large job knock at once.
 const BACKLOG: i32 = 4096;
 
-/// Silence after which the system asks whether the other side still lives, between its questions,
-/// and how many may stay unanswered: a host that vanished is noticed after about 40 s.
+/// Before ranks have met: silence after which the system asks whether the other side still lives, between its questions,
+/// and how many may stay unanswered. A host that vanished is noticed after about 40 s.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES: u32 = 5;
@@ -24,6 +25,9 @@ const PROBES: u32 = 5;
 /// How long what was sent may stay without an acknowledgement, which the questions above do not
 /// cover.
 const UNACKNOWLEDGED_MS: u32 = 60_000;
+
+/// How long one attempt to connect may take: the kernel waits longer and longer between its own.
+const ATTEMPT: Duration = Duration::from_secs(8);
 
 /// Why a socket operation did not succeed.
 #[derive(Debug)]
@@ -136,15 +140,15 @@ pub(crate) fn connect(address: SocketAddr, patience: &Patience) -> Result<TcpStr
 
 /// Whether what `error` says may change by itself: the listener is not there yet.
 fn may_pass(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionRefused
-            | ErrorKind::ConnectionReset
-            | ErrorKind::ConnectionAborted
-            | ErrorKind::TimedOut
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-    )
+    use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    is_unreachable(error)
+        || [ConnectionRefused, ConnectionReset, ConnectionAborted].contains(&error.kind())
+}
+
+/// Whether `error` says that no network leads there, at the moment.
+pub(crate) fn is_unreachable(error: &io::Error) -> bool {
+    use ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    [TimedOut, HostUnreachable, NetworkUnreachable].contains(&error.kind())
 }
 
 pub(crate) fn sleep(pause: Duration, patience: &Patience) -> Result<(), Stop> {
@@ -160,10 +164,16 @@ pub(crate) fn connect_once(address: SocketAddr, patience: &Patience) -> Result<T
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let stream = TcpStream::from(net::socket_with(family, SocketType::STREAM, flags, None)?);
+    endurance::hasten(&stream);
     match net::connect(&stream, &address) {
         Ok(()) => {}
         Err(Errno::INPROGRESS | Errno::INTR) => {
-            ready(&stream, PollFlags::OUT, patience)?;
+            match ready(&stream, PollFlags::OUT, &patience.at_most(ATTEMPT)) {
+                Err(Failure::Stopped(Stop::TimedOut)) if patience.check().is_ok() => {
+                    return Err(Failure::Io(ErrorKind::TimedOut.into()));
+                }
+                connected => connected?,
+            }
             sockopt::socket_error(&stream)??;
         }
         Err(error) => return Err(error.into()),

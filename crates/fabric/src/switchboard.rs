@@ -13,6 +13,7 @@ mod courier;
 mod line;
 mod mail;
 mod pump;
+mod waits;
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -63,6 +64,15 @@ pub(crate) struct Member {
     pub(crate) peer: Peer,
 }
 
+/// How long connections may take and be silent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Until one stands.
+    pub(crate) connect: Duration,
+    /// Without a sign of life, before it counts as lost.
+    pub(crate) silence: Duration,
+}
+
 /// What callers and the pump share.
 struct Shared {
     me: Rank,
@@ -70,7 +80,7 @@ struct Shared {
     key: Key,
     /// Everyone in the world, by rank.
     members: Arc<[Member]>,
-    connect_timeout: Duration,
+    limits: Limits,
     log: Arc<dyn Log>,
     state: Mutex<State>,
     changed: Condvar,
@@ -89,7 +99,7 @@ impl Switchboard {
         key: Key,
         members: Arc<[Member]>,
         listener: TcpListener,
-        connect_timeout: Duration,
+        limits: Limits,
         log: Arc<dyn Log>,
     ) -> Result<Self, Error> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
@@ -102,7 +112,7 @@ impl Switchboard {
             me,
             key,
             members,
-            connect_timeout,
+            limits,
             log,
             state,
             changed: Condvar::new(),
@@ -186,20 +196,24 @@ impl Switchboard {
         self.shared.ring();
     }
 
-    /// Sends `descriptor` to `to`, which must live in the same network namespace.
+    /// Sends `descriptor` to `to`, which must live in the same network namespace. `lasts` is called while `to` does not
+    /// answer.
     pub(crate) fn send_descriptor(
         &self,
         to: &Member,
-        group: u64,
-        tag: u64,
+        (group, tag): (u64, u64),
         descriptor: BorrowedFd<'_>,
         patience: &Patience,
+        lasts: impl Fn(),
     ) -> Result<(), Error> {
         let parcel = courier::Parcel { group, tag };
         let (key, from) = (&self.shared.key, self.me());
         let delivery = courier::Delivery { key, from, to: to.world, parcel };
         // Whoever has only left the group takes it and drops it.
-        let is_gone = || self.state().has_departed(to.world);
+        let is_gone = || {
+            lasts();
+            self.state().has_departed(to.world)
+        };
         match courier::send(&delivery, descriptor, patience, is_gone) {
             Ok(courier::Delivered::Taken) => Ok(()),
             Ok(courier::Delivered::NoRoom) => Err(courier::no_room(&to.peer)),
@@ -245,13 +259,15 @@ impl Switchboard {
     }
 
     fn dial(&self, to: &Member, patience: &Patience) -> Result<TcpStream, Error> {
-        let patience = patience.at_most(self.shared.connect_timeout);
+        let patience = patience.at_most(self.shared.limits.connect);
         let (from, address) = (self.me(), to.peer.address);
         let purpose = Purpose { kind: Kind::Peer, from, to: to.world, channel: 0 };
         let dialled = loop {
             match dial::dial(address, &self.shared.key, purpose, &patience) {
-                // The peer had no room for a connection, or no time; one that has ended refuses the next.
-                Err(Failure::Io(error)) if acceptor::may_try_again(&error) => {
+                // The peer had no room for a connection, or no time, or the network is away; one that has ended refuses.
+                Err(Failure::Io(error))
+                    if acceptor::may_try_again(&error) || socket::is_unreachable(&error) =>
+                {
                     if let Err(stop) = socket::sleep(Duration::from_millis(5), &patience) {
                         break Err(stop.into());
                     }

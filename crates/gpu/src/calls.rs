@@ -20,6 +20,7 @@ use cudarc::driver::sys;
 
 use crate::address::PointerAttribute;
 use crate::error::{CuResult, Error};
+use crate::graph_mark::Node;
 use crate::handle::{Handle, Out};
 use crate::ipc::IpcHandle;
 use crate::library::Library;
@@ -242,6 +243,28 @@ calls! {
     safe capture_info = "cuStreamGetCaptureInfo_v2"(
         stream: Handle<'_, sys::CUstream_st>, status: &mut c_uint, id: &mut u64,
         graph: Option<&mut Out<sys::CUgraph_st>>, dependencies: Unasked<'_>, count: Unasked<'_>,
+    );
+    // The same with what the stream's next work will come after, which the driver keeps until the
+    // stream is used again.
+    safe capture_frontier = "cuStreamGetCaptureInfo_v2"(
+        stream: Handle<'_, sys::CUstream_st>, status: &mut c_uint, id: &mut u64,
+        graph: &mut Out<sys::CUgraph_st>, nodes: &mut *const Node, count: &mut usize,
+    );
+    // The same where edges say more than that one node comes after another.
+    safe capture_frontier_with_edges = "cuStreamGetCaptureInfo_v3"(
+        stream: Handle<'_, sys::CUstream_st>, status: &mut c_uint, id: &mut u64,
+        graph: &mut Out<sys::CUgraph_st>, nodes: &mut *const Node, edges: &mut *const c_void,
+        count: &mut usize,
+    );
+    unsafe graph_add_record = "cuGraphAddEventRecordNode"(
+        node: &mut Node, graph: Handle<'_, sys::CUgraph_st>, after: *const Node, count: usize,
+        event: Handle<'_, sys::CUevent_st>,
+    );
+    unsafe graph_add_edges = "cuGraphAddDependencies"(
+        graph: Handle<'_, sys::CUgraph_st>, from: *const Node, to: *const Node, count: usize,
+    );
+    unsafe graph_remove_edges = "cuGraphRemoveDependencies"(
+        graph: Handle<'_, sys::CUgraph_st>, from: *const Node, to: *const Node, count: usize,
     );
     safe capture_mode_exchange = "cuThreadExchangeStreamCaptureMode"(mode: &mut c_uint);
     safe graph_instantiate = "cuGraphInstantiateWithFlags"(

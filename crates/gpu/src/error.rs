@@ -50,6 +50,8 @@ impl CuResult {
     /// The call would touch the legacy stream while another stream is being captured.
     pub const STREAM_CAPTURE_IMPLICIT: Self =
         Self(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as u32);
+    /// What was asked for has more to it than the answer can say.
+    pub const LOSSY_QUERY: Self = Self(CUresult::CUDA_ERROR_LOSSY_QUERY as u32);
 }
 
 /// Why a call failed.

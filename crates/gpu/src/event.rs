@@ -56,6 +56,12 @@ impl Event {
         Ok(f64::from(milliseconds) * 1e3)
     }
 
+    /// Never destroys the event: graphs that name it may be launched, or come to their end, after
+    /// its owner.
+    pub fn outlive_owner(&mut self) {
+        self.owned.leave();
+    }
+
     pub(crate) fn handle(&self) -> Handle<'_, sys::CUevent_st> {
         self.owned.handle()
     }

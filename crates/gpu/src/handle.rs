@@ -110,6 +110,8 @@ pub(crate) trait Object: Sized {
 pub(crate) struct Owned<T: Object> {
     object: Out<T>,
     context: Context,
+    /// Whether others need the object for as long as the process runs.
+    is_left: bool,
 }
 
 impl<T: Object> Owned<T> {
@@ -124,7 +126,12 @@ impl<T: Object> Owned<T> {
         if object.0.is_null() {
             return Err(Error::NoHandle { wanted: T::NAME });
         }
-        Ok(Self { object, context: context.clone() })
+        Ok(Self { object, context: context.clone(), is_left: false })
+    }
+
+    /// Leaves the object to others, and never destroys it.
+    pub(crate) fn leave(&mut self) {
+        self.is_left = true;
     }
 
     /// The object's handle.
@@ -140,6 +147,9 @@ impl<T: Object> Owned<T> {
 
 impl<T: Object> Drop for Owned<T> {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         // A driver that has shut down has taken the object along.
         let Ok(_entered) = self.context.enter() else { return };
         // SAFETY: handles borrow `self`, so that none is left; `drop` runs once.

@@ -53,6 +53,7 @@ mod module;
 mod capture;
 mod graph;
 mod graph_count;
+mod graph_mark;
 
 mod nvrtc;
 
@@ -65,6 +66,7 @@ pub use driver::{Driver, DriverVersion};
 pub use error::{CuResult, Error, Unavailable};
 pub use event::Event;
 pub use graph::{Graph, GraphExec};
+pub use graph_mark::GraphMark;
 pub use ipc::{IpcHandle, IpcMapping};
 pub use launch::Launch;
 pub use memory::{DeviceBuffer, DeviceSpan};

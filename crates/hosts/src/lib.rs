@@ -20,9 +20,13 @@ const NAME: &str = "NAMESPACES";
 /// The exit code of the script where namespaces are not allowed.
 const NOT_HERE: i32 = 77;
 
+/// An address that no interface has.
+const NOBODY: &str = "02:00:00:00:00:00";
+
 /// Hosts, numbered from 0 on.
 pub struct Hosts {
     name: String,
+    count: u32,
     /// The script, which ends them when it reads no more.
     keeper: Child,
     orders: Option<ChildStdin>,
@@ -69,7 +73,7 @@ impl Hosts {
         if name.is_empty() {
             return Err(refusal(keeper).map_err(failed)?);
         }
-        Ok(Self { name: name.trim_end().to_owned(), keeper, orders, answers })
+        Ok(Self { name: name.trim_end().to_owned(), count, keeper, orders, answers })
     }
 
     /// The address of `host`.
@@ -105,6 +109,48 @@ impl Hosts {
     /// The script has ended.
     pub fn mend(&mut self, host: u32) -> io::Result<()> {
         self.order("mend", host)
+    }
+
+    /// Lets everything be lost that `host` and other hosts send one another, of which no system notices anything. A
+    /// pulled cable is noticed: then systems try again sooner.
+    ///
+    /// # Errors
+    ///
+    /// `ip` cannot be run.
+    pub fn lose(&self, host: u32) -> io::Result<()> {
+        self.join(host, |_| Ok(NOBODY.to_owned()))
+    }
+
+    /// Nothing is lost any more.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Hosts::lose`].
+    pub fn find(&self, host: u32) -> io::Result<()> {
+        self.join(host, |of| self.said_by(of, "cat", &["/sys/class/net/eth7/address"]))
+    }
+
+    /// Lets `host` and the others believe that these are one another's hardware addresses.
+    fn join(&self, host: u32, hardware: impl Fn(u32) -> io::Result<String>) -> io::Result<()> {
+        for other in (0..self.count).filter(|other| *other != host) {
+            for (here, there) in [(host, other), (other, host)] {
+                let (address, hardware) = (Self::address(there), hardware(there)?);
+                let place = ["dev", "eth7", "nud", "permanent"];
+                let entry =
+                    [&["neigh", "replace", &address, "lladdr", hardware.trim()], &place[..]];
+                self.said_by(here, "ip", &entry.concat())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What `program` says on `host`.
+    fn said_by(&self, host: u32, program: &str, arguments: &[&str]) -> io::Result<String> {
+        let output = self.command(host, program).args(arguments).output()?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        }
     }
 
     fn order(&mut self, verb: &str, host: u32) -> io::Result<()> {
@@ -178,6 +224,18 @@ mod tests {
         assert_eq!(carrier(&hosts), "host1\n0\n");
         hosts.mend(1).unwrap();
         assert_eq!(carrier(&hosts), "host1\n1\n");
+        let echo = |hosts: &Hosts| {
+            let mut command = hosts.command(0, "ping");
+            command.args(["-c", "1", "-W", "1", &Hosts::address(1)]).output()
+        };
+        let answers = |hosts: &Hosts| echo(hosts).unwrap().status.success();
+        // Not every machine has the program.
+        if answers(&hosts) {
+            hosts.lose(1).unwrap();
+            assert!(!answers(&hosts));
+            hosts.find(1).unwrap();
+            assert!(answers(&hosts));
+        }
         // What runs there ends with the hosts.
         let mut child = hosts.command(0, "sleep").arg("1000").spawn().unwrap();
         while hosts.processes(0).unwrap() != [child.id()] {

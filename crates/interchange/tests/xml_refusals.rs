@@ -108,8 +108,8 @@ fn waits_that_cannot_be_said() {
 fn merged_reductions() {
     let reduce = |count| Step { count, ..step(&[local(0), local(2)], &[local(0)]) };
     let change = |a: &mut Algorithm| a.ranks[0].thread_blocks[1].steps = vec![reduce(1), reduce(2)];
-    let first = "r0 tb1 s1: the first MSCCL runtime merges this `re` with the one before it, and the \
-                 merged step uses the last count for all";
+    let first = "r0 tb1 s1: the first MSCCL runtime merges this `re` with the one before it, and \
+                 the merged step uses the last count for all";
     check(Dialect::Msccl, change, first);
     check(Dialect::Executor, change, "r0 tb1 s1: the MSCCL executor merges this `re` with");
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use msccl_environment::{Complaint, Reader, Variable, variable};
 use msccl_fabric::{self as fabric, Choice, Secret};
@@ -20,6 +21,8 @@ pub struct Network {
     rdma: RdmaConfig,
     /// As a variable asks for it.
     pub net: Option<Net>,
+    /// How long it may be away.
+    silence: Option<Duration>,
     topology: Option<String>,
 }
 
@@ -52,6 +55,7 @@ impl Network {
         Self {
             interface,
             net,
+            silence: silence(reader),
             root: reader.parse(&variable::COMM_ID, |text| fabric::parse_address(text, family).ok()),
             secret: msccl_environment::secret(reader),
             host: reader.text(&variable::HOSTID),
@@ -62,8 +66,10 @@ impl Network {
 
     /// The settings of the fabric, the rest of which `others` says.
     pub fn fabric(&self, others: fabric::Settings) -> fabric::Settings {
-        let Self { interface, root, secret, host, rdma: _, net: _, topology: _ } = self.clone();
-        fabric::Settings { interface, root, secret, host, ..others }
+        let Self { interface, root, secret, host, rdma: _, net: _, silence, topology: _ } =
+            self.clone();
+        let silence_timeout = silence.unwrap_or(others.silence_timeout);
+        fabric::Settings { interface, root, secret, host, silence_timeout, ..others }
     }
 
     /// Why the description of this machine that was named cannot be used, if so.
@@ -73,7 +79,9 @@ impl Network {
 
     /// How a proxy is configured.
     pub fn proxy(&self) -> proxy::Config {
-        let (rdma, file) = (self.rdma.clone(), self.topology.clone());
+        let (mut rdma, file) = (self.rdma.clone(), self.topology.clone());
+        let retries = rdma.retry_count.unwrap_or(RDMA_RETRIES);
+        rdma.timeout = rdma.timeout.or(self.silence.map(|limit| rdma_timeout(limit, retries)));
         // That a file which was named cannot be used is said when a communicator is made.
         let complain = |complaint| session::complain_once(complaint);
         let topologies = move || match file.as_deref() {
@@ -81,8 +89,29 @@ impl Network {
             None => msccl_environment::topologies(None, complain),
         };
         let surroundings = Surroundings { topologies: Arc::new(topologies), gpu: None };
-        proxy::Config { rdma, surroundings, ..proxy::Config::default() }
+        let usual = proxy::Config::default();
+        let silence_timeout = self.silence.unwrap_or(usual.silence_timeout);
+        proxy::Config { rdma, surroundings, silence_timeout, ..usual }
     }
+}
+
+/// How often RDMA sends again where nobody says how often.
+const RDMA_RETRIES: u32 = 7;
+
+/// The longest time of RDMA before it sends again, as `NCCL_IB_TIMEOUT` has it.
+const RDMA_TIMEOUT_MAX: u32 = 31;
+
+/// What `NCCL_IB_TIMEOUT` must be for the last of `retries` to come after `limit`.
+fn rdma_timeout(limit: Duration, retries: u32) -> u32 {
+    let last_ns = |timeout: u32| (u128::from(retries.max(1)) * 4096) << timeout;
+    let enough = |timeout: &u32| last_ns(*timeout) >= limit.as_nanos();
+    (0..RDMA_TIMEOUT_MAX).find(enough).unwrap_or(RDMA_TIMEOUT_MAX)
+}
+
+fn silence(reader: &mut Reader<'_>) -> Option<Duration> {
+    let forever = Duration::from_secs(u64::from(u32::MAX));
+    let asked = reader.seconds(&variable::NETWORK_TIMEOUT_S)?;
+    Some(if asked.is_zero() { forever } else { asked })
 }
 
 fn rdma(reader: &mut Reader<'_>, net: Option<Net>) -> RdmaConfig {
@@ -160,6 +189,7 @@ mod tests {
                 ("NCCL_COMM_ID", "127.0.0.1:4000"),
                 ("MSCCL_SECRET_FILE", "/no/such"),
                 ("NCCL_HOSTID", "rack 3"),
+                ("MSCCL_NETWORK_TIMEOUT_S", "90"),
                 ("NCCL_NET", "ib"),
                 ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1"),
                 ("NCCL_NETDEVS_POLICY", "max:2"),
@@ -193,6 +223,20 @@ mod tests {
             service_level: None,
         };
         assert_eq!(network.proxy().rdma, expected);
+        let silence = [fabric.silence_timeout, network.proxy().silence_timeout];
+        assert_eq!(silence, [Duration::from_secs(90); 2]);
+    }
+
+    #[test]
+    fn rdma_tries_for_as_long_as_the_network_may_be_away() {
+        let timeout = |values: &[(&str, &str)]| check(values, 0).proxy().rdma.timeout;
+        let limit = ("MSCCL_NETWORK_TIMEOUT_S", "90");
+        assert_eq!(timeout(&[]), None);
+        // 7 · 17.2 s, the 60 s of one less being too short; one try of 137 s.
+        assert_eq!(timeout(&[limit]), Some(22));
+        assert_eq!(timeout(&[limit, ("NCCL_IB_RETRY_CNT", "0")]), Some(25));
+        assert_eq!(timeout(&[limit, ("NCCL_IB_TIMEOUT", "18")]), Some(18));
+        assert_eq!(timeout(&[("MSCCL_NETWORK_TIMEOUT_S", "0")]), Some(31));
     }
 
     #[test]

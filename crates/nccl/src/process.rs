@@ -110,7 +110,8 @@ fn mark() -> Option<&'static AtomicU32> {
 }
 
 fn make_mark() -> Option<&'static AtomicU32> {
-    let bytes = rustix::param::page_size();
+    // SAFETY: reads a number.
+    let bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: asks for new memory wherever there is room.

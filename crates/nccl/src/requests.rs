@@ -6,7 +6,7 @@ use std::time::Duration;
 use msccl_environment::{Complaint, Lookup, Preferences, Reader, variable};
 use msccl_fabric as fabric;
 use msccl_proxy as proxy;
-use msccl_runtime::{FarSlots, OnFailure, PathType, Settings};
+use msccl_runtime::{FarSlots, GraphOrder, OnFailure, PathType, Settings};
 
 use crate::network::Network;
 
@@ -33,6 +33,7 @@ pub struct Requests {
     on_failure: OnFailure,
     early_start: bool,
     launch_order: bool,
+    graphs: GraphOrder,
     at_once: bool,
     buffer_bytes: Option<u64>,
     far_slots: FarSlots,
@@ -59,6 +60,10 @@ impl Requests {
             on_failure: reader.parse(&variable::ON_FAILURE, on_failure).unwrap_or_default(),
             early_start: reader.flag(&variable::EARLY_START).unwrap_or(true),
             launch_order: reader.flag(&variable::LAUNCH_ORDER_IMPLICIT).unwrap_or(false),
+            graphs: match reader.flag(&variable::GRAPH_MIXING_SUPPORT) {
+                Some(true) | None => GraphOrder::Launches,
+                Some(false) => GraphOrder::Users,
+            },
             at_once: reader.flag(&variable::AT_ONCE).unwrap_or(true),
             buffer_bytes: buffer_bytes(&mut reader),
             far_slots: reader.parse(&variable::NET_GDR_LEVEL, far_slots).unwrap_or_default(),
@@ -93,6 +98,7 @@ impl Requests {
             on_failure: self.on_failure,
             early_start: self.early_start,
             launch_order: self.launch_order,
+            graphs: self.graphs,
             at_once: self.at_once,
             buffer_bytes: self.buffer_bytes,
             small: self.preferences.small(),
@@ -183,6 +189,7 @@ mod tests {
         assert!(settings.peer_memory && !settings.check && requests.story_signal);
         assert!(settings.early_start && settings.at_once && settings.small);
         assert!(!settings.launch_order);
+        assert_eq!(settings.graphs, GraphOrder::Launches);
         assert_eq!(settings.on_failure, OnFailure::Hold);
         assert_eq!(settings.far_slots, FarSlots::Best);
         assert_eq!(requests.preferences, Preferences::default());
@@ -207,6 +214,7 @@ mod tests {
             ("NCCL_BUFFSIZE", "2097152"),
             ("NCCL_MAX_CTAS", "16"),
             ("NCCL_LAUNCH_ORDER_IMPLICIT", "1"),
+            ("NCCL_GRAPH_MIXING_SUPPORT", "0"),
             ("NCCL_COMM_BLOCKING", "0"),
             ("NCCL_COMM_ID", "127.0.0.1:4000"),
             ("NCCL_HOSTID", "here"),
@@ -222,7 +230,7 @@ mod tests {
         assert_eq!(settings.fabric.operation_timeout, Some(Duration::from_secs(7)));
         assert_eq!(settings.fabric.connect_timeout, Duration::from_secs(7));
         assert_eq!((settings.blocks_max, settings.buffer_bytes), (Some(16), Some(2 << 20)));
-        assert_eq!(settings.on_failure, OnFailure::Trap);
+        assert_eq!((settings.on_failure, settings.graphs), (OnFailure::Trap, GraphOrder::Users));
         assert!(!settings.early_start && !settings.at_once && !settings.small);
         assert_eq!(settings.far_slots, FarSlots::Host);
         assert!(settings.check && !settings.peer_memory && settings.launch_order);

@@ -145,18 +145,56 @@ fn descriptors_that_are_lacking() {
     eprintln!("descriptors: {failed} of {ranks} ranks failed, all named it within {longest:?}");
 }
 
-#[test]
-fn ranks_that_are_missing_and_roots_that_are_dead() {
+/// Jobs that wait at a time: they wait for most of their time.
+const AT_ONCE: u64 = 8;
+
+/// Each run is a job of three, of which `absent` says who does not join, and what else befalls it before the others do. They
+/// name `culprit`.
+fn in_vain(
+    name: &str,
+    absent: impl Fn(&Job, u64) -> usize + Sync,
+    culprit: impl Fn(usize) -> String + Sync,
+) {
     let _alone = alone();
-    let Some(mut job) = Job::start("missing", &terms(3)) else { return };
-    let since = Instant::now();
-    (0..2).for_each(|rank| job.join(rank));
-    let found = answers(&mut job, &[0, 1], since);
-    assert_eq!(all_ended(&found, &["rank 2 of 3 has not connected within 3 s"]), 2);
-    let mut job = Job::start("rootless", &terms(3)).unwrap();
-    signal(&job, 0, Signal::KILL);
-    let since = Instant::now();
-    (1..3).for_each(|rank| job.join(rank));
-    let found = answers(&mut job, &[1, 2], since);
-    assert_eq!(all_ended(&found, &["cannot reach the root of the unique id at"]), 2);
+    let longest = Mutex::new(Duration::ZERO);
+    let play = |run: u64| {
+        let Some(mut job) = Job::start(&format!("{name}-{}", run % AT_ONCE), &terms(3)) else {
+            return;
+        };
+        let absent = absent(&job, run);
+        let others: Vec<_> = (0..3).filter(|rank| *rank != absent).collect();
+        let since = Instant::now();
+        others.iter().for_each(|rank| job.join(*rank));
+        let found = answers(&mut job, &others, since);
+        assert_eq!(all_ended(&found, &[&culprit(absent)]), 2, "{found:?}");
+        let mut longest = longest.lock().unwrap();
+        *longest = found.iter().map(|(_, took)| *took).fold(*longest, Duration::max);
+    };
+    for first in (0..runs()).step_by(AT_ONCE as usize) {
+        thread::scope(|scope| {
+            for run in first..runs().min(first + AT_ONCE) {
+                let play = &play;
+                scope.spawn(move || play(run));
+            }
+        });
+    }
+    let (all, longest) = (2 * runs(), longest.into_inner().unwrap());
+    eprintln!("{name}: {all} of {all} ranks failed, all named it within {longest:?}");
+}
+
+#[test]
+fn ranks_that_are_missing() {
+    let absent = |_: &Job, run| (run % 3) as usize;
+    in_vain("missing", absent, |rank| format!("rank {rank} of 3 has not connected within 3 s"));
+}
+
+#[test]
+fn roots_that_are_dead() {
+    let absent = |job: &Job, run| {
+        signal(job, 0, Signal::KILL);
+        // Its socket may outlive it for a moment.
+        thread::sleep(moment(run, Duration::from_millis(5)));
+        0
+    };
+    in_vain("rootless", absent, |_| "the root of the unique id at".to_owned());
 }

@@ -63,7 +63,7 @@ struct Asked {
 }
 
 /// The driver's functions that a call may have to do with.
-const WATCHED: [&str; 13] = [
+const WATCHED: [&str; 16] = [
     "cuCtxGetCurrent",
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
@@ -77,6 +77,9 @@ const WATCHED: [&str; 13] = [
     "cuStreamWaitEvent",
     "cuMemAlloc_v2",
     "cuPointerGetAttribute",
+    "cuGraphAddEventRecordNode",
+    "cuGraphAddDependencies",
+    "cuGraphRemoveDependencies",
 ];
 
 /// What `body` asks for; that is nothing which is not watched.
@@ -317,7 +320,7 @@ fn be_on_a_host(rank: u32) {
     here.exchange(1 - rank, 64, &stream);
     stream.borrow().begin_capture(CaptureMode::Global).unwrap();
     here.all_reduce(64, &stream);
-    assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(1));
+    assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(1 + WAIT_AND_MARK));
     let path = std::env::var("NCCL_DEBUG_FILE").unwrap();
     let expected = format!("links to r{} go over TCP", 1 - rank);
     let patience = Instant::now() + Duration::from_secs(60);
@@ -338,6 +341,13 @@ fn be_on_a_host(rank: u32) {
     fs::remove_file(path).unwrap();
 }
 
+/// The nodes of a graph that order it with other graphs, and with calls outside of it.
+const WAIT_AND_MARK: usize = 2;
+
+/// What an eager call asks of the driver once a call was captured: a graph may have run.
+const AFTER_CAPTURES: [(&str, u64); 5] =
+    [EAGER[0], EAGER[1], EAGER[2], EAGER[3], ("cuStreamWaitEvent", 1)];
+
 #[test]
 fn a_recorded_call_is_one_node() {
     let world = World::new(2);
@@ -345,13 +355,60 @@ fn a_recorded_call_is_one_node() {
     let stream = stream(rank);
     rank.all_reduce(64, &stream);
     stream.borrow().begin_capture(CaptureMode::Global).unwrap();
-    let expected =
-        [("cuCtxGetCurrent", 1), ("cuStreamGetCaptureInfo_v2", 1), ("cuLaunchKernelEx", 1)];
-    for _ in 0..3 {
-        check(|| rank.all_reduce(64, &stream), &expected);
+    let launch =
+        [("cuCtxGetCurrent", 1), ("cuStreamGetCaptureInfo_v2", 2), ("cuLaunchKernelEx", 1)];
+    let wait_and_mark = [("cuStreamWaitEvent", 1), ("cuGraphAddEventRecordNode", 1)];
+    let first = asked(|| rank.all_reduce(64, &stream)).driver;
+    assert_eq!(first, [&launch[..], &wait_and_mark].concat().into_iter().collect());
+    // The mark of the graph moves behind the call.
+    let moves = [("cuGraphAddDependencies", 1), ("cuGraphRemoveDependencies", 1)];
+    for _ in 0..2 {
+        let next = asked(|| rank.all_reduce(64, &stream)).driver;
+        assert_eq!(next, [&launch[..], &moves].concat().into_iter().collect());
     }
     let graph = stream.borrow().end_capture().unwrap();
-    assert_eq!(graph.nodes(), Ok(3));
+    assert_eq!(graph.nodes(), Ok(3 + WAIT_AND_MARK));
+    for _ in 0..2 {
+        check(|| rank.all_reduce(64, &stream), &AFTER_CAPTURES);
+    }
+    // Another communicator was never captured.
+    let other = World::new(2);
+    let other = other.rank(0);
+    other.all_reduce(64, &stream);
+    check(|| other.all_reduce(64, &stream), &EAGER);
+}
+
+#[test]
+fn captures_that_take_turns_have_a_wait_and_a_mark_each() {
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let streams = [stream(rank), stream(rank)];
+    let each = || streams.iter().map(Stream::borrow);
+    each().for_each(|stream| stream.begin_capture(CaptureMode::Relaxed).unwrap());
+    for _ in 0..2 {
+        streams.iter().for_each(|stream| rank.all_reduce(64, stream));
+    }
+    let nodes = each().map(|stream| stream.end_capture().unwrap().nodes());
+    assert_eq!(nodes.collect::<Vec<_>>(), vec![Ok(2 + WAIT_AND_MARK); 2]);
+}
+
+#[test]
+fn a_program_that_orders_graphs_itself_has_calls_as_ever() {
+    let mixing = [("NCCL_GRAPH_MIXING_SUPPORT", "0")];
+    if !null_driver::has(&mixing, "a_program_that_orders_graphs_itself_has_calls_as_ever") {
+        return;
+    }
+    let world = World::new(2);
+    let rank = world.rank(0);
+    let stream = stream(rank);
+    rank.all_reduce(64, &stream);
+    stream.borrow().begin_capture(CaptureMode::Global).unwrap();
+    let expected =
+        [("cuCtxGetCurrent", 1), ("cuStreamGetCaptureInfo_v2", 1), ("cuLaunchKernelEx", 1)];
+    let first = asked(|| rank.all_reduce(64, &stream)).driver;
+    assert_eq!(first, expected.into_iter().collect());
+    check(|| rank.all_reduce(64, &stream), &expected);
+    assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(2));
     check(|| rank.all_reduce(64, &stream), &EAGER);
 }
 
@@ -371,7 +428,7 @@ fn recorded_streams_wait_for_one_another() {
     assert_eq!(waits, Some(1), "the second call follows the first within the graph");
     fork.record(other.borrow()).unwrap();
     one.borrow().wait(&fork).unwrap();
-    assert_eq!(one.borrow().end_capture().unwrap().nodes(), Ok(2));
+    assert_eq!(one.borrow().end_capture().unwrap().nodes(), Ok(2 + WAIT_AND_MARK));
 }
 
 /// Allocators register what they were given, however little; the driver aligns it to less than windows need.
@@ -398,7 +455,7 @@ fn memory_and_communicators_come_and_go_in_a_capture() {
     // A shape that was not seen before.
     rank.all_reduce(null_driver::ELEMENTS, &stream);
     null_driver::destroy_all(&comms);
-    assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(2));
+    assert_eq!(stream.borrow().end_capture().unwrap().nodes(), Ok(2 + WAIT_AND_MARK));
 }
 
 #[test]

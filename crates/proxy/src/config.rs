@@ -19,10 +19,10 @@ pub struct Config {
     pub interface: Option<Choice>,
     /// TCP connections to each peer, 1 to 16. More help where one connection does not fill the network.
     pub sockets_per_peer: u32,
-    /// How long a connection to a peer may take, from when both ranks want it.
+    /// How long a connection to a peer may take, from when both ranks want it, where the network is not away.
     pub connect_timeout: Duration,
-    /// How long the peer's host may stay silent, although it has to answer, before a TCP rail counts as broken.
-    /// The default is 20 s: a network that reroutes comes back within seconds, and a collective that waits
+    /// How long the network may be away, or the peer's host silent although it has to answer, before a rail counts as broken.
+    /// The default is 40 s: a network that reroutes comes back within seconds, and a collective that waits
     /// for a host that has died should not wait for minutes.
     pub silence_timeout: Duration,
     /// How long a proxy that ends waits for its last messages to arrive: as long as peers may be in the calls of which this
@@ -111,13 +111,20 @@ impl Default for Config {
             interface: None,
             sockets_per_peer: 1,
             connect_timeout: Duration::from_secs(60),
-            silence_timeout: Duration::from_secs(20),
+            silence_timeout: Duration::from_secs(40),
             drain_timeout: Duration::from_secs(5),
             processors: Vec::new(),
             rdma: RdmaConfig::default(),
             surroundings: Surroundings::default(),
             log: Arc::new(()),
         }
+    }
+}
+
+impl Config {
+    /// How long a connection to a peer may take.
+    pub(crate) fn longest_connect(&self) -> Duration {
+        self.connect_timeout.max(self.silence_timeout)
     }
 }
 

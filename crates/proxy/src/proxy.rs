@@ -104,8 +104,7 @@ impl Proxy {
     ) -> Result<Self, Error> {
         let key = group.key("rails between proxies");
         let here = listening_address(&group, &config)?;
-        let (me, ranks, silence) = (group.rank(), group.ranks(), config.silence_timeout);
-        let listener = Listener::open(here, key.clone(), me, ranks, silence);
+        let listener = Listener::open(here, key.clone(), group.rank(), group.ranks());
         let listener = listener
             .map_err(|error| Error::system(format_args!("cannot listen on {here}"), error))?;
         let address = listener.address();

@@ -168,7 +168,7 @@ impl Pump {
                 group: &self.group,
                 key: &self.key,
                 silence: self.config.silence_timeout,
-                timeout: self.config.connect_timeout,
+                timeout: self.config.longest_connect(),
                 rdma_required: self.config.rdma.required,
                 log: self.config.log.as_ref(),
             };
@@ -205,7 +205,7 @@ impl Pump {
                 None => Some(knock),
             };
             let Some(knock) = left else { continue };
-            if since.elapsed() < self.config.connect_timeout {
+            if since.elapsed() < self.config.longest_connect() {
                 self.knocks.push((since, knock));
             } else {
                 let (from, why) =

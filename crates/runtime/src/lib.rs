@@ -35,7 +35,9 @@ pub use select::{
     Allowed, Alternative, Basis, Choice, Family, Links, Question, Row, Service, Tuning,
     TuningError, Way, explain, multiprocessors,
 };
-pub use settings::{Event, Extent, FarSlots, Log, OnFailure, PlaceOfRank, Settings, Wish};
+pub use settings::{
+    Event, Extent, FarSlots, GraphOrder, Log, OnFailure, PlaceOfRank, Settings, Wish,
+};
 pub use special::{
     KernelCache, Made, Origin, Special, SpecialKernel, SpecialMode, compile_special, serves_small,
     special_kernel, special_kernels,

@@ -36,6 +36,8 @@ pub struct Settings {
     pub early_start: bool,
     /// Whether kernels of all communicators of this process begin on a GPU in the order in which they were launched.
     pub launch_order: bool,
+    /// Who orders graphs with calls of the communicator, and calls beside them.
+    pub graphs: GraphOrder,
     /// Whether kernels of packets find all operands of a small call before its first step.
     pub at_once: bool,
     /// Whether small calls of packets run on kernels of their own, if all operands are found at once.
@@ -98,6 +100,17 @@ pub enum PlaceOfRank {
     Gpu(gpu::Context),
 }
 
+/// Who orders graphs in which calls of a communicator were recorded with one another, and with
+/// calls outside of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum GraphOrder {
+    /// They run in the order in which they are launched.
+    #[default]
+    Launches,
+    /// The user sees to it that they do not run at the same time.
+    Users,
+}
+
 /// Where slots of links between GPUs of different nodes lie. Each rank chooses for its own; ranks may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum FarSlots {
@@ -146,6 +159,7 @@ impl Default for Settings {
             peer_memory: true,
             early_start: true,
             launch_order: false,
+            graphs: GraphOrder::default(),
             at_once: true,
             small: true,
             buffer_bytes: None,

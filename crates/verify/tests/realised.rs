@@ -1,8 +1,8 @@
-//! `direct_links`, `bundles`, `messages_ahead_max`, `completion` and `raw` by definition: an executor of
-//! the realised program, which may touch what `LINK_ACCESSES` lists and nothing else, one load or store
-//! at a time, in random order, over random programs. `MSCCL_REALISED_RUNS` says how many runs; the
-//! default is a part that suits every test run. Averages are tried on other programs every day, unless
-//! `MSCCL_REALISED_SEED` says from which number on.
+//! `direct_links`, `bundles`, `messages_ahead_max`, `completion` and `raw` by definition: an
+//! executor of the realised program, which may touch what `LINK_ACCESSES` lists and nothing else,
+//! one load or store at a time, in random order, over random programs. `MSCCL_REALISED_RUNS` says
+//! how many runs; the default is a part that suits every test run. Averages are tried on other
+//! programs every day, unless `MSCCL_REALISED_SEED` says from which number on.
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;
@@ -101,8 +101,8 @@ enum How {
     Scales,
 }
 
-/// Runs `verified` in a random placement that it serves, with a random part of what may be direct or
-/// bundled; whether every output holds the average that is promised, in all rounds.
+/// Runs `verified` in a random placement that it serves, with a random part of what may be direct
+/// or bundled; whether every output holds the average that is promised, in all rounds.
 fn averages(
     verified: &Verified,
     averaging: Averaging,
@@ -170,13 +170,14 @@ fn averages_are_formed_where_the_facts_say() {
         }
     }
     println!(
-        "{made} runs of programs from {first} on: {divided} divide, {scaled} scale, of {unknown} it is \
-         not known where to divide"
+        "{made} runs of programs from {first} on: {divided} divide, {scaled} scale, of {unknown} \
+         it is not known where to divide"
     );
     assert!(divided > made / 20 && scaled > made / 20 && unknown > made / 1000);
 }
 
-/// Divisions by another rule are noticed: a completing step that does not divide, and another that does.
+/// Divisions by another rule are noticed: a completing step that does not divide, and another that
+/// does.
 #[test]
 fn divisions_elsewhere_are_noticed() {
     let mut numbers = Numbers(7);

@@ -1,9 +1,10 @@
-//! Links between nodes: how many steps the host tells their proxies, and how those carry what kernels post.
+//! Links between nodes: how many steps the host tells their proxies, and how those carry what
+//! kernels post.
 //!
-//! From `enqueue.cc` (`computeColl`) and `proxy.cc` (`ncclProxySaveColl`) of the first runtime, `msccl_setup.cc`
-//! (`mscclSetupProxyImpl`) of the executor, `prims_simple.h` (`waitPeer`, `postPeer`) and `transport/net.cc`
-//! (`sendProxyProgress`, `recvProxyProgress`) of both. Both proxies of a link are one here, and the network
-//! delivers at once.
+//! From `enqueue.cc` (`computeColl`) and `proxy.cc` (`ncclProxySaveColl`) of the first runtime,
+//! `msccl_setup.cc` (`mscclSetupProxyImpl`) of the executor, `prims_simple.h` (`waitPeer`,
+//! `postPeer`) and `transport/net.cc` (`sendProxyProgress`, `recvProxyProgress`) of both. Both
+//! proxies of a link are one here, and the network delivers at once.
 
 use msccl_collective::Protocol;
 
@@ -22,7 +23,8 @@ pub struct Wire {
     steps: u64,
     /// Whether a slot has the size of what was put there: `sizesFifo`, where -1 is none.
     sizes: [bool; STEPS as usize],
-    /// Steps that the sender's kernel has posted, that have crossed, and that the receiver's kernel gave back.
+    /// Steps that the sender's kernel has posted, that have crossed, and that the receiver's kernel
+    /// gave back.
     tail: u64,
     transmitted: u64,
     head: u64,
@@ -98,7 +100,8 @@ impl Wire {
         moves
     }
 
-    /// Whether proxies have done what the host told them: the next call would find others waiting else.
+    /// Whether proxies have done what the host told them: the next call would find others waiting
+    /// else.
     pub fn is_done(&self) -> bool {
         self.transmitted == self.steps && self.tail == self.steps
     }

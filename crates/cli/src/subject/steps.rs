@@ -39,8 +39,8 @@ pub fn from_xml(
             warn(Warning::Whole {
                 file: input.name.clone(),
                 message: format!(
-                    "taken for ranks of one node: between nodes {} carries no broadcast and no reduce \
-                     under {}; `--per-node` says how many ranks share one",
+                    "taken for ranks of one node: between nodes {} carries no broadcast and no \
+                     reduce under {}; `--per-node` says how many ranks share one",
                     rules.runtime, algorithm.protocol
                 ),
             });

@@ -146,8 +146,8 @@ fn a_file_that_contradicts_itself_is_refused_for_its_structure() {
     assert_ne!(verdict["fault"], serde_json::Value::Null, "{verdict}");
 }
 
-/// Three ranks send their two chunks to one another and add up what comes: both chunks of one peer by one
-/// `re`, those of the other by one `re` each.
+/// Three ranks send their two chunks to one another and add up what comes: both chunks of one peer
+/// by one `re`, those of the other by one `re` each.
 fn unlike_chain_xml() -> String {
     let step = |at, kind, (from, to): ((&str, u32), (&str, u32)), count, waits: [i32; 2]| {
         let (((srcbuf, srcoff), (dstbuf, dstoff)), [depid, deps]) = ((from, to), waits);

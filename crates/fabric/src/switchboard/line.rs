@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use msccl_collective::Rank;
 use rustix::event::PollFlags;
 
 use super::mail::LineId;
 use crate::departure::Manner;
+use crate::endurance::Endurance;
 use crate::frame::{Frame, Subject};
 use crate::socket;
 use crate::wire::Malformed;
@@ -25,6 +27,8 @@ pub(super) struct Line {
     pub(super) id: LineId,
     pub(super) peer: Rank,
     pub(super) stream: TcpStream,
+    /// None if it is over already, which its next read tells.
+    endurance: Option<Endurance>,
     inbox: Vec<u8>,
     outbox: VecDeque<Arc<Vec<u8>>>,
     /// Bytes of the outbox's first entry that are written.
@@ -43,9 +47,18 @@ pub(super) enum Pass {
 }
 
 impl Line {
-    pub(super) fn new(id: LineId, peer: Rank, stream: TcpStream) -> Self {
+    /// One that outlasts whatever is shorter than `silence`.
+    pub(super) fn new(id: LineId, peer: Rank, stream: TcpStream, silence: Duration) -> Self {
         let (inbox, outbox) = (Vec::new(), VecDeque::new());
-        Self { id, peer, stream, inbox, outbox, written: 0, parted: false, closing: false }
+        let endurance = Endurance::new(&stream, silence).ok();
+        let (written, parted, closing) = (0, false, false);
+        Self { id, peer, stream, endurance, inbox, outbox, written, parted, closing }
+    }
+
+    /// To be called once a second at least.
+    pub(super) fn look_after(&mut self) {
+        let Self { endurance, stream, .. } = self;
+        endurance.iter_mut().for_each(|endurance| endurance.look_after(stream));
     }
 
     pub(super) fn post(&mut self, bytes: Arc<Vec<u8>>) {
@@ -123,7 +136,6 @@ impl Line {
 mod tests {
     use std::io::Read;
     use std::net::TcpListener;
-    use std::time::Duration;
 
     use super::*;
 
@@ -132,7 +144,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        (Line::new(LineId(0), Rank(1), stream), listener.accept().unwrap().0)
+        let line = Line::new(LineId(0), Rank(1), stream, Duration::from_secs(40));
+        (line, listener.accept().unwrap().0)
     }
 
     fn end(mut line: Line) -> Manner {

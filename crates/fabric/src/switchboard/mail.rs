@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use msccl_collective::Rank;
 
+use super::waits::Waits;
 use crate::departure::Manner;
 use crate::error::{Error, ErrorKind};
 use crate::frame::{Frame, Subject};
@@ -104,6 +105,7 @@ pub(crate) struct State {
     groups: HashMap<u64, Membership>,
     /// Who has dropped which group.
     left: HashSet<(u64, Rank)>,
+    waits: Waits,
     /// Why ranks gave up what they set up.
     reasons: HashMap<Rank, String>,
     /// Why this one did.
@@ -128,6 +130,7 @@ impl State {
             routes: HashMap::new(),
             groups: HashMap::new(),
             left: HashSet::new(),
+            waits: Waits::default(),
             reasons: HashMap::new(),
             own_reason: None,
             dropped: HashSet::new(),
@@ -173,6 +176,7 @@ impl State {
                     self.reasons.insert(from, String::from_utf8_lossy(reason).into_owned());
                 }
             }
+            Subject::Waiting => self.note_wait(group, from, Rank(number as u32)),
             _ => {
                 if !self.groups.contains_key(&group) {
                     self.early.entry(from).or_default().add(body.len())?;
@@ -324,6 +328,13 @@ impl State {
         }
     }
 
+    /// `rank` of `group` waits for `awaited` between two operations; for itself, if for nobody any more.
+    pub(crate) fn note_wait(&mut self, group: u64, rank: Rank, awaited: Rank) {
+        if self.groups.contains_key(&group) {
+            self.waits.note(group, rank, awaited);
+        }
+    }
+
     // Groups and their operations.
 
     pub(crate) fn open_group(&mut self, group: u64, members: Vec<Rank>) {
@@ -348,6 +359,7 @@ impl State {
             let _ = self.post(member, notice.clone());
         }
         self.dropped.insert(group);
+        self.waits.forget(group);
         self.left.retain(|(of, _)| *of != group);
         self.mail.retain(|address, _| address.group != group);
         self.descriptors.retain(|(of, _, _), _| *of != group);
@@ -403,7 +415,7 @@ impl State {
     }
 
     /// The members that have not entered operation `number` of `group`, as this rank, its hub, sees
-    /// it.
+    /// it, and do not wait for others of them.
     pub(crate) fn absent(&self, group: u64, number: u64) -> Vec<Rank> {
         let Some(Membership { members, entered, completed, .. }) = self.groups.get(&group) else {
             return Vec::new();
@@ -416,7 +428,8 @@ impl State {
             self.mail.contains_key(&Address { group, from, subject, number })
         };
         let hub = members.iter().copied().take(usize::from(*entered <= number));
-        hub.chain(members.iter().copied().skip(1).filter(|rank| !has_come(*rank))).collect()
+        let others = members.iter().copied().skip(1).filter(|rank| !has_come(*rank));
+        self.waits.culprits(group, hub.chain(others).collect())
     }
 
     fn answer(&mut self, to: Rank, group: u64, number: u64) {

@@ -77,6 +77,7 @@ impl Pump {
     pub(super) fn run(mut self) {
         while !self.collect() {
             self.lines.iter_mut().for_each(Line::write);
+            self.lines.iter_mut().for_each(Line::look_after);
             let news = self.wait(TICK);
             self.accept();
             self.read_lines(&news);
@@ -93,7 +94,9 @@ impl Pump {
         let leaving = state.leaving;
         drop(state);
         let new_lines = new_lines.into_iter();
-        self.lines.extend(new_lines.map(|(id, peer, stream)| Line::new(id, peer, stream)));
+        let silence = self.shared.limits.silence;
+        let line = |(id, peer, stream)| Line::new(id, peer, stream, silence);
+        self.lines.extend(new_lines.map(line));
         for (id, bytes) in outgoing {
             // Ids grow, and lines stand in their order unless many have ended.
             if let Some(line) = self.lines.iter_mut().find(|line| line.id == id) {
@@ -155,7 +158,8 @@ impl Pump {
             return self.shared.log.event(&Event::StrayConnection { from: Some(from), why });
         }
         let id = self.shared.state().open_line(purpose.from);
-        self.lines.push(Line::new(id, purpose.from, stream));
+        let silence = self.shared.limits.silence;
+        self.lines.push(Line::new(id, purpose.from, stream, silence));
     }
 
     /// Whoever waits for a peer that cannot come in waits in vain.
@@ -317,7 +321,7 @@ impl Pump {
         let peers = admitted.filter(|admitted| shared.is_peer(admitted.purpose.from));
         let line = |Admitted { stream, purpose, .. }: Admitted| {
             let id = shared.state().open_line(purpose.from);
-            Line::new(id, purpose.from, stream)
+            Line::new(id, purpose.from, stream, shared.limits.silence)
         };
         peers.map(line).collect()
     }

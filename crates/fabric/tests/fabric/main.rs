@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "children report; skips are loud")]
 
+mod endurance;
 mod join;
 mod links;
 mod namespaces;

@@ -6,12 +6,13 @@ use msccl_gpu::{CaptureMode, GraphExec, Stream};
 use msccl_registry::Wanted;
 use msccl_runtime::{Settings, Wish};
 
+use super::turns::Delay;
 use super::{Bench, Section, every_collective};
 use crate::Trouble;
 use crate::case::Case;
 use crate::tally::Tally;
 use crate::trial::Trial;
-use crate::world::{Seat, World, settings};
+use crate::world::{Seat, World, raw, settings};
 
 /// The section.
 pub const SECTION: Section = Section {
@@ -46,6 +47,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
         );
         let name = || format!("{setting}: graphs and eager calls back to back");
         tally.check(name, || back_to_back(&mut world, &several));
+        let name = || format!("{setting}: graphs and eager calls in streams that nobody orders");
+        tally.check(name, || in_two_streams(&mut world, &several));
     }
 }
 
@@ -93,6 +96,33 @@ pub(super) fn back_to_back(world: &mut World, cases: &[Case]) -> Result<(), Trou
         }
         launch(seat, &graphs[seat.rank.index()])?;
         seat.wait()
+    })?;
+    world.check(&trial)
+}
+
+/// Launches of a graph in one stream, and the same calls eagerly in another one, which only the
+/// communicator orders. By turns, and on every second rank the other way round, one of the two
+/// streams comes late to its calls: in any other order than that of the launches, ranks would run a
+/// graph and eager calls against one another.
+fn in_two_streams(world: &mut World, cases: &[Case]) -> Result<(), Trouble> {
+    let trial = world.trial(cases, "")?;
+    world.load(&trial)?;
+    let graphs = world.on_all(|seat| capture(seat, &trial))?;
+    world.on_all(|seat| {
+        let (own, graph) = (stream(seat)?, &graphs[seat.rank.index()]);
+        let delay = Delay::of(seat)?;
+        let other = Stream::new(own.borrow().context())?;
+        let eager = trial.calls(seat.rank, seat.arena.address(), raw(Some(&other)));
+        for round in 0..2 * REPLAYS {
+            let graph_is_late = (u64::from(seat.rank.0) + round).is_multiple_of(2);
+            delay.hold_up(if graph_is_late { own } else { &other })?;
+            launch(seat, graph)?;
+            seat.submit(&eager)?;
+        }
+        // The last launch comes after all other calls.
+        launch(seat, graph)?;
+        seat.wait()?;
+        Ok(other.borrow().synchronize()?)
     })?;
     world.check(&trial)
 }

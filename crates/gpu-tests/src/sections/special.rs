@@ -8,7 +8,7 @@ use msccl_collective::{DataType, Protocol, Rank};
 use msccl_fabric::{Abort, UniqueId};
 use msccl_gpu::Nvrtc;
 use msccl_registry::{Registry, Shape, Wanted};
-use msccl_runtime::{Diary, Settings, SpecialMode, Wish, special_kernels};
+use msccl_runtime::{Diary, Links, Settings, SpecialMode, Wish, special_kernels};
 
 use super::{Bench, Section, graphs, placements};
 use crate::Trouble;
@@ -57,6 +57,8 @@ fn run(bench: &Bench, tally: &mut Tally) {
                     protocol: Some(protocol),
                     // Parts of which the last may be shorter.
                     instances: Some(2),
+                    // Specialised kernels never deliver directly.
+                    links: Some(Links::Staged),
                     ..Wish::default()
                 };
                 compile(&[wanted], &wish, tally);

@@ -7,7 +7,7 @@
 use std::array;
 use std::collections::BTreeMap;
 
-use msccl_gpu::{DeviceBuffer, Event, GraphExec, PinnedBuffer};
+use msccl_gpu::{DeviceBuffer, Event, GraphExec, PinnedBuffer, Stream};
 use msccl_runtime::{PlaceOfRank, Settings};
 
 use super::crossed::{self, Work};
@@ -30,7 +30,7 @@ const WORLDS: usize = 3;
 const DELAY_BYTES: usize = 64 << 20;
 
 /// A copy to the GPU of a rank.
-struct Delay {
+pub(super) struct Delay {
     from: PinnedBuffer,
     to: DeviceBuffer,
 }
@@ -71,22 +71,25 @@ fn run(bench: &Bench, tally: &mut Tally) {
 
 /// One for each rank.
 fn delays(world: &World) -> Result<Vec<Delay>, Trouble> {
-    let delay = |seat: &Seat| match &seat.place {
-        PlaceOfRank::Host => Err("a rank on the host has no stream".into()),
-        PlaceOfRank::Gpu(context) => Ok(Delay {
-            from: PinnedBuffer::new(context, DELAY_BYTES)?,
-            to: DeviceBuffer::new(context, DELAY_BYTES)?,
-        }),
-    };
-    world.seats.iter().map(delay).collect()
+    world.seats.iter().map(Delay::of).collect()
 }
 
 impl Delay {
-    /// Keeps the stream of `seat` from what comes next.
-    fn hold_up(&self, seat: &Seat) -> Result<(), Trouble> {
-        let stream = stream(seat)?.borrow();
-        // SAFETY: nobody else uses the two, and a scene ends when its streams are done.
-        unsafe { stream.copy(self.to.ptr(), self.from.ptr(), DELAY_BYTES)? };
+    /// One for streams of `seat`.
+    pub(super) fn of(seat: &Seat) -> Result<Self, Trouble> {
+        match &seat.place {
+            PlaceOfRank::Host => Err("a rank on the host has no stream".into()),
+            PlaceOfRank::Gpu(context) => Ok(Self {
+                from: PinnedBuffer::new(context, DELAY_BYTES)?,
+                to: DeviceBuffer::new(context, DELAY_BYTES)?,
+            }),
+        }
+    }
+
+    /// Keeps `stream` from what comes next. It is done before the delay goes.
+    pub(super) fn hold_up(&self, stream: &Stream) -> Result<(), Trouble> {
+        // SAFETY: the two hold nothing that matters, and whoever made them waits for the stream.
+        unsafe { stream.borrow().copy(self.to.ptr(), self.from.ptr(), DELAY_BYTES)? };
         Ok(())
     }
 }
@@ -121,7 +124,7 @@ impl Scene<'_> {
             for &rank in ranks {
                 let seat = &world.seats[rank];
                 if (rank + number).is_multiple_of(WORLDS) {
-                    self.delays[rank].hold_up(seat)?;
+                    self.delays[rank].hold_up(stream(seat)?)?;
                 }
                 work.submit(seat)?;
             }

@@ -1,9 +1,9 @@
-//! No-ops that the interpreters misread. Writer and reader share these rules: the writer refuses to write
-//! such a thread block, the reader reports it.
+//! No-ops that the interpreters misread. Writer and reader share these rules: the writer refuses to
+//! write such a thread block, the reader reports it.
 //!
 //! A no-op lends its wait to the next other step. The interpreters demand that a run of no-ops is
-//! followed by a step with a wait of its own, and number the steps as if every no-op had one. So what a
-//! file with other no-ops waits for depends on who reads it.
+//! followed by a step with a wait of its own, and number the steps as if every no-op had one. So
+//! what a file with other no-ops waits for depends on who reads it.
 
 use super::row::{Row, Type};
 

@@ -48,13 +48,14 @@ pub struct SmallerMessages {
     pub divisor: u64,
 }
 
-/// How many steps of a link proxies, the threads that carry messages between nodes, expect of a call.
+/// How many steps of a link proxies, the threads that carry messages between nodes, expect of a
+/// call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proxies {
     /// Those that kernels post.
     CountAsKernels,
-    /// In collectives with [smaller messages](SmallerMessages) one step for a slice, for which kernels
-    /// post two. The second is never announced, so a proxy waits for it for ever.
+    /// In collectives with [smaller messages](SmallerMessages) one step for a slice, for which
+    /// kernels post two. The second is never announced, so a proxy waits for it for ever.
     CountSmallerSlices,
 }
 

@@ -31,11 +31,11 @@ const MSCCL_RULES: Rules = Rules {
     // the number of chunks in a message is reckoned with them: M `enqueue.cc`: `computeColl`;
     // E `misc/msccl/msccl_parser.cc` and `msccl_setup.cc`: `mscclSetupCount`.
     smaller_messages: Some(SmallerMessages { divisor: 4 }),
-    // With the same constants a slice has one step (`BROADCAST_SLICESTEPS`), in the kernel always two
-    // (`MSCCL_SLICESTEPS`): M `enqueue.cc`: `computeColl`, `proxy.cc`: `ncclProxySaveColl`; E `msccl_setup.cc`:
-    // `mscclSetupProxyImpl`. The kernel announces the size of a slice at its first step alone
-    // (`prims_simple.h`: `waitPeer`), and both proxies look at every step (`transport/net.cc`:
-    // `sendProxyProgress`, `recvProxyProgress`).
+    // With the same constants a slice has one step (`BROADCAST_SLICESTEPS`), in the kernel always
+    // two (`MSCCL_SLICESTEPS`): M `enqueue.cc`: `computeColl`, `proxy.cc`: `ncclProxySaveColl`; E
+    // `msccl_setup.cc`: `mscclSetupProxyImpl`. The kernel announces the size of a slice at its
+    // first step alone (`prims_simple.h`: `waitPeer`), and both proxies look at every step
+    // (`transport/net.cc`: `sendProxyProgress`, `recvProxyProgress`).
     proxies: Proxies::CountSmallerSlices,
     rooted_call: RootedCall::AllBlocks,
     // M `graph/topo.cc`: `mscclGetAlgoFromXMLAndSetAlgo`; E `msccl_parser.cc`: `mscclGetAlgoFromXmlFile`.

@@ -57,8 +57,8 @@ fn between_nodes(algorithm: &Algorithm, target: &Target, report: &mut Report) {
     limits(report, Some(at), || {
         format!(
             "sends to {peer} on another node: under {protocol} the proxies of {} reckon with other \
-             slices of a broadcast or reduce than its kernel has, and wait for ever; use LL or LL128, \
-             or keep it within a node",
+             slices of a broadcast or reduce than its kernel has, and wait for ever; use LL or \
+             LL128, or keep it within a node",
             target.rules.runtime
         )
     });

@@ -1,11 +1,12 @@
 //! A CUDA driver without a GPU: every call succeeds at once, and kernels do nothing. A door for
 //! `unsafe`: memory of devices is memory of the host.
 //!
-//! What the host side of a library asks of a driver can be run, counted and timed with it. It keeps what a
-//! driver keeps as far as callers could notice: the stack of contexts of each thread, which streams and
-//! events exist (a handle that was destroyed is refused, and given again to the next who asks), captures and
-//! how many nodes their graphs have, ids of allocations, and memory that processes share by descriptors.
-//! What is copied or filled is so at once; every event is over when it is asked for.
+//! What the host side of a library asks of a driver can be run, counted and timed with it. It keeps
+//! what a driver keeps as far as callers could notice: the stack of contexts of each thread, which
+//! streams and events exist (a handle that was destroyed is refused, and given again to the next
+//! who asks), captures and the nodes and edges of their graphs, ids of allocations, and memory that
+//! processes share by descriptors. What is copied or filled is so at once; every event is over when
+//! it is asked for.
 //!
 //! `libcuda/objects.rs` has the streams and events, `libcuda/memory.rs` the memory, `libcuda/kernels.rs` the kernels with
 //! the functions about them; the driver's other functions stand here. `libcuda/calls.rs` declares them all, and counts.
@@ -36,8 +37,8 @@ use memory::{
     hold, release, system,
 };
 use objects::{
-    CAPTURES, EVENTS, MODE, RELAXED, STREAMS, STRICT_CAPTURES, graphs, is_strict, mark, stream,
-    work,
+    CAPTURES, EVENTS, MODE, RELAXED, STREAMS, STRICT_CAPTURES, add_node, change_edges, graphs,
+    is_strict, mark, record, stream, work,
 };
 
 /// Devices that it has.
@@ -54,6 +55,9 @@ const NOT_SUPPORTED: u32 = 801;
 const STREAM_CAPTURE_UNSUPPORTED: u32 = 900;
 const STREAM_CAPTURE_UNMATCHED: u32 = 903;
 const STREAM_CAPTURE_ISOLATION: u32 = 905;
+
+/// That a wait is for what is outside of the graph that records it.
+const EXTERNAL: u32 = 1;
 
 /// The address of the first device's context; that of the next is one further.
 const CONTEXT: usize = 0x1000;
@@ -85,6 +89,19 @@ fn answer<T>(place: &mut T, value: T) -> u32 {
 fn new_handle() -> usize {
     static HANDLES: AtomicUsize = AtomicUsize::new(0x30_0000);
     HANDLES.fetch_add(32, SeqCst)
+}
+
+/// So many nodes of a graph.
+///
+/// # Safety
+///
+/// There are as many, or none at all.
+unsafe fn nodes_at<'a>(nodes: *const usize, count: usize) -> &'a [usize] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts(nodes, count) }
 }
 
 /// Whether it is of CUDA 12.2.
@@ -302,16 +319,26 @@ driver! {
     fn cuStreamDestroy_v2(stream: usize) { STREAMS.destroy(stream) }
     fn cuStreamSynchronize(handle: usize) { work(handle, || ()) }
     fn cuStreamQuery(handle: usize) { work(handle, || ()) }
-    fn cuStreamWaitEvent(handle: usize, event: usize, _flags: u32) {
+    fn cuStreamWaitEvent(handle: usize, event: usize, flags: u32) {
         let (Some(stream), Some(event)) = (stream(handle), EVENTS.find(event)) else {
             return INVALID_HANDLE;
         };
         let (here, there) = (stream.capture.load(SeqCst), event.capture.load(SeqCst));
+        // A node that waits for what is outside of the graph, where there is a graph.
+        if flags == EXTERNAL {
+            if here == 0 || there != 0 {
+                return INVALID_VALUE;
+            }
+            record(stream, here);
+            return SUCCESS;
+        }
         if here != 0 && there != here {
             return STREAM_CAPTURE_ISOLATION;
         }
-        // Who waits for something recorded is recorded, too.
+        // Who waits for something recorded is recorded, too, and goes on behind the later of the
+        // two.
         stream.capture.store(there, SeqCst);
+        stream.node.fetch_max(event.node.load(SeqCst), SeqCst);
         SUCCESS
     }
 
@@ -330,6 +357,7 @@ driver! {
         // In a capture that is not relaxed; this thread ends it.
         STRICT_CAPTURES.set(STRICT_CAPTURES.get() + u32::from(mode != RELAXED));
         stream.capture.store(CAPTURES.fetch_add(1, SeqCst) + 1, SeqCst);
+        stream.node.store(0, SeqCst);
         SUCCESS
     }
     fn cuStreamEndCapture(handle: usize, graph: &mut usize) {
@@ -340,24 +368,50 @@ driver! {
         }
         STRICT_CAPTURES.set(0);
         for object in STREAMS.all.iter().chain(&EVENTS.all) {
-            let _ = object.capture.compare_exchange(id, 0, SeqCst, SeqCst);
+            if object.capture.compare_exchange(id, 0, SeqCst, SeqCst).is_ok() {
+                object.node.store(0, SeqCst);
+            }
         }
         *graph = new_handle();
         graphs(|graphs| {
-            let nodes = graphs.remove(&id).unwrap_or(0);
-            graphs.insert(*graph as u64, nodes);
+            let recorded = graphs.remove(&id).unwrap_or_default();
+            graphs.insert(*graph as u64, recorded);
         });
         SUCCESS
     }
     fn cuStreamGetCaptureInfo_v2(
         handle: usize, status: &mut u32, id: &mut u64, graph: Option<&mut usize>,
-        _dependencies: usize, _count: usize,
+        nodes: Option<&mut *const usize>, count: Option<&mut usize>,
     ) {
         let Some(stream) = stream(handle) else { return INVALID_HANDLE };
         *id = stream.capture.load(Relaxed);
         *status = u32::from(*id != 0);
         graph.into_iter().for_each(|graph| *graph = *id as usize);
+        let node = stream.node.load(SeqCst);
+        count.into_iter().for_each(|count| *count = usize::from(node != 0));
+        nodes.into_iter().for_each(|nodes| *nodes = stream.node.as_ptr().cast_const());
         SUCCESS
+    }
+    fn cuGraphAddEventRecordNode(
+        node: &mut usize, graph: usize, after: *const usize, count: usize, event: usize,
+    ) {
+        if EVENTS.find(event).is_none() {
+            return INVALID_HANDLE;
+        }
+        // SAFETY: the caller gives so many nodes.
+        answer(node, add_node(graph as u64, unsafe { nodes_at(after, count) }))
+    }
+    fn cuGraphAddDependencies(graph: usize, from: *const usize, to: *const usize, count: usize) {
+        // SAFETY: as above.
+        let ends = unsafe { [nodes_at(from, count), nodes_at(to, count)] };
+        change_edges(graph, ends, |edges, edge| edges.insert(edge))
+    }
+    fn cuGraphRemoveDependencies(
+        graph: usize, from: *const usize, to: *const usize, count: usize,
+    ) {
+        // SAFETY: as above.
+        let ends = unsafe { [nodes_at(from, count), nodes_at(to, count)] };
+        change_edges(graph, ends, |edges, edge| edges.remove(&edge))
     }
     fn cuThreadExchangeStreamCaptureMode(mode: &mut u32) { answer(mode, MODE.replace(*mode)) }
     fn cuGraphInstantiateWithFlags(exec: &mut usize, _graph: usize, _flags: u64) {
@@ -365,10 +419,8 @@ driver! {
     }
     fn cuGraphLaunch(_exec: usize, handle: usize) { work(handle, || ()) }
     fn cuGraphGetNodes(graph: usize, _nodes: usize, count: &mut usize) {
-        let Some(nodes) = graphs(|graphs| graphs.get(&(graph as u64)).copied()) else {
-            return INVALID_HANDLE;
-        };
-        answer(count, nodes)
+        let nodes = graphs(|graphs| graphs.get(&(graph as u64)).map(|graph| graph.nodes.len()));
+        nodes.map_or(INVALID_HANDLE, |nodes| answer(count, nodes))
     }
     fn cuGraphDestroy(graph: usize) {
         graphs(|graphs| graphs.remove(&(graph as u64)));

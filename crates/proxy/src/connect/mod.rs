@@ -179,7 +179,9 @@ impl Making {
             Stage::Offering { theirs, attempt } => self.meet(means, theirs, attempt),
             Stage::Connecting { theirs, meeting } => self.connect_rdma(means, theirs, meeting),
             Stage::Judging { theirs, rails } => self.judge(means, theirs, rails),
-            Stage::Sockets { theirs, dials, done, why } => self.dial_on(theirs, dials, done, why),
+            Stage::Sockets { theirs, dials, done, why } => {
+                self.dial_on(means, theirs, dials, done, why)
+            }
         }
     }
 
@@ -275,7 +277,7 @@ impl Making {
             for rail in 0..sockets(&self.ours, &theirs) {
                 let (from, to) = (means.group.rank(), self.peer);
                 let purpose = Purpose { kind: Kind::Rail, from, to, channel: rail };
-                let dial = Dial::start(theirs.tcp.address, means.key, purpose, means.silence);
+                let dial = Dial::start(theirs.tcp.address, means.key, purpose);
                 dials.insert(rail, dial.map_err(|error| no_way(&theirs, error))?);
             }
         }
@@ -285,6 +287,7 @@ impl Making {
 
     fn dial_on(
         &mut self,
+        means: Means<'_>,
         theirs: Hello,
         dials: BTreeMap<u32, Box<Dial>>,
         mut done: BTreeMap<u32, TcpStream>,
@@ -304,7 +307,8 @@ impl Making {
         let memory = &self.ports.memory;
         let rails = done.into_iter().map(|(rail, stream)| {
             let story = story(rail, &stream);
-            Box::new(TcpRail::new(stream, Arc::clone(memory), story)) as Box<dyn Rail>
+            Box::new(TcpRail::new(stream, Arc::clone(memory), story, means.silence))
+                as Box<dyn Rail>
         });
         let rails = rails.collect();
         Ok(self.done(&theirs, rails, why))

@@ -33,23 +33,16 @@ pub(crate) enum Expected {
 /// Takes connections of peers.
 pub(crate) struct Listener {
     acceptor: Acceptor,
-    silence: Duration,
     /// When it could not accept last.
     trouble: Option<Instant>,
 }
 
 impl Listener {
     /// Listens at `address` as rank `me` of `ranks`, all of which know `key`.
-    pub(crate) fn open(
-        address: SocketAddr,
-        key: Key,
-        me: Rank,
-        ranks: u32,
-        silence: Duration,
-    ) -> io::Result<Self> {
+    pub(crate) fn open(address: SocketAddr, key: Key, me: Rank, ranks: u32) -> io::Result<Self> {
         let listener = socket::listen(address)?;
         let acceptor = Acceptor::new(listener, key, &[Kind::Rail], me, ranks);
-        Ok(Self { acceptor, silence, trouble: None })
+        Ok(Self { acceptor, trouble: None })
     }
 
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
@@ -67,9 +60,7 @@ impl Listener {
             Expected::Somebody => self.acceptor.admit(tell),
             Expected::Nobody => Ok(self.acceptor.finish(tell)),
         };
-        let knocks = admitted.and_then(|admitted| {
-            admitted.into_iter().map(|admitted| knock(admitted, self.silence)).collect()
-        });
+        let knocks = admitted.and_then(|admitted| admitted.into_iter().map(knock).collect());
         knocks.unwrap_or_else(|error: io::Error| {
             let text = format!("connections of peers cannot be accepted: {error}");
             log.event(&Event::Trouble(text));
@@ -90,9 +81,9 @@ impl Listener {
     }
 }
 
-fn knock(admitted: Admitted, silence: Duration) -> io::Result<Knock> {
+fn knock(admitted: Admitted) -> io::Result<Knock> {
     let Admitted { stream, purpose, .. } = admitted;
-    socket::prepare(&stream, silence)?;
+    socket::prepare(&stream)?;
     Ok(Knock { stream, from: purpose.from, rail: purpose.channel })
 }
 

@@ -12,7 +12,9 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut, Read};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
+use msccl_fabric::Endurance;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
@@ -47,16 +49,27 @@ pub(crate) struct TcpRail {
     staged: (usize, usize),
     /// The write whose bytes are coming in, and how many of them have.
     coming: Option<(Write, usize)>,
+    /// None if the connection is over already.
+    endurance: Option<Endurance>,
     broken: Option<String>,
 }
 
 impl TcpRail {
-    /// `stream` must not block.
-    pub(crate) fn new(stream: TcpStream, memory: Arc<dyn Memory>, story: String) -> Self {
+    /// `stream` must not block. It outlasts whatever is shorter than `silence`.
+    pub(crate) fn new(
+        stream: TcpStream,
+        memory: Arc<dyn Memory>,
+        story: String,
+        silence: Duration,
+    ) -> Self {
         let (posts, stage) = (VecDeque::new(), Box::new([0; STAGE_BYTES]));
         let memory = Region::new(memory);
-        let (written, staged, coming, broken) = (0, (0, 0), None, None);
-        Self { stream, story, memory, posts, written, stage, staged, coming, broken }
+        let (written, staged, coming) = (0, (0, 0), None);
+        let (endurance, broken) = match Endurance::new(&stream, silence) {
+            Ok(endurance) => (Some(endurance), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Self { stream, story, memory, posts, written, stage, staged, coming, endurance, broken }
     }
 
     /// Hands posts to the kernel.
@@ -202,6 +215,8 @@ impl Rail for TcpRail {
         if let Some(why) = &self.broken {
             return Err(Broken { why: why.clone() });
         }
+        let Self { endurance, stream, .. } = self;
+        endurance.iter_mut().for_each(|endurance| endurance.look_after(stream));
         // What has come counts even if nothing can be sent any more.
         let written = self.write(happened);
         self.read(happened).and(written).or_else(|why| self.fail(why))

@@ -16,9 +16,6 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 /// Connections that may wait to be accepted: all ranks of a large job knock at once.
 const BACKLOG: i32 = 4096;
 
-/// Questions that a silent peer may leave unanswered.
-const PROBES: u32 = 4;
-
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -26,19 +23,9 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// The peer is asked for a sign of life after half of `silence`, and given up when all of it is over; what
-/// was sent must be acknowledged within the same time.
-pub(super) fn prepare(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
-    let idle = (silence / 2).max(Duration::from_secs(1));
-    let every = (silence / (2 * PROBES)).max(Duration::from_secs(1));
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, idle)?;
-    sockopt::set_tcp_keepintvl(stream, every)?;
-    sockopt::set_tcp_keepcnt(stream, PROBES)?;
-    let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
-    sockopt::set_tcp_user_timeout(stream, silence_ms)?;
     Ok(())
 }
 
@@ -48,17 +35,20 @@ pub(crate) const WELCOME: [u8; 8] = *b"msccl-ok";
 /// How long to wait before another attempt.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
+/// How long one attempt may take: the kernel waits longer and longer between its own.
+const ATTEMPT: Duration = Duration::from_secs(8);
+
 /// A connection that is being made by this rank.
 pub(crate) struct Dial {
     to: SocketAddr,
     key: Key,
     purpose: Purpose,
-    silence: Duration,
     attempt: Attempt,
 }
 
 /// One attempt to connect.
 struct Attempt {
+    since: Instant,
     stream: TcpStream,
     connected: bool,
     dialler: Dialler,
@@ -89,14 +79,9 @@ pub(crate) enum Dialled {
 
 impl Dial {
     /// Begins to connect to `to`, which knows `key`, for `purpose`.
-    pub(crate) fn start(
-        to: SocketAddr,
-        key: &Key,
-        purpose: Purpose,
-        silence: Duration,
-    ) -> io::Result<Box<Self>> {
-        let attempt = Attempt::start(to, key, purpose, silence)?;
-        Ok(Box::new(Self { to, key: key.clone(), purpose, silence, attempt }))
+    pub(crate) fn start(to: SocketAddr, key: &Key, purpose: Purpose) -> io::Result<Box<Self>> {
+        let attempt = Attempt::start(to, key, purpose)?;
+        Ok(Box::new(Self { to, key: key.clone(), purpose, attempt }))
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -107,16 +92,21 @@ impl Dial {
         self.attempt.said < self.attempt.saying.len()
     }
 
-    /// Goes on as far as that is possible at once. A peer that had no room or no time is tried again.
+    /// Goes on as far as that is possible at once. A peer that had no room or no time, or that no network leads to at the
+    /// moment, is tried again.
     pub(crate) fn go_on(mut self: Box<Self>) -> io::Result<Dialled> {
         if let Some(at) = self.attempt.again_at {
             if Instant::now() < at {
                 return Ok(Dialled::Waiting(self));
             }
-            self.attempt = Attempt::start(self.to, &self.key, self.purpose, self.silence)?;
+            self.attempt = Attempt::start(self.to, &self.key, self.purpose)?;
         }
         match self.attempt.go_on(self.to) {
             Ok(true) => Ok(Dialled::Done(self.attempt.stream)),
+            Ok(false) if self.attempt.is_too_late() => {
+                self.attempt.again_at = Some(Instant::now());
+                Ok(Dialled::Waiting(self))
+            }
             Ok(false) => Ok(Dialled::Waiting(self)),
             Err(error) if may_pass(&error) => {
                 self.attempt.again_at = Some(Instant::now() + AGAIN_AFTER);
@@ -127,26 +117,37 @@ impl Dial {
     }
 }
 
-/// Whether the peer may merely have closed a connection for which it had no room.
+/// Whether the peer may merely have closed a connection for which it had no room, or the network be away.
 fn may_pass(error: &io::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-    [UnexpectedEof, ConnectionReset, BrokenPipe].contains(&error.kind())
+    use ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    let closed = [UnexpectedEof, ConnectionReset, BrokenPipe].contains(&error.kind());
+    closed || [HostUnreachable, NetworkUnreachable, TimedOut].contains(&error.kind())
 }
 
 impl Attempt {
-    fn start(to: SocketAddr, key: &Key, purpose: Purpose, silence: Duration) -> io::Result<Self> {
+    fn start(to: SocketAddr, key: &Key, purpose: Purpose) -> io::Result<Self> {
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let stream = TcpStream::from(net::socket_with(family, SocketType::STREAM, flags, None)?);
-        match net::connect(&stream, &to) {
-            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        prepare(&stream, silence)?;
+        // What is not there at the moment is tried again.
+        let again_at = match net::connect(&stream, &to).map_err(io::Error::from) {
+            Ok(()) => None,
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => None,
+            Err(error) if error.kind() == ErrorKind::Interrupted => None,
+            Err(error) if may_pass(&error) => Some(Instant::now() + AGAIN_AFTER),
+            Err(error) => return Err(error),
+        };
+        prepare(&stream)?;
         let dialler = Dialler::new(key, purpose).map_err(io::Error::other)?;
         let saying = dialler.hello().to_vec();
-        let (heard, owes) = (Vec::new(), Owes::Challenge);
-        Ok(Self { stream, connected: false, dialler, saying, said: 0, heard, owes, again_at: None })
+        let (since, heard, owes) = (Instant::now(), Vec::new(), Owes::Challenge);
+        let (connected, said) = (false, 0);
+        Ok(Self { since, stream, connected, dialler, saying, said, heard, owes, again_at })
+    }
+
+    fn is_too_late(&self) -> bool {
+        !self.connected && self.since.elapsed() > ATTEMPT
     }
 
     /// Whether the peer has taken the connection.

@@ -18,6 +18,7 @@ use crate::port::{Copies, Memory};
 use crate::rail::{Broken, Happened, Posted, Rail, Write};
 
 const BYTES: usize = 1 << 20;
+const SILENCE: Duration = Duration::from_secs(40);
 
 struct Shared(SharedMemory);
 
@@ -90,7 +91,7 @@ fn connection() -> (TcpStream, TcpStream) {
 }
 
 fn rail(stream: TcpStream, memory: &Arc<Shared>) -> TcpRail {
-    TcpRail::new(stream, memory.clone(), "rail".to_owned())
+    TcpRail::new(stream, memory.clone(), "rail".to_owned(), SILENCE)
 }
 
 /// Polls until something has happened or the rail is broken.
@@ -121,7 +122,7 @@ proptest! {
         let memory = |copied, memory: &Arc<Shared>| -> Arc<dyn Memory> {
             if copied { Arc::new(Copied(memory.clone())) } else { memory.clone() }
         };
-        let rail = |stream, memory| TcpRail::new(stream, memory, "rail".to_owned());
+        let rail = |stream, memory| TcpRail::new(stream, memory, "rail".to_owned(), SILENCE);
         let mut one = rail(one, memory(copied[0], &near));
         let mut other = rail(other, memory(copied[1], &far));
         let writes: Vec<_> = writes.into_iter().enumerate().map(|(tag, (start, words, empty))| {

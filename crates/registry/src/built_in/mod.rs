@@ -81,7 +81,9 @@ const ALL_GATHER: &[Program] = &[
     program!("allgather/ring"),
     program!("allgather/ring_interleaved"),
     program!("allgather/allpairs", Pairs),
+    program!("allgather/one_sender", Pairs),
     program!("allgather/one_block", Pairs),
+    program!("allgather/one_block_fused", Pairs),
 ];
 const REDUCE_SCATTER: &[Program] = &[
     program!("reducescatter/ring"),

@@ -152,9 +152,10 @@ fn what_grows_too_fast_is_left_out() {
     assert_eq!(left_out(128, 128, Wanted::AllReduce), [""; 0]);
     assert_eq!(left_out(64, 8, Wanted::AllReduce), [""; 0]);
     let pairs = "it is for at most 128 ranks, each linked with each; there are 129";
+    let names = ["allpairs", "one_sender", "one_block", "one_block_fused"];
     assert_eq!(
         left_out(129, 129, Wanted::AllGather),
-        ["allgather/allpairs", "allgather/one_block"].map(|name| format!("{name}: {pairs}"))
+        names.map(|name| format!("allgather/{name}: {pairs}"))
     );
     assert_eq!(
         left_out(1024, 8, Wanted::AllReduce),

@@ -52,7 +52,7 @@ use crate::engine::{Capacity, Engine};
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::select;
-use crate::settings::{OnFailure, Settings};
+use crate::settings::{GraphOrder, OnFailure, Settings};
 use bind::Bindings;
 use capacity::Common;
 use far::{Carrier, Far};
@@ -171,7 +171,7 @@ impl Rank {
             lending,
             watchtower: Watchtower::new(context, capacity.blocks, REPORT_AFTER_US)?,
             bindings: Mutex::new(Bindings::new(common.sharing > 1, settings)),
-            state: Mutex::new(State::new(context)?),
+            state: Mutex::new(State::new(context, settings.graphs)?),
             launched: AtomicU64::new(0),
             // After all else that may fail: here ranks meet.
             signals: links::agree(group, signals.map_err(Error::from))?,
@@ -237,9 +237,9 @@ impl Rank {
 
 impl State {
     /// Before the first call.
-    fn new(context: &Context) -> Result<Self, Error> {
+    fn new(context: &Context, graphs: GraphOrder) -> Result<Self, Error> {
         Ok(Self {
-            order: Order::new(context)?,
+            order: Order::new(context, graphs)?,
             recent: None,
             scratch: Scratch::new(context),
             kept: Scratch::new(context),

@@ -13,14 +13,19 @@
 //! Whether a stream is being captured is asked before every call: a capture begins without a word to
 //! libraries.
 //!
-//! Not ordered: graphs among one another, and graphs with calls outside of them. Who launches a graph
-//! and calls the same communicator in another stream orders the two.
+//! Graphs keep the same order when they are launched ([`GraphOrder::Launches`]): each begins with a
+//! wait for the mark of the last call, whoever made it, and ends with a mark of its own; and once a
+//! call was captured, every call outside of captures waits for that mark, since a graph may have
+//! run in any stream meanwhile. Communicators of which no call was ever captured pay nothing for
+//! it.
 
 use msccl_gpu::{
-    CaptureState, Context, ContextGuard, CuResult, DevicePtr, EnteredStream, Event, StreamRef,
+    CaptureState, Context, ContextGuard, CuResult, DevicePtr, EnteredStream, Event, GraphMark,
+    StreamRef,
 };
 
 use crate::error::{Error, ErrorKind};
+use crate::settings::GraphOrder;
 
 /// Where a call goes.
 #[derive(Clone, Copy)]
@@ -30,13 +35,15 @@ pub(super) struct Site<'a> {
     pub raw: u64,
     /// By which the stream is being captured.
     pub capture: Option<u64>,
+    /// Whether a wait stands before the call in its graph, and nothing else of this communicator.
+    pub begins_graph: bool,
 }
 
 impl<'a> Site<'a> {
     /// Where a call in `raw` goes now.
     fn of(entered: &'a ContextGuard<'a>, raw: u64) -> Result<Self, Error> {
         let capture = capture_of(entered_stream(entered, raw))?;
-        Ok(Self { entered, raw, capture })
+        Ok(Self { entered, raw, capture, begins_graph: false })
     }
 
     /// Its stream.
@@ -51,13 +58,18 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The last call that was captured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A capture in which calls were recorded.
 struct Captured {
-    stream: u64,
-    /// By which capture.
     capture: u64,
+    /// The stream of its last call.
+    stream: u64,
+    /// Where its graph marks the end of that call, if it does.
+    mark: Option<GraphMark>,
 }
+
+/// Captures that are known at once. One that goes on after so many others counts as a new one: then
+/// its graph waits and marks once more.
+const CAPTURES_MAX: usize = 16;
 
 /// The handle that stands for the default stream of whichever thread uses it.
 const PER_THREAD: u64 = 2;
@@ -69,8 +81,9 @@ pub(super) struct Order {
     last: Option<u64>,
     /// Marks its end.
     end: Event,
-    /// If a call was ever captured, the last one: then graphs may run at any time.
-    captured: Option<Captured>,
+    /// The last captures, the latest last. If there are any, graphs may run at any time.
+    captured: Vec<Captured>,
+    graphs: GraphOrder,
 }
 
 /// The stream that a caller handed over.
@@ -117,9 +130,9 @@ pub(super) fn copy(
 }
 
 impl Order {
-    pub fn new(context: &Context) -> Result<Self, Error> {
+    pub fn new(context: &Context, graphs: GraphOrder) -> Result<Self, Error> {
         let end = Event::ordering(context)?;
-        Ok(Self { context: context.clone(), last: None, end, captured: None })
+        Ok(Self { context: context.clone(), last: None, end, captured: Vec::new(), graphs })
     }
 
     /// Before a launch in `raw`: what came before comes first.
@@ -131,34 +144,66 @@ impl Order {
         let site = Site::of(entered, raw)?;
         match site.capture {
             None => {
-                if self.last.replace(raw).is_some_and(|last| !site.follows(last)) {
+                let last = self.last.replace(raw);
+                if self.graphs_may_have_run() || last.is_some_and(|last| !site.follows(last)) {
                     site.stream().wait(&self.end)?;
                 }
+                Ok(site)
             }
-            Some(capture) => {
-                let last = self.captured.replace(Captured { stream: raw, capture });
-                if let Some(last) = last.filter(|of| of.capture == capture && of.stream != raw) {
-                    let edge = Event::ordering(&self.context)?;
-                    entered_stream(entered, last.stream).record(&edge)?;
-                    site.stream().wait(&edge)?;
-                }
-            }
+            Some(capture) => self.before_captured(site, capture),
         }
-        Ok(site)
+    }
+
+    /// Whether the last mark may be a graph's.
+    fn graphs_may_have_run(&self) -> bool {
+        match self.graphs {
+            GraphOrder::Launches => !self.captured.is_empty(),
+            GraphOrder::Users => false,
+        }
+    }
+
+    fn before_captured<'a>(&mut self, site: Site<'a>, capture: u64) -> Result<Site<'a>, Error> {
+        let stream = site.raw;
+        if let Some(of) = self.captured.iter_mut().find(|of| of.capture == capture) {
+            let last = std::mem::replace(&mut of.stream, stream);
+            if last != stream {
+                let edge = Event::ordering(&self.context)?;
+                entered_stream(site.entered, last).record(&edge)?;
+                site.stream().wait(&edge)?;
+            }
+            return Ok(site);
+        }
+        if self.captured.len() == CAPTURES_MAX {
+            self.captured.remove(0);
+        }
+        self.captured.push(Captured { capture, stream, mark: None });
+        match self.graphs {
+            GraphOrder::Launches => {
+                self.end.outlive_owner();
+                site.stream().wait_in_graph(&self.end)?;
+                Ok(Site { begins_graph: true, ..site })
+            }
+            GraphOrder::Users => Ok(site),
+        }
     }
 
     /// After a launch.
     pub fn after(&mut self, site: Site<'_>) -> Result<(), Error> {
-        match site.capture {
-            None => Ok(site.stream().record(&self.end)?),
-            Some(_) => Ok(()),
+        match (site.capture, self.graphs) {
+            (None, _) => Ok(site.stream().record(&self.end)?),
+            (Some(capture), GraphOrder::Launches) => {
+                let Self { captured, end, .. } = self;
+                let of = captured.iter_mut().find(|of| of.capture == capture);
+                of.map_or(Ok(()), |of| Ok(site.stream().mark_in_graph(end, &mut of.mark)?))
+            }
+            (Some(_), GraphOrder::Users) => Ok(()),
         }
     }
 
     /// Whether all calls are done; never waits, unless some were captured: what graphs do is known to
     /// nobody but the device.
     pub fn is_idle(&self) -> Result<bool, Error> {
-        if self.captured.is_some() {
+        if !self.captured.is_empty() {
             self.context.synchronize()?;
         }
         Ok(self.end.is_done()?)

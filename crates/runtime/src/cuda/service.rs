@@ -135,7 +135,8 @@ impl Engine for Rank {
         let (width, height) = (bound.blocks(), job.cut.instances);
         let admits = kind == Kind::Small && record.flags & LAUNCH_LEAVES_ROOM != 0;
         let has_room = overlap.admit(width * height, self.room, admits);
-        let starts_early = self.starts_early && has_room;
+        // A graph's wait is no kernel behind whose end it could wait.
+        let starts_early = self.starts_early && has_room && !site.begins_graph;
         let shared_bytes = *shared_bytes;
         let grid = Grid { width, height, threads, shared_bytes, starts_early };
         self.launch(function, site, grid, record)?;

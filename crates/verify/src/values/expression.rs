@@ -28,7 +28,9 @@ pub(super) struct Expressions {
     sums: Vec<Sum>,
     /// Summands of sums of more than two.
     longer: Vec<ValueId>,
-    pairs: FxHashMap<(ValueId, ValueId), ValueId>,
+    /// Sums of two, by both as one number: most sums are such, and every one of them is looked for
+    /// once.
+    pairs: FxHashMap<u64, ValueId>,
     long_sums: FxHashMap<Summands, ValueId>,
 }
 
@@ -85,11 +87,12 @@ impl Expressions {
     }
 
     fn pair(&mut self, first: ValueId, second: ValueId) -> ValueId {
-        if let Some(&known) = self.pairs.get(&(first, second)) {
-            return known;
+        let next = self.next();
+        let both = u64::from(first.0) << 32 | u64::from(second.0);
+        let id = *self.pairs.entry(both).or_insert(next);
+        if id == next {
+            self.push(Shape::Pair([first, second]));
         }
-        let id = self.push(Shape::Pair([first, second]));
-        self.pairs.insert((first, second), id);
         id
     }
 
@@ -104,8 +107,13 @@ impl Expressions {
         id
     }
 
+    /// The number of the next new sum.
+    fn next(&self) -> ValueId {
+        ValueId(self.contributions() + self.sums.len() as u32)
+    }
+
     fn push(&mut self, shape: Shape) -> ValueId {
-        let id = ValueId(self.contributions() + self.sums.len() as u32);
+        let id = self.next();
         self.sums.push(Sum { shape, leaves: 0 });
         let summands = self.summands(id).iter();
         let leaves = summands.fold(0u32, |sum, &summand| sum.saturating_add(self.leaves(summand)));

@@ -33,8 +33,8 @@ impl Averaging {
         }
     }
 
-    /// The average by definition: a single contribution is itself, and a sum is divided once, or each of
-    /// its contributions is scaled once.
+    /// The average by definition: a single contribution is itself, and a sum is divided once, or
+    /// each of its contributions is scaled once.
     pub fn of(&self, contributions: &[Value]) -> Value {
         let sum = |all: &mut dyn Iterator<Item = Value>| all.fold(0, Value::wrapping_add);
         let mut all = contributions.iter().copied();

@@ -46,7 +46,8 @@ pub fn random(seed: u64) -> Algorithm {
     growing.finish(placement)
 }
 
-/// The same with more additions; every output promises what it holds if steps run one after the other.
+/// The same with more additions; every output promises what it holds if steps run one after the
+/// other.
 pub fn random_sums(seed: u64) -> Algorithm {
     let placement = match seed % 4 {
         0 => Placement::InPlace,

@@ -1,5 +1,5 @@
-//! What slots hold if steps run one after the other in the order in which they are appended: the contract
-//! of a random program.
+//! What slots hold if steps run one after the other in the order in which they are appended: the
+//! contract of a random program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;

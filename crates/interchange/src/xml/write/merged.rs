@@ -1,4 +1,5 @@
-//! Consecutive `re` that the runtime of the dialect merges, and thereby runs otherwise than they say.
+//! Consecutive `re` that the runtime of the dialect merges, and thereby runs otherwise than they
+//! say.
 //!
 //! What depends on the call is left to validation: whether input and output are one memory, and the
 //! number of sources that the file's protocol has room for.
@@ -27,8 +28,8 @@ impl<'a> Merged<'a> {
         Self { algorithm, runtime: rules.runtime, merging }
     }
 
-    /// The first step of `block` that must not be merged with those before it, as an error. `signals` says
-    /// which of its steps signal.
+    /// The first step of `block` that must not be merged with those before it, as an error.
+    /// `signals` says which of its steps signal.
     pub(super) fn check(
         &self,
         rank: Rank,

@@ -1,0 +1,60 @@
+//! A wait for another rank between two operations of all, of which the hub is told when it lasts: it then knows who keeps whom
+//! from coming.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use msccl_collective::Rank;
+
+use super::Group;
+use crate::frame::{Frame, Subject};
+use crate::switchboard::Member;
+
+/// One wait. One that fails is not said to have ended: the group is of no more use, and the hub may still ask.
+pub(super) struct Waiting<'a> {
+    group: &'a Group,
+    awaited: Rank,
+    since: Instant,
+    told: Cell<bool>,
+}
+
+impl<'a> Waiting<'a> {
+    /// How long a wait is nothing to tell.
+    pub(super) const UNTOLD: Duration = Duration::from_millis(300);
+
+    /// A wait of this rank of `group` for `awaited`.
+    pub(super) fn new(group: &'a Group, awaited: &Member) -> Self {
+        let (since, told) = (Instant::now(), Cell::new(false));
+        Self { group, awaited: awaited.world, since, told }
+    }
+
+    /// It is still under way.
+    pub(super) fn lasts(&self) {
+        let in_setup = self.group.in_setup.load(Ordering::Relaxed);
+        if in_setup && !self.told.get() && self.since.elapsed() >= Self::UNTOLD {
+            self.told.set(true);
+            self.tell(self.awaited);
+        }
+    }
+
+    /// It has ended well.
+    pub(super) fn end(self) {
+        if self.told.get() {
+            self.tell(self.group.board.me());
+        }
+    }
+
+    fn tell(&self, awaited: Rank) {
+        let (board, id) = (&self.group.board, self.group.id);
+        match self.group.me {
+            Rank(0) => board.state().note_wait(id, board.me(), awaited),
+            _ => {
+                let (subject, number) = (Subject::Waiting, u64::from(awaited.0));
+                let frame = Frame { subject, group: id, number, body: Vec::new() };
+                // A hub that is gone asks nobody.
+                let _ = board.post(&self.group.members[0], frame.to_bytes());
+            }
+        }
+    }
+}
