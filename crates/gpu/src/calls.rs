@@ -65,6 +65,7 @@ macro_rules! calls {
         }
     };
     (@method safe $name:ident $symbol:literal ($($argument:ident: $type:ty),*)) => {
+        #[allow(clippy::too_many_arguments, reason = "the driver has as many")]
         #[doc = concat!("`", $symbol, "`.")]
         pub(crate) fn $name(&self, $($argument: $type),*) -> Result<(), Error> {
             let function = self.$name.ok_or(Error::MissingSymbol { call: $symbol })?;
