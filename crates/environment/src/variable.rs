@@ -82,12 +82,13 @@ variables! {
     NVRTC "MSCCL_NVRTC" "a path" "that of the process, of the loader, or of `/usr/local/cuda`"
         "NVIDIA's run-time compiler (`libnvrtc.so.12` or `.13`), which compiles special kernels."
     TIMEOUT_S "MSCCL_TIMEOUT_S" "seconds, 0 for no limit" "0"
-        "How long a call may stand still, and how long the end of a communicator waits for peers on other hosts that have \
-         not taken what was sent. When a call does, the story of who waits for whom is told and the communicator fails on \
-         all ranks."
+        "How long a call may stand still, and how long the end of a communicator waits for peers \
+         on other hosts that have not taken what was sent. When a call does, a report says who \
+         waits for whom, and the communicator fails on all ranks."
     NETWORK_TIMEOUT_S "MSCCL_NETWORK_TIMEOUT_S" "seconds, 0 for no limit" "40"
-        "How long the network between hosts may be away, or a host silent. Whatever is shorter, calls outlast; after that the \
-         communicator fails on all ranks (`docs/RUNTIME.md`, section \"Outages\"). `MSCCL_TIMEOUT_S` limits the same calls."
+        "How long the network between hosts may be away, or a host silent. Calls outlast what is \
+         shorter; after that the communicator fails on all ranks (`docs/RUNTIME.md`, section \
+         \"Outages\"). `MSCCL_TIMEOUT_S` limits the same calls."
     JOIN_TIMEOUT_S "MSCCL_JOIN_TIMEOUT_S" "seconds, 0 for no limit" "600"
         "How long making a communicator may take, from each rank's call on: joining, or splitting or shrinking another \
          one, and all that ranks exchange until it can be used. Then all that came fail, and name those that did not."
