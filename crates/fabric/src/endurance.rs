@@ -1,14 +1,17 @@
 //! How connections outlast a network that is away for a while.
 //!
-//! What was not acknowledged TCP sends again, after times that double: after a minute without a network the next attempt may
-//! be a minute away. So a connection that is to bear so many seconds must try more often. Linux 6.15 has an
-//! option for that ([`Retransmission::Paced`]). Where it is missing, the limit for what is not acknowledged does it
-//! ([`Retransmission::Watched`]): the kernel sends again no later than when that limit is over, and gives the connection up only
-//! if it is over *then*. So while something is being sent again, the limit is kept [`LEAD`] ahead of the clock until the real one
-//! is over. Whoever does that must not be held up for as long as that, or the connection ends early.
+//! What was not acknowledged TCP sends again, after times that double: after a minute without a
+//! network the next attempt may be a minute away. So a connection that is to bear so many seconds
+//! must try more often. Linux 6.15 has an option for that ([`Retransmission::Paced`]). Where it is
+//! missing, the limit for what is not acknowledged does it ([`Retransmission::Watched`]): the
+//! kernel sends again no later than when that limit is over, and gives the connection up only if it
+//! is over *then*. So while something is being sent again, the limit is kept [`LEAD`] ahead of the
+//! clock until the real one is over. Whoever does that must not be held up for as long as that, or
+//! the connection ends early.
 //!
-//! **When it ends.** A connection bears every outage that is shorter than its limit, and ends at most [`QUIET_MAX`] and a
-//! few seconds after one that is longer: whoever has sent nothing asks for a sign of life only after some quiet.
+//! **When it ends.** A connection bears every outage that is shorter than its limit, and ends at
+//! most [`QUIET_MAX`] and a few seconds after one that is longer: whoever has sent nothing asks for
+//! a sign of life only after some quiet.
 
 use std::io;
 use std::net::TcpStream;
@@ -24,7 +27,8 @@ mod options;
 /// The longest time between two attempts to send again.
 const PACE: Duration = Duration::from_secs(2);
 
-/// How far the limit is ahead of the clock, where the owner keeps it there; and how often that is looked after.
+/// How far the limit is ahead of the clock, where the owner keeps it there; and how often that is
+/// looked after.
 const LEAD: Duration = Duration::from_secs(6);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -88,8 +92,8 @@ impl Endurance {
         Ok(Self { limit, by, looked: None, stalled: None })
     }
 
-    /// Looks after `stream`, which it belongs to. To be called once a second at least; costs nothing where the
-    /// kernel does it.
+    /// Looks after `stream`, which it belongs to. To be called once a second at least; costs
+    /// nothing where the kernel does it.
     pub fn look_after(&mut self, stream: &TcpStream) {
         let is_time = self.looked.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
         if self.by == Retransmission::Paced || !is_time {

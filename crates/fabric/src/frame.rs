@@ -28,7 +28,8 @@ pub(crate) enum Subject {
     Departure,
     /// The sender leaves in order; nothing follows. Belongs to no group.
     Goodbye,
-    /// To the hub: between two operations the sender waits for rank `number` of the world; for itself, if for nobody any more.
+    /// To the hub: between two operations the sender waits for rank `number` of the world; for
+    /// itself, if for nobody any more.
     Waiting,
 }
 

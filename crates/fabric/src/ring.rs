@@ -110,8 +110,8 @@ impl Rings {
         self.stop_after(0);
     }
 
-    /// The same; whoever looks is told how much was `done` before. The first stop counts. What this rank has committed and
-    /// released before is seen by those who see that.
+    /// The same; whoever looks is told how much was `done` before. The first stop counts. What this
+    /// rank has committed and released before is seen by those who see that.
     pub fn stop_after(&self, done: u64) {
         let word = done.saturating_add(1);
         let _ = self.bank.stopped().compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire);

@@ -35,7 +35,8 @@ pub struct Settings {
     pub root_timeout: Duration,
     /// How long an operation of a group waits; `None` waits as long as nobody dies or aborts.
     pub operation_timeout: Option<Duration>,
-    /// How long the network may be away, or a peer's host silent, before a connection to it counts as lost.
+    /// How long the network may be away, or a peer's host silent, before a connection to it counts
+    /// as lost.
     pub silence_timeout: Duration,
     /// Ends every wait when raised.
     pub abort: Abort,

@@ -5,10 +5,11 @@
 //! containers keep small. All of it is allocated at once, so that too little memory is an error here and not a signal
 //! later.
 //!
-//! **Seals.** Whoever makes it seals its size in both directions, and the seals themselves. Whoever opens it requires
-//! these seals before it looks at the size and maps anything, so that no process can pull pages from under another.
-//! Writing is not sealed, and all mappings are writable: of everything that lies in such memory both sides write a part
-//! (`docs/SECURITY.md` lists what). Only who has made it keeps the descriptor.
+//! **Seals.** Whoever makes it seals its size in both directions, and the seals themselves. Whoever
+//! opens it requires these seals before it looks at the size and maps anything, so that no process
+//! can pull pages from under another. Writing is not sealed, and all mappings are writable: of
+//! everything that lies in such memory both sides write a part (`docs/SECURITY.md` lists what).
+//! Only who has made it keeps the descriptor.
 
 mod mapping;
 

@@ -16,8 +16,9 @@ use crate::endurance;
 /// Connections that may wait to be accepted: all ranks of a large job knock at once.
 const BACKLOG: i32 = 4096;
 
-/// Before ranks have met: silence after which the system asks whether the other side still lives, between its questions,
-/// and how many may stay unanswered. A host that vanished is noticed after about 40 s.
+/// Before ranks have met: silence after which the system asks whether the other side still lives,
+/// between its questions, and how many may stay unanswered. A host that vanished is noticed after
+/// about 40 s.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES: u32 = 5;

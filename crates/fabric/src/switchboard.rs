@@ -196,8 +196,8 @@ impl Switchboard {
         self.shared.ring();
     }
 
-    /// Sends `descriptor` to `to`, which must live in the same network namespace. `lasts` is called while `to` does not
-    /// answer.
+    /// Sends `descriptor` to `to`, which must live in the same network namespace. `lasts` is called
+    /// while `to` does not answer.
     pub(crate) fn send_descriptor(
         &self,
         to: &Member,
@@ -264,7 +264,8 @@ impl Switchboard {
         let purpose = Purpose { kind: Kind::Peer, from, to: to.world, channel: 0 };
         let dialled = loop {
             match dial::dial(address, &self.shared.key, purpose, &patience) {
-                // The peer had no room for a connection, or no time, or the network is away; one that has ended refuses.
+                // The peer had no room for a connection, or no time, or the network is away; one
+                // that has ended refuses.
                 Err(Failure::Io(error))
                     if acceptor::may_try_again(&error) || socket::is_unreachable(&error) =>
                 {

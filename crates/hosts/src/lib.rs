@@ -111,8 +111,8 @@ impl Hosts {
         self.order("mend", host)
     }
 
-    /// Lets everything be lost that `host` and other hosts send one another, of which no system notices anything. A
-    /// pulled cable is noticed: then systems try again sooner.
+    /// Lets everything be lost that `host` and other hosts send one another, of which no system
+    /// notices anything. A pulled cable is noticed: then systems try again sooner.
     ///
     /// # Errors
     ///

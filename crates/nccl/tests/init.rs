@@ -148,8 +148,8 @@ fn descriptors_that_are_lacking() {
 /// Jobs that wait at a time: they wait for most of their time.
 const AT_ONCE: u64 = 8;
 
-/// Each run is a job of three, of which `absent` says who does not join, and what else befalls it before the others do. They
-/// name `culprit`.
+/// Each run is a job of three, of which `absent` says who does not join, and what else befalls it
+/// before the others do. They name `culprit`.
 fn in_vain(
     name: &str,
     absent: impl Fn(&Job, u64) -> usize + Sync,

@@ -1,7 +1,8 @@
-//! The network between hosts goes away and comes back: calls outlast what is shorter than `MSCCL_NETWORK_TIMEOUT_S`, with
-//! right results, and what is longer is told on all ranks.
+//! The network between hosts goes away and comes back: calls outlast what is shorter than
+//! `MSCCL_NETWORK_TIMEOUT_S`, with right results, and what is longer is told on all ranks.
 //!
-//! `OUTAGES=all` has outages of 2, 8, 15 and 60 s under a limit of 90 s, and one that is longer; without it short ones do.
+//! `OUTAGES=all` has outages of 2, 8, 15 and 60 s under a limit of 90 s, and one that is longer;
+//! without it short ones do.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "figures and skips are loud")]
@@ -21,7 +22,8 @@ use programs::{compile, folder};
 /// Hosts, with a rank each.
 const RANKS: u32 = 3;
 
-/// How long the longest call may take beyond the outage: until the next attempt of TCP to send again, and what follows.
+/// How long the longest call may take beyond the outage: until the next attempt of TCP to send
+/// again, and what follows.
 const RESUMED_WITHIN: Duration = Duration::from_secs(8);
 
 /// How much later than its limit an outage may be told.
@@ -75,7 +77,8 @@ impl Rank {
     }
 }
 
-/// What all ranks say at the end, and how long after rank 1 was cut off; nothing where there can be no hosts.
+/// What all ranks say at the end, and how long after rank 1 was cut off; nothing where there can be
+/// no hosts.
 fn play(outage: Outage) -> Option<Vec<(String, Duration)>> {
     let program = compile("outage")?;
     let hosts = match Hosts::new(RANKS) {

@@ -19,14 +19,16 @@ pub struct Config {
     pub interface: Option<Choice>,
     /// TCP connections to each peer, 1 to 16. More help where one connection does not fill the network.
     pub sockets_per_peer: u32,
-    /// How long a connection to a peer may take, from when both ranks want it, where the network is not away.
+    /// How long a connection to a peer may take, from when both ranks want it, where the network is
+    /// not away.
     pub connect_timeout: Duration,
-    /// How long the network may be away, or the peer's host silent although it has to answer, before a rail counts as broken.
-    /// The default is 40 s: a network that reroutes comes back within seconds, and a collective that waits
-    /// for a host that has died should not wait for minutes.
+    /// How long the network may be away, or the peer's host silent although it has to answer,
+    /// before a rail counts as broken. The default is 40 s: a network that reroutes comes back
+    /// within seconds, and a collective that waits for a host that has died should not wait for
+    /// minutes.
     pub silence_timeout: Duration,
-    /// How long a proxy that ends waits for its last messages to arrive: as long as peers may be in the calls of which this
-    /// rank has done its part.
+    /// How long a proxy that ends waits for its last messages to arrive: as long as peers may be in
+    /// the calls of which this rank has done its part.
     pub drain_timeout: Duration,
     /// Processors on which the proxy's thread should run, such as those near a GPU; those that it may not use count
     /// for nothing, and none are all.

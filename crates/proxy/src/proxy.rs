@@ -31,9 +31,10 @@ const ANSWER: Duration = Duration::from_millis(500);
 
 /// Carries the links of one rank to ranks on other hosts, with a thread of its own.
 ///
-/// Dropping it posts what lies in outlets, for at most [`Config::drain_timeout`] or what [`Proxy::leave_within`] was given,
-/// takes leave of the peers, and ends the thread, the rails and the registrations. After an abort it ends at once. Peers of a proxy
-/// that has left in order see no failure; what they post to it stays where it is.
+/// Dropping it posts what lies in outlets, for at most [`Config::drain_timeout`] or what
+/// [`Proxy::leave_within`] was given, takes leave of the peers, and ends the thread, the rails and
+/// the registrations. After an abort it ends at once. Peers of a proxy that has left in order see
+/// no failure; what they post to it stays where it is.
 pub struct Proxy {
     shared: Arc<Shared>,
     group: Arc<Group>,
@@ -218,7 +219,8 @@ impl Proxy {
         self.shared.graphs.store(true, Ordering::Relaxed);
     }
 
-    /// The end of the proxy shall take no longer than `limit`, even if peers do not take what lies in outlets. Never waits.
+    /// The end of the proxy shall take no longer than `limit`, even if peers do not take what lies
+    /// in outlets. Never waits.
     pub fn leave_within(&self, limit: Duration) {
         self.shared.drain_ms.fetch_min(milliseconds(limit), Ordering::Relaxed);
     }

@@ -146,7 +146,8 @@ pub(crate) enum ScaleBy {
     Divisor(NonZeroU32),
 }
 
-/// How long the end of an engine may take after [`Engine::part`], if peers do not take what this rank has sent.
+/// How long the end of an engine may take after [`Engine::part`], if peers do not take what this
+/// rank has sent.
 pub(crate) const PARTING: Duration = Duration::from_secs(30);
 
 /// What executes a rank's part of calls.
@@ -227,8 +228,9 @@ pub(crate) trait Engine: Send + Sync {
     /// The owner gives the communicator up: everything under way ends, without a result. Never waits.
     fn release(&self);
 
-    /// The owner gives the communicator up when all its calls are done: later ones end without a result, and what peers
-    /// still need of this rank reaches them. Never waits; the end of the engine does, for at most [`PARTING`].
+    /// The owner gives the communicator up when all its calls are done: later ones end without a
+    /// result, and what peers still need of this rank reaches them. Never waits; the end of the
+    /// engine does, for at most [`PARTING`].
     fn part(&self);
 
     /// The owner is ending the communicator: from now on a failure releases what is under way. Never waits.

@@ -1,4 +1,5 @@
-//! What Linux says of TCP connections and lets one set that nobody else offers: a door with `unsafe`.
+//! What Linux says of TCP connections and lets one set that nobody else offers: a door with
+//! `unsafe`.
 
 use std::io;
 use std::mem::size_of;
@@ -21,7 +22,8 @@ pub(super) struct Unacknowledged {
 /// The longest time between two attempts of `stream` to send something again.
 pub(super) fn set_longest_pause(stream: &TcpStream, pause: Duration) -> io::Result<()> {
     let pause_ms = libc::c_int::try_from(pause.as_millis()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the descriptor is open as long as `stream` lives; the kernel reads the integer and keeps no pointer.
+    // SAFETY: the descriptor is open as long as `stream` lives; the kernel reads the integer and
+    // keeps no pointer.
     let failed = unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),
@@ -36,11 +38,13 @@ pub(super) fn set_longest_pause(stream: &TcpStream, pause: Duration) -> io::Resu
 
 /// What `stream` has sent in vain so far.
 pub(super) fn unacknowledged(stream: &TcpStream) -> io::Result<Unacknowledged> {
-    // The first fields of `struct tcp_info`, which all kernels have: state, congestion state, attempts, probes, backoff,
-    // options and two of bits; then words, the fifth of which counts packets.
+    // The first fields of `struct tcp_info`, which all kernels have: state, congestion state,
+    // attempts, probes, backoff, options and two of bits; then words, the fifth of which counts
+    // packets.
     let mut bytes = [0_u8; 28];
     let mut length = bytes.len() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as `stream` lives; the kernel writes at most `length` bytes.
+    // SAFETY: the descriptor is open as long as `stream` lives; the kernel writes at most `length`
+    // bytes.
     let failed = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),

@@ -1,5 +1,5 @@
-//! A wait for another rank between two operations of all, of which the hub is told when it lasts: it then knows who keeps whom
-//! from coming.
+//! A wait for another rank between two operations of all, of which the hub is told when it lasts:
+//! it then knows who keeps whom from coming.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,8 @@ use super::Group;
 use crate::frame::{Frame, Subject};
 use crate::switchboard::Member;
 
-/// One wait. One that fails is not said to have ended: the group is of no more use, and the hub may still ask.
+/// One wait. One that fails is not said to have ended: the group is of no more use, and the hub may
+/// still ask.
 pub(super) struct Waiting<'a> {
     group: &'a Group,
     awaited: Rank,

@@ -328,7 +328,8 @@ impl State {
         }
     }
 
-    /// `rank` of `group` waits for `awaited` between two operations; for itself, if for nobody any more.
+    /// `rank` of `group` waits for `awaited` between two operations; for itself, if for nobody any
+    /// more.
     pub(crate) fn note_wait(&mut self, group: u64, rank: Rank, awaited: Rank) {
         if self.groups.contains_key(&group) {
             self.waits.note(group, rank, awaited);

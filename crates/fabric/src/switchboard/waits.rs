@@ -1,4 +1,5 @@
-//! For whom ranks wait between operations of all, so that who is missing for another one's sake is not blamed.
+//! For whom ranks wait between operations of all, so that who is missing for another one's sake is
+//! not blamed.
 
 use std::collections::HashMap;
 
@@ -22,7 +23,8 @@ impl Waits {
         self.0.retain(|(of, _), _| *of != group);
     }
 
-    /// Of the `absent` of `group` those who do not wait for others of them; all, if they wait in a circle.
+    /// Of the `absent` of `group` those who do not wait for others of them; all, if they wait in a
+    /// circle.
     pub(super) fn culprits(&self, group: u64, absent: Vec<Rank>) -> Vec<Rank> {
         let waits = |rank: &Rank| {
             let awaited = self.0.get(&(group, *rank));

@@ -1,4 +1,5 @@
-//! Connections that outlast a network that is away: by the kernel, and by their owner where the kernel is older.
+//! Connections that outlast a network that is away: by the kernel, and by their owner where the
+//! kernel is older.
 //!
 //! Minutes are few and outages long: `OUTAGES=all` runs them.
 

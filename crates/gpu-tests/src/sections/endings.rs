@@ -1,4 +1,5 @@
-//! Ranks that end their communicators as soon as their own calls are done, while peers may still be in theirs.
+//! Ranks that end their communicators as soon as their own calls are done, while peers may still be
+//! in theirs.
 
 use std::mem;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::world::{Seat, World, on_threads, settings};
 /// The section.
 pub const SECTION: Section = Section {
     name: "endings",
-    about: "ranks abort or end when their own calls are done: no call of a peer fails, all results are right",
+    about: "ranks abort or end when their own calls are done: no call of a peer fails",
     run,
 };
 

@@ -1,6 +1,7 @@
-/* Ranks end their communicators as soon as their own part is done, while peers may still be in the same call:
- * by an abort, by destroying, or by finalising first; the last time their processes end right after that. No call of a
- * peer may fail. Arguments: ranks, ranks in a process, jobs, how. LATE_MS is how late one rank comes to the last call. */
+/* Ranks end their communicators as soon as their own part is done, while peers may still be in the
+ * same call: by an abort, by destroying, or by finalising first; the last time their processes end
+ * right after that. No call of a peer may fail. Arguments: ranks, ranks in a process, jobs, how.
+ * LATE_MS is how late one rank comes to the last call. */
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

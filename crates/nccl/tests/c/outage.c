@@ -1,5 +1,6 @@
-/* One rank, whose peers live on other hosts, calls until rank 0 has done so for long enough. A call that fails is told, and is
- * the end. Arguments: rank, ranks, seconds, milliseconds between calls. */
+/* One rank, whose peers live on other hosts, calls until rank 0 has done so for long enough. A call
+ * that fails is reported, and is the end. Arguments: rank, ranks, seconds, milliseconds between
+ * calls. */
 #include <time.h>
 #include <unistd.h>
 
@@ -16,7 +17,8 @@ static double now(void) {
 static int rank, ranks;
 static int from[MOST], to[MOST];
 
-/* A sum of all ranks, and a message from each to the next. The first element of the sum says whether to stop. */
+/* A sum of all ranks, and a message from each to the next. The first element of the sum says
+ * whether to stop. */
 static ncclResult_t call(ncclComm_t comm, size_t count, int stop) {
   int left = (rank + ranks - 1) % ranks;
   for (size_t i = 0; i < count; i++) from[i] = rank + (int)i;
@@ -52,7 +54,8 @@ int main(int count, char** arguments) {
   double start = now();
   for (unsigned calls = 1, stop = 0; !stop; calls++) {
     double since = now();
-    ncclResult_t result = call(comm, calls % 10 == 0 ? MOST : 1 + calls % 1000, since - start > seconds);
+    size_t elements = calls % 10 == 0 ? MOST : 1 + calls % 1000;
+    ncclResult_t result = call(comm, elements, since - start > seconds);
     double took = now() - since;
     longest = took > longest ? took : longest;
     if (result != ncclSuccess) {

@@ -92,8 +92,8 @@ impl Dial {
         self.attempt.said < self.attempt.saying.len()
     }
 
-    /// Goes on as far as that is possible at once. A peer that had no room or no time, or that no network leads to at the
-    /// moment, is tried again.
+    /// Goes on as far as that is possible at once. A peer that had no room or no time, or that no
+    /// network leads to at the moment, is tried again.
     pub(crate) fn go_on(mut self: Box<Self>) -> io::Result<Dialled> {
         if let Some(at) = self.attempt.again_at {
             if Instant::now() < at {
@@ -117,7 +117,8 @@ impl Dial {
     }
 }
 
-/// Whether the peer may merely have closed a connection for which it had no room, or the network be away.
+/// Whether the peer may merely have closed a connection for which it had no room, or the network be
+/// away.
 fn may_pass(error: &io::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     use ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};

@@ -258,6 +258,44 @@ fn an_abort_ends_the_thread_without_waiting() {
     });
 }
 
+/// The peer takes nothing for a while, then all: an end waits for that, but no longer than it may.
+#[test]
+fn an_end_waits_for_peers_within_its_limit() {
+    for (limit, expected) in [(60_000, 700..60_000), (200, 200..3_000)] {
+        let took = run(2, |group| {
+            let config = Config { drain_timeout: Duration::from_secs(60), ..config() };
+            let proxy = Proxy::start(group.clone(), config, Abort::new()).unwrap();
+            let mut ends = connect_all(&proxy, &group, &SHAPES[..1]);
+            talk(group.rank(), &mut ends, 0, 10);
+            let mut since = Instant::now();
+            if group.rank() == Rank(0) {
+                // What fits into the rings of both ends.
+                for _ in 0..2 * SHAPES[0].depth {
+                    let slot = ends[0].senders[0].reserve(&Abort::new(), crate::world::PATIENCE);
+                    slot.unwrap().commit(1);
+                }
+                group.barrier().unwrap();
+                since = Instant::now();
+                proxy.leave_within(Duration::from_millis(limit));
+                drop(proxy);
+            } else {
+                group.barrier().unwrap();
+                thread::sleep(Duration::from_millis(700));
+                while let Some(message) = ends[0].receivers[0].try_peek() {
+                    message.release();
+                    thread::sleep(Duration::from_millis(5));
+                }
+                // What did not arrive in time is missed.
+                assert_eq!(proxy.failure().is_some(), limit < 700);
+            }
+            group.barrier().unwrap();
+            since.elapsed()
+        });
+        let took_ms = took[0].as_millis() as u64;
+        assert!(expected.contains(&took_ms), "{took_ms} ms where {limit} ms are allowed");
+    }
+}
+
 #[test]
 fn an_abort_on_one_rank_is_a_failure_on_the_other() {
     let failures = run(2, |group| {

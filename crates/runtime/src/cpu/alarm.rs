@@ -1,9 +1,11 @@
-//! What ends the waits of a rank: its own abort, or another rank of its node that has stopped and is still needed.
+//! What ends the waits of a rank: its own abort, or another rank of its node that has stopped and
+//! is still needed.
 //!
-//! A rank that gives up, fails or ends *stops* its own rings, and no others. With that it says how many collectives it had
-//! completed. A peer that waits needs it if it waits for that rank itself, or in a later collective: then it will never have
-//! what it waits for, and fails. Who is in a collective that the other has completed goes on, since all that the
-//! other had to say is in the rings already.
+//! A rank that gives up, fails or ends *stops* its own rings, and no others. With that it says how
+//! many collectives it had completed. A peer that waits needs it if it waits for that rank itself,
+//! or in a later collective: then it will never have what it waits for, and fails. Who is in a
+//! collective that the other has completed goes on, since all that the other had to say is in the
+//! rings already.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +47,8 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    /// Whether a call that waits for all of `waits`, and is collective number `collective` if it is one, can never end.
+    /// Whether a call that waits for all of `waits`, and is collective number `collective` if it is
+    /// one, can never end.
     pub fn is_needed(&self, collective: Option<u64>, waits: &[Waiting]) -> bool {
         let is_behind = collective.is_some_and(|number| self.completed < number);
         is_behind || waits.iter().any(|waiting| waiting.peer == Some(self.rank))
@@ -63,8 +66,8 @@ impl Alarm {
         self.completed.store(number, Ordering::Release);
     }
 
-    /// Ends all waits of this rank from now on, and those of peers that need it; those on other nodes learn of it by the
-    /// end of their links. Never waits.
+    /// Ends all waits of this rank from now on, and those of peers that need it; those on other
+    /// nodes learn of it by the end of their links. Never waits.
     pub fn raise(&self, reason: &str) {
         self.end_waits(reason);
         self.far.iter().for_each(|far| far.abort(reason));
@@ -94,7 +97,8 @@ impl Alarm {
         }
     }
 
-    /// The peers on this node that have stopped. What they had sent before is there for whoever looks after that.
+    /// The peers on this node that have stopped. What they had sent before is there for whoever
+    /// looks after that.
     pub fn stopped(&self) -> impl Iterator<Item = Stopped> {
         let stopped = |(rank, rings): &(Rank, Rings)| {
             let completed = rings.stopped_after()?;

@@ -116,7 +116,8 @@ pub(super) fn see_through(
     outcome
 }
 
-/// Whether `effort`, which is stuck, can still end without those of its peers that had `stopped` before it looked.
+/// Whether `effort`, which is stuck, can still end without those of its peers that had `stopped`
+/// before it looked.
 fn check_peers(effort: &mut impl Effort, stopped: &[Stopped]) -> Result<(), Error> {
     if stopped.is_empty() {
         return Ok(());
@@ -163,7 +164,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// Whether to look at peers that have stopped. Each costs a look at a word, so messages are looked for more often.
+    /// Whether to look at peers that have stopped. Each costs a look at a word, so messages are
+    /// looked for more often.
     fn is_time_for_peers(&self) -> bool {
         self.looks > 0 && (self.looks >= SPINS || self.looks.is_multiple_of(PEERS_EVERY))
     }

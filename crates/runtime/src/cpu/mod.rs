@@ -15,8 +15,9 @@
 //!
 //! * What a step does is [`msccl_machine::execute`] over the same cut as on a GPU
 //!   ([`msccl_plan::cut`]): results are those of [`crate::host`] and of kernels, bit for bit.
-//! * A wait ends within milliseconds of an abort, here or on a rank of this node that is still needed ([`alarm`] says when), and
-//!   its error names the peer and what was awaited. A rank that failed once fails every later call.
+//! * A wait ends within milliseconds of an abort, here or on a rank of this node that is still
+//!   needed ([`alarm`] says when), and its error names the peer and what was awaited. A rank that
+//!   failed once fails every later call.
 //! * A message of another length than expected is an error on the rank that takes it: ranks that
 //!   call with different counts are told so, or wait, but do not read what is not there.
 //!

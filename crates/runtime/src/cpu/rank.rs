@@ -139,7 +139,8 @@ impl Rank {
         })
     }
 
-    /// Sees call number `call` through; if it fails, so does this rank, and peers that need it learn of it.
+    /// Sees call number `call` through; if it fails, so does this rank, and peers that need it
+    /// learn of it.
     fn see_through(&self, call: u64, effort: &mut impl Effort, name: &str) -> Result<(), Error> {
         match see_through(effort, &self.alarm, &self.board) {
             Ok(()) => {

@@ -133,8 +133,8 @@ impl Watch {
     }
 
     /// The caller gives up: everything under way does so, and every later call fails. If calls were
-    /// under way, the story of them is told soon. If none was, this rank leaves in order, and peers that are still in
-    /// calls of which it has done its part go on. Does not wait.
+    /// under way, the story of them is told soon. If none was, this rank leaves in order, and peers
+    /// that are still in calls of which it has done its part go on. Does not wait.
     pub fn abort(&self, reason: &str) {
         let busy = self.shared.progress().is_busy();
         let state = if busy { State::Aborted } else { State::Closed };

@@ -6,21 +6,22 @@
 //! * failed because ranks call different things, even if nothing is under way here; or
 //! * died before it issued a collective that was issued here; or
 //! * failed, [`GRACE`] ago; or
-//! * aborted, [`GRACE`] ago, and had not done its part of the collective that is under way here, or thread blocks here have
-//!   waited for it in vain for [`VAIN`]; or
+//! * aborted, [`GRACE`] ago, and had not done its part of the collective that is under way here, or
+//!   thread blocks here have waited for it in vain for [`VAIN`]; or
 //! * died, and thread blocks here have waited for it in vain for [`VAIN`]; or
 //! * left, and thread blocks here have waited for it in vain for [`GRACE`]; or
 //! * left before it issued a collective that was issued here, [`VAIN`] ago.
 //!
 //! Who waits for others than the rank in trouble goes on until one of these fails.
 //!
-//! An abort is the aborting communicator's own affair as long as nobody needs its rank: whoever aborts when its calls are
-//! done has left.
+//! An abort is the aborting communicator's own affair as long as nobody needs its rank: whoever
+//! aborts when its calls are done has left.
 //!
-//! Of a rank on another node the board says what was true a moment ago. That it departed is known from the
-//! group; what it never issued, only once all that it did is here ([`Board::is_complete`]); and that it gave
-//! up before it left may be heard after it left. One that is *leaving* has no more calls to make, but messages of the last
-//! ones may be on their way until it departs.
+//! Of a rank on another node the board says what was true a moment ago. That it departed is known
+//! from the group; what it never issued, only once all that it did is here
+//! ([`Board::is_complete`]); and that it gave up before it left may be heard after it left. One
+//! that is *leaving* has no more calls to make, but messages of the last ones may be on their way
+//! until it departs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -93,8 +94,8 @@ impl Peers {
         })
     }
 
-    /// What befell a rank first counts; but one that is leaving leaves, and one that seems to have left may turn out to have
-    /// given up before.
+    /// What befell a rank first counts; but one that is leaving leaves, and one that seems to have
+    /// left may turn out to have given up before.
     fn note(&mut self, rank: Rank, trouble: Trouble) {
         let known = self.troubles.entry(rank);
         let (known, since) = known.or_insert_with(|| (trouble.clone(), Instant::now()));
@@ -162,7 +163,8 @@ fn is_fatal(
     }
 }
 
-/// Whether `rank`, which has aborted, had not done its part of the collective that is under way here.
+/// Whether `rank`, which has aborted, had not done its part of the collective that is under way
+/// here.
 fn is_missed(board: &Board, rank: Rank, progress: &Progress) -> bool {
     let under_way = board.first_from(board.me(), progress.finished + 1);
     match under_way.map(|posted| posted.kind) {

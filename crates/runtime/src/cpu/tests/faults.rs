@@ -108,7 +108,8 @@ fn an_abort_ends_the_waits_of_all_ranks_at_once() {
     assert!(text.contains("waits for message 0 from r2 on ch0 (round 0)"), "{text}");
 }
 
-/// Rank 0 has done its part of a broadcast when it parts; the last rank comes later, and misses nothing but the next call.
+/// Rank 0 has done its part of a broadcast when it parts; the last rank comes later, and misses
+/// nothing but the next call.
 #[test]
 fn who_has_done_its_part_is_not_missed() {
     let registry = Registry::new(Ranks { ranks: 3, per_node: 3 }, &[]);

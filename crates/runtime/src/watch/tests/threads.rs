@@ -259,7 +259,8 @@ fn an_abort_with_nothing_under_way_harms_nobody() {
     assert_eq!(stories, [""; 0]);
 }
 
-/// Rank 1 aborts its second call. Rank 0 is in that one and fails, rank 2 in the first one, which goes on.
+/// Rank 1 aborts its second call. Rank 0 is in that one and fails, rank 2 in the first one, which
+/// goes on.
 #[test]
 fn an_abort_fails_only_calls_of_which_it_left_out_a_part() {
     members(3, |member| {
