@@ -263,3 +263,10 @@ __device__ inline void exchange(const msccl_exchange_launch& launch) {
 }
 
 }  // namespace msccl
+
+// The kernel of exchanges, for every element type.
+#define MSCCL_EXCHANGE(name)                                                                  \
+    extern "C" __global__ void __launch_bounds__(MSCCL_THREADS_MAX_EXCHANGE, MSCCL_BLOCKS_EACH) \
+        name(const __grid_constant__ msccl_exchange_launch launch) {                          \
+        msccl::exchange(launch);                                                              \
+    }

@@ -1,37 +1,4 @@
-//! What is compiled, for which devices, and how.
-
-/// A file of kernels.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Module {
-    /// Interpreters over protocol Simple.
-    Simple,
-    /// The same whose thread blocks work as crews.
-    Crew,
-    /// Those of protocol Simple with links that may deliver directly.
-    Direct,
-    /// [`Module::Simple`] for operands that lie anywhere.
-    SimpleOdd,
-    /// [`Module::Crew`] for operands that lie anywhere.
-    CrewOdd,
-    /// [`Module::Direct`] for operands that lie anywhere.
-    DirectOdd,
-    /// Interpreters over protocol LL.
-    Ll,
-    /// Interpreters over protocol LL128.
-    Ll128,
-    /// Kernels for small calls over protocol LL.
-    LlSmall,
-    /// The same whose operands lie anywhere.
-    LlOdd,
-    /// Kernels for small calls over protocol LL128.
-    Ll128Small,
-    /// The same whose operands lie anywhere.
-    Ll128Odd,
-    /// Point-to-point exchanges.
-    Exchange,
-    /// Scaling by a number.
-    Scale,
-}
+//! For which devices modules are compiled, and how.
 
 /// What an image is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,67 +7,6 @@ pub enum Architecture {
     Machine(u32),
     /// Text that the driver compiles, for this compute capability and all higher ones.
     Portable(u32),
-}
-
-impl Module {
-    /// Every module.
-    pub const ALL: [Module; 14] = [
-        Module::Simple,
-        Module::Crew,
-        Module::Direct,
-        Module::SimpleOdd,
-        Module::CrewOdd,
-        Module::DirectOdd,
-        Module::Ll,
-        Module::Ll128,
-        Module::LlSmall,
-        Module::LlOdd,
-        Module::Ll128Small,
-        Module::Ll128Odd,
-        Module::Exchange,
-        Module::Scale,
-    ];
-
-    /// Its name: of its source in `device/`, and in the names of its kernels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Module::Simple => "simple",
-            Module::Crew => "crew",
-            Module::Direct => "direct",
-            Module::SimpleOdd => "simple_odd",
-            Module::CrewOdd => "crew_odd",
-            Module::DirectOdd => "direct_odd",
-            Module::Ll => "ll",
-            Module::Ll128 => "ll128",
-            Module::LlSmall => "ll_small",
-            Module::LlOdd => "ll_odd",
-            Module::Ll128Small => "ll128_small",
-            Module::Ll128Odd => "ll128_odd",
-            Module::Exchange => "exchange",
-            Module::Scale => "scale",
-        }
-    }
-
-    /// The name of its kernel for elements of `data_type`: `f32`, `f8e4m3` and so on. Exchanges have one
-    /// kernel for all.
-    pub fn kernel(self, data_type: &str) -> String {
-        match self {
-            Module::Exchange => "msccl_exchange".to_owned(),
-            Module::Simple
-            | Module::Crew
-            | Module::Direct
-            | Module::SimpleOdd
-            | Module::CrewOdd
-            | Module::DirectOdd
-            | Module::Ll
-            | Module::Ll128
-            | Module::LlSmall
-            | Module::LlOdd
-            | Module::Ll128Small
-            | Module::Ll128Odd
-            | Module::Scale => format!("msccl_{}_{data_type}", self.name()),
-        }
-    }
 }
 
 impl Architecture {
@@ -145,68 +51,6 @@ pub const OPTIONS: [&str; 3] =
 pub fn options(architecture: Architecture) -> Vec<String> {
     let architecture = format!("--gpu-architecture={}", architecture.name());
     OPTIONS.map(str::to_owned).into_iter().chain([architecture]).collect()
-}
-
-/// The files that the sources include, below the folder of this package.
-pub const HEADERS: [&str; 22] = [
-    "include/msccl_plan.h",
-    "device/ptx.cuh",
-    "device/memory.cuh",
-    "device/number.cuh",
-    "device/block.cuh",
-    "device/reduce.cuh",
-    "device/wait.cuh",
-    "device/link.cuh",
-    "device/direct.cuh",
-    "device/move.cuh",
-    "device/pieces.cuh",
-    "device/ragged.cuh",
-    "device/simple.cuh",
-    "device/packet.cuh",
-    "device/ll.cuh",
-    "device/ll128.cuh",
-    "device/step.cuh",
-    "device/crew.cuh",
-    "device/interpreter.cuh",
-    "device/small.cuh",
-    "device/bulk.cuh",
-    "device/exchange.cuh",
-];
-
-/// The header that special kernels ([`crate::special`]) include beside those; no image does.
-pub const SPECIAL_HEADER: &str = "special/special.cuh";
-
-/// The path of a module's source below the folder of this package.
-pub fn source(module: Module) -> String {
-    format!("device/{}.cu", module.name())
-}
-
-/// The path of an image below the folder of this package.
-pub fn image(module: Module, architecture: Architecture) -> String {
-    format!("images/{}.{}.z", module.name(), architecture.name())
-}
-
-/// Where it says from what the images were made.
-pub const STAMP: &str = "images/SOURCES";
-
-/// What `STAMP` must hold: a line for the compiler, a line for its options, and for every file the hash
-/// that `hash` gives of the text that `read` gives.
-///
-/// # Errors
-///
-/// The first error of `read`.
-pub fn stamp<E>(
-    mut read: impl FnMut(&str) -> Result<Vec<u8>, E>,
-    hash: impl Fn(&[u8]) -> String,
-) -> Result<String, E> {
-    let architectures = Architecture::ALL.map(Architecture::name).join(" ");
-    let mut text = format!("{COMPILER}\n{}\n{architectures}\n", OPTIONS.join(" "));
-    let files = HEADERS.into_iter().map(str::to_owned).chain(Module::ALL.map(source));
-    for file in files {
-        let line = format!("{}  {file}\n", hash(&read(&file)?));
-        text.push_str(&line);
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

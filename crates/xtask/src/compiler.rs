@@ -4,13 +4,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Downloads and unpacks the compiler into `folder`, unless it lies there already; where it lies then. What it loads
-/// itself lies beside it.
+use msccl_gpu::Nvrtc;
+
+/// The pinned compiler, fetched into `target/kernels` if need be.
 ///
 /// # Errors
 ///
 /// What went wrong, with what to do.
-pub fn fetch(requirements: &Path, folder: &Path) -> Result<PathBuf, String> {
+pub fn load() -> Result<Nvrtc, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = fetch(&root.join("kernels/requirements.txt"), &root.join("target/kernels"))?;
+    Nvrtc::open(path.as_os_str())
+}
+
+/// Downloads and unpacks the compiler into `folder`, unless it lies there already; where it lies
+/// then. What it loads itself lies beside it.
+fn fetch(requirements: &Path, folder: &Path) -> Result<PathBuf, String> {
     let pinned = fs::read_to_string(requirements)
         .map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
     let stamp = folder.join("requirements.txt");

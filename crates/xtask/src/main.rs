@@ -1,9 +1,12 @@
 //! What developers run beside cargo.
 //!
 //! ```text
-//! cargo xtask kernels [MODULE…]  compile kernels/device and write kernels/images: all, or those of some modules, where what
-//!                                others are made from has not changed
-//! cargo xtask kernels --check    compile, and compare with what is committed
+//! cargo xtask kernels [MODULE…]  build the kernel images of all or some modules that are not what
+//!                                their sources give
+//! cargo xtask kernels --check [MODULE…]
+//!                                compile all or some again, and compare with what is committed
+//! cargo xtask kernels --check --rotate SECONDS
+//!                                the same for a few, others every day
 //! cargo xtask specialise FOLDER [CASE…]
 //!                                compile special kernels, to measure the interpreters against them
 //! cargo xtask audit [CLONE]      compare the packages that are locked with the advisories in a clone of RustSec's database,
@@ -19,15 +22,17 @@ mod kernels;
 mod specialise;
 mod supply;
 
-const USAGE: &str = "usage: cargo xtask kernels [--check | MODULE…], cargo xtask specialise FOLDER [CASE…], \
+const USAGE: &str = "usage: cargo xtask kernels [--check] [MODULE…], \
+     cargo xtask kernels --check --rotate SECONDS, cargo xtask specialise FOLDER [CASE…], \
      cargo xtask audit [CLONE], cargo xtask advisories CLONE, or cargo xtask sbom FOLDER";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments.as_slice() {
-        ["kernels", "--check"] => kernels::check(),
-        ["kernels", modules @ ..] => kernels::write(modules),
+        ["kernels", "--check", "--rotate", seconds] => kernels::check_some(seconds),
+        ["kernels", "--check", modules @ ..] => kernels::check(modules),
+        ["kernels", modules @ ..] => kernels::build(modules),
         ["specialise", folder, cases @ ..] => specialise::write(folder.as_ref(), cases),
         ["audit"] => supply::audit(None, &say),
         ["audit", clone] => supply::audit(Some(clone.as_ref()), &say),

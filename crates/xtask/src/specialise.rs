@@ -12,13 +12,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use msccl_collective::Rank;
-use msccl_gpu::{Nvrtc, Source};
-use msccl_kernels::recipe::{Architecture, HEADERS};
+use msccl_gpu::{Form, Nvrtc, Source};
+use msccl_kernels::build::Sources;
+use msccl_kernels::recipe::{Architecture, options};
 use msccl_kernels::special::{self, Case, Known};
 use msccl_plan::Plan;
 use msccl_registry::{Registry, Shape, Wanted};
 
-use crate::kernels;
+use crate::{compiler, kernels};
 
 /// What is measured unless somebody says otherwise.
 const CASES: &[&str] = &[
@@ -57,68 +58,67 @@ pub fn write(folder: &Path, cases: &[&str]) -> Result<(), String> {
             let text = case.source(&plans, known);
             let text = text.ok_or_else(|| format!("`{case}` cannot be cut"))?;
             let file = |extension| folder.join(format!("{number}.{name}.{extension}"));
-            kernels::write_file(&file("cu"), text.as_bytes())?;
+            kernels::write_at(&file("cu"), text.as_bytes())?;
             let bytes = compiler.special(&format!("{case}, {name} known"), text)?;
-            kernels::write_file(&file("cubin"), &bytes)?;
+            kernels::write_at(&file("cubin"), &bytes)?;
         }
         let bytes = compiler.interpreter(&case)?;
-        kernels::write_file(&folder.join(special::interpreter_file(&case)), &bytes)?;
+        kernels::write_at(&folder.join(special::interpreter_file(&case)), &bytes)?;
     }
-    kernels::write_file(&folder.join("CASES"), (cases.join("\n") + "\n").as_bytes())
+    kernels::write_at(&folder.join("CASES"), (cases.join("\n") + "\n").as_bytes())
 }
 
-/// The compiler, and what sources include.
+/// What special kernels and interpreters are built for.
+const ARCHITECTURE: Architecture = Architecture::Machine(90);
+
+/// The compiler, and what it has compiled.
 struct Compiler {
     nvrtc: Nvrtc,
-    /// For interpreters.
+    /// What special kernels include.
     headers: Vec<Source>,
-    /// For special kernels.
-    special_headers: Vec<Source>,
     /// What was compiled, by its text.
     compiled: HashMap<String, Vec<u8>>,
 }
 
 impl Compiler {
     fn load() -> Result<Self, String> {
-        let nvrtc = kernels::load_compiler()?;
-        let headers: Result<Vec<_>, _> = HEADERS.iter().map(|path| kernels::source(path)).collect();
-        let of_special = special::headers().iter();
-        let special_headers = of_special.map(|(name, text)| Source::new(name, text.as_str()));
-        let special_headers = special_headers.collect::<Result<_, _>>()?;
-        Ok(Self { nvrtc, headers: headers?, special_headers, compiled: HashMap::new() })
+        let headers = special::headers().iter();
+        let headers = headers.map(|(name, text)| Source::new(name, text.as_str()));
+        let headers = headers.collect::<Result<_, _>>()?;
+        Ok(Self { nvrtc: compiler::load()?, headers, compiled: HashMap::new() })
     }
 
     fn special(&mut self, name: &str, text: String) -> Result<Vec<u8>, String> {
-        self.once(name, text, |compiler| &compiler.special_headers)
+        self.once(name, text, |compiler, text| {
+            let main = Source::new("special.cu", text)?;
+            let options = options(ARCHITECTURE);
+            compiler.nvrtc.compile(&main, &compiler.headers, &options, Form::Machine)
+        })
     }
 
     fn interpreter(&mut self, case: &Case) -> Result<Vec<u8>, String> {
         let name = format!("interpreter over {} of {}", case.protocol, case.data_type);
-        self.once(&name, special::interpreter_source(case), |compiler| &compiler.headers)
+        self.once(&name, special::interpreter_source(case), |compiler, text| {
+            let inputs = Sources::new(&kernels::read).entry("special.cu", text)?;
+            kernels::compile(&compiler.nvrtc, &inputs, ARCHITECTURE)
+        })
     }
 
-    /// What the compiler makes of `text`, or has made of it.
+    /// What `compile` makes of `text`, or has made of it.
     fn once(
         &mut self,
         name: &str,
         text: String,
-        headers: impl Fn(&Self) -> &[Source],
+        compile: impl Fn(&Self, &str) -> Result<Vec<u8>, String>,
     ) -> Result<Vec<u8>, String> {
         if let Some(bytes) = self.compiled.get(&text) {
             return Ok(bytes.clone());
         }
-        let bytes = self.compile(name, &text, headers(self))?;
-        self.compiled.insert(text, bytes.clone());
-        Ok(bytes)
-    }
-
-    fn compile(&self, name: &str, text: &str, headers: &[Source]) -> Result<Vec<u8>, String> {
-        let main = Source::new("special.cu", text)?;
         let start = Instant::now();
-        let bytes = kernels::compile(&self.nvrtc, &main, headers, Architecture::Machine(90));
-        let bytes = bytes.map_err(|log| format!("{name}: {log}"))?;
+        let bytes = compile(self, &text).map_err(|log| format!("{name}: {log}"))?;
         let took = start.elapsed().as_secs_f64();
         crate::say(&format!("{name}: {} bytes in {took:.1} s", bytes.len()));
+        self.compiled.insert(text, bytes.clone());
         Ok(bytes)
     }
 }

@@ -95,7 +95,7 @@ pub fn source(
 
 /// The source of the interpreter that could run `case`: to measure headers of which there are no images yet.
 pub fn interpreter_source(case: &Case) -> String {
-    let (protocol, number) = (protocol_name(case.protocol), type_name(case.data_type));
+    let (protocol, number) = (protocol_name(case.protocol), device_name(case.data_type));
     let includes = includes(case.protocol);
     format!("{includes}MSCCL_INTERPRETER({INTERPRETER}, {protocol}, {number})\n")
 }
@@ -233,7 +233,7 @@ fn thread_block(protocol: Protocol, data_type: DataType, words: &[u32], at: u32)
         "        case {at}:\n            return run<msccl::{}, msccl::{}, {at}, {receives}>(\n                \
          call, shared, Ends<{}>{{}},\n                Steps<{}>{{}});\n",
         protocol_name(protocol),
-        type_name(data_type),
+        device_name(data_type),
         ends.join(", "),
         texts.join(",\n                      "),
     )
@@ -314,8 +314,8 @@ fn protocol_name(protocol: Protocol) -> &'static str {
     }
 }
 
-/// The type of `number.cuh`.
-fn type_name(data_type: DataType) -> &'static str {
+/// The type of `number.cuh` for elements of `data_type`.
+pub(crate) fn device_name(data_type: DataType) -> &'static str {
     match data_type {
         DataType::I8 => "I8",
         DataType::U8 => "U8",

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{msccl, msccl_with};
 
-/// The run-time compiler that `cargo xtask kernels` fetches.
+/// The run-time compiler that `cargo xtask kernels --check` fetches.
 const NVRTC: &str = "target/kernels/nvidia/cuda_nvrtc/lib/libnvrtc.so.12";
 
 /// A folder of kernels, gone at the end.
@@ -59,7 +59,8 @@ fn what_has_no_special_kernels_is_refused() {
 fn kernels_are_compiled_once_and_explained() {
     let nvrtc = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(NVRTC);
     if !nvrtc.exists() {
-        eprintln!("SKIPPED: no run-time compiler at {NVRTC}; `cargo xtask kernels` fetches it");
+        let how = "`cargo xtask kernels --check scale` fetches it";
+        eprintln!("SKIPPED: no run-time compiler at {NVRTC}; {how}");
         return;
     }
     let cache = Cache::new("compiled");

@@ -6,7 +6,8 @@ use msccl_collective::Protocol;
 use msccl_gpu::{
     Context, DeviceBuffer, Event, Function, Image, Launch as Shape, Module, PinnedBuffer, Stream,
 };
-use msccl_kernels::recipe::{Architecture, Module as Kernels};
+use msccl_kernels::Module as Kernels;
+use msccl_kernels::recipe::Architecture;
 use msccl_kernels::special::{self, Case};
 use msccl_plan::Plan;
 use msccl_plan::cut::Cut;

@@ -1,0 +1,171 @@
+//! The modules: one table, from which names, entry files and embedded images follow.
+
+use std::fmt::Write;
+
+use msccl_collective::DataType;
+
+use crate::special::device_name;
+
+/// Gives the table of modules to the macro `$then`. Each row: what the module is, its variant, its
+/// name in images and kernels, the headers that its entry includes, and its kernels.
+macro_rules! with_modules {
+    ($then:ident) => {
+        $then! {
+            /// Interpreters over protocol Simple.
+            Simple "simple" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, Simple, {type})"),
+            /// The same whose thread blocks work as crews.
+            Crew "crew" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, Crew, {type})"),
+            /// Those of protocol Simple with links that may deliver directly.
+            Direct "direct" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, Direct, {type})"),
+            /// [`Module::Simple`] for operands of any alignment.
+            SimpleOdd "simple_odd" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, SimpleOdd, {type})"),
+            /// [`Module::Crew`] for operands of any alignment.
+            CrewOdd "crew_odd" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, CrewOdd, {type})"),
+            /// [`Module::Direct`] for operands of any alignment.
+            DirectOdd "direct_odd" ["interpreter.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, DirectOdd, {type})"),
+            /// Interpreters over protocol LL.
+            Ll "ll" ["interpreter.cuh", "ll.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, Ll, {type})"),
+            /// Interpreters over protocol LL128.
+            Ll128 "ll128" ["interpreter.cuh", "ll128.cuh"]
+                EachType("MSCCL_INTERPRETER({kernel}, Ll128, {type})"),
+            /// Kernels for small calls over protocol LL.
+            LlSmall "ll_small" ["small.cuh", "ll.cuh"]
+                EachType("MSCCL_SMALL({kernel}, Ll, {type}, false)"),
+            /// The same for operands of any alignment.
+            LlOdd "ll_odd" ["small.cuh", "ll.cuh"]
+                EachType("MSCCL_SMALL({kernel}, Ll, {type}, true)"),
+            /// Kernels for small calls over protocol LL128.
+            Ll128Small "ll128_small" ["small.cuh", "ll128.cuh"]
+                EachType("MSCCL_SMALL({kernel}, Ll128, {type}, false)"),
+            /// The same for operands of any alignment.
+            Ll128Odd "ll128_odd" ["small.cuh", "ll128.cuh"]
+                EachType("MSCCL_SMALL({kernel}, Ll128, {type}, true)"),
+            /// Point-to-point exchanges.
+            Exchange "exchange" ["exchange.cuh"]
+                One("MSCCL_EXCHANGE({kernel})"),
+            /// Scaling by a number.
+            Scale "scale" ["scale.cuh"]
+                EachType("MSCCL_SCALE({kernel}, {type})"),
+        }
+    };
+}
+#[cfg(feature = "images")]
+pub(crate) use with_modules;
+
+/// The kernels of a module: the line of its entry that instantiates one. `{kernel}` stands for the
+/// kernel's name, `{type}` for the element type's name on the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kernels {
+    /// One for every element type.
+    EachType(&'static str),
+    /// One for all of them.
+    One(&'static str),
+}
+
+macro_rules! declare {
+    ($(
+        $(#[$doc:meta])* $module:ident $name:literal $headers:tt $kernels:ident($line:literal),
+    )*) => {
+        /// What is compiled into one image an architecture.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Module {
+            $($(#[$doc])* $module,)*
+        }
+
+        impl Module {
+            /// Every module.
+            pub const ALL: [Module; [$($name),*].len()] = [$(Module::$module),*];
+
+            /// Its name: of its images, and in the names of its kernels.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Module::$module => $name,)*
+                }
+            }
+
+            /// The headers that its entry includes.
+            fn headers(self) -> &'static [&'static str] {
+                match self {
+                    $(Module::$module => &$headers,)*
+                }
+            }
+
+            fn kernels(self) -> Kernels {
+                match self {
+                    $(Module::$module => Kernels::$kernels($line),)*
+                }
+            }
+        }
+    };
+}
+with_modules!(declare);
+
+impl Module {
+    /// The module called `name`.
+    pub fn named(name: &str) -> Option<Module> {
+        Module::ALL.into_iter().find(|module| module.name() == name)
+    }
+
+    /// The name of its kernel for elements of `data_type`: `f32`, `f8e4m3` and so on. Exchanges
+    /// have one kernel for all.
+    pub fn kernel(self, data_type: &str) -> String {
+        match self.kernels() {
+            Kernels::EachType(_) => format!("msccl_{}_{data_type}", self.name()),
+            Kernels::One(_) => format!("msccl_{}", self.name()),
+        }
+    }
+
+    /// The name of its entry, as the compiler is told.
+    pub fn entry_name(self) -> String {
+        format!("{}.cu", self.name())
+    }
+
+    /// Its entry: the text that is compiled, which includes headers and instantiates every kernel.
+    pub fn entry(self) -> String {
+        let mut text = String::new();
+        for header in self.headers() {
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "#include \"{header}\"");
+        }
+        let (line, types) = match self.kernels() {
+            Kernels::EachType(line) => (line, &DataType::ALL[..]),
+            Kernels::One(line) => (line, &DataType::ALL[..1]),
+        };
+        for &data_type in types {
+            let kernel = self.kernel(data_type.name());
+            let line = line.replace("{kernel}", &kernel).replace("{type}", device_name(data_type));
+            let _ = writeln!(text, "{line}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_instantiate_every_kernel() {
+        let entry = Module::Ll128Odd.entry();
+        let lines: Vec<_> = entry.lines().collect();
+        assert_eq!(lines.len(), 2 + DataType::ALL.len());
+        assert_eq!(lines[..2], ["#include \"small.cuh\"", "#include \"ll128.cuh\""]);
+        assert_eq!(lines[2], "MSCCL_SMALL(msccl_ll128_odd_i8, Ll128, I8, true)");
+        assert_eq!(lines[13], "MSCCL_SMALL(msccl_ll128_odd_f8e5m2, Ll128, F8E5M2, true)");
+        let exchange = "#include \"exchange.cuh\"\nMSCCL_EXCHANGE(msccl_exchange)\n";
+        assert_eq!(Module::Exchange.entry(), exchange);
+    }
+
+    #[test]
+    fn names_find_their_modules() {
+        assert!(Module::ALL.into_iter().all(|of| Module::named(of.name()) == Some(of)));
+        assert_eq!(Module::named("odd"), None);
+    }
+}
