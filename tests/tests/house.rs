@@ -184,6 +184,7 @@ const DOORS: &[&str] = &[
     "crates/bench/src/worker/device.rs",
     "crates/bench/src/worker/library.rs",
     "crates/environment/src/privileged.rs",
+    "crates/fabric/src/endurance/options.rs",
     "crates/fabric/src/ring/slot.rs",
     "crates/fabric/src/shared/mapping.rs",
     "crates/proxy/src/rdma/calls.rs",
