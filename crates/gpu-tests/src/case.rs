@@ -322,7 +322,7 @@ mod tests {
                     let image = case.image(Rank(rank), 3, &inputs[rank as usize]);
                     let call = case.call(Rank(rank), 4096, &image, 0);
                     let shares = case.shares_memory(Rank(rank), 3);
-                    assert_eq!(call.is_in_place(Rank(rank), 3), shares, "{}", case.story());
+                    assert_eq!(call.is_in_place(Rank(rank)), shares, "{}", case.story());
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Launching kernels. A door for `unsafe`.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use cudarc::driver::sys::{self, CUlaunchAttributeID as Id};
 
@@ -52,49 +53,53 @@ impl Launch<'_> {
         }
     }
 
-    /// The attributes that say what the shape's numbers do not; how many of them count.
-    fn attributes(&self) -> ([sys::CUlaunchAttribute; 5], u32) {
-        let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 5];
-        let mut count = 0;
+    /// The attributes that say what the shape's numbers do not.
+    #[inline]
+    fn attributes(&self, attributes: &mut Attributes) {
         if self.cooperative {
-            attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
-            attributes[count].value.cooperative = 1;
-            count += 1;
+            attributes.push(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1;
         }
         if let Some([x, y, z]) = self.cluster {
-            attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
             let dimension = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
-            attributes[count].value.clusterDim = dimension;
-            count += 1;
+            attributes.push(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim = dimension;
         }
         if self.own_memory_domain {
             const REMOTE: sys::CUlaunchMemSyncDomain =
                 sys::CUlaunchMemSyncDomain::CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
-            attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN);
-            attributes[count].value.memSyncDomain = REMOTE;
-            count += 1;
+            attributes.push(Id::CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).memSyncDomain = REMOTE;
         }
         if self.starts_early {
-            attributes[count] =
-                attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
-            attributes[count].value.programmaticStreamSerializationAllowed = 1;
-            count += 1;
+            let id = Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+            attributes.push(id).programmaticStreamSerializationAllowed = 1;
         }
         if let Some(event) = self.begun {
             let event = event.handle().raw();
-            attributes[count] = attribute(Id::CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);
             let completion = sys::CUlaunchAttributeValue_union__bindgen_ty_3 { event, flags: 0 };
-            attributes[count].value.launchCompletionEvent = completion;
-            count += 1;
+            let id = Id::CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+            attributes.push(id).launchCompletionEvent = completion;
         }
-        (attributes, count as u32)
     }
 }
 
-/// The attribute `id`, its value all zeros.
-fn attribute(id: Id) -> sys::CUlaunchAttribute {
-    let value = sys::CUlaunchAttributeValue { pad: [0; 64] };
-    sys::CUlaunchAttribute { id, pad: [0; 4], value }
+/// The attributes of a launch. Every call makes some, so only those that count are written.
+struct Attributes {
+    list: [MaybeUninit<sys::CUlaunchAttribute>; 5],
+    count: usize,
+}
+
+impl Attributes {
+    fn none() -> Self {
+        Self { list: [const { MaybeUninit::uninit() }; 5], count: 0 }
+    }
+
+    /// The value of a further attribute `id`, all zeros.
+    #[inline]
+    fn push(&mut self, id: Id) -> &mut sys::CUlaunchAttributeValue {
+        let value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+        let place = &mut self.list[self.count];
+        self.count += 1;
+        &mut place.write(sys::CUlaunchAttribute { id, pad: [0; 4], value }).value
+    }
 }
 
 /// Marks in the list by which a launch passes all parameters as one block of bytes.
@@ -132,7 +137,8 @@ impl Function {
         launch: &Launch<'_>,
         parameters: &[u8],
     ) -> Result<(), Error> {
-        let (mut attributes, count) = launch.attributes();
+        let mut attributes = Attributes::none();
+        launch.attributes(&mut attributes);
         let config = sys::CUlaunchConfig {
             gridDimX: launch.grid[0],
             gridDimY: launch.grid[1],
@@ -142,8 +148,8 @@ impl Function {
             blockDimZ: launch.block[2],
             sharedMemBytes: launch.dynamic_shared_bytes,
             hStream: stream.handle().raw(),
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: count,
+            attrs: attributes.list.as_mut_ptr().cast(),
+            numAttrs: attributes.count as u32,
         };
         let mut bytes = parameters.len();
         let mut list: [*mut c_void; 5] = [

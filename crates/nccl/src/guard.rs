@@ -31,11 +31,15 @@ pub fn answer<T: Into<Outcome>>(name: &str, body: impl FnOnce() -> Result<T, Fau
 /// Runs `body`; a panic in it becomes a fault of this library.
 pub fn contain<T>(body: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     keep_panics_quiet();
-    let depth = CONTAINED.get();
-    CONTAINED.set(depth + 1);
     // What a panic leaves behind half done is a communicator's, which the fault then fails.
-    let ended = catch_unwind(AssertUnwindSafe(body));
-    CONTAINED.set(depth);
+    let contained = || catch_unwind(AssertUnwindSafe(body));
+    // One look for the thread's own, which costs more in a shared library than the rest.
+    let ended = CONTAINED.with(|depth| {
+        let outside = depth.replace(depth.get() + 1);
+        let ended = contained();
+        depth.set(outside);
+        ended
+    });
     ended.unwrap_or_else(|payload| {
         let text = PANIC.take().unwrap_or_else(|| said(&*payload));
         Err(Fault::internal(format!("this library has a fault: {text}; please report it")))

@@ -26,9 +26,18 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process that asks.
+    /// The process that asks. Every call asks, so what usually happens is three loads.
+    #[inline]
     pub fn current() -> Self {
-        match mark() {
+        match MARK.get() {
+            Some(Some(mark)) if mark.load(Ordering::Acquire) == FOUND => Self::known(),
+            _ => Self::find(),
+        }
+    }
+
+    #[cold]
+    fn find() -> Self {
+        match MARK.get_or_init(make_mark) {
             Some(mark) => find_out_once(mark),
             None if Self::known().number != std::process::id() => find_out(),
             None => Self::known(),
@@ -45,15 +54,19 @@ impl Process {
     /// # Errors
     ///
     /// It is a fork of it.
+    #[inline]
     #[track_caller]
     pub fn check(self, operation: &str, what: &str) -> Result<(), Fault> {
         let current = Self::current();
-        if current == self {
-            return Ok(());
-        }
-        Err(Fault::usage(format!(
+        if current == self { Ok(()) } else { Err(self.refuse(current, operation, what)) }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn refuse(self, current: Self, operation: &str, what: &str) -> Fault {
+        Fault::usage(format!(
             "{operation} : this {what} was made by {self}; {current} is its fork and cannot use it, but may make its own"
-        )))
+        ))
     }
 
     fn known() -> Self {
@@ -104,10 +117,7 @@ fn find_out() -> Process {
 }
 
 /// A word that the kernel makes zero in a fork; nothing if it cannot.
-fn mark() -> Option<&'static AtomicU32> {
-    static MARK: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
-    *MARK.get_or_init(make_mark)
-}
+static MARK: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 
 fn make_mark() -> Option<&'static AtomicU32> {
     // SAFETY: reads a number.

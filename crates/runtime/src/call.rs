@@ -201,22 +201,19 @@ impl Call {
 
     /// Whether input and output of `rank` share memory in the way the collective defines. Where this
     /// rank has only one of them, they do not.
-    pub fn is_in_place(&self, rank: Rank, ranks: u32) -> bool {
-        let Ok(block_bytes) = self.block_bytes() else { return false };
-        let own = block_bytes.wrapping_mul(u64::from(rank.0));
-        let Blocks { input, output } = self.blocks(rank, ranks);
-        let both = input != 0 && output != 0;
-        both && match self.operation {
-            Operation::AllReduce(_)
-            | Operation::AllToAll
-            | Operation::Broadcast(_)
-            | Operation::Reduce(..) => self.send == self.receive,
-            Operation::AllGather | Operation::Gather(_) => {
-                self.send == self.receive.wrapping_add(own)
+    #[inline]
+    pub fn is_in_place(&self, rank: Rank) -> bool {
+        let own = || self.block_bytes().map(|bytes| bytes.wrapping_mul(u64::from(rank.0)));
+        let at_own = |whole: u64, part: u64| own().is_ok_and(|own| part == whole.wrapping_add(own));
+        match self.operation {
+            Operation::AllReduce(_) | Operation::AllToAll => self.send == self.receive,
+            Operation::Broadcast(root) | Operation::Reduce(root, _) => {
+                root == rank && self.send == self.receive
             }
-            Operation::ReduceScatter(_) | Operation::Scatter(_) => {
-                self.receive == self.send.wrapping_add(own)
-            }
+            Operation::AllGather => at_own(self.receive, self.send),
+            Operation::Gather(root) => root == rank && at_own(self.receive, self.send),
+            Operation::ReduceScatter(_) => at_own(self.send, self.receive),
+            Operation::Scatter(root) => root == rank && at_own(self.send, self.receive),
             Operation::Send(_) | Operation::Receive(_) => false,
         }
     }
@@ -250,7 +247,7 @@ mod tests {
 
     fn check(operation: Operation, send: u64, receive: u64, in_place: bool) {
         let call = call(operation, send, receive);
-        assert_eq!(call.is_in_place(Rank(2), 4), in_place, "{call} {send} {receive}");
+        assert_eq!(call.is_in_place(Rank(2)), in_place, "{call} {send} {receive}");
     }
 
     #[test]

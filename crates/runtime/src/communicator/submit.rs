@@ -243,7 +243,7 @@ impl Communicator {
     }
 
     fn is_in_place(&self, call: &Call) -> bool {
-        call.is_in_place(self.rank(), self.ranks())
+        call.is_in_place(self.rank())
     }
 
     /// Whether the arguments of `call` make sense.

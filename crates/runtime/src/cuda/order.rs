@@ -162,6 +162,7 @@ impl Order {
         }
     }
 
+    #[cold]
     fn before_captured<'a>(&mut self, site: Site<'a>, capture: u64) -> Result<Site<'a>, Error> {
         let stream = site.raw;
         if let Some(of) = self.captured.iter_mut().find(|of| of.capture == capture) {
@@ -188,15 +189,23 @@ impl Order {
     }
 
     /// After a launch.
+    #[inline]
     pub fn after(&mut self, site: Site<'_>) -> Result<(), Error> {
-        match (site.capture, self.graphs) {
-            (None, _) => Ok(site.stream().record(&self.end)?),
-            (Some(capture), GraphOrder::Launches) => {
+        match site.capture {
+            None => Ok(site.stream().record(&self.end)?),
+            Some(capture) => self.after_captured(site, capture),
+        }
+    }
+
+    #[cold]
+    fn after_captured(&mut self, site: Site<'_>, capture: u64) -> Result<(), Error> {
+        match self.graphs {
+            GraphOrder::Launches => {
                 let Self { captured, end, .. } = self;
                 let of = captured.iter_mut().find(|of| of.capture == capture);
                 of.map_or(Ok(()), |of| Ok(site.stream().mark_in_graph(end, &mut of.mark)?))
             }
-            (Some(_), GraphOrder::Users) => Ok(()),
+            GraphOrder::Users => Ok(()),
         }
     }
 
