@@ -10,6 +10,7 @@ use msccl_fabric::{Abort, Group, Newcomer, UniqueId};
 use msccl_registry::{File, Refused, Registry, Shape};
 
 use super::Communicator;
+use super::submit::LastDecision;
 use crate::board::Board;
 use crate::board::mirror::Mirror;
 use crate::cpu;
@@ -37,7 +38,7 @@ pub(crate) struct Inner {
     pub settings: Settings,
     pub failure: Arc<OnceLock<Error>>,
     /// Held while calls are taken up, which keeps their order.
-    pub turn: Mutex<()>,
+    pub turn: Mutex<LastDecision>,
     /// Calls announced so far; changed by whoever holds the turn.
     calls: AtomicU64,
 }
@@ -217,7 +218,7 @@ impl Communicator {
             selector,
             settings: settings.clone(),
             failure,
-            turn: Mutex::new(()),
+            turn: Mutex::default(),
             calls: AtomicU64::new(0),
         };
         inner.group.end_setup();

@@ -26,6 +26,11 @@ pub struct Batch {
     pub calls: Vec<Call>,
 }
 
+/// The shape of the last call of a communicator, and what served it: calls often come many in a row
+/// with the same shape, and then nothing is looked up.
+#[derive(Default)]
+pub struct LastDecision(Option<(Request, Arc<Decision>)>);
+
 /// Most submissions have few of anything; those allocate nothing.
 type Few<T> = SmallVec<[T; 4]>;
 
@@ -70,7 +75,10 @@ fn submit_together(batches: &[Lent<'_>]) -> Result<(), Error> {
         |batch: &Lent<'_>| matches!(batch.communicator.inner.settings.place, PlaceOfRank::Host);
     match batches.iter().any(on_host) {
         true => at_once(batches, &announced),
-        false => batches.iter().zip(&announced).try_for_each(|(batch, of)| batch.execute(of)),
+        false => batches
+            .iter()
+            .zip(&announced)
+            .try_for_each(|(batch, of)| batch.execute(of, &mut LastDecision::default())),
     }
 }
 
@@ -89,7 +97,7 @@ struct Announced {
 }
 
 /// Keeps other submissions off the communicators, in an order in which nobody waits in a circle.
-fn take_turns<'a>(batches: &[Lent<'a>]) -> Few<MutexGuard<'a, ()>> {
+fn take_turns<'a>(batches: &[Lent<'a>]) -> Few<MutexGuard<'a, LastDecision>> {
     let mut batches: Few<&Lent<'a>> = batches.iter().collect();
     batches.sort_by_key(|batch| Arc::as_ptr(&batch.communicator.inner).addr());
     batches.into_iter().map(Lent::take_turn).collect()
@@ -101,7 +109,7 @@ fn at_once(batches: &[Lent<'_>], announced: &[Announced]) -> Result<(), Error> {
     let results: Vec<Result<(), Error>> = thread::scope(|scope| {
         let threads = batches.iter().zip(announced).map(|(batch, of)| {
             let thread = thread::Builder::new().name("msccl-calls".to_owned());
-            thread.spawn_scoped(scope, move || batch.execute(of))
+            thread.spawn_scoped(scope, move || batch.execute(of, &mut LastDecision::default()))
         });
         let threads: Vec<_> = threads.collect();
         let lost = || Err(Error::internal("a thread that executed calls panicked"));
@@ -127,16 +135,16 @@ impl<'a> Lent<'a> {
     }
 
     /// Keeps other submissions off the communicator.
-    fn take_turn(&self) -> MutexGuard<'a, ()> {
+    fn take_turn(&self) -> MutexGuard<'a, LastDecision> {
         self.communicator.inner.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does everything with this batch, which is alone.
     fn submit(&self) -> Result<(), Error> {
-        let _turn = self.take_turn();
+        let mut turn = self.take_turn();
         let announced = self.announce();
         match self.agree(&announced) {
-            Ok(()) => self.execute(&announced),
+            Ok(()) => self.execute(&announced, &mut turn),
             Err(difference) => {
                 self.settle(&announced);
                 Err(difference)
@@ -182,31 +190,40 @@ impl<'a> Lent<'a> {
         self.communicator.inner.board.settle(announced.last);
     }
 
-    fn execute(&self, announced: &Announced) -> Result<(), Error> {
+    fn execute(&self, announced: &Announced, last: &mut LastDecision) -> Result<(), Error> {
         let done = match self.calls {
-            [only] => self.execute_calls(only.stream, announced),
-            _ => self.execute_in_streams(announced),
+            [only] => self.execute_calls(only.stream, announced, last),
+            _ => self.execute_in_streams(announced, last),
         };
         self.settle(announced);
         done.map_err(|error| self.communicator.inner.note(error))
     }
 
     /// Executes the calls in one of their streams, as if in all of them.
-    fn execute_in_streams(&self, announced: &Announced) -> Result<(), Error> {
+    fn execute_in_streams(
+        &self,
+        announced: &Announced,
+        last: &mut LastDecision,
+    ) -> Result<(), Error> {
         let engine = &self.communicator.inner.engine;
         let mut streams: Few<u64> = self.calls.iter().map(|call| call.stream).collect();
         streams.sort_unstable();
         streams.dedup();
         let Some(&stream) = streams.first() else { return Ok(()) };
         engine.join_streams(&streams)?;
-        self.execute_calls(stream, announced)?;
+        self.execute_calls(stream, announced, last)?;
         engine.release_streams(&streams)
     }
 
-    fn execute_calls(&self, stream: u64, announced: &Announced) -> Result<(), Error> {
+    fn execute_calls(
+        &self,
+        stream: u64,
+        announced: &Announced,
+        last: &mut LastDecision,
+    ) -> Result<(), Error> {
         for (number, call) in (announced.first..).zip(self.calls) {
             if call.operation.wanted().is_some() {
-                self.communicator.collective(&Call { stream, ..*call }, number)?;
+                self.communicator.collective(&Call { stream, ..*call }, number, last)?;
             }
         }
         match announced.transfers {
@@ -266,7 +283,7 @@ impl Communicator {
     }
 
     /// Executes a collective.
-    fn collective(&self, call: &Call, number: u64) -> Result<(), Error> {
+    fn collective(&self, call: &Call, number: u64, last: &mut LastDecision) -> Result<(), Error> {
         if call.count == 0 {
             return self.inner.engine.pass(call.stream);
         }
@@ -279,20 +296,39 @@ impl Communicator {
         let (in_place, reduction) = (self.is_in_place(&call), operation.combine());
         let reduction = reduction.map(Combine::reduction);
         let request = Request { wanted, in_place, data_type, reduction, count };
-        let (decision, is_new) = self.inner.selector.choose(&request)?;
-        if is_new {
-            self.tell(&call, &request, &decision);
-        }
+        let decision = self.decide(&call, &request, last)?;
         if reduction == Some(Reduction::Avg) && !decision.averages {
             return self.average_apart(&call, number);
         }
         let reduction = reduction.unwrap_or(Reduction::Sum);
         let direct = Direct { in_place, data_type, reduction, count, send, receive, stream };
         match decision.detour {
-            Detour::None => self.execute(&decision, &direct, number),
-            Detour::InPlace => self.run_in_place(&call, &decision, &direct, number),
-            Detour::OutOfPlace => self.run_out_of_place(&call, &decision, &direct, number),
+            Detour::None => self.execute(decision, &direct, number),
+            Detour::InPlace => self.run_in_place(&call, decision, &direct, number),
+            Detour::OutOfPlace => self.run_out_of_place(&call, decision, &direct, number),
         }
+    }
+
+    /// What serves `call`, which is a `request`: as the last time, if the last call was of the same
+    /// shape.
+    fn decide<'a>(
+        &self,
+        call: &Call,
+        request: &Request,
+        LastDecision(last): &'a mut LastDecision,
+    ) -> Result<&'a Decision, Error> {
+        let kept = match last.take() {
+            Some((of, decision)) if of == *request => (of, decision),
+            Some(_) | None => {
+                let (decision, is_new) = self.inner.selector.choose(request)?;
+                if is_new {
+                    self.tell(call, request, &decision);
+                }
+                (*request, decision)
+            }
+        };
+        let (_, decision) = last.insert(kept);
+        Ok(decision)
     }
 
     /// Executes `call`, which is out of place, by an algorithm that runs in place.
@@ -342,13 +378,13 @@ impl Communicator {
     /// before it, or outputs divided after it.
     fn average_apart(&self, call: &Call, number: u64) -> Result<(), Error> {
         let Some(ranks) = NonZeroU32::new(self.ranks()) else { return Ok(()) };
-        let data_type = call.data_type;
+        let (data_type, mut apart) = (call.data_type, LastDecision::default());
         let combined = |combine| Call { operation: call.operation.combined(combine), ..*call };
         if data_type.is_float() {
             let scalar = Scalar::Immediate(u64::from_le_bytes(reciprocal(data_type, ranks)));
-            return self.collective(&combined(Combine::Scaled(scalar)), number);
+            return self.collective(&combined(Combine::Scaled(scalar)), number, &mut apart);
         }
-        self.collective(&combined(Combine::Plain(Reduction::Sum)), number)?;
+        self.collective(&combined(Combine::Plain(Reduction::Sum)), number, &mut apart)?;
         let elements = call.count * call.blocks(self.rank(), self.ranks()).output;
         if elements == 0 {
             return Ok(());

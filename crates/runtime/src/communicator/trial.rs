@@ -1,11 +1,13 @@
 //! Measuring what could serve, instead of what does: for those who make tuning tables.
 
 use std::hash::BuildHasher;
+use std::sync::PoisonError;
 
 use msccl_collective::DataType;
 use rustc_hash::FxBuildHasher;
 
 use super::Communicator;
+use super::submit::LastDecision;
 use crate::call::{Combine, Operation};
 use crate::error::Error;
 use crate::select::{Choice, Request};
@@ -54,5 +56,6 @@ impl Communicator {
         let hash = |choice: &Choice| FxBuildHasher.hash_one(choice.to_string());
         self.inner.board.set_settings(choice.as_ref().map_or(0, hash));
         self.inner.selector.pin(choice);
+        *self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner) = LastDecision::default();
     }
 }
