@@ -26,7 +26,6 @@ mod asked;
 mod case;
 mod company;
 mod connection;
-mod crew;
 mod element;
 mod error;
 mod json;
@@ -44,6 +43,7 @@ mod table;
 mod truth;
 pub mod tune;
 mod worker;
+mod worker_pool;
 mod workload;
 
 pub use asked::{Asked, Wish as AskedWish};

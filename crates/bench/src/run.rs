@@ -11,11 +11,11 @@ use std::time::Duration;
 use crate::asked::Asked;
 use crate::case::{Case, Placement};
 use crate::company::Company;
-use crate::crew::{Crew, Failure, Launch, Tally};
 use crate::machine::{Machine, Place};
 use crate::protocol::{Answer, Method, Offer, Request};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
+use crate::worker_pool::{Failure, Launch, Tally, WorkerPool};
 
 /// A library to measure.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -147,7 +147,7 @@ pub(crate) struct Team<'a> {
     plan: &'a Plan,
     company: Option<&'a Company>,
     contestant: &'a Contestant,
-    crew: Option<Crew>,
+    pool: Option<WorkerPool>,
     pub(crate) report: LibraryReport,
 }
 
@@ -160,7 +160,7 @@ impl<'a> Team<'a> {
     ) -> Self {
         let mut report = LibraryReport::new(&contestant.name, &contestant.path);
         report.registration = contestant.registration;
-        Self { plan, company, contestant, crew: None, report }
+        Self { plan, company, contestant, pool: None, report }
     }
 
     /// Starts the workers and makes the ranks join. A library that refuses is out.
@@ -179,12 +179,12 @@ impl<'a> Team<'a> {
                 (vec![vec![company.rank()]], Some(meeting.to_string()))
             }
         };
-        let crew = Crew::start(&self.launch(), &groups);
-        let crew = match self.company {
-            None => crew,
-            Some(company) => company.agree(crew).map(|crew| crew.with_alarm(company.alarm())),
+        let pool = WorkerPool::start(&self.launch(), &groups);
+        let pool = match self.company {
+            None => pool,
+            Some(company) => company.agree(pool).map(|pool| pool.with_alarm(company.alarm())),
         };
-        self.crew = Some(crew.map_err(|error| error.to_string())?);
+        self.pool = Some(pool.map_err(|error| error.to_string())?);
         let library = self.contestant.path.clone();
         let capacity_bytes = plan.cases.iter().map(Case::stride_bytes).max().unwrap_or(0);
         let open = |rank| Request::Open {
@@ -224,7 +224,7 @@ impl<'a> Team<'a> {
 
     /// Whether the library is out.
     pub(crate) fn is_out(&self) -> bool {
-        self.crew.is_none()
+        self.pool.is_none()
     }
 
     /// Measures a call.
@@ -235,7 +235,7 @@ impl<'a> Team<'a> {
         method: Method,
         audience: &mut dyn Audience,
     ) -> Outcome {
-        if self.crew.is_none() {
+        if self.pool.is_none() {
             return Outcome::Out;
         }
         match self.ask(|_| Request::Measure { case, placement, method }, audience) {
@@ -324,7 +324,7 @@ impl<'a> Team<'a> {
 
     /// Ends communicators and workers, if there are any.
     pub(crate) fn leave(&mut self, audience: &mut dyn Audience) {
-        if self.crew.is_none() {
+        if self.pool.is_none() {
             return;
         }
         if let Err(failure) = self.try_leave(audience) {
@@ -337,10 +337,10 @@ impl<'a> Team<'a> {
     fn try_leave(&mut self, audience: &mut dyn Audience) -> Result<(), Failure> {
         let left = self.ask(|_| Request::Leave, audience)?;
         self.report.destroy_us = left.iter().filter_map(Answer::destroy_us).collect();
-        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
+        let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.contestant.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        let dismissed = crew.dismiss(self.plan.timeout, &mut listener);
+        let dismissed = pool.dismiss(self.plan.timeout, &mut listener);
         self.of_all(dismissed).verdict().map(|_| ())
     }
 
@@ -350,10 +350,10 @@ impl<'a> Team<'a> {
         request: impl Fn(u32) -> Request,
         audience: &mut dyn Audience,
     ) -> Result<Vec<Answer>, Failure> {
-        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
+        let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.contestant.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        let asked = crew.ask(request, self.plan.timeout, &mut listener);
+        let asked = pool.ask(request, self.plan.timeout, &mut listener);
         self.of_all(asked).verdict()
     }
 
@@ -363,10 +363,10 @@ impl<'a> Team<'a> {
         request: &Request,
         audience: &mut dyn Audience,
     ) -> Result<Answer, Failure> {
-        let crew = self.crew.as_mut().ok_or_else(Failure::nobody)?;
+        let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.contestant.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
-        let asked = crew.ask_first(request, self.plan.timeout, &mut listener);
+        let asked = pool.ask_first(request, self.plan.timeout, &mut listener);
         let answers = self.of_all(asked).verdict()?;
         answers.into_iter().next().ok_or_else(Failure::nobody)
     }
@@ -381,7 +381,7 @@ impl<'a> Team<'a> {
     }
 
     fn lose(&mut self, reason: String, audience: &mut dyn Audience) {
-        self.crew = None;
+        self.pool = None;
         audience.lost(&self.contestant.name, &reason);
         self.report.loss = Some(reason);
     }

@@ -28,8 +28,8 @@ use msccl_interchange::json;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::crew::Alarm;
 use crate::error::Error;
+use crate::worker_pool::Alarm;
 use distress::Distress;
 
 /// How long rank 0, once it has failed, waits for what the others have to say. All who live have heard of it by then,

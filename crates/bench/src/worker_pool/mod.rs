@@ -1,6 +1,6 @@
 //! The workers of one library: started, asked all at once, ended.
 //!
-//! A crew never makes its owner wait longer than asked: workers that do not answer in time are ended,
+//! A worker pool never makes its owner wait longer than asked: workers that do not answer in time are ended,
 //! all of them, and the [`Failure`] says who was late. What workers and libraries print is heard line
 //! by line.
 
@@ -34,12 +34,12 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long to listen for what the ended still had to say.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// Why a crew did not do what it was asked.
+/// Why a worker pool did not do what it was asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     /// Every rank answered that it could not; it can be asked again.
     Refused(String),
-    /// A rank died, hung, or failed alone. The crew has been ended.
+    /// A rank died, hung, or failed alone. The worker pool has been ended.
     Lost(String),
 }
 
@@ -69,7 +69,7 @@ enum Heard {
 pub(crate) type Alarm = Box<dyn Fn() -> bool>;
 
 /// The workers of one library.
-pub(crate) struct Crew {
+pub(crate) struct WorkerPool {
     alarm: Alarm,
     processes: Vec<Process>,
     /// In the order of ranks.
@@ -88,32 +88,32 @@ struct Member {
 /// Hears lines that processes print: the first rank of the process, and the line.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(u32, &str);
 
-impl Crew {
+impl WorkerPool {
     /// Starts a process for each of `groups`, which are ranks that share a process; no rank occurs
     /// twice.
     pub(crate) fn start(launch: &Launch, groups: &[Vec<u32>]) -> Result<Self, Error> {
         let shared = SharedMemory::create(BARRIER_BYTES)?;
         let (say, heard) = channel();
         let alarm: Alarm = Box::new(|| false);
-        let mut crew = Self { alarm, processes: Vec::new(), members: Vec::new(), heard };
+        let mut pool = Self { alarm, processes: Vec::new(), members: Vec::new(), heard };
         for ranks in groups {
             let Started { process, connections, printed } =
                 Process::start(launch, ranks.len(), shared.descriptor()?)?;
-            crew.processes.push(process);
+            pool.processes.push(process);
             let (first, lines) = (ranks.first().copied().unwrap_or(0), say.clone());
             thread::spawn(move || hear_lines(first, printed, &lines));
             for (&rank, connection) in ranks.iter().zip(connections) {
                 let (answers, copy) = (say.clone(), BufReader::new(connection.try_clone()?));
                 thread::spawn(move || hear_answers(rank, copy, &answers));
-                let process = crew.processes.len() - 1;
-                crew.members.push(Member { rank, connection, process });
+                let process = pool.processes.len() - 1;
+                pool.members.push(Member { rank, connection, process });
             }
         }
-        crew.members.sort_by_key(|member| member.rank);
-        Ok(crew)
+        pool.members.sort_by_key(|member| member.rank);
+        Ok(pool)
     }
 
-    /// The same crew, which waits no longer than for one of its own failures once there is an `alarm`.
+    /// The same worker pool, which waits no longer than for one of its own failures once there is an `alarm`.
     pub(crate) fn with_alarm(mut self, alarm: Alarm) -> Self {
         self.alarm = alarm;
         self
@@ -235,7 +235,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.kill();
     }
