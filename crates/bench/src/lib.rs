@@ -8,12 +8,12 @@
 //! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
 //! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
 //! [`svg`] its picture; [`standings`] say where a library stands against another, and [`with_powers`] sizes against powers
-//! of two. [`tune`] finds the best way to serve calls and makes tuning tables of it. Where a launcher has started one process per rank, they are a [`Company`],
+//! of two. [`tune`] finds the best way to serve calls and makes tuning tables of it. Where a launcher has started one process per rank, they are a [`ProcessGroup`],
 //! and [`run_launched`] is the same benchmark with a worker in each.
 //!
 //! # Guarantees
 //!
-//! * Every element of every output is compared, bit for bit where all orders of reduction agree.
+//! * Every element of every output is compared, bit for bit where all orders of reduction fail_together.
 //! * A library that fails, dies or hangs is ended in the time asked for, and does not disturb the
 //!   others.
 //!
@@ -24,7 +24,6 @@
 
 mod asked;
 mod case;
-mod company;
 mod connection;
 mod element;
 mod error;
@@ -32,6 +31,7 @@ mod json;
 mod machine;
 mod plot;
 mod powers;
+mod process_group;
 mod protocol;
 mod registration;
 mod report;
@@ -48,13 +48,13 @@ mod workload;
 
 pub use asked::{Asked, Wish as AskedWish};
 pub use case::{Case, Factor, Placement, Sizes, Step, Sweep};
-pub use company::Company;
 pub use element::{ElementType, Redop};
 pub use error::Error;
 pub use json::ReportJson;
 pub use machine::{Gpu, Machine, Place, Wish};
 pub use plot::svg;
 pub use powers::{Beside, Pair, beside, with_powers};
+pub use process_group::ProcessGroup;
 pub use protocol::{Method, Quantiles, Sample, Waiting};
 pub use registration::Registration;
 pub use report::{

@@ -5,9 +5,9 @@ use std::fmt;
 use msccl_gpu::Driver;
 use serde::{Deserialize, Serialize};
 
-use crate::company::Company;
 use crate::element::ElementType;
 use crate::error::Error;
+use crate::process_group::ProcessGroup;
 
 /// Where a rank's buffers lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -106,14 +106,12 @@ impl Machine {
     /// # Errors
     ///
     /// Some ranks have a GPU and others have none, or a rank is lost.
-    pub fn of_launch(self, company: &Company) -> Result<Self, Error> {
+    pub fn of_launch(self, group: &ProcessGroup) -> Result<Self, Error> {
         let mine = match &self {
             Self::Host { reason: _ } => None,
-            Self::Gpus(gpus) => {
-                gpus.get(company.local_rank() as usize % gpus.len().max(1)).cloned()
-            }
+            Self::Gpus(gpus) => gpus.get(group.local_rank() as usize % gpus.len().max(1)).cloned(),
         };
-        let all = company.exchange(&mine)?;
+        let all = group.exchange(&mine)?;
         let without: Vec<_> = (0..).zip(&all).filter(|(_, gpu)| gpu.is_none()).collect();
         match without.first() {
             None => Ok(Self::Gpus(all.into_iter().flatten().collect())),

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::asked::Asked;
 use crate::case::{Case, Placement};
-use crate::company::Company;
 use crate::machine::{Machine, Place};
+use crate::process_group::ProcessGroup;
 use crate::protocol::{Answer, Method, Offer, Request};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
@@ -94,15 +94,15 @@ pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
     run_teams(plan, None, audience)
 }
 
-/// Runs `plan` with one rank in each process of `company`, all of which call this with the same plan and get
+/// Runs `plan` with one rank in each process of `group`, all of which call this with the same plan and get
 /// the same report. A process that is lost makes the libraries lose; nobody waits for it.
-pub fn run_launched(plan: &Plan, company: &Company, audience: &mut dyn Audience) -> Report {
-    run_teams(plan, Some(company), audience)
+pub fn run_launched(plan: &Plan, group: &ProcessGroup, audience: &mut dyn Audience) -> Report {
+    run_teams(plan, Some(group), audience)
 }
 
-fn run_teams(plan: &Plan, company: Option<&Company>, audience: &mut dyn Audience) -> Report {
+fn run_teams(plan: &Plan, group: Option<&ProcessGroup>, audience: &mut dyn Audience) -> Report {
     let mut teams: Vec<Team<'_>> =
-        plan.contestants.iter().map(|contestant| Team::new(plan, company, contestant)).collect();
+        plan.contestants.iter().map(|contestant| Team::new(plan, group, contestant)).collect();
     for team in &mut teams {
         team.join(audience);
     }
@@ -145,7 +145,7 @@ fn run_teams(plan: &Plan, company: Option<&Company>, audience: &mut dyn Audience
 /// A library, its workers, and what is known of it.
 pub(crate) struct Team<'a> {
     plan: &'a Plan,
-    company: Option<&'a Company>,
+    group: Option<&'a ProcessGroup>,
     contestant: &'a Contestant,
     pool: Option<WorkerPool>,
     pub(crate) report: LibraryReport,
@@ -155,12 +155,12 @@ impl<'a> Team<'a> {
     /// Nobody, yet.
     pub(crate) fn new(
         plan: &'a Plan,
-        company: Option<&'a Company>,
+        group: Option<&'a ProcessGroup>,
         contestant: &'a Contestant,
     ) -> Self {
         let mut report = LibraryReport::new(&contestant.name, &contestant.path);
         report.registration = contestant.registration;
-        Self { plan, company, contestant, pool: None, report }
+        Self { plan, group, contestant, pool: None, report }
     }
 
     /// Starts the workers and makes the ranks join. A library that refuses is out.
@@ -172,17 +172,17 @@ impl<'a> Team<'a> {
 
     fn try_join(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
         let plan = self.plan;
-        let (groups, meeting) = match self.company {
+        let (groups, meeting) = match self.group {
             None => (plan.groups(), None),
-            Some(company) => {
-                let meeting = company.meeting().map_err(|error| error.to_string())?;
-                (vec![vec![company.rank()]], Some(meeting.to_string()))
+            Some(group) => {
+                let meeting = group.meeting().map_err(|error| error.to_string())?;
+                (vec![vec![group.rank()]], Some(meeting.to_string()))
             }
         };
         let pool = WorkerPool::start(&self.launch(), &groups);
-        let pool = match self.company {
+        let pool = match self.group {
             None => pool,
-            Some(company) => company.agree(pool).map(|pool| pool.with_alarm(company.alarm())),
+            Some(group) => group.fail_together(pool).map(|pool| pool.with_alarm(group.alarm())),
         };
         self.pool = Some(pool.map_err(|error| error.to_string())?);
         let library = self.contestant.path.clone();
@@ -373,10 +373,10 @@ impl<'a> Team<'a> {
 
     /// What came of a request on all ranks, where `mine` is what came of it in this process.
     fn of_all(&self, mine: Tally) -> Tally {
-        let Some(company) = self.company else { return mine };
-        match company.exchange_outcomes(&mine, !mine.is_good()) {
+        let Some(group) = self.group else { return mine };
+        match group.exchange_outcomes(&mine, !mine.is_good()) {
             Ok(tallies) => tallies.into_iter().fold(Tally::default(), Tally::and),
-            Err(error) => mine.and(Tally::lost(company.rank(), error.to_string())),
+            Err(error) => mine.and(Tally::lost(group.rank(), error.to_string())),
         }
     }
 

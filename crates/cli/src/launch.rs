@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use msccl_bench::Company;
+use msccl_bench::ProcessGroup;
 use msccl_environment::{Launched, Master, Reader};
 use msccl_fabric::{self as fabric, Choice, ErrorKind, Settings};
 
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(20);
 /// # Errors
 ///
 /// The launcher's variables make no sense, or the ranks do not find one another.
-pub fn company(timeout: Duration, output: &mut Output) -> Result<Option<Company>> {
+pub fn process_group(timeout: Duration, output: &mut Output) -> Result<Option<ProcessGroup>> {
     let launched = msccl_environment::launched(&msccl_environment::lookup);
     let launched = launched.map_err(|error| Failure::new(error.to_string()))?;
     let Some(launched) = launched.filter(|launched| launched.ranks > 1) else { return Ok(None) };
@@ -44,17 +44,19 @@ pub fn company(timeout: Duration, output: &mut Output) -> Result<Option<Company>
         })
     };
     let settings = settings(&launched, timeout, output).map_err(cannot)?;
-    let company = Company::join(rank, ranks, local_rank, terms(), &settings);
-    let company = company.map_err(cannot)?;
-    output.speak_only_if(company.is_speaker());
-    Ok(Some(company))
+    let group = ProcessGroup::join(rank, ranks, local_rank, terms(), &settings);
+    let group = group.map_err(cannot)?;
+    output.speak_only_if(group.is_speaker());
+    Ok(Some(group))
 }
 
 /// `outcome` if it is good on all ranks; otherwise what is wrong on any.
-pub fn agree<T>(company: Option<&Company>, outcome: Result<T>) -> Result<T> {
-    match company {
+pub fn fail_together<T>(group: Option<&ProcessGroup>, outcome: Result<T>) -> Result<T> {
+    match group {
         None => outcome,
-        Some(company) => company.agree(outcome).map_err(|error| Failure::new(error.to_string())),
+        Some(group) => {
+            group.fail_together(outcome).map_err(|error| Failure::new(error.to_string()))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
-use crate::company::told;
+use crate::process_group::told;
 use crate::protocol::Answer;
 
 /// How long other ranks may take to answer once one has failed: they may wait for it without end.

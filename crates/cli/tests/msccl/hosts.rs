@@ -224,7 +224,7 @@ fn torchrun_launches_on_hosts() {
     };
     let ran = [0, 1].map(start).map(end);
     assert!(ran.iter().all(|ran| ran.code == 0), "{}{}", ran[0], ran[1]);
-    // The two agree on who is first.
+    // The two fail_together on who is first.
     let said = [ran[0].stdout.as_str(), ran[1].stdout.as_str()].concat();
     assert!(said.contains("# nRanks 4 "), "{said}");
     assert_eq!(said.matches("# Out of bounds values : 0 OK").count(), 1, "{said}");

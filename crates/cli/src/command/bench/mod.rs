@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 
 use msccl_bench::{
-    Audience, Company, Layout, LibraryReport, Machine, Outcome, Placement, Plan, Registration,
+    Audience, Layout, LibraryReport, Machine, Outcome, Placement, Plan, ProcessGroup, Registration,
     Report, ReportJson, Row, Spread, Step, Workload,
 };
 
@@ -22,10 +22,10 @@ use crate::output::Output;
 
 /// Runs the benchmark and writes what was asked for.
 pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
-    let company = launch::company(args.timeout, output)?;
-    let company = company.as_ref();
-    launch::agree(company, expect_to_write(args, company))?;
-    let (plan, pairs) = launch::agree(company, plan::plan(args, company))?;
+    let group = launch::process_group(args.timeout, output)?;
+    let group = group.as_ref();
+    launch::fail_together(group, expect_to_write(args, group))?;
+    let (plan, pairs) = launch::fail_together(group, plan::plan(args, group))?;
     if let Machine::Host { reason: Some(reason) } = &plan.machine {
         output.warn(format_args!("measuring on host memory: {reason}"));
     }
@@ -34,14 +34,14 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     }
     let layout = Layout::new(&plan.contestants, &plan.method, args.average, args.shows_host_time());
     let (last, rows) = (None, 0);
-    let mut reporter = Reporter { args, plan: &plan, layout: &layout, company, output, last, rows };
-    let report = match company {
+    let mut reporter = Reporter { args, plan: &plan, layout: &layout, group, output, last, rows };
+    let report = match group {
         None => msccl_bench::run(&plan, &mut reporter),
-        Some(company) => msccl_bench::run_launched(&plan, company, &mut reporter),
+        Some(group) => msccl_bench::run_launched(&plan, group, &mut reporter),
     };
     let judgement = judge::judge(args, &report, &pairs);
     reporter.end(&report, &judgement.lines);
-    if company.is_none_or(Company::is_speaker) {
+    if group.is_none_or(ProcessGroup::is_speaker) {
         write_files(args, &plan, &report)?;
     }
     let is_good = report.is_good() && report.is_as_asked(&plan.contestants) && judgement.is_good;
@@ -49,8 +49,8 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
 }
 
 /// Makes sure that the speaker can write what is asked for, before anything is measured.
-fn expect_to_write(args: &BenchArgs, company: Option<&Company>) -> Result<()> {
-    let writes = company.is_none_or(Company::is_speaker);
+fn expect_to_write(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<()> {
+    let writes = group.is_none_or(ProcessGroup::is_speaker);
     let mut files = [args.json_file(), args.svg.as_ref()].into_iter().flatten().filter(|_| writes);
     files.try_for_each(artifact::expect_to_write)
 }
@@ -85,7 +85,7 @@ struct Reporter<'a> {
     args: &'a BenchArgs,
     plan: &'a Plan,
     layout: &'a Layout,
-    company: Option<&'a Company>,
+    group: Option<&'a ProcessGroup>,
     output: &'a mut Output,
     /// The collective of the last row.
     last: Option<Workload>,
@@ -99,7 +99,7 @@ impl Audience for Reporter<'_> {
     }
 
     fn begin(&mut self, libraries: &[LibraryReport]) {
-        for line in heading(self.args, self.plan, self.company, libraries) {
+        for line in heading(self.args, self.plan, self.group, libraries) {
             self.output.line(line);
         }
         for line in self.layout.head() {
@@ -140,7 +140,7 @@ impl Audience for Reporter<'_> {
 
     fn lost(&mut self, library: &str, reason: &str) {
         // If it is rank 0 that is lost, somebody else has to say so.
-        self.output.speak_only_if(self.company.is_none_or(Company::is_speaker));
+        self.output.speak_only_if(self.group.is_none_or(ProcessGroup::is_speaker));
         self.output.error(format_args!("{library} is out: {reason}"));
     }
 }
@@ -166,7 +166,7 @@ fn repeats(plan: &Plan) -> String {
 fn heading(
     args: &BenchArgs,
     plan: &Plan,
-    company: Option<&Company>,
+    group: Option<&ProcessGroup>,
     libraries: &[LibraryReport],
 ) -> Vec<String> {
     let method = &plan.method;
@@ -195,7 +195,7 @@ fn heading(
     lines.push("#".to_owned());
     lines.push("# Using devices".to_owned());
     let rank = |rank| {
-        let host = company.and_then(|company| company.host_name(rank));
+        let host = group.and_then(|group| group.host_name(rank));
         let host = host.map(|host| format!("{host}: ")).unwrap_or_default();
         format!("#  Rank {rank:2} on {host}{}", plan.machine.describe(rank))
     };

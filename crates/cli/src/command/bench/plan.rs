@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use msccl_bench::{
-    Asked, Case, Company, Contestant, Machine, Method, Pair, Plan, Registration, Rounding, Sizes,
-    Step, Sweep, Wish, Workload,
+    Asked, Case, Contestant, Machine, Method, Pair, Plan, ProcessGroup, Registration, Rounding,
+    Sizes, Step, Sweep, Wish, Workload,
 };
 use msccl_bench::{ElementType, Redop};
 use msccl_environment::{DeviceWish, Preferences, Reader, Variable, variable};
@@ -25,15 +25,15 @@ const USUAL_MAX_BYTES: (u64, u64) = (1 << 30, 1 << 20);
 /// Timed calls if nothing is asked for, in a row and each alone.
 const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 
-/// What `args` ask for, the same on all ranks of `company`, and which calls are to be compared with which.
-pub fn plan(args: &BenchArgs, company: Option<&Company>) -> Result<(Plan, Vec<Pair>)> {
-    let machine = launch::agree(company, machine_of(args, company))?;
-    let machine = match company {
-        Some(company) => machine.of_launch(company).map_err(failure)?,
+/// What `args` ask for, the same on all ranks of `group`, and which calls are to be compared with which.
+pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec<Pair>)> {
+    let machine = launch::fail_together(group, machine_of(args, group))?;
+    let machine = match group {
+        Some(group) => machine.of_launch(group).map_err(failure)?,
         None => machine,
     };
-    let ranks = match company {
-        Some(company) => launched_ranks(args, company)?,
+    let ranks = match group {
+        Some(group) => launched_ranks(args, group)?,
         None => args.ranks.or(machine.gpus()).or(asked_gpus(args)).unwrap_or(USUAL_RANKS),
     };
     if let Some(unsuited) = args.collective.0.iter().find(|of| !of.suits(ranks)) {
@@ -72,12 +72,12 @@ fn asked_gpus(args: &BenchArgs) -> Option<u32> {
 }
 
 /// What this process has to measure on. On the host, `-g` counts ranks.
-fn machine_of(args: &BenchArgs, company: Option<&Company>) -> Result<Machine> {
+fn machine_of(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<Machine> {
     let all = machine(args.device, None)?;
     match (asked_gpus(args), &all) {
         // Each takes the GPU that is its own on its host.
-        (Some(1), _) if company.is_some() => Ok(all),
-        (Some(_), _) if company.is_some() => Err(Failure::new(
+        (Some(1), _) if group.is_some() => Ok(all),
+        (Some(_), _) if group.is_some() => Err(Failure::new(
             "every launched process is one rank; launch as many as there are GPUs, and leave --ngpus out",
         )),
         (Some(wanted), Machine::Gpus(_)) => all.limited_to(wanted).map_err(failure),
@@ -115,8 +115,8 @@ fn preferred_device() -> DeviceWish {
 }
 
 /// As many ranks as were launched, each in a process of its own.
-fn launched_ranks(args: &BenchArgs, company: &Company) -> Result<u32> {
-    let ranks = company.ranks();
+fn launched_ranks(args: &BenchArgs, group: &ProcessGroup) -> Result<u32> {
+    let ranks = group.ranks();
     match (args.ranks, args.threads) {
         (Some(asked), _) if asked != ranks => {
             Err(Failure::new(format!("{ranks} ranks were launched, and --ranks asks for {asked}")))

@@ -4,7 +4,7 @@ mod measure;
 mod ranks;
 mod report;
 
-use msccl_bench::Company;
+use msccl_bench::ProcessGroup;
 use msccl_runtime::Wish;
 use msccl_runtime::host::Executor;
 
@@ -24,12 +24,12 @@ use report::Run;
 
 /// Runs the algorithm of the file at every size asked for, unless it is refused.
 pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
-    let company = match args.device {
+    let group = match args.device {
         RunDevice::Host => None,
-        RunDevice::Cuda | RunDevice::Ranks => launch::company(args.timeout, output)?,
+        RunDevice::Cuda | RunDevice::Ranks => launch::process_group(args.timeout, output)?,
     };
-    let places = launch::agree(company.as_ref(), places(args, company.as_ref()))?;
-    let verdict = launch::agree(company.as_ref(), prove(args, output))?;
+    let places = launch::fail_together(group.as_ref(), places(args, group.as_ref()))?;
+    let verdict = launch::fail_together(group.as_ref(), prove(args, output))?;
     if args.report.format == Format::Human {
         verdict.print(output);
     }
@@ -42,7 +42,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
     let plan = Plan::of(&proved.verified, args).map_err(Failure::new)?;
     let run = match places {
         None => on_threads(proved, plan, output),
-        Some(places) => on_ranks(&places, args, company, proved, plan, output),
+        Some(places) => on_ranks(&places, args, group, proved, plan, output),
     }?;
     match args.report.format {
         Format::Human => report::print(proved, &run, output),
@@ -53,7 +53,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
 
 /// Where ranks of a communicator run; nothing if the executor runs them all. It is asked first, so
 /// that nobody waits for a proof to hear that there is no GPU.
-fn places(args: &RunArgs, company: Option<&Company>) -> Result<Option<Places>> {
+fn places(args: &RunArgs, group: Option<&ProcessGroup>) -> Result<Option<Places>> {
     let refuse = |text: &str| Err(Failure::new(text));
     if args.device == RunDevice::Host {
         return match args.gpus.as_slice() {
@@ -68,7 +68,7 @@ fn places(args: &RunArgs, company: Option<&Company>) -> Result<Option<Places>> {
         return refuse("our own runtime runs what is proved for it: --target native, or none");
     }
     match args.device {
-        RunDevice::Cuda => Places::gpus(&args.gpus, company.map(Company::local_rank)).map(Some),
+        RunDevice::Cuda => Places::gpus(&args.gpus, group.map(ProcessGroup::local_rank)).map(Some),
         RunDevice::Host | RunDevice::Ranks => Ok(Some(Places::Host)),
     }
 }
@@ -106,7 +106,7 @@ fn on_threads(proved: &Proved, plan: Plan, output: &Output) -> Result<Run> {
 fn on_ranks(
     places: &Places,
     args: &RunArgs,
-    company: Option<Company>,
+    group: Option<ProcessGroup>,
     proved: &Proved,
     plan: Plan,
     output: &mut Output,
@@ -114,7 +114,7 @@ fn on_ranks(
     let LaunchArgs { protocol, instances, .. } = args.launch;
     let wish = Wish { protocol, instances, ..Wish::default() };
     let progress = Progress::start("joining ranks", output.is_quiet());
-    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout, company)?;
+    let mut ranks = Ranks::join(&proved.verified, places, wish, args.timeout, group)?;
     let rows = measured(&mut ranks, &plan, &progress);
     drop(progress);
     // If it is rank 0 that is lost, somebody else has to say so.

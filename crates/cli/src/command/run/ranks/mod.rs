@@ -1,7 +1,7 @@
 //! The algorithm on the ranks of a communicator: the way that a job takes.
 //!
 //! Ranks are threads that meet on the loopback, or, where a launcher started a process for each, the
-//! processes of a [`Company`], all of which go through the same trials and hear of one another's faults. Each phase of a trial (filling buffers, the call itself,
+//! processes of a [`ProcessGroup`], all of which go through the same trials and hear of one another's faults. Each phase of a trial (filling buffers, the call itself,
 //! comparing) is done by all before the next one begins: where ranks share a GPU, nothing may be
 //! allocated or copied while a kernel waits for a rank that has not come.
 //!
@@ -17,7 +17,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use msccl_bench::Company;
+use msccl_bench::ProcessGroup;
 use msccl_collective::{Collective, DataType, Rank};
 use msccl_environment::Reader;
 use msccl_fabric::{Abort, Choice, Filter, UniqueId};
@@ -43,7 +43,7 @@ pub struct Ranks {
     seats: Vec<Seat>,
     entry: Entry,
     diary: Arc<Diary>,
-    company: Option<Company>,
+    group: Option<ProcessGroup>,
     /// The terms of the last trial: the first one on new terms is not timed.
     warm_for: Option<Terms>,
 }
@@ -52,27 +52,27 @@ pub struct Ranks {
 type Terms = (DataType, usize, bool);
 
 impl Ranks {
-    /// Joins as many ranks as `verified` is for, in `places`, or, of a `company`, the one of this
+    /// Joins as many ranks as `verified` is for, in `places`, or, of a `group`, the one of this
     /// process. A call that does not move for `timeout` is given up.
     pub fn join(
         verified: &Verified,
         places: &Places,
         wish: Wish,
         timeout: Duration,
-        company: Option<Company>,
+        group: Option<ProcessGroup>,
     ) -> Result<Self> {
         let diary = Arc::<Diary>::default();
-        let settings = settings(wish, timeout, diary.clone(), company.is_some());
+        let settings = settings(wish, timeout, diary.clone(), group.is_some());
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("ranks cannot join {}: {error}", places.name()))
         };
         let ranks = verified.algorithm().collective.ranks;
-        let (id, mine) = match &company {
+        let (id, mine) = match &group {
             None => (UniqueId::create(&settings.fabric).map_err(|error| cannot(&error))?, 0..ranks),
-            Some(company) => {
-                suits(company, ranks)?;
-                let id = company.meeting().map_err(|error| cannot(&error))?;
-                (id, company.rank()..company.rank() + 1)
+            Some(group) => {
+                suits(group, ranks)?;
+                let id = group.meeting().map_err(|error| cannot(&error))?;
+                (id, group.rank()..group.rank() + 1)
             }
         };
         let seats = on_threads(mine.map(|rank| {
@@ -85,14 +85,14 @@ impl Ranks {
             Ok(seats) => (seats, Ok(vec![()])),
             Err(fault) => (Vec::new(), Err(fault)),
         };
-        of_all(company.as_ref(), joined).map_err(|fault| cannot(&fault))?;
+        of_all(group.as_ref(), joined).map_err(|fault| cannot(&fault))?;
         let entry = Entry {
             name: verified.algorithm().name.clone(),
             loaded: false,
             fingerprint: Fingerprint::of(verified.algorithm()),
             verified: Arc::new(verified.clone()),
         };
-        Ok(Self { seats, entry, diary, company, warm_for: None })
+        Ok(Self { seats, entry, diary, group, warm_for: None })
     }
 
     /// Where the first rank runs, for people.
@@ -106,7 +106,7 @@ impl Ranks {
 
     /// Whether this process speaks for all of its launch, if there is one.
     pub fn is_speaker(&self) -> bool {
-        self.company.as_ref().is_none_or(Company::is_speaker)
+        self.group.as_ref().is_none_or(ProcessGroup::is_speaker)
     }
 
     /// What was told of calls that did not get on.
@@ -145,14 +145,14 @@ impl Ranks {
     ) -> std::result::Result<Vec<T>, String> {
         let work = &work;
         let mine = all_or_first(on_threads(self.seats.iter_mut().map(|seat| move || work(seat))));
-        of_all(self.company.as_ref(), mine)
+        of_all(self.group.as_ref(), mine)
     }
 
     /// Whether something holds on all ranks, where `holds` is whether it does in this process; or why ranks cannot tell
     /// one another.
     fn on_every(&self, holds: bool) -> std::result::Result<bool, String> {
-        let Some(company) = &self.company else { return Ok(holds) };
-        let all = company.exchange(&holds).map_err(|error| error.to_string())?;
+        let Some(group) = &self.group else { return Ok(holds) };
+        let all = group.exchange(&holds).map_err(|error| error.to_string())?;
         Ok(all.into_iter().all(|holds| holds))
     }
 
@@ -174,8 +174,8 @@ impl Ranks {
 }
 
 /// Whether as many ranks were launched as the algorithm is for.
-fn suits(company: &Company, ranks: u32) -> Result<()> {
-    match company.ranks() {
+fn suits(group: &ProcessGroup, ranks: u32) -> Result<()> {
+    match group.ranks() {
         launched if launched == ranks => Ok(()),
         launched => Err(Failure::new(format!(
             "{launched} ranks were launched, and the algorithm is for {ranks}; give --ranks {launched} if it can \
@@ -187,17 +187,17 @@ fn suits(company: &Company, ranks: u32) -> Result<()> {
 /// What all processes gave, by rank, where `mine` is what this one gave; or the first fault, in words,
 /// the same on all.
 fn of_all<T: Serialize + DeserializeOwned>(
-    company: Option<&Company>,
+    group: Option<&ProcessGroup>,
     mine: Tried<Vec<T>>,
 ) -> std::result::Result<Vec<T>, String> {
-    let Some(company) = company else { return mine.map_err(|fault| fault.to_string()) };
+    let Some(group) = group else { return mine.map_err(|fault| fault.to_string()) };
     let said = match mine {
         Ok(done) => Said { done, fault: None },
         Err(fault) => Said { done: Vec::new(), fault: Some((fault.is_echo(), fault.to_string())) },
     };
     let (mut all, mut faults) = (Vec::new(), Vec::new());
     let failed = said.fault.is_some();
-    let all_said = company.exchange_outcomes(&said, failed).map_err(|error| match said.fault {
+    let all_said = group.exchange_outcomes(&said, failed).map_err(|error| match said.fault {
         Some((_, fault)) => format!("{fault}; {error}"),
         None => error.to_string(),
     });
@@ -245,8 +245,8 @@ impl Machine for Ranks {
 
     /// Clocks differ: rank 0's counts.
     fn ends(&mut self, time_is_up: bool) -> bool {
-        let company = self.company.as_ref();
-        company.map_or(time_is_up, |company| company.follow(&time_is_up).unwrap_or(true))
+        let group = self.group.as_ref();
+        group.map_or(time_is_up, |group| group.follow(&time_is_up).unwrap_or(true))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Workers that wait for one which failed may wait without end, and a rank whose host is cut off is missed by
 //! the system a minute later. So a rank that fails tells rank 0, and that tells all, by connections that are
-//! there anyway. Every cry bears the number of the exchange that it comes before, lest a late one count for
+//! there anyway. Every notice bears the number of the exchange that it comes before, lest a late one count for
 //! the next.
 
 use std::sync::Arc;
@@ -21,76 +21,76 @@ const FROM_FIRST: u64 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is known of failures, shared with the thread that passes them on.
-pub(super) struct Distress {
-    heard: Arc<Heard>,
+pub(super) struct FailureNotice {
+    notices: Arc<Notices>,
     /// On rank 0.
     relay: Option<JoinHandle<()>>,
 }
 
-struct Heard {
+struct Notices {
     group: Arc<Group>,
     /// The number of the exchange that comes next.
     exchange: AtomicU64,
-    /// One more than the number of the last exchange before which somebody cried.
-    cried: AtomicU64,
+    /// One more than the number of the last exchange before which somebody noticed.
+    noticed: AtomicU64,
     over: AtomicBool,
 }
 
-impl Distress {
+impl FailureNotice {
     pub(super) fn new(group: Arc<Group>) -> Self {
-        let (exchange, cried) = (AtomicU64::new(0), AtomicU64::new(0));
-        let heard = Arc::new(Heard { group, exchange, cried, over: AtomicBool::new(false) });
-        let is_first = heard.group.rank() == Rank(0);
+        let (exchange, noticed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let notices = Arc::new(Notices { group, exchange, noticed, over: AtomicBool::new(false) });
+        let is_first = notices.group.rank() == Rank(0);
         let relay = is_first.then(|| {
-            let heard = heard.clone();
-            thread::spawn(move || heard.pass_on())
+            let notices = notices.clone();
+            thread::spawn(move || notices.pass_on())
         });
-        Self { heard, relay }
+        Self { notices, relay }
     }
 
     /// Tells all that this rank has failed.
-    pub(super) fn cry(&self) {
-        let exchange = self.heard.exchange.load(Ordering::Relaxed);
-        match self.heard.group.rank() {
-            Rank(0) => self.heard.tell_all(exchange),
+    pub(super) fn send(&self) {
+        let exchange = self.notices.exchange.load(Ordering::Relaxed);
+        match self.notices.group.rank() {
+            Rank(0) => self.notices.publish(exchange),
             // If rank 0 is gone, the others know that by themselves.
-            _ => drop(self.heard.group.send(Rank(0), TO_FIRST, &exchange.to_le_bytes())),
+            _ => drop(self.notices.group.send(Rank(0), TO_FIRST, &exchange.to_le_bytes())),
         }
     }
 
     /// Looks, without waiting, whether somebody has failed since the last exchange.
     pub(super) fn watch(&self) -> Box<dyn Fn() -> bool> {
-        let heard = self.heard.clone();
-        Box::new(move || heard.is_in_distress())
+        let notices = self.notices.clone();
+        Box::new(move || notices.has_failure())
     }
 
-    /// An exchange is over, and what was cried before it.
+    /// An exchange is over, and what was noticed before it.
     pub(super) fn next(&self) {
-        self.heard.exchange.fetch_add(1, Ordering::Relaxed);
+        self.notices.exchange.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Distress {
+impl Drop for FailureNotice {
     fn drop(&mut self) {
-        self.heard.over.store(true, Ordering::Relaxed);
+        self.notices.over.store(true, Ordering::Relaxed);
         // A thread that panicked has said so.
         self.relay.take().map(JoinHandle::join);
     }
 }
 
-impl Heard {
+impl Notices {
     /// On rank 0: what one cries all hear.
     fn pass_on(&self) {
         let others: Vec<Rank> = self.group.peers().skip(1).map(|peer| peer.rank).collect();
         while !self.over.load(Ordering::Relaxed) {
-            if let Some((_, cry)) = self.group.receive_any(&others, TO_FIRST, PAUSE) {
-                number(&cry).into_iter().for_each(|exchange| self.tell_all(exchange));
+            if let Some((_, notice)) = self.group.receive_any(&others, TO_FIRST, PAUSE) {
+                number(&notice).into_iter().for_each(|exchange| self.publish(exchange));
             }
         }
     }
 
-    fn tell_all(&self, exchange: u64) {
-        if self.cried.fetch_max(exchange + 1, Ordering::Relaxed) > exchange {
+    fn publish(&self, exchange: u64) {
+        if self.noticed.fetch_max(exchange + 1, Ordering::Relaxed) > exchange {
             return;
         }
         for peer in self.group.peers().skip(1) {
@@ -99,15 +99,15 @@ impl Heard {
         }
     }
 
-    fn is_in_distress(&self) -> bool {
+    fn has_failure(&self) -> bool {
         if self.group.rank() != Rank(0) {
-            while let Ok(Some(cry)) = self.group.try_receive(Rank(0), FROM_FIRST) {
-                let exchange = number(&cry).unwrap_or(0);
-                self.cried.fetch_max(exchange + 1, Ordering::Relaxed);
+            while let Ok(Some(notice)) = self.group.try_receive(Rank(0), FROM_FIRST) {
+                let exchange = number(&notice).unwrap_or(0);
+                self.noticed.fetch_max(exchange + 1, Ordering::Relaxed);
             }
         }
-        let cried = self.cried.load(Ordering::Relaxed);
-        cried > self.exchange.load(Ordering::Relaxed) || !self.group.departed().is_empty()
+        let noticed = self.noticed.load(Ordering::Relaxed);
+        noticed > self.exchange.load(Ordering::Relaxed) || !self.group.departed().is_empty()
     }
 }
 

@@ -6,15 +6,15 @@
 //!
 //! # Guarantees
 //!
-//! * No wait is longer than the time given at [`Company::join`]; its error says who did not come, or
+//! * No wait is longer than the time given at [`ProcessGroup::join`]; its error says who did not come, or
 //!   died.
-//! * What fails on one rank fails on all, with its reason ([`Company::agree`]).
+//! * What fails on one rank fails on all, with its reason ([`ProcessGroup::fail_together`]).
 //! * Once one has failed, nobody waits much longer for the others: a host that was cut off is not heard of until
-//!   the system has given it up ([`Company::exchange_outcomes`]).
+//!   the system has given it up ([`ProcessGroup::exchange_outcomes`]).
 //!
 //! Not guaranteed: that ranks find a library's own way from host to host.
 
-mod distress;
+mod failure_notice;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::worker_pool::Alarm;
-use distress::Distress;
+use failure_notice::FailureNotice;
 
 /// How long rank 0, once it has failed, waits for what the others have to say. All who live have heard of it by then,
 /// and have ended their workers.
@@ -40,9 +40,9 @@ const PATIENCE: Duration = Duration::from_secs(12);
 const PATIENCE_WITH_FIRST: Duration = Duration::from_secs(20);
 
 /// The processes of a launch.
-pub struct Company {
+pub struct ProcessGroup {
     group: Arc<Group>,
-    distress: Distress,
+    failure_notice: FailureNotice,
     /// Whether an exchange has failed about which rank 0 said nothing: from then on whoever is left speaks for
     /// itself.
     is_orphaned: AtomicBool,
@@ -50,7 +50,7 @@ pub struct Company {
     local_rank: u32,
 }
 
-impl Company {
+impl ProcessGroup {
     /// Meets the other ranks at `settings.root`. `terms` are what all must have in common, with their names.
     /// Without a `local_rank`, it is the place among the ranks of the same host.
     ///
@@ -72,8 +72,9 @@ impl Company {
         let near = group.peer(Rank(0)).map(|first| first.address);
         let settings = Settings { root: None, near, ..settings.clone() };
         let group = Arc::new(group);
-        let (distress, is_orphaned) = (Distress::new(group.clone()), AtomicBool::new(false));
-        Ok(Self { group, distress, is_orphaned, settings, local_rank })
+        let (failure_notice, is_orphaned) =
+            (FailureNotice::new(group.clone()), AtomicBool::new(false));
+        Ok(Self { group, failure_notice, is_orphaned, settings, local_rank })
     }
 
     /// Which rank this is.
@@ -101,9 +102,9 @@ impl Company {
         self.rank() == 0 || self.is_orphaned.load(Ordering::Relaxed)
     }
 
-    /// Tells, whenever it is asked and without waiting, whether a process of the company has failed or ended.
+    /// Tells, whenever it is asked and without waiting, whether a process of the process group has failed or ended.
     pub(crate) fn alarm(&self) -> Alarm {
-        self.distress.watch()
+        self.failure_notice.watch()
     }
 
     /// What every rank has said, by rank.
@@ -132,11 +133,11 @@ impl Company {
         let said = match failed {
             false => self.group.all_gather(&outcome),
             true => {
-                self.distress.cry();
+                self.failure_notice.send();
                 self.group.all_gather_within(&outcome, patience)
             }
         };
-        self.distress.next();
+        self.failure_notice.next();
         self.noted(said)?.iter().map(|bytes| understood(bytes)).collect()
     }
 
@@ -179,7 +180,7 @@ impl Company {
     /// # Errors
     ///
     /// What failed on any rank, or a rank is lost.
-    pub fn agree<T>(&self, outcome: Result<T, impl fmt::Display>) -> Result<T, Error> {
+    pub fn fail_together<T>(&self, outcome: Result<T, impl fmt::Display>) -> Result<T, Error> {
         let (value, reason) = match outcome {
             Ok(value) => (Some(value), None),
             Err(reason) => (None, Some(reason.to_string())),
@@ -192,7 +193,7 @@ impl Company {
         }
     }
 
-    /// A meeting place for the ranks of this company, made by rank 0.
+    /// A meeting place for the ranks of this process group, made by rank 0.
     ///
     /// # Errors
     ///
@@ -202,7 +203,7 @@ impl Company {
             0 => UniqueId::create(&self.settings).map(|id| id.to_string()),
             _ => Ok(String::new()),
         };
-        let made = self.follow(&self.agree(made)?)?;
+        let made = self.follow(&self.fail_together(made)?)?;
         Ok(made.parse()?)
     }
 }
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     /// Runs `rank` on threads that are processes to one another.
-    fn run<T: Send>(ranks: u32, rank: impl Fn(Company) -> T + Sync) -> Vec<T> {
+    fn run<T: Send>(ranks: u32, rank: impl Fn(ProcessGroup) -> T + Sync) -> Vec<T> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let settings = Settings {
             root: Some(SocketAddr::from(([127, 0, 0, 1], port))),
@@ -252,7 +253,7 @@ mod tests {
             operation_timeout: Some(Duration::from_secs(20)),
             ..Settings::default()
         };
-        let join = |index| Company::join(index, ranks, None, vec![], &settings).unwrap();
+        let join = |index| ProcessGroup::join(index, ranks, None, vec![], &settings).unwrap();
         thread::scope(|scope| {
             let (rank, join) = (&rank, &join);
             let ranks = (0..ranks).map(|index| scope.spawn(move || rank(join(index))));
@@ -263,21 +264,21 @@ mod tests {
 
     #[test]
     fn all_hear_all_and_follow_the_first() {
-        let heard = run(3, |company| {
-            assert_eq!((company.local_rank(), company.ranks()), (company.rank(), 3));
-            assert_eq!(company.is_speaker(), company.rank() == 0);
-            let all = company.exchange(&company.rank()).unwrap();
-            (all, company.follow(&format!("r{}", company.rank())).unwrap())
+        let heard = run(3, |group| {
+            assert_eq!((group.local_rank(), group.ranks()), (group.rank(), 3));
+            assert_eq!(group.is_speaker(), group.rank() == 0);
+            let all = group.exchange(&group.rank()).unwrap();
+            (all, group.follow(&format!("r{}", group.rank())).unwrap())
         });
         assert_eq!(heard, vec![(vec![0, 1, 2], "r0".to_owned()); 3]);
     }
 
     #[test]
     fn what_fails_on_one_fails_on_all() {
-        let agreed = run(4, |company| {
-            let outcome = if company.rank() % 2 == 1 { Err("no GPU") } else { Ok(company.rank()) };
-            let agreed = company.agree(outcome).unwrap_err().to_string();
-            assert_eq!(company.agree(Ok::<_, String>(company.rank())), Ok(company.rank()));
+        let agreed = run(4, |group| {
+            let outcome = if group.rank() % 2 == 1 { Err("no GPU") } else { Ok(group.rank()) };
+            let agreed = group.fail_together(outcome).unwrap_err().to_string();
+            assert_eq!(group.fail_together(Ok::<_, String>(group.rank())), Ok(group.rank()));
             agreed
         });
         assert_eq!(agreed, vec!["r1, r3: no GPU".to_owned(); 4]);
@@ -285,22 +286,22 @@ mod tests {
 
     #[test]
     fn who_fails_is_heard_before_all_have_answered() {
-        let heard = run(3, |company| {
-            assert!(!company.alarm()());
+        let heard = run(3, |group| {
+            assert!(!group.alarm()());
             // Nobody fails before all have looked.
-            company.exchange(&()).unwrap();
-            let alarm = company.alarm();
-            if company.rank() != 1 {
+            group.exchange(&()).unwrap();
+            let alarm = group.alarm();
+            if group.rank() != 1 {
                 let begin = Instant::now();
                 while !alarm() {
                     assert!(begin.elapsed() < Duration::from_secs(10));
                     thread::sleep(Duration::from_millis(1));
                 }
             }
-            let said = company.exchange_outcomes(&company.rank(), company.rank() == 1).unwrap();
+            let said = group.exchange_outcomes(&group.rank(), group.rank() == 1).unwrap();
             // It is over with the exchange.
             let calm = !alarm();
-            company.exchange(&()).unwrap();
+            group.exchange(&()).unwrap();
             (said, calm)
         });
         assert_eq!(heard, vec![(vec![0, 1, 2], true); 3]);
@@ -308,19 +309,19 @@ mod tests {
 
     #[test]
     fn who_misses_one_that_went_home_does_not_speak_for_it() {
-        let spoke = run(2, |company| {
-            if company.rank() == 0 {
+        let spoke = run(2, |group| {
+            if group.rank() == 0 {
                 return None;
             }
-            assert!(company.exchange(&()).is_err());
-            Some(company.is_speaker())
+            assert!(group.exchange(&()).is_err());
+            Some(group.is_speaker())
         });
         assert_eq!(spoke, [None, Some(false)]);
     }
 
     #[test]
     fn meetings_are_known_to_all() {
-        let meetings = run(2, |company| company.meeting().unwrap());
+        let meetings = run(2, |group| group.meeting().unwrap());
         assert_eq!(meetings[0], meetings[1]);
     }
 }
