@@ -128,7 +128,7 @@ impl<'a> ReportJson<'a> {
             devices: (0..plan.ranks).map(|rank| plan.machine.describe(rank)).collect(),
             method: plan.method,
             average: average.name(),
-            good: report.is_good() && report.is_as_asked(&plan.contestants),
+            good: report.is_good() && report.is_as_asked(&plan.libraries),
             libraries: report.libraries.iter().map(LibraryJson::of).collect(),
             rows: report.rows.iter().map(|row| RowJson::of(row, plan, average)).collect(),
         }
@@ -164,15 +164,15 @@ impl<'a> RowJson<'a> {
         let mut results = Vec::new();
         for placement in Placement::BOTH {
             for (index, outcome) in row.outcomes(placement).iter().enumerate() {
-                let Some(contestant) = plan.contestants.get(index) else { continue };
-                let library = contestant.name.as_str();
+                let Some(tested) = plan.libraries.get(index) else { continue };
+                let library = tested.name.as_str();
                 let outcome = match outcome {
                     Outcome::Out => continue,
                     Outcome::Refused(reason) => OutcomeJson::Refused(reason),
                     Outcome::Measured(measured) => {
                         let ratio = row.ratio(placement, index, average);
                         let json = MeasuredJson::of(row, measured, ratio, average);
-                        let asked = &contestant.asked;
+                        let asked = &tested.asked;
                         let as_asked = |of: &Served| asked.is_met_by(&of.algorithm);
                         let is_asked = !asked.wishes().is_empty();
                         let served_as_asked =
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn what_did_not_serve_as_asked_is_marked() {
         let (mut report, mut plan) = (report(), plan());
-        plan.contestants[0].asked.files = vec!["/site/mine.xml".to_owned()];
+        plan.libraries[0].asked.files = vec!["/site/mine.xml".to_owned()];
         report.libraries[0].tells_what_serves = true;
         let json = serde_json::to_value(ReportJson::new(&plan, &report, Average::Max)).unwrap();
         let results = &json["rows"][0]["results"];

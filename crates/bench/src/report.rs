@@ -7,7 +7,7 @@ use crate::asked::Wish;
 use crate::case::{Case, Placement};
 use crate::protocol::{Quantiles, Sample};
 use crate::registration::Registration;
-use crate::run::Contestant;
+use crate::run::LibraryUnderTest;
 use crate::workload::Bandwidth;
 
 /// A whole run.
@@ -340,13 +340,13 @@ impl Report {
 
     /// Whether everything that was asked for of libraries that say what serves calls did serve some, where
     /// calls were served by algorithms at all.
-    pub fn is_as_asked(&self, contestants: &[Contestant]) -> bool {
+    pub fn is_as_asked(&self, libraries: &[LibraryUnderTest]) -> bool {
         let tells =
             |library: usize| self.can_tell(library) && self.served(library).next().is_some();
-        let telling = contestants.iter().enumerate().filter(|(library, _)| tells(*library));
-        telling.into_iter().all(|(library, contestant)| {
+        let telling = libraries.iter().enumerate().filter(|(library, _)| tells(*library));
+        telling.into_iter().all(|(library, tested)| {
             let is_met = |wish: &Wish<'_>| self.served(library).any(|it| wish.is_met_by(it));
-            contestant.asked.wishes().iter().all(is_met)
+            tested.asked.wishes().iter().all(is_met)
         })
     }
 

@@ -19,7 +19,7 @@ use crate::worker_pool::{Failure, Launch, Tally, WorkerPool};
 
 /// A library to measure.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Contestant {
+pub struct LibraryUnderTest {
     /// What reports call it.
     pub name: String,
     /// Where it is.
@@ -36,7 +36,7 @@ pub struct Contestant {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The libraries, the one that the others are compared with first.
-    pub contestants: Vec<Contestant>,
+    pub libraries: Vec<LibraryUnderTest>,
     /// The calls.
     pub cases: Vec<Case>,
     /// How many ranks each library has.
@@ -91,76 +91,76 @@ pub trait Audience {
 
 /// Runs `plan` from beginning to end.
 pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
-    run_teams(plan, None, audience)
+    run_sessions(plan, None, audience)
 }
 
 /// Runs `plan` with one rank in each process of `group`, all of which call this with the same plan and get
 /// the same report. A process that is lost makes the libraries lose; nobody waits for it.
 pub fn run_launched(plan: &Plan, group: &ProcessGroup, audience: &mut dyn Audience) -> Report {
-    run_teams(plan, Some(group), audience)
+    run_sessions(plan, Some(group), audience)
 }
 
-fn run_teams(plan: &Plan, group: Option<&ProcessGroup>, audience: &mut dyn Audience) -> Report {
-    let mut teams: Vec<Team<'_>> =
-        plan.contestants.iter().map(|contestant| Team::new(plan, group, contestant)).collect();
-    for team in &mut teams {
-        team.join(audience);
+fn run_sessions(plan: &Plan, group: Option<&ProcessGroup>, audience: &mut dyn Audience) -> Report {
+    let mut sessions: Vec<LibrarySession<'_>> =
+        plan.libraries.iter().map(|tested| LibrarySession::new(plan, group, tested)).collect();
+    for session in &mut sessions {
+        session.join(audience);
     }
-    audience.begin(&teams.iter().map(|team| team.report.clone()).collect::<Vec<_>>());
+    audience.begin(&sessions.iter().map(|session| session.report.clone()).collect::<Vec<_>>());
     let mut rows = Vec::with_capacity(plan.cases.len());
     for &case in plan.all_cases() {
-        if teams.iter().all(Team::is_out) {
+        if sessions.iter().all(LibrarySession::is_out) {
             break;
         }
-        let mut row = Row::new(case, teams.len());
+        let mut row = Row::new(case, sessions.len());
         for placement in Placement::BOTH {
-            let mut passes = vec![Vec::new(); teams.len()];
+            let mut passes = vec![Vec::new(); sessions.len()];
             for pass in 0..plan.repeats.max(1) {
                 // Once is enough to compare results.
                 let checks = if pass == 0 { plan.method.checks } else { 0 };
                 let method = Method { checks, ..plan.method };
-                for (team, passes) in teams.iter_mut().zip(&mut passes) {
-                    passes.push(team.measure(case, placement, method, audience));
+                for (session, passes) in sessions.iter_mut().zip(&mut passes) {
+                    passes.push(session.measure(case, placement, method, audience));
                 }
             }
             let outcomes = row.outcomes_mut(placement).iter_mut();
-            for ((outcome, passes), team) in outcomes.zip(passes).zip(&mut teams) {
+            for ((outcome, passes), session) in outcomes.zip(passes).zip(&mut sessions) {
                 *outcome = Outcome::median(passes);
                 if let Outcome::Measured(measurement) = outcome {
-                    measurement.served_by = team.served(case, placement, audience);
+                    measurement.served_by = session.served(case, placement, audience);
                 }
             }
         }
         audience.row(&row);
         rows.push(row);
     }
-    for team in &mut teams {
-        team.leave(audience);
+    for session in &mut sessions {
+        session.leave(audience);
     }
-    let libraries = teams.into_iter().map(|team| team.report).collect();
+    let libraries = sessions.into_iter().map(|session| session.report).collect();
     let cycles = plan.cycles.map_or(usize::MAX, |cycles| cycles as usize);
     Report { libraries, rows, planned: plan.cases.len().saturating_mul(cycles) }
 }
 
 /// A library, its workers, and what is known of it.
-pub(crate) struct Team<'a> {
+pub(crate) struct LibrarySession<'a> {
     plan: &'a Plan,
     group: Option<&'a ProcessGroup>,
-    contestant: &'a Contestant,
+    tested: &'a LibraryUnderTest,
     pool: Option<WorkerPool>,
     pub(crate) report: LibraryReport,
 }
 
-impl<'a> Team<'a> {
+impl<'a> LibrarySession<'a> {
     /// Nobody, yet.
     pub(crate) fn new(
         plan: &'a Plan,
         group: Option<&'a ProcessGroup>,
-        contestant: &'a Contestant,
+        tested: &'a LibraryUnderTest,
     ) -> Self {
-        let mut report = LibraryReport::new(&contestant.name, &contestant.path);
-        report.registration = contestant.registration;
-        Self { plan, group, contestant, pool: None, report }
+        let mut report = LibraryReport::new(&tested.name, &tested.path);
+        report.registration = tested.registration;
+        Self { plan, group, tested, pool: None, report }
     }
 
     /// Starts the workers and makes the ranks join. A library that refuses is out.
@@ -185,7 +185,7 @@ impl<'a> Team<'a> {
             Some(group) => group.fail_together(pool).map(|pool| pool.with_alarm(group.alarm())),
         };
         self.pool = Some(pool.map_err(|error| error.to_string())?);
-        let library = self.contestant.path.clone();
+        let library = self.tested.path.clone();
         let capacity_bytes = plan.cases.iter().map(Case::stride_bytes).max().unwrap_or(0);
         let open = |rank| Request::Open {
             library: library.clone(),
@@ -193,7 +193,7 @@ impl<'a> Team<'a> {
             rank,
             ranks: plan.ranks,
             capacity_bytes,
-            registration: self.contestant.registration,
+            registration: self.tested.registration,
             meeting: meeting.clone(),
         };
         let opened = self.ask(open, audience).map_err(Failure::into_text)?;
@@ -214,7 +214,7 @@ impl<'a> Team<'a> {
 
     fn launch(&self) -> Launch {
         let (program, arguments) = self.plan.worker.clone();
-        let mut environment = self.contestant.environment.clone();
+        let mut environment = self.tested.environment.clone();
         if self.plan.machine.place(0) == Place::Host {
             // Ours would choose a GPU, if there is one.
             environment.push(("MSCCL_DEVICE".into(), "host".into()));
@@ -338,7 +338,7 @@ impl<'a> Team<'a> {
         let left = self.ask(|_| Request::Leave, audience)?;
         self.report.destroy_us = left.iter().filter_map(Answer::destroy_us).collect();
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
-        let name = &self.contestant.name;
+        let name = &self.tested.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
         let dismissed = pool.dismiss(self.plan.timeout, &mut listener);
         self.of_all(dismissed).verdict().map(|_| ())
@@ -351,7 +351,7 @@ impl<'a> Team<'a> {
         audience: &mut dyn Audience,
     ) -> Result<Vec<Answer>, Failure> {
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
-        let name = &self.contestant.name;
+        let name = &self.tested.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
         let asked = pool.ask(request, self.plan.timeout, &mut listener);
         self.of_all(asked).verdict()
@@ -364,7 +364,7 @@ impl<'a> Team<'a> {
         audience: &mut dyn Audience,
     ) -> Result<Answer, Failure> {
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
-        let name = &self.contestant.name;
+        let name = &self.tested.name;
         let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
         let asked = pool.ask_first(request, self.plan.timeout, &mut listener);
         let answers = self.of_all(asked).verdict()?;
@@ -382,7 +382,7 @@ impl<'a> Team<'a> {
 
     fn lose(&mut self, reason: String, audience: &mut dyn Audience) {
         self.pool = None;
-        audience.lost(&self.contestant.name, &reason);
+        audience.lost(&self.tested.name, &reason);
         self.report.loss = Some(reason);
     }
 }

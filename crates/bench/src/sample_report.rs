@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::protocol::{Method, Quantiles, Sample, Waiting};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
-use crate::run::{Contestant, Plan};
+use crate::run::{LibraryUnderTest, Plan};
 use crate::workload::Workload;
 
 /// Out of nothing, what two ranks measured.
@@ -107,7 +107,7 @@ pub(crate) fn report() -> Report {
 
 /// The plan of [`report`].
 pub(crate) fn plan() -> Plan {
-    let contestant = |name: &str| Contestant {
+    let tested = |name: &str| LibraryUnderTest {
         name: name.to_owned(),
         path: PathBuf::from("/lib").join(name),
         environment: Vec::new(),
@@ -115,7 +115,7 @@ pub(crate) fn plan() -> Plan {
         asked: Asked::default(),
     };
     Plan {
-        contestants: ["msccl", "nccl"].map(contestant).into(),
+        libraries: ["msccl", "nccl"].map(tested).into(),
         cases: report().rows.iter().map(|row| row.case).collect(),
         ranks: 2,
         machine: Machine::Host { reason: None },

@@ -10,7 +10,7 @@ use crate::asked::{Asked, Wish as AskedWish};
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Quantiles};
 use crate::report::{Average, Measurement, Ratios, Report, Row, Served};
-use crate::run::Contestant;
+use crate::run::LibraryUnderTest;
 use crate::workload::Bandwidth;
 
 /// Which columns there are.
@@ -69,16 +69,16 @@ impl Field {
 }
 
 impl Layout {
-    /// The columns for `contestants`, measured as `method` says; with or without the time until the
+    /// The columns for `libraries`, measured as `method` says; with or without the time until the
     /// function returns.
     pub fn new(
-        contestants: &[Contestant],
+        libraries: &[LibraryUnderTest],
         method: &Method,
         average: Average,
         with_host: bool,
     ) -> Self {
-        let names: Vec<_> = contestants.iter().map(|it| it.name.clone()).collect();
-        let asked = contestants.iter().map(|it| it.asked.clone()).collect();
+        let names: Vec<_> = libraries.iter().map(|it| it.name.clone()).collect();
+        let asked = libraries.iter().map(|it| it.asked.clone()).collect();
         let mut more = Vec::new();
         if method.one_shot {
             more.extend([Field::Min, Field::P99]);
@@ -289,8 +289,8 @@ mod tests {
     use crate::sample_report::{method, plan, report};
 
     fn table(libraries: usize, method: &Method, with_host: bool) -> String {
-        let contestants = &plan().contestants[..libraries];
-        let layout = Layout::new(contestants, method, Average::Mean, with_host);
+        let libraries = &plan().libraries[..libraries];
+        let layout = Layout::new(libraries, method, Average::Mean, with_host);
         let (mut lines, report) = (layout.head(), report());
         lines.extend(report.rows.iter().map(|row| layout.row(row)));
         lines.extend(layout.foot(&report));
@@ -362,12 +362,12 @@ mod tests {
 
     #[test]
     fn what_did_not_serve_as_asked_is_told() {
-        let mut contestants = plan().contestants;
-        contestants[0].asked.files = vec!["/site/mine.xml".to_owned(), "/no/such.xml".to_owned()];
+        let mut libraries = plan().libraries;
+        libraries[0].asked.files = vec!["/site/mine.xml".to_owned(), "/no/such.xml".to_owned()];
         let mut report = report();
-        assert!(report.is_as_asked(&contestants));
+        assert!(report.is_as_asked(&libraries));
         report.libraries[0].tells_what_serves = true;
-        let layout = Layout::new(&contestants, &method(), Average::Mean, false);
+        let layout = Layout::new(&libraries, &method(), Average::Mean, false);
         let row = layout.row(&report.rows[0]);
         assert!(
             row.ends_with("  msccl: allreduce/one_shot (not as asked), in place mine.xml"),
@@ -382,9 +382,9 @@ mod tests {
                 "# msccl: asked for the file /no/such.xml, which served none of 4 measurements: FAILED",
             ]
         );
-        assert!(!report.is_as_asked(&contestants));
-        contestants[0].asked.files.truncate(1);
-        assert!(report.is_as_asked(&contestants));
+        assert!(!report.is_as_asked(&libraries));
+        libraries[0].asked.files.truncate(1);
+        assert!(report.is_as_asked(&libraries));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::super::data::Point;
 use super::{Bench, call};
 use crate::protocol::Method;
 use crate::report::{Average, Measurement, Outcome};
-use crate::run::Team;
+use crate::run::LibrarySession;
 
 /// How often our library may hang or die.
 const MOST_LOSSES: u32 = 3;
@@ -22,7 +22,7 @@ impl Bench<'_> {
                 }
                 Verdict::Wrong(why) => self.disqualify(point, choice, &why),
                 Verdict::Refused(why) => {
-                    let ours = self.teams.first_mut()?;
+                    let ours = self.sessions.first_mut()?;
                     ours.rejoin(&mut self.hearing);
                     self.disqualify(point, choice, &why)
                 }
@@ -38,7 +38,7 @@ impl Bench<'_> {
 
     /// Measures `choice`; `None` if the library was out before.
     fn attempt(&mut self, point: &Point, choice: &str, method: Method) -> Option<Verdict> {
-        let ours = self.teams.first_mut().filter(|ours| !ours.is_out())?;
+        let ours = self.sessions.first_mut().filter(|ours| !ours.is_out())?;
         Some(match ours.pin(Some(choice), &mut self.hearing) {
             Ok(()) => {
                 verdict(&ours.measure(point.case, point.placement, method, &mut self.hearing))
@@ -59,11 +59,11 @@ impl Bench<'_> {
     /// Starts our library again after it hung or died, unless it did so too often.
     fn revive(&mut self) {
         self.losses += 1;
-        let contestant = self.plan.run.contestants.first();
-        if let (Some(contestant), Some(ours)) = (contestant, self.teams.first_mut())
+        let tested = self.plan.run.libraries.first();
+        if let (Some(tested), Some(ours)) = (tested, self.sessions.first_mut())
             && self.losses <= MOST_LOSSES
         {
-            *ours = Team::new(&self.plan.run, None, contestant);
+            *ours = LibrarySession::new(&self.plan.run, None, tested);
             ours.join(&mut self.hearing);
         }
     }

@@ -34,7 +34,7 @@ use super::rule::Rule;
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Offer};
 use crate::report::{LibraryReport, Row};
-use crate::run::{Audience, Plan as Run, Team};
+use crate::run::{Audience, LibrarySession, Plan as Run};
 
 /// Calls of up to that size are compared at every glance.
 const CHECKED_BYTES: u64 = 1 << 20;
@@ -86,7 +86,7 @@ pub trait Watcher {
 pub fn measure(plan: &Plan, watcher: &mut dyn Watcher) -> Data {
     let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
     data.graph = plan.graph;
-    data.rival = plan.run.contestants.get(1).map(|rival| rival.name.clone());
+    data.rival = plan.run.libraries.get(1).map(|rival| rival.name.clone());
     let mut bench = Bench::joined(plan, watcher);
     let budget = Budget::of(plan.time);
     for (index, &placement) in plan.placements.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Audience for Hearing<'_> {
 /// The libraries at work, ours first.
 struct Bench<'a> {
     plan: &'a Plan,
-    teams: Vec<Team<'a>>,
+    sessions: Vec<LibrarySession<'a>>,
     hearing: Hearing<'a>,
     /// Ways that are out, and why.
     faults: BTreeMap<String, String>,
@@ -140,22 +140,23 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// Both libraries, joined as far as they can be.
     fn joined(plan: &'a Plan, watcher: &'a mut dyn Watcher) -> Self {
-        let contestants = plan.run.contestants.iter();
-        let mut teams: Vec<_> = contestants.map(|one| Team::new(&plan.run, None, one)).collect();
+        let libraries = plan.run.libraries.iter();
+        let mut sessions: Vec<_> =
+            libraries.map(|one| LibrarySession::new(&plan.run, None, one)).collect();
         let mut hearing = Hearing { watcher };
-        teams.iter_mut().for_each(|team| team.join(&mut hearing));
-        let reports: Vec<_> = teams.iter().map(|team| team.report.clone()).collect();
+        sessions.iter_mut().for_each(|session| session.join(&mut hearing));
+        let reports: Vec<_> = sessions.iter().map(|session| session.report.clone()).collect();
         hearing.watcher.begin(&reports);
         let (faults, failures) = (BTreeMap::new(), Vec::new());
-        Self { plan, teams, hearing, faults, failures, losses: 0 }
+        Self { plan, sessions, hearing, faults, failures, losses: 0 }
     }
 
     /// Ends both; what failed, in words.
     fn leave(self) -> Vec<String> {
-        let Self { mut teams, mut hearing, mut failures, plan: _, faults: _, losses: _ } = self;
-        teams.iter_mut().for_each(|team| team.leave(&mut hearing));
-        let losses = teams.into_iter().filter_map(|team| {
-            let LibraryReport { name, loss, .. } = team.report;
+        let Self { mut sessions, mut hearing, mut failures, plan: _, faults: _, losses: _ } = self;
+        sessions.iter_mut().for_each(|session| session.leave(&mut hearing));
+        let losses = sessions.into_iter().filter_map(|session| {
+            let LibraryReport { name, loss, .. } = session.report;
             Some(format!("{name} is out: {}", loss?))
         });
         failures.extend(losses);
@@ -203,7 +204,7 @@ impl<'a> Bench<'a> {
 
     /// A point with every way to serve its call that the rule allows.
     fn open(&mut self, case: Case, placement: Placement) -> Point {
-        let offers = match self.teams.first_mut() {
+        let offers = match self.sessions.first_mut() {
             Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.hearing),
             _ => Vec::new(),
         };

@@ -64,7 +64,7 @@ impl Bench<'_> {
     fn rival_round(&mut self, point: &mut Point) {
         let expected_us = point.ranking().first().map_or(guess_us(point), |(_, us)| *us);
         let method = self.method(ROUND_US, expected_us, u32::from(point.rival_us.is_empty()));
-        let Some(rival) = self.teams.get_mut(1).filter(|rival| !rival.is_out()) else { return };
+        let Some(rival) = self.sessions.get_mut(1).filter(|rival| !rival.is_out()) else { return };
         let outcome = rival.measure(point.case, point.placement, method, &mut self.hearing);
         match verdict(&outcome) {
             Verdict::Time { us, is_right: _ } => point.rival_us.push(us),

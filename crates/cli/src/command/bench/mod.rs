@@ -32,7 +32,7 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     for note in nccl_tests::notes(args, &plan) {
         output.warn(note);
     }
-    let layout = Layout::new(&plan.contestants, &plan.method, args.average, args.shows_host_time());
+    let layout = Layout::new(&plan.libraries, &plan.method, args.average, args.shows_host_time());
     let (last, rows) = (None, 0);
     let mut reporter = Reporter { args, plan: &plan, layout: &layout, group, output, last, rows };
     let report = match group {
@@ -44,7 +44,7 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     if group.is_none_or(ProcessGroup::is_speaker) {
         write_files(args, &plan, &report)?;
     }
-    let is_good = report.is_good() && report.is_as_asked(&plan.contestants) && judgement.is_good;
+    let is_good = report.is_good() && report.is_as_asked(&plan.libraries) && judgement.is_good;
     Ok(if is_good { Exit::Success } else { Exit::Refused })
 }
 
@@ -123,14 +123,14 @@ impl Audience for Reporter<'_> {
         self.output.line(format_args!("{}{time}", self.layout.row(row)));
         let _ = self.output.made().flush();
         for placement in Placement::BOTH {
-            for (contestant, outcome) in self.plan.contestants.iter().zip(row.outcomes(placement)) {
+            for (tested, outcome) in self.plan.libraries.iter().zip(row.outcomes(placement)) {
                 let trouble = match outcome {
                     Outcome::Measured(measured) => measured.first_wrong(),
                     Outcome::Refused(reason) => Some(reason.as_str()),
                     Outcome::Out => None,
                 };
                 if let Some(trouble) = trouble {
-                    let (name, placement) = (&contestant.name, placement.name());
+                    let (name, placement) = (&tested.name, placement.name());
                     let size = row.case.size_bytes();
                     self.output.error(format_args!("{name}, {size} B, {placement}: {trouble}"));
                 }

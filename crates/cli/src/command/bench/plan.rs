@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use msccl_bench::{
-    Asked, Case, Contestant, Machine, Method, Pair, Plan, ProcessGroup, Registration, Rounding,
-    Sizes, Step, Sweep, Wish, Workload,
+    Asked, Case, LibraryUnderTest, Machine, Method, Pair, Plan, ProcessGroup, Registration,
+    Rounding, Sizes, Step, Sweep, Wish, Workload,
 };
 use msccl_bench::{ElementType, Redop};
 use msccl_environment::{DeviceWish, Preferences, Reader, Variable, variable};
@@ -45,14 +45,14 @@ pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec
         let text = "calls of hypercube cannot be made at once: each step sends what the one before it received";
         return Err(Failure::new(text));
     }
-    let contestants = contestants(args.library.as_ref(), &args.against, &args.env)?;
-    let mut contestants = registered(contestants, &args.register)?;
-    contestants.iter_mut().for_each(|contestant| limit_joining(contestant, args.timeout));
+    let libraries = libraries(args.library.as_ref(), &args.against, &args.env)?;
+    let mut libraries = registered(libraries, &args.register)?;
+    libraries.iter_mut().for_each(|tested| limit_joining(tested, args.timeout));
     let cases = cases(args, &machine, ranks)?;
     let (cases, pairs) =
         if args.next_power { msccl_bench::with_powers(&cases) } else { (cases, Vec::new()) };
     let plan = Plan {
-        contestants,
+        libraries,
         cases,
         ranks,
         method: method(args, &machine),
@@ -225,51 +225,51 @@ fn usual_types(workload: Workload, machine: &Machine) -> impl Iterator<Item = El
 }
 
 /// The libraries, ours or whatever stands for it first.
-pub fn contestants(
+pub fn libraries(
     library: Option<&NamedPath>,
     against: &[NamedPath],
     env: &[Scoped],
-) -> Result<Vec<Contestant>> {
+) -> Result<Vec<LibraryUnderTest>> {
     let ours = library.cloned().map_or_else(our_library, Ok)?;
-    let mut contestants = vec![contestant(&ours, "msccl".to_owned())];
+    let mut libraries = vec![tested(&ours, "msccl".to_owned())];
     for (index, other) in against.iter().enumerate() {
         let usual = if index == 0 { "nccl".to_owned() } else { format!("nccl{}", index + 1) };
-        contestants.push(contestant(other, usual));
+        libraries.push(tested(other, usual));
     }
-    for (index, contestant) in contestants.iter().enumerate() {
-        let name = &contestant.name;
-        if contestants[..index].iter().any(|other| other.name == *name) {
+    for (index, tested) in libraries.iter().enumerate() {
+        let name = &tested.name;
+        if libraries[..index].iter().any(|other| other.name == *name) {
             let text = format!("two libraries are called `{name}`; write NAME=PATH");
             return Err(Failure::new(text));
         }
     }
-    env.iter().try_for_each(|variable| assign(variable, &mut contestants))?;
-    contestants.iter_mut().for_each(|contestant| contestant.asked = asked(contestant));
-    Ok(contestants)
+    env.iter().try_for_each(|variable| assign(variable, &mut libraries))?;
+    libraries.iter_mut().for_each(|tested| tested.asked = asked(tested));
+    Ok(libraries)
 }
 
-fn contestant(library: &NamedPath, usual_name: String) -> Contestant {
+fn tested(library: &NamedPath, usual_name: String) -> LibraryUnderTest {
     let NamedPath { name, path } = library;
     // The loader would look for a bare name in the system's folders.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let name = name.clone().unwrap_or(usual_name);
     let (registration, asked) = (Registration::None, Asked::default());
-    Contestant { name, path, environment: Vec::new(), registration, asked }
+    LibraryUnderTest { name, path, environment: Vec::new(), registration, asked }
 }
 
 /// Gives a variable to those for whom it is.
-fn assign(variable: &Scoped, contestants: &mut [Contestant]) -> Result<()> {
+fn assign(variable: &Scoped, libraries: &mut [LibraryUnderTest]) -> Result<()> {
     let Scoped { library, key, value } = variable;
-    for contestant in meant(library.as_deref(), contestants)? {
-        contestant.environment.push((key.into(), value.into()));
+    for tested in meant(library.as_deref(), libraries)? {
+        tested.environment.push((key.into(), value.into()));
     }
     Ok(())
 }
 
 /// Which algorithms variables ask a library for.
-fn asked(contestant: &Contestant) -> Asked {
+fn asked(tested: &LibraryUnderTest) -> Asked {
     let value = |variable: Variable| {
-        let own = contestant.environment.iter().rev().find(|(key, _)| key == variable.name);
+        let own = tested.environment.iter().rev().find(|(key, _)| key == variable.name);
         let own = own.map(|(_, value)| value.to_string_lossy().into_owned());
         let value = own.or_else(|| msccl_environment::lookup(variable.name));
         value.filter(|value| !value.trim().is_empty())
@@ -282,43 +282,43 @@ fn asked(contestant: &Contestant) -> Asked {
     }
 }
 
-/// `contestants`, each with what it is to be told of the buffers.
+/// `libraries`, each with what it is to be told of the buffers.
 fn registered(
-    mut contestants: Vec<Contestant>,
+    mut libraries: Vec<LibraryUnderTest>,
     register: &[ScopedRegistration],
-) -> Result<Vec<Contestant>> {
+) -> Result<Vec<LibraryUnderTest>> {
     for ScopedRegistration { library, registration } in register {
-        for contestant in meant(library.as_deref(), &mut contestants)? {
-            contestant.registration = *registration;
+        for tested in meant(library.as_deref(), &mut libraries)? {
+            tested.registration = *registration;
         }
     }
-    Ok(contestants)
+    Ok(libraries)
 }
 
-/// The contestant called `library`, or all if none is named.
+/// The library under test called `library`, or all if none is named.
 fn meant<'a>(
     library: Option<&str>,
-    contestants: &'a mut [Contestant],
-) -> Result<impl Iterator<Item = &'a mut Contestant>> {
-    let names: Vec<_> = contestants.iter().map(|contestant| contestant.name.clone()).collect();
+    libraries: &'a mut [LibraryUnderTest],
+) -> Result<impl Iterator<Item = &'a mut LibraryUnderTest>> {
+    let names: Vec<_> = libraries.iter().map(|tested| tested.name.clone()).collect();
     let library = library.map(str::to_owned);
     if let Some(stranger) = library.as_ref().filter(|library| !names.contains(library)) {
         let text = format!("no library is called `{stranger}`; there are {}", names.join(", "));
         return Err(Failure::new(text));
     }
-    let is_meant = move |contestant: &&'a mut Contestant| {
-        library.as_ref().is_none_or(|library| *library == contestant.name)
+    let is_meant = move |tested: &&'a mut LibraryUnderTest| {
+        library.as_ref().is_none_or(|library| *library == tested.name)
     };
-    Ok(contestants.iter_mut().filter(is_meant))
+    Ok(libraries.iter_mut().filter(is_meant))
 }
 
 /// Makes ours, unless told otherwise, say who did not come before it is ended for not answering.
-fn limit_joining(contestant: &mut Contestant, timeout: Duration) {
+fn limit_joining(tested: &mut LibraryUnderTest, timeout: Duration) {
     let name = msccl_environment::variable::JOIN_TIMEOUT_S.name;
     if msccl_environment::lookup(name).is_none() {
         let seconds = (timeout / 2).as_secs().max(1);
         // Whatever --env says comes later, and wins.
-        contestant.environment.insert(0, (name.into(), seconds.to_string().into()));
+        tested.environment.insert(0, (name.into(), seconds.to_string().into()));
     }
 }
 

@@ -75,7 +75,7 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
     cases.retain(|case| case.count > 0);
     let against: Vec<_> = args.against.iter().cloned().collect();
     Ok(Plan {
-        contestants: bench::contestants(args.library.as_ref(), &against, &args.env)?,
+        libraries: bench::libraries(args.library.as_ref(), &against, &args.env)?,
         cases,
         ranks,
         machine,
