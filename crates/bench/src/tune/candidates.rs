@@ -65,9 +65,9 @@ fn of_point(
         };
         row(word, &trial.choice, trial.blocks, *us)
     });
-    let rival = point.rival_time_us().zip(data.rival.as_ref());
-    let rival = rival.map(|(us, name)| row("rival", name, None, us));
+    let baseline = point.baseline_time_us().zip(data.baseline.as_ref());
+    let baseline = baseline.map(|(us, name)| row("baseline", name, None, us));
     let floor = data.floor.map(|floor| floor.time_us(&point.case));
     let floor = floor.map(|us| row("floor", "what the wires allow", None, us));
-    ways.chain(rival).chain(floor).collect()
+    ways.chain(baseline).chain(floor).collect()
 }

@@ -23,7 +23,8 @@ pub struct Data {
     /// Whether calls were launched as graphs.
     pub graph: bool,
     /// What the other library is called, if one was measured.
-    pub rival: Option<String>,
+    #[serde(rename = "rival")]
+    pub baseline: Option<String>,
     /// The least time that the wires allow, if it is known.
     pub floor: Option<Floor>,
     /// Sizes and placements, by placement and then ascending.
@@ -56,7 +57,8 @@ pub struct Point {
     /// Every way that was tried.
     pub trials: Vec<Trial>,
     /// The times of the other library in µs, one for each round.
-    pub rival_us: Vec<f64>,
+    #[serde(rename = "rival_us")]
+    pub baseline_us: Vec<f64>,
 }
 
 /// A way to serve a call, tried.
@@ -82,9 +84,9 @@ impl Data {
     /// Nothing yet.
     pub(super) fn new(machine: String, date: String, command: String) -> Self {
         let schema = SCHEMA.to_owned();
-        let (graph, rival, floor) = (false, None, None);
+        let (graph, baseline, floor) = (false, None, None);
         let (points, failures) = (Vec::new(), Vec::new());
-        Self { schema, machine, date, command, graph, rival, floor, points, failures }
+        Self { schema, machine, date, command, graph, baseline, floor, points, failures }
     }
 
     /// Reads what [`Data::to_text`] wrote.
@@ -179,8 +181,8 @@ impl Trial {
 
 impl Point {
     /// The time of the other library in µs.
-    pub fn rival_time_us(&self) -> Option<f64> {
-        median(&self.rival_us)
+    pub fn baseline_time_us(&self) -> Option<f64> {
+        median(&self.baseline_us)
     }
 
     /// The trials that count, fastest first; those that are equally fast in the order of their names.

@@ -34,7 +34,7 @@ polyline{fill:none}
 .tried:hover,.direct:hover{stroke-width:2.5;opacity:1}
 .chosen{stroke:#1f6feb;stroke-width:3}
 .present{stroke:#2b8a3e;stroke-width:1.6;stroke-dasharray:6 3}
-.rival{stroke:#d9480f;stroke-width:2}
+.baseline{stroke:#d9480f;stroke-width:2}
 .floor{stroke:#5c5f66;stroke-width:1.4;stroke-dasharray:2 3}
 circle{fill:#1f6feb;stroke:#1f6feb;stroke-width:1.5}
 .hollow{fill:white}";
@@ -150,8 +150,8 @@ fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
     if let Some(floor) = data.floor {
         lines.push(line("floor", "floor of the wires", &|point| Some(floor.time_us(&point.case))));
     }
-    if let Some(rival) = &data.rival {
-        lines.push(line("rival", rival, &Point::rival_time_us));
+    if let Some(baseline) = &data.baseline {
+        lines.push(line("baseline", baseline, &Point::baseline_time_us));
     }
     lines.push(line("present", "without this table", &|point| {
         point.trial(point.present.as_deref()?)?.time_us()
@@ -244,7 +244,7 @@ mod tests {
         let count = |what: &str| picture.matches(what).count();
         // Three ways and the others, each again in the legend, where all ways are one.
         assert_eq!(count("<polyline class=\"tried\""), 3 + 1);
-        for class in ["chosen", "present", "rival", "floor"] {
+        for class in ["chosen", "present", "baseline", "floor"] {
             assert_eq!(count(&format!("<polyline class=\"{class}\"")), 2, "{class}");
         }
         assert_eq!(count("<circle"), 4);

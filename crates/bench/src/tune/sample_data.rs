@@ -31,7 +31,7 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> Point {
         placement: Placement::OutOfPlace,
         present: Some("LL staged 4 512 b".to_owned()),
         trials: trials.map(trial).collect(),
-        rival_us: vec![4.0, 6.0, 5.0],
+        baseline_us: vec![4.0, 6.0, 5.0],
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn point_with(ways: &[(f64, u32)]) -> Point {
 pub(super) fn data() -> Data {
     let mut data =
         Data::new("2 × <GPU>".to_owned(), "2026-11-21".to_owned(), "msccl tune".to_owned());
-    data.rival = Some("nccl".to_owned());
+    data.baseline = Some("nccl".to_owned());
     data.floor = Some(Floor { latency_us: 0.5, bus_gb_s: 10.0 });
     data.points = vec![
         point(10, &[1.0, 2.0, 3.0]),

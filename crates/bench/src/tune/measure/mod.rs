@@ -86,7 +86,7 @@ pub trait Watcher {
 pub fn measure(plan: &Plan, watcher: &mut dyn Watcher) -> Data {
     let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
     data.graph = plan.graph;
-    data.rival = plan.run.libraries.get(1).map(|rival| rival.name.clone());
+    data.baseline = plan.run.libraries.get(1).map(|baseline| baseline.name.clone());
     let mut bench = Bench::joined(plan, watcher);
     let budget = Budget::of(plan.time);
     for (index, &placement) in plan.placements.iter().enumerate() {
@@ -214,7 +214,7 @@ impl<'a> Bench<'a> {
             |offer: &Offer| present.as_ref() == Some(&offer.choice) || rule.allows(offer.blocks);
         let trial = |Offer { choice, blocks }| Trial::of(choice, blocks);
         let trials = offers.into_iter().filter(is_wanted).map(trial).collect();
-        Point { case, placement, present, trials, rival_us: Vec::new() }
+        Point { case, placement, present, trials, baseline_us: Vec::new() }
     }
 
     /// As many calls of about `call_us` as take `wanted_us` together.

@@ -28,7 +28,7 @@ impl Bench<'_> {
             for choice in &entrants {
                 self.round(point, choice);
             }
-            self.rival_round(point);
+            self.baseline_round(point);
         }
     }
 
@@ -61,16 +61,18 @@ impl Bench<'_> {
     }
 
     /// The other library's turn.
-    fn rival_round(&mut self, point: &mut Point) {
+    fn baseline_round(&mut self, point: &mut Point) {
         let expected_us = point.ranking().first().map_or(guess_us(point), |(_, us)| *us);
-        let method = self.method(ROUND_US, expected_us, u32::from(point.rival_us.is_empty()));
-        let Some(rival) = self.sessions.get_mut(1).filter(|rival| !rival.is_out()) else { return };
-        let outcome = rival.measure(point.case, point.placement, method, &mut self.hearing);
+        let method = self.method(ROUND_US, expected_us, u32::from(point.baseline_us.is_empty()));
+        let Some(baseline) = self.sessions.get_mut(1).filter(|baseline| !baseline.is_out()) else {
+            return;
+        };
+        let outcome = baseline.measure(point.case, point.placement, method, &mut self.hearing);
         match verdict(&outcome) {
-            Verdict::Time { us, is_right: _ } => point.rival_us.push(us),
+            Verdict::Time { us, is_right: _ } => point.baseline_us.push(us),
             Verdict::Out => {}
             Verdict::Wrong(why) | Verdict::Refused(why) => {
-                let text = format!("{}, {}: {why}", rival.report.name, call(point));
+                let text = format!("{}, {}: {why}", baseline.report.name, call(point));
                 if !self.failures.contains(&text) {
                     self.failures.push(text);
                 }

@@ -19,7 +19,7 @@ pub struct Judgement {
 pub fn judge(args: &BenchArgs, report: &Report, pairs: &[Pair]) -> Judgement {
     let mut judgement = Judgement { lines: Vec::new(), is_good: true };
     powers(args, report, pairs, &mut judgement);
-    rivals(args, report, &mut judgement);
+    baselines(args, report, &mut judgement);
     judgement
 }
 
@@ -58,7 +58,7 @@ fn power_line(one: &Beside, bound: Option<f64>) -> String {
 }
 
 /// For each collective, library and placement: the mean ratio and those below par, or below the bar.
-fn rivals(args: &BenchArgs, report: &Report, judgement: &mut Judgement) {
+fn baselines(args: &BenchArgs, report: &Report, judgement: &mut Judgement) {
     let bar = args.at_least.unwrap_or(PAR);
     let standings = standings(report, args.average);
     if args.at_least.is_some() && standings.is_empty() {
