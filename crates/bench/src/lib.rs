@@ -60,7 +60,7 @@ pub use registration::Registration;
 pub use report::{
     Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Served, Spread,
 };
-pub use run::{Audience, LibraryUnderTest, Plan, run, run_launched};
+pub use run::{LibraryUnderTest, Plan, RunObserver, run, run_launched};
 pub use standing::{Standing, standings};
 pub use table::Layout;
 pub use truth::Truth;

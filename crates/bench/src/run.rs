@@ -78,7 +78,7 @@ impl Plan {
 }
 
 /// Whoever follows a run.
-pub trait Audience {
+pub trait RunObserver {
     /// A process printed a line; `rank` is its first rank.
     fn line(&mut self, library: &str, rank: u32, line: &str);
     /// Ranks have joined, or not; calls begin.
@@ -90,23 +90,27 @@ pub trait Audience {
 }
 
 /// Runs `plan` from beginning to end.
-pub fn run(plan: &Plan, audience: &mut dyn Audience) -> Report {
-    run_sessions(plan, None, audience)
+pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Report {
+    run_sessions(plan, None, observer)
 }
 
 /// Runs `plan` with one rank in each process of `group`, all of which call this with the same plan and get
 /// the same report. A process that is lost makes the libraries lose; nobody waits for it.
-pub fn run_launched(plan: &Plan, group: &ProcessGroup, audience: &mut dyn Audience) -> Report {
-    run_sessions(plan, Some(group), audience)
+pub fn run_launched(plan: &Plan, group: &ProcessGroup, observer: &mut dyn RunObserver) -> Report {
+    run_sessions(plan, Some(group), observer)
 }
 
-fn run_sessions(plan: &Plan, group: Option<&ProcessGroup>, audience: &mut dyn Audience) -> Report {
+fn run_sessions(
+    plan: &Plan,
+    group: Option<&ProcessGroup>,
+    observer: &mut dyn RunObserver,
+) -> Report {
     let mut sessions: Vec<LibrarySession<'_>> =
         plan.libraries.iter().map(|tested| LibrarySession::new(plan, group, tested)).collect();
     for session in &mut sessions {
-        session.join(audience);
+        session.join(observer);
     }
-    audience.begin(&sessions.iter().map(|session| session.report.clone()).collect::<Vec<_>>());
+    observer.begin(&sessions.iter().map(|session| session.report.clone()).collect::<Vec<_>>());
     let mut rows = Vec::with_capacity(plan.cases.len());
     for &case in plan.all_cases() {
         if sessions.iter().all(LibrarySession::is_out) {
@@ -120,22 +124,22 @@ fn run_sessions(plan: &Plan, group: Option<&ProcessGroup>, audience: &mut dyn Au
                 let checks = if pass == 0 { plan.method.checks } else { 0 };
                 let method = Method { checks, ..plan.method };
                 for (session, passes) in sessions.iter_mut().zip(&mut passes) {
-                    passes.push(session.measure(case, placement, method, audience));
+                    passes.push(session.measure(case, placement, method, observer));
                 }
             }
             let outcomes = row.outcomes_mut(placement).iter_mut();
             for ((outcome, passes), session) in outcomes.zip(passes).zip(&mut sessions) {
                 *outcome = Outcome::median(passes);
                 if let Outcome::Measured(measurement) = outcome {
-                    measurement.served_by = session.served(case, placement, audience);
+                    measurement.served_by = session.served(case, placement, observer);
                 }
             }
         }
-        audience.row(&row);
+        observer.row(&row);
         rows.push(row);
     }
     for session in &mut sessions {
-        session.leave(audience);
+        session.leave(observer);
     }
     let libraries = sessions.into_iter().map(|session| session.report).collect();
     let cycles = plan.cycles.map_or(usize::MAX, |cycles| cycles as usize);
@@ -164,13 +168,13 @@ impl<'a> LibrarySession<'a> {
     }
 
     /// Starts the workers and makes the ranks join. A library that refuses is out.
-    pub(crate) fn join(&mut self, audience: &mut dyn Audience) {
-        if let Err(reason) = self.try_join(audience) {
-            self.lose(reason, audience);
+    pub(crate) fn join(&mut self, observer: &mut dyn RunObserver) {
+        if let Err(reason) = self.try_join(observer) {
+            self.lose(reason, observer);
         }
     }
 
-    fn try_join(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
+    fn try_join(&mut self, observer: &mut dyn RunObserver) -> Result<(), String> {
         let plan = self.plan;
         let (groups, meeting) = match self.group {
             None => (plan.groups(), None),
@@ -196,17 +200,17 @@ impl<'a> LibrarySession<'a> {
             registration: self.tested.registration,
             meeting: meeting.clone(),
         };
-        let opened = self.ask(open, audience).map_err(Failure::into_text)?;
+        let opened = self.ask(open, observer).map_err(Failure::into_text)?;
         self.report.version = opened.iter().find_map(Answer::version);
         self.report.tells_what_serves = opened.iter().all(Answer::tells_what_serves);
-        self.meet(audience)
+        self.meet(observer)
     }
 
     /// Makes the ranks find one another.
-    fn meet(&mut self, audience: &mut dyn Audience) -> Result<(), String> {
-        let made = self.ask_first(&Request::MakeId, audience).map_err(Failure::into_text)?;
+    fn meet(&mut self, observer: &mut dyn RunObserver) -> Result<(), String> {
+        let made = self.ask_first(&Request::MakeId, observer).map_err(Failure::into_text)?;
         let id = made.id().ok_or("rank 0 made no unique id")?;
-        let joined = self.ask(|_| Request::Join { id: id.clone() }, audience);
+        let joined = self.ask(|_| Request::Join { id: id.clone() }, observer);
         let joined = joined.map_err(Failure::into_text)?;
         self.report.init_us = joined.iter().filter_map(Answer::init_us).collect();
         Ok(())
@@ -233,19 +237,19 @@ impl<'a> LibrarySession<'a> {
         case: Case,
         placement: Placement,
         method: Method,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Outcome {
         if self.pool.is_none() {
             return Outcome::Out;
         }
-        match self.ask(|_| Request::Measure { case, placement, method }, audience) {
+        match self.ask(|_| Request::Measure { case, placement, method }, observer) {
             Ok(answers) => {
                 let samples = answers.into_iter().filter_map(Answer::sample).collect();
                 Outcome::Measured(Measurement { samples, served_by: None })
             }
             Err(Failure::Refused(reason)) => Outcome::Refused(reason),
             Err(Failure::Lost(reason)) => {
-                self.lose(reason, audience);
+                self.lose(reason, observer);
                 Outcome::Out
             }
         }
@@ -257,12 +261,12 @@ impl<'a> LibrarySession<'a> {
         &mut self,
         case: Case,
         placement: Placement,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Vec<Offer> {
-        let answer = self.ask_first(&Request::Choices { case, placement }, audience);
+        let answer = self.ask_first(&Request::Choices { case, placement }, observer);
         let choices = answer.map(|answer| answer.choices().unwrap_or_default());
         choices.unwrap_or_else(|failure| {
-            self.lose(failure.into_text(), audience);
+            self.lose(failure.into_text(), observer);
             Vec::new()
         })
     }
@@ -272,15 +276,15 @@ impl<'a> LibrarySession<'a> {
         &mut self,
         case: Case,
         placement: Placement,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Option<Served> {
         if !self.report.tells_what_serves {
             return None;
         }
-        match self.ask_first(&Request::Served { case, placement }, audience) {
+        match self.ask_first(&Request::Served { case, placement }, observer) {
             Ok(answer) => answer.served().and_then(|choice| Served::parse(&choice)),
             Err(failure) => {
-                self.lose(failure.into_text(), audience);
+                self.lose(failure.into_text(), observer);
                 None
             }
         }
@@ -290,56 +294,56 @@ impl<'a> LibrarySession<'a> {
     ///
     /// # Errors
     ///
-    /// The library would not; if it is out after that, the audience has been told.
+    /// The library would not; if it is out after that, the observer has been told.
     pub(crate) fn pin(
         &mut self,
         choice: Option<&str>,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Result<(), String> {
         let request = |_| Request::Pin { choice: choice.map(str::to_owned) };
-        match self.ask(request, audience) {
+        match self.ask(request, observer) {
             Ok(_) => Ok(()),
             Err(Failure::Refused(reason)) => Err(reason),
             Err(Failure::Lost(reason)) => {
-                self.lose(reason.clone(), audience);
+                self.lose(reason.clone(), observer);
                 Err(reason)
             }
         }
     }
 
     /// A communicator in place of one that may have failed. A library that refuses is out.
-    pub(crate) fn rejoin(&mut self, audience: &mut dyn Audience) {
+    pub(crate) fn rejoin(&mut self, observer: &mut dyn RunObserver) {
         if self.is_out() {
             return;
         }
-        let met = match self.ask(|_| Request::Leave, audience) {
+        let met = match self.ask(|_| Request::Leave, observer) {
             Err(Failure::Lost(reason)) => Err(reason),
             // What has failed may well say so once more.
-            Ok(_) | Err(Failure::Refused(_)) => self.meet(audience),
+            Ok(_) | Err(Failure::Refused(_)) => self.meet(observer),
         };
         if let Err(reason) = met {
-            self.lose(reason, audience);
+            self.lose(reason, observer);
         }
     }
 
     /// Ends communicators and workers, if there are any.
-    pub(crate) fn leave(&mut self, audience: &mut dyn Audience) {
+    pub(crate) fn leave(&mut self, observer: &mut dyn RunObserver) {
         if self.pool.is_none() {
             return;
         }
-        if let Err(failure) = self.try_leave(audience) {
+        if let Err(failure) = self.try_leave(observer) {
             let doing = "at the end, after everything was measured";
-            self.lose(format!("{doing}: {}", failure.into_text()), audience);
+            self.lose(format!("{doing}: {}", failure.into_text()), observer);
         }
     }
 
     /// Ends the communicators, and then the workers, which a library may keep from ending.
-    fn try_leave(&mut self, audience: &mut dyn Audience) -> Result<(), Failure> {
-        let left = self.ask(|_| Request::Leave, audience)?;
+    fn try_leave(&mut self, observer: &mut dyn RunObserver) -> Result<(), Failure> {
+        let left = self.ask(|_| Request::Leave, observer)?;
         self.report.destroy_us = left.iter().filter_map(Answer::destroy_us).collect();
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.tested.name;
-        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
+        let mut listener = |rank: u32, line: &str| observer.line(name, rank, line);
         let dismissed = pool.dismiss(self.plan.timeout, &mut listener);
         self.of_all(dismissed).verdict().map(|_| ())
     }
@@ -348,11 +352,11 @@ impl<'a> LibrarySession<'a> {
     fn ask(
         &mut self,
         request: impl Fn(u32) -> Request,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Result<Vec<Answer>, Failure> {
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.tested.name;
-        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
+        let mut listener = |rank: u32, line: &str| observer.line(name, rank, line);
         let asked = pool.ask(request, self.plan.timeout, &mut listener);
         self.of_all(asked).verdict()
     }
@@ -361,11 +365,11 @@ impl<'a> LibrarySession<'a> {
     fn ask_first(
         &mut self,
         request: &Request,
-        audience: &mut dyn Audience,
+        observer: &mut dyn RunObserver,
     ) -> Result<Answer, Failure> {
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.tested.name;
-        let mut listener = |rank: u32, line: &str| audience.line(name, rank, line);
+        let mut listener = |rank: u32, line: &str| observer.line(name, rank, line);
         let asked = pool.ask_first(request, self.plan.timeout, &mut listener);
         let answers = self.of_all(asked).verdict()?;
         answers.into_iter().next().ok_or_else(Failure::nobody)
@@ -380,9 +384,9 @@ impl<'a> LibrarySession<'a> {
         }
     }
 
-    fn lose(&mut self, reason: String, audience: &mut dyn Audience) {
+    fn lose(&mut self, reason: String, observer: &mut dyn RunObserver) {
         self.pool = None;
-        audience.lost(&self.tested.name, &reason);
+        observer.lost(&self.tested.name, &reason);
         self.report.loss = Some(reason);
     }
 }

@@ -32,7 +32,7 @@ mod table;
 
 pub use data::{Data, Floor, Point, Trial};
 pub use decide::{Decision, decide};
-pub use measure::{Plan, Watcher, measure};
+pub use measure::{Plan, TuneObserver, measure};
 pub use picture::picture;
 pub use report::report;
 pub use rule::Rule;

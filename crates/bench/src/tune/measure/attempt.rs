@@ -23,7 +23,7 @@ impl Bench<'_> {
                 Verdict::Wrong(why) => self.disqualify(point, choice, &why),
                 Verdict::Refused(why) => {
                     let ours = self.sessions.first_mut()?;
-                    ours.rejoin(&mut self.hearing);
+                    ours.rejoin(&mut self.adapter);
                     self.disqualify(point, choice, &why)
                 }
                 Verdict::Out => {
@@ -39,9 +39,9 @@ impl Bench<'_> {
     /// Measures `choice`; `None` if the library was out before.
     fn attempt(&mut self, point: &Point, choice: &str, method: Method) -> Option<Verdict> {
         let ours = self.sessions.first_mut().filter(|ours| !ours.is_out())?;
-        Some(match ours.pin(Some(choice), &mut self.hearing) {
+        Some(match ours.pin(Some(choice), &mut self.adapter) {
             Ok(()) => {
-                verdict(&ours.measure(point.case, point.placement, method, &mut self.hearing))
+                verdict(&ours.measure(point.case, point.placement, method, &mut self.adapter))
             }
             Err(_) if ours.is_out() => Verdict::Out,
             Err(why) => Verdict::Wrong(why),
@@ -51,7 +51,7 @@ impl Bench<'_> {
     /// Takes `choice` out, everywhere; why, in words.
     fn disqualify(&mut self, point: &Point, choice: String, why: &str) -> String {
         let why = format!("{}: {why}", call(point));
-        self.hearing.watcher.fault(&choice, &why);
+        self.adapter.observer.fault(&choice, &why);
         self.faults.insert(choice, why.clone());
         why
     }
@@ -64,7 +64,7 @@ impl Bench<'_> {
             && self.losses <= MOST_LOSSES
         {
             *ours = LibrarySession::new(&self.plan.run, None, tested);
-            ours.join(&mut self.hearing);
+            ours.join(&mut self.adapter);
         }
     }
 }

@@ -34,7 +34,7 @@ use super::rule::Rule;
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Offer};
 use crate::report::{LibraryReport, Row};
-use crate::run::{Audience, LibrarySession, Plan as Run};
+use crate::run::{LibrarySession, Plan as Run, RunObserver};
 
 /// Calls of up to that size are compared at every glance.
 const CHECKED_BYTES: u64 = 1 << 20;
@@ -67,7 +67,7 @@ pub struct Plan {
 }
 
 /// Whoever follows a measurement.
-pub trait Watcher {
+pub trait TuneObserver {
     /// A process printed a line; `rank` is its first rank.
     fn line(&mut self, library: &str, rank: u32, line: &str);
     /// Ranks have joined, or not.
@@ -83,11 +83,11 @@ pub trait Watcher {
 }
 
 /// Measures what `plan` says.
-pub fn measure(plan: &Plan, watcher: &mut dyn Watcher) -> Data {
+pub fn measure(plan: &Plan, observer: &mut dyn TuneObserver) -> Data {
     let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
     data.graph = plan.graph;
     data.baseline = plan.run.libraries.get(1).map(|baseline| baseline.name.clone());
-    let mut bench = Bench::joined(plan, watcher);
+    let mut bench = Bench::joined(plan, observer);
     let budget = Budget::of(plan.time);
     for (index, &placement) in plan.placements.iter().enumerate() {
         let budget = budget.part_of(plan.placements.len() - index);
@@ -106,14 +106,14 @@ fn mark(points: &mut [Point], faults: &BTreeMap<String, String>) {
     }
 }
 
-/// A watcher, as runs know their audience.
-struct Hearing<'a> {
-    watcher: &'a mut dyn Watcher,
+/// A observer, as runs know their observer.
+struct ObserverAdapter<'a> {
+    observer: &'a mut dyn TuneObserver,
 }
 
-impl Audience for Hearing<'_> {
+impl RunObserver for ObserverAdapter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
-        self.watcher.line(library, rank, line);
+        self.observer.line(library, rank, line);
     }
 
     fn begin(&mut self, _: &[LibraryReport]) {}
@@ -121,7 +121,7 @@ impl Audience for Hearing<'_> {
     fn row(&mut self, _: &Row) {}
 
     fn lost(&mut self, library: &str, reason: &str) {
-        self.watcher.lost(library, reason);
+        self.observer.lost(library, reason);
     }
 }
 
@@ -129,7 +129,7 @@ impl Audience for Hearing<'_> {
 struct Bench<'a> {
     plan: &'a Plan,
     sessions: Vec<LibrarySession<'a>>,
-    hearing: Hearing<'a>,
+    adapter: ObserverAdapter<'a>,
     /// Ways that are out, and why.
     faults: BTreeMap<String, String>,
     failures: Vec<String>,
@@ -139,22 +139,22 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Both libraries, joined as far as they can be.
-    fn joined(plan: &'a Plan, watcher: &'a mut dyn Watcher) -> Self {
+    fn joined(plan: &'a Plan, observer: &'a mut dyn TuneObserver) -> Self {
         let libraries = plan.run.libraries.iter();
         let mut sessions: Vec<_> =
             libraries.map(|one| LibrarySession::new(&plan.run, None, one)).collect();
-        let mut hearing = Hearing { watcher };
-        sessions.iter_mut().for_each(|session| session.join(&mut hearing));
+        let mut adapter = ObserverAdapter { observer };
+        sessions.iter_mut().for_each(|session| session.join(&mut adapter));
         let reports: Vec<_> = sessions.iter().map(|session| session.report.clone()).collect();
-        hearing.watcher.begin(&reports);
+        adapter.observer.begin(&reports);
         let (faults, failures) = (BTreeMap::new(), Vec::new());
-        Self { plan, sessions, hearing, faults, failures, losses: 0 }
+        Self { plan, sessions, adapter, faults, failures, losses: 0 }
     }
 
     /// Ends both; what failed, in words.
     fn leave(self) -> Vec<String> {
-        let Self { mut sessions, mut hearing, mut failures, plan: _, faults: _, losses: _ } = self;
-        sessions.iter_mut().for_each(|session| session.leave(&mut hearing));
+        let Self { mut sessions, mut adapter, mut failures, plan: _, faults: _, losses: _ } = self;
+        sessions.iter_mut().for_each(|session| session.leave(&mut adapter));
         let losses = sessions.into_iter().filter_map(|session| {
             let LibraryReport { name, loss, .. } = session.report;
             Some(format!("{name} is out: {}", loss?))
@@ -198,14 +198,14 @@ impl<'a> Bench<'a> {
         }
         self.doing("measuring", point);
         self.rounds(point, before, budget);
-        self.hearing.watcher.point(point);
+        self.adapter.observer.point(point);
         true
     }
 
     /// A point with every way to serve its call that the rule allows.
     fn open(&mut self, case: Case, placement: Placement) -> Point {
         let offers = match self.sessions.first_mut() {
-            Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.hearing),
+            Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.adapter),
             _ => Vec::new(),
         };
         let present = offers.first().map(|offer| offer.choice.clone());
@@ -231,7 +231,7 @@ impl<'a> Bench<'a> {
     }
 
     fn doing(&mut self, what: &str, point: &Point) {
-        self.hearing.watcher.doing(&format!("{what} {}", call(point)));
+        self.adapter.observer.doing(&format!("{what} {}", call(point)));
     }
 }
 

@@ -8,8 +8,8 @@ use std::io::Write;
 use std::os::fd::AsFd;
 
 use msccl_bench::{
-    Audience, Layout, LibraryReport, Machine, Outcome, Placement, Plan, ProcessGroup, Registration,
-    Report, ReportJson, Row, Spread, Step, Workload,
+    Layout, LibraryReport, Machine, Outcome, Placement, Plan, ProcessGroup, Registration, Report,
+    ReportJson, Row, RunObserver, Spread, Step, Workload,
 };
 
 use crate::args::BenchArgs;
@@ -93,7 +93,7 @@ struct Reporter<'a> {
     rows: usize,
 }
 
-impl Audience for Reporter<'_> {
+impl RunObserver for Reporter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
         self.output.note(format_args!("{library} r{rank}: {line}"));
     }

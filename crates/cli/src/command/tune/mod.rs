@@ -95,7 +95,7 @@ struct Reporter<'a> {
     output: &'a mut Output,
 }
 
-impl tune::Watcher for Reporter<'_> {
+impl tune::TuneObserver for Reporter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
         self.output.note(format_args!("{library} r{rank}: {line}"));
     }
