@@ -71,7 +71,8 @@ pub struct Trial {
     #[serde(default)]
     pub blocks: Option<u32>,
     /// The time of a call in µs at first sight.
-    pub glance_us: Option<f64>,
+    #[serde(rename = "glance_us")]
+    pub screening_us: Option<f64>,
     /// The times of a call in µs, one for each round in which it stood against the other good ones.
     pub rounds_us: Vec<f64>,
     /// Whether a result at this size was compared, every element of it.
@@ -158,8 +159,8 @@ impl Floor {
 impl Trial {
     /// Not tried yet.
     pub(super) fn of(choice: String, blocks: Option<u32>) -> Self {
-        let (glance_us, rounds_us, checked, fault) = (None, Vec::new(), false, None);
-        Self { choice, blocks, glance_us, rounds_us, checked, fault }
+        let (screening_us, rounds_us, checked, fault) = (None, Vec::new(), false, None);
+        Self { choice, blocks, screening_us, rounds_us, checked, fault }
     }
 
     /// The median of all rounds in µs; `None` for what is out, was not checked here, or was only looked at

@@ -60,7 +60,7 @@ pub(super) fn promising(point: &Point) -> Vec<usize> {
     let best_us = seen.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
     let expected_us = |trial: &Trial| {
         let choice: Choice = trial.choice.parse().ok()?;
-        let untried = choice.way.links != Links::Staged && trial.glance_us.is_none();
+        let untried = choice.way.links != Links::Staged && trial.screening_us.is_none();
         let alike = staged.iter().filter(|(of, _)| is_alike(of, &choice));
         let distance = |of: &Choice| of.way.instances.abs_diff(choice.way.instances);
         let nearest = alike.min_by_key(|(of, _)| distance(of)).filter(|_| untried)?;
@@ -75,7 +75,7 @@ pub(super) fn promising(point: &Point) -> Vec<usize> {
 
 fn seen(trial: &Trial) -> Option<(Choice, f64)> {
     let sound = trial.fault.is_none();
-    Some((trial.choice.parse().ok()?, trial.glance_us.filter(|_| sound)?))
+    Some((trial.choice.parse().ok()?, trial.screening_us.filter(|_| sound)?))
 }
 
 /// Whether they differ in links and instances at most: other links may have room for fewer.
@@ -84,10 +84,10 @@ fn is_alike(one: &Choice, other: &Choice) -> bool {
     one.algorithm == other.algorithm && way(one) == way(other)
 }
 
-/// The fastest `most` at a glance, and those that are nearly as fast with fewer thread blocks.
-pub(super) fn at_a_glance(point: &Point, most: usize, rule: &Rule) -> Vec<String> {
+/// The fastest `most` in the screening pass, and those that are nearly as fast with fewer thread blocks.
+pub(super) fn fastest_screened(point: &Point, most: usize, rule: &Rule) -> Vec<String> {
     let sound = point.trials.iter().filter(|trial| trial.fault.is_none());
-    let mut seen: Vec<_> = sound.filter_map(|trial| Some((trial, trial.glance_us?))).collect();
+    let mut seen: Vec<_> = sound.filter_map(|trial| Some((trial, trial.screening_us?))).collect();
     seen.sort_by(|(a, a_us), (b, b_us)| a_us.total_cmp(b_us).then_with(|| a.choice.cmp(&b.choice)));
     let fastest = seen.iter().take(most).map(|(trial, _)| *trial);
     names(fastest.chain(rule.frugal(&seen)))
@@ -113,9 +113,9 @@ pub(super) fn prefer(point: &mut Point, favourites: &[String]) {
     });
 }
 
-/// What was far behind at a glance.
+/// What was far behind in the screening pass.
 pub(super) fn hopeless_at(point: &Point) -> Vec<String> {
-    let seen = point.trials.iter().filter_map(|trial| Some((trial, trial.glance_us?)));
+    let seen = point.trials.iter().filter_map(|trial| Some((trial, trial.screening_us?)));
     let best_us = seen.clone().map(|(_, us)| us).fold(f64::INFINITY, f64::min);
     let behind = seen.filter(|(_, us)| *us > HOPELESS * best_us);
     behind.map(|(trial, _)| trial.choice.clone()).collect()
@@ -167,7 +167,7 @@ mod tests {
         let mut one = point(20, &[]);
         one.present = None;
         let trial = |&(way, us): &(&str, f64)| Trial {
-            glance_us: Some(us).filter(|us| *us > 0.0),
+            screening_us: Some(us).filter(|us| *us > 0.0),
             ..Trial::of(way.to_owned(), None)
         };
         one.trials = ways.iter().map(trial).collect();
@@ -208,11 +208,11 @@ mod tests {
     fn the_best_at_a_glance_enter_and_the_best_of_rounds_stay() {
         let mut one = point(10, &[3.0, 2.0, 1.0]);
         let rule = Rule::default();
-        assert_eq!(at_a_glance(&one, 2, &rule), ["LL staged 4 512 c", "LL staged 4 512 b"]);
+        assert_eq!(fastest_screened(&one, 2, &rule), ["LL staged 4 512 c", "LL staged 4 512 b"]);
         one.trials[2].fault = Some("wrong".to_owned());
-        assert_eq!(at_a_glance(&one, 2, &rule), ["LL staged 4 512 b", "LL staged 4 512 a"]);
+        assert_eq!(fastest_screened(&one, 2, &rule), ["LL staged 4 512 b", "LL staged 4 512 a"]);
         assert_eq!(best_of(&one, &rule), ["LL staged 4 512 b", "LL staged 4 512 a"]);
-        one.trials[1].glance_us = Some(1000.0);
+        one.trials[1].screening_us = Some(1000.0);
         assert_eq!(hopeless_at(&one), ["LL staged 4 512 b"]);
         prefer(&mut one, &["LL staged 4 512 c".to_owned()]);
         let order: Vec<_> = one.trials.iter().map(|trial| &trial.choice[16..]).collect();
@@ -226,7 +226,7 @@ mod tests {
         let one = point_with(&times.into_iter().zip(blocks).collect::<Vec<_>>());
         let rule = Rule::default();
         let letters = |names: Vec<String>| names.iter().map(|of| &of[16..]).collect::<String>();
-        assert_eq!(letters(at_a_glance(&one, 2, &rule)), "abef");
+        assert_eq!(letters(fastest_screened(&one, 2, &rule)), "abef");
         assert_eq!(letters(best_of(&one, &rule)), "abe");
         assert_eq!(letters(staying(&one, &[], &rule)), "abcef");
     }

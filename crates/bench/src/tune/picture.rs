@@ -141,7 +141,7 @@ fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
     let tried = names.into_iter().map(|name| {
         let line = line(class_of(links_of(name)), name, &|point| {
             let trial = point.trial(name)?;
-            trial.time_us().or(trial.glance_us)
+            trial.time_us().or(trial.screening_us)
         });
         let blocks = blocks(name).map(|blocks| format!(", {blocks} thread blocks"));
         Line { name: line.name + &blocks.unwrap_or_default(), ..line }

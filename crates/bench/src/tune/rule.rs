@@ -11,8 +11,8 @@ use super::data::{Point, Trial};
 const ALIKE: f64 = 0.02;
 /// Noise may not make worse choices than this acceptable.
 const MOST: f64 = 0.10;
-/// Times at a glance may be off by this share.
-const GLANCE: f64 = 0.05;
+/// Times in the screening pass may be off by this share.
+const SCREENING_ERROR: f64 = 0.05;
 
 /// What is best.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,7 +68,7 @@ impl Rule {
         let mut limit_us = None;
         let mut least = u32::MAX;
         let fewer = allowed.filter(|(trial, us)| {
-            let limit_us = *limit_us.get_or_insert(us * (1.0 + self.margin + GLANCE));
+            let limit_us = *limit_us.get_or_insert(us * (1.0 + self.margin + SCREENING_ERROR));
             let is_fewer = blocks(trial) < least && *us <= limit_us;
             least = least.min(blocks(trial));
             is_fewer

@@ -20,7 +20,7 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> Point {
         offset_bytes: None,
     };
     let trial = |(name, &us): (&str, &f64)| Trial {
-        glance_us: Some(us * 1.5),
+        screening_us: Some(us * 1.5),
         rounds_us: vec![us; 3],
         checked: true,
         ..Trial::of(format!("LL staged 4 512 {name}"), Some(8))
@@ -38,7 +38,7 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> Point {
 /// Of 1 MiB, with a way `a`, `b`, … for each time and number of thread blocks; 0 is not known.
 pub(super) fn point_with(ways: &[(f64, u32)]) -> Point {
     let trial = |(name, &(us, blocks)): (char, &(f64, u32))| Trial {
-        glance_us: Some(us),
+        screening_us: Some(us),
         rounds_us: vec![us; 3],
         checked: true,
         ..Trial::of(format!("LL staged 4 512 {name}"), Some(blocks).filter(|blocks| *blocks > 0))

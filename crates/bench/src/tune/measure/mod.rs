@@ -1,27 +1,27 @@
-//! How ways to serve calls are measured: at a glance first, then the best of them in rounds.
+//! How ways to serve calls are measured: in the screening pass first, then the best of them in rounds.
 //!
 //! The workers of a library live through the whole run and join once; each measurement only pins another
 //! [choice](msccl_runtime::Choice) to their communicators.
 //!
-//! 1. *At a glance*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
+//! 1. *Screening pass*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
 //!    them, those that did well at the next on both sides, with staged links and with others. What was
 //!    hopeless is not tried at larger sizes. Other links are tried after staged ones, where those did well.
-//! 2. *In rounds*: at every size the fastest at a glance and those that are nearly as fast with fewer thread blocks, the
+//! 2. *In rounds*: at every size the fastest in the screening pass and those that are nearly as fast with fewer thread blocks, the
 //!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
 //!    library among them; after two rounds only the best go on.
 //! 3. *At borders*: between neighbouring sizes that decide differently, sizes in the middle of what is left, by rounds of what did well
 //!    at either ([`super::borders`]).
 //!
-//! Half of the time is for glances, and a fifth of what is left for borders. When the time of a size is over, the next one begins; one
+//! Half of the time is for screening, and a fifth of what is left for borders. When the time of a size is over, the next one begins; one
 //! round is always made, so that very little time is exceeded.
 //!
-//! Results are compared in full before a way counts at a size: at a glance for calls of up to
+//! Results are compared in full before a way counts at a size: in the screening pass for calls of up to
 //! [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails, or over which
 //! the library hangs or dies is out; the library goes on with a new communicator, or new workers.
 
 mod attempt;
-mod glances;
 mod rounds;
+mod screening;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::protocol::{Method, Offer};
 use crate::report::{LibraryReport, Row};
 use crate::run::{LibrarySession, Plan as Run, RunObserver};
 
-/// Calls of up to that size are compared at every glance.
+/// Calls of up to that size are compared at every screening.
 const CHECKED_BYTES: u64 = 1 << 20;
 /// A size at a border has one in so many parts of what time is left for borders.
 const BORDER_PARTS: usize = 8;
@@ -167,7 +167,7 @@ impl<'a> Bench<'a> {
     fn placement(&mut self, placement: Placement, budget: Budget) -> Vec<Point> {
         let cases = self.plan.run.cases.clone();
         let mut points: Vec<_> = cases.iter().map(|case| self.open(*case, placement)).collect();
-        self.glance_at_all(&mut points, budget.share(0.5));
+        self.screen_all(&mut points, budget.share(0.5));
         let rounds = budget.share(0.8);
         for index in 0..points.len() {
             let budget = rounds.part_of(points.len() - index);

@@ -2,7 +2,7 @@
 
 use super::super::budget::Budget;
 use super::super::data::Point;
-use super::super::field::{at_a_glance, counterparts, staying};
+use super::super::field::{counterparts, fastest_screened, staying};
 use super::attempt::{Verdict, verdict};
 use super::{Bench, call, guess_us};
 
@@ -11,7 +11,7 @@ const ROUND_US: f64 = 10_000.0;
 /// Rounds, and after how many of them who stays.
 const ROUNDS: usize = 5;
 const FIRST_ROUNDS: usize = 2;
-/// How many of the fastest at a glance enter the rounds.
+/// How many of the fastest in the screening pass enter the rounds.
 const ENTRANTS: usize = 6;
 
 impl Bench<'_> {
@@ -32,10 +32,10 @@ impl Bench<'_> {
         }
     }
 
-    /// The fastest at a glance, the fastest with other links, the best of the size `before`, and what the library chooses
+    /// The fastest in the screening pass, the fastest with other links, the best of the size `before`, and what the library chooses
     /// itself.
     fn entrants(&self, point: &Point, before: &[String]) -> Vec<String> {
-        let mut entrants = at_a_glance(point, ENTRANTS, &self.plan.rule);
+        let mut entrants = fastest_screened(point, ENTRANTS, &self.plan.rule);
         let others = entrants.first().map(|best| counterparts(best)).unwrap_or_default();
         let more = others.iter().chain(before).chain(&point.present);
         for choice in more.filter(|choice| point.trial(choice).is_some()) {
@@ -53,7 +53,7 @@ impl Bench<'_> {
             return;
         };
         let checks = u32::from(!point.trials[index].checked);
-        let expected_us = point.trials[index].glance_us.unwrap_or(guess_us(point));
+        let expected_us = point.trials[index].screening_us.unwrap_or(guess_us(point));
         let method = self.method(ROUND_US, expected_us, checks);
         if let Some(us) = self.time(point, index, method) {
             point.trials[index].rounds_us.push(us);

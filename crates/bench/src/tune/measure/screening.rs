@@ -1,24 +1,24 @@
-//! At a glance: many ways, each timed once in a few calls.
+//! Screening pass: many ways, each timed once in a few calls.
 
 use std::collections::BTreeSet;
 
 use super::super::budget::Budget;
 use super::super::data::{Point, Trial};
 use super::super::field::{
-    anchors, at_a_glance, counterparts, hopeless_at, prefer, promising, to_begin_with,
+    anchors, counterparts, fastest_screened, hopeless_at, prefer, promising, to_begin_with,
 };
 use super::{Bench, CHECKED_BYTES, guess_us};
 
-/// How long the timed calls of a glance should take together.
-const GLANCE_US: f64 = 2_000.0;
+/// How long the timed calls of a screening should take together.
+const SCREENING_US: f64 = 2_000.0;
 /// How many are tried between anchors.
-const GLANCED: usize = 12;
-/// The part of the time for glances that is left to links that are not staged, where there are any.
+const SCREENED: usize = 12;
+/// The part of the time for screening that is left to links that are not staged, where there are any.
 const FOR_OTHER_LINKS: f64 = 0.3;
 
 impl Bench<'_> {
     /// Looks at everything where everything is tried, and at the best of it between.
-    pub(super) fn glance_at_all(&mut self, points: &mut [Point], budget: Budget) {
+    pub(super) fn screen_all(&mut self, points: &mut [Point], budget: Budget) {
         let sizes: Vec<_> = points.iter().map(|point| point.case.size_bytes()).collect();
         let anchors = anchors(&sizes);
         let mut hopeless = BTreeSet::new();
@@ -31,18 +31,18 @@ impl Bench<'_> {
             point.trials.retain(|trial| !hopeless.contains(&trial.choice));
             prefer(point, &favourites);
             self.doing("trying", point);
-            self.glance(point, budget);
-            favourites = at_a_glance(point, GLANCED, &self.plan.rule);
+            self.screen(point, budget);
+            favourites = fastest_screened(point, SCREENED, &self.plan.rule);
             hopeless.extend(hopeless_at(point));
         }
-        self.glance_between(points, &anchors, budget);
+        self.screen_between(points, &anchors, budget);
     }
 
     /// Looks at what did well at the anchors on both sides, at all sizes between.
-    fn glance_between(&mut self, points: &mut [Point], anchors: &[usize], budget: Budget) {
+    fn screen_between(&mut self, points: &mut [Point], anchors: &[usize], budget: Budget) {
         let tried: Vec<_> = anchors
             .iter()
-            .map(|&at| (at, at_a_glance(&points[at], GLANCED, &self.plan.rule)))
+            .map(|&at| (at, fastest_screened(&points[at], SCREENED, &self.plan.rule)))
             .collect();
         let between: Vec<_> = (0..points.len()).filter(|at| !anchors.contains(at)).collect();
         for (number, &at) in between.iter().enumerate() {
@@ -59,34 +59,34 @@ impl Bench<'_> {
             };
             points[at].trials.retain(wanted);
             prefer(&mut points[at], &near);
-            self.glance(&mut points[at], budget.part_of(between.len() - number));
+            self.screen(&mut points[at], budget.part_of(between.len() - number));
         }
     }
 
     /// Times every way once, those whose links are not staged only if they promise something, until the time is over; those
     /// that were not looked at are forgotten.
-    fn glance(&mut self, point: &mut Point, budget: Budget) {
+    fn screen(&mut self, point: &mut Point, budget: Budget) {
         let first = to_begin_with(point);
         let share = if first.len() < point.trials.len() { 1.0 - FOR_OTHER_LINKS } else { 1.0 };
-        self.glance_at(point, &first, budget.share(share));
+        self.screen_trials(point, &first, budget.share(share));
         let then = promising(point);
-        self.glance_at(point, &then, budget);
-        point.trials.retain(|trial| trial.glance_us.is_some() || trial.fault.is_some());
+        self.screen_trials(point, &then, budget);
+        point.trials.retain(|trial| trial.screening_us.is_some() || trial.fault.is_some());
     }
 
     /// Times the trials of these numbers once, until the time is over.
-    fn glance_at(&mut self, point: &mut Point, trials: &[usize], budget: Budget) {
+    fn screen_trials(&mut self, point: &mut Point, trials: &[usize], budget: Budget) {
         let checks = u32::from(point.case.size_bytes() <= CHECKED_BYTES);
-        let seen = point.trials.iter().filter_map(|trial| trial.glance_us);
+        let seen = point.trials.iter().filter_map(|trial| trial.screening_us);
         let mut best_us = seen.reduce(f64::min);
         for &index in trials {
             if budget.is_spent() && best_us.is_some() {
                 break;
             }
             let expected_us = best_us.unwrap_or(guess_us(point));
-            let method = self.method(GLANCE_US, expected_us, checks);
+            let method = self.method(SCREENING_US, expected_us, checks);
             let Some(us) = self.time(point, index, method) else { continue };
-            point.trials[index].glance_us = Some(us);
+            point.trials[index].screening_us = Some(us);
             best_us = Some(best_us.map_or(us, |best: f64| best.min(us)));
         }
     }
