@@ -7,9 +7,9 @@
 //!
 //! Not looked for: a third way that is best between two which decide alike, or differently.
 
+use super::candidates::best_of_all;
 use super::data::Point;
 use super::decide::{by_point, decide};
-use super::field::best_of_all;
 use super::rule::Rule;
 use crate::case::Case;
 

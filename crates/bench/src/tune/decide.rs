@@ -5,9 +5,9 @@
 //! there can be, so that noise makes none. Among choices that last equally long, one with staged links counts before one
 //! with other links, which calls have only in some memory; and then the one that loses least in the sum.
 
+use super::candidates::links_of;
 use super::columns::behind;
 use super::data::Point;
-use super::field::links_of;
 use super::rule::Rule;
 
 /// A choice for sizes that follow one another.

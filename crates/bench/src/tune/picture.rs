@@ -7,9 +7,9 @@ use std::fmt::Write;
 use msccl_picture::Escaped;
 use msccl_runtime::Links;
 
+use super::candidates::links_of;
 use super::data::{Data, Point};
 use super::decide::{Decision, decide, why};
-use super::field::links_of;
 use super::rule::Rule;
 use crate::case::Placement;
 use crate::plot::axis::{Axis, number_label, size_label};

@@ -1,10 +1,10 @@
 //! What was measured and what was chosen, for people: a line for every size, and one for every candidate there.
 
-use super::candidates;
+use super::candidates::counterparts;
 use super::columns::{aligned, behind, none};
+use super::comparison;
 use super::data::{Data, Point};
 use super::decide::{Decision, by_point, decide, why};
-use super::field::counterparts;
 use super::rule::Rule;
 use crate::case::Placement;
 
@@ -60,7 +60,7 @@ fn placement_lines(data: &Data, rule: &Rule, placement: Placement) -> Vec<String
     lines.extend(aligned(HEADS, &rows.collect::<Vec<_>>()));
     lines.push(summary(&points, &decisions, data));
     lines.push(String::new());
-    lines.extend(candidates::lines(data, rule, &points, &chosen));
+    lines.extend(comparison::lines(data, rule, &points, &chosen));
     lines.push(String::new());
     lines
 }

@@ -3,9 +3,9 @@
 //! The workers of a library live through the whole run and join once; each measurement only pins another
 //! [choice](msccl_runtime::Choice) to their communicators.
 //!
-//! 1. *Screening pass*: at every [anchor](super::field), every way is timed once in a few calls; at sizes between
+//! 1. *Screening pass*: at every [anchor](super::candidates), every way is timed once in a few calls; at sizes between
 //!    them, those that did well at the next on both sides, with staged links and with others. What was
-//!    hopeless is not tried at larger sizes. Other links are tried after staged ones, where those did well.
+//!    pruned is not tried at larger sizes. Other links are tried after staged ones, where those did well.
 //! 2. *In rounds*: at every size the fastest in the screening pass and those that are nearly as fast with fewer thread blocks, the
 //!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
 //!    library among them; after two rounds only the best go on.
@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use super::borders;
 use super::budget::Budget;
+use super::candidates::best_of;
 use super::data::{Data, Point, Trial};
-use super::field::best_of;
 use super::rule::Rule;
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Offer};

@@ -1,8 +1,8 @@
 //! In rounds: the best take turns.
 
 use super::super::budget::Budget;
+use super::super::candidates::{counterparts, fastest_screened, staying};
 use super::super::data::Point;
-use super::super::field::{counterparts, fastest_screened, staying};
 use super::attempt::{Verdict, verdict};
 use super::{Bench, call, guess_us};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::super::budget::Budget;
-use super::super::data::{Point, Trial};
-use super::super::field::{
-    anchors, counterparts, fastest_screened, hopeless_at, prefer, promising, to_begin_with,
+use super::super::candidates::{
+    anchors, counterparts, fastest_screened, prefer, promising, pruned_at, to_begin_with,
 };
+use super::super::data::{Point, Trial};
 use super::{Bench, CHECKED_BYTES, guess_us};
 
 /// How long the timed calls of a screening should take together.
@@ -21,19 +21,19 @@ impl Bench<'_> {
     pub(super) fn screen_all(&mut self, points: &mut [Point], budget: Budget) {
         let sizes: Vec<_> = points.iter().map(|point| point.case.size_bytes()).collect();
         let anchors = anchors(&sizes);
-        let mut hopeless = BTreeSet::new();
+        let mut pruned = BTreeSet::new();
         let mut favourites = Vec::new();
         for (number, &anchor) in anchors.iter().enumerate() {
             // What lies between is looked at, too, but at little of it.
             let budget = budget.share(0.9).part_of(anchors.len() - number);
             let here = points.get_mut(anchor).filter(|point| !point.trials.is_empty());
             let Some(point) = here else { continue };
-            point.trials.retain(|trial| !hopeless.contains(&trial.choice));
+            point.trials.retain(|trial| !pruned.contains(&trial.choice));
             prefer(point, &favourites);
             self.doing("trying", point);
             self.screen(point, budget);
             favourites = fastest_screened(point, SCREENED, &self.plan.rule);
-            hopeless.extend(hopeless_at(point));
+            pruned.extend(pruned_at(point));
         }
         self.screen_between(points, &anchors, budget);
     }
