@@ -128,7 +128,7 @@ impl<'a> ReportJson<'a> {
             devices: (0..plan.ranks).map(|rank| plan.machine.describe(rank)).collect(),
             method: plan.method,
             average: average.name(),
-            good: report.is_good() && report.is_as_asked(&plan.libraries),
+            good: report.is_good() && report.is_as_requested(&plan.libraries),
             libraries: report.libraries.iter().map(LibraryJson::of).collect(),
             rows: report.rows.iter().map(|row| RowJson::of(row, plan, average)).collect(),
         }
@@ -174,7 +174,7 @@ impl<'a> RowJson<'a> {
                         let json = MeasuredJson::of(row, measured, ratio, average);
                         let asked = &tested.asked;
                         let as_asked = |of: &Served| asked.is_met_by(&of.algorithm);
-                        let is_asked = !asked.wishes().is_empty();
+                        let is_asked = !asked.algorithms().is_empty();
                         let served_as_asked =
                             measured.served_by.as_ref().map(as_asked).filter(|_| is_asked);
                         let measured = MeasuredJson { served_as_asked, ..json };

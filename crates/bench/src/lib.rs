@@ -22,7 +22,6 @@
 //!
 //! Absent from this crate: printing, files, the environment; how our library works.
 
-mod asked;
 mod case;
 mod connection;
 mod element;
@@ -35,6 +34,7 @@ mod process_group;
 mod protocol;
 mod registration;
 mod report;
+mod requested;
 mod run;
 #[cfg(test)]
 mod sample_report;
@@ -46,12 +46,11 @@ mod worker;
 mod worker_pool;
 mod workload;
 
-pub use asked::{Asked, Wish as AskedWish};
 pub use case::{Case, Factor, Placement, Sizes, Step, Sweep};
 pub use element::{ElementType, Redop};
 pub use error::Error;
 pub use json::ReportJson;
-pub use machine::{Gpu, Machine, Place, Wish};
+pub use machine::{DeviceSelection, Gpu, Machine, Place};
 pub use plot::svg;
 pub use powers::{Beside, Pair, beside, with_powers};
 pub use process_group::ProcessGroup;
@@ -60,6 +59,7 @@ pub use registration::Registration;
 pub use report::{
     Average, LibraryReport, Measurement, Outcome, Ratios, Report, Row, Served, Spread,
 };
+pub use requested::{RequestedAlgorithm, RequestedAlgorithms};
 pub use run::{LibraryUnderTest, Plan, RunObserver, run, run_launched};
 pub use standing::{Standing, standings};
 pub use table::Layout;

@@ -30,7 +30,7 @@ impl fmt::Display for Place {
 
 /// What to measure on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum DeviceSelection {
     /// GPUs if there are any, otherwise the host.
     Whatever,
     /// GPUs.
@@ -70,33 +70,35 @@ impl Machine {
     /// # Errors
     ///
     /// A GPU is wished for and there is none, or one cannot be asked about.
-    pub fn survey(wish: Wish) -> Result<Self, Error> {
-        match (wish, Driver::load()) {
-            (Wish::Host, _) => Ok(Self::Host { reason: None }),
-            (Wish::Whatever, Err(none)) => Ok(Self::Host { reason: Some(none.to_string()) }),
-            (Wish::Gpus, Err(none)) => Err(none.into()),
-            (Wish::Whatever | Wish::Gpus, Ok(driver)) => {
+    pub fn survey(selection: DeviceSelection) -> Result<Self, Error> {
+        match (selection, Driver::load()) {
+            (DeviceSelection::Host, _) => Ok(Self::Host { reason: None }),
+            (DeviceSelection::Whatever, Err(none)) => {
+                Ok(Self::Host { reason: Some(none.to_string()) })
+            }
+            (DeviceSelection::Gpus, Err(none)) => Err(none.into()),
+            (DeviceSelection::Whatever | DeviceSelection::Gpus, Ok(driver)) => {
                 let gpus = (0..driver.device_count()).map(|ordinal| Gpu::ask(driver, ordinal));
                 Ok(Self::Gpus(gpus.collect::<Result<_, _>>()?))
             }
         }
     }
 
-    /// Keeps only the first `wanted` GPUs; there is nothing to keep on the host.
+    /// Keeps only the first `count` GPUs; there is nothing to keep on the host.
     ///
     /// # Errors
     ///
     /// There are not as many.
-    pub fn limited_to(mut self, wanted: u32) -> Result<Self, Error> {
+    pub fn limited_to(mut self, count: u32) -> Result<Self, Error> {
         let Self::Gpus(gpus) = &mut self else { return Ok(self) };
-        if wanted == 0 || wanted as usize > gpus.len() {
+        if count == 0 || count as usize > gpus.len() {
             let text = format!(
-                "expected from 1 to {} GPUs, found {wanted}; several ranks share a GPU with --ranks",
+                "expected from 1 to {} GPUs, found {count}; several ranks share a GPU with --ranks",
                 gpus.len()
             );
             return Err(Error::new(text));
         }
-        gpus.truncate(wanted as usize);
+        gpus.truncate(count as usize);
         Ok(self)
     }
 
@@ -220,6 +222,6 @@ mod tests {
 
     #[test]
     fn the_host_is_always_there() {
-        assert_eq!(Machine::survey(Wish::Host), Ok(Machine::Host { reason: None }));
+        assert_eq!(Machine::survey(DeviceSelection::Host), Ok(Machine::Host { reason: None }));
     }
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::asked::Wish;
 use crate::case::{Case, Placement};
 use crate::protocol::{Quantiles, Sample};
 use crate::registration::Registration;
+use crate::requested::RequestedAlgorithm;
 use crate::run::LibraryUnderTest;
 use crate::workload::Bandwidth;
 
@@ -340,13 +340,15 @@ impl Report {
 
     /// Whether everything that was asked for of libraries that say what serves calls did serve some, where
     /// calls were served by algorithms at all.
-    pub fn is_as_asked(&self, libraries: &[LibraryUnderTest]) -> bool {
+    pub fn is_as_requested(&self, libraries: &[LibraryUnderTest]) -> bool {
         let tells =
             |library: usize| self.can_tell(library) && self.served(library).next().is_some();
         let telling = libraries.iter().enumerate().filter(|(library, _)| tells(*library));
         telling.into_iter().all(|(library, tested)| {
-            let is_met = |wish: &Wish<'_>| self.served(library).any(|it| wish.is_met_by(it));
-            tested.asked.wishes().iter().all(is_met)
+            let is_met = |algorithm: &RequestedAlgorithm<'_>| {
+                self.served(library).any(|it| algorithm.is_met_by(it))
+            };
+            tested.asked.algorithms().iter().all(is_met)
         })
     }
 

@@ -8,13 +8,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::asked::Asked;
 use crate::case::{Case, Placement};
 use crate::machine::{Machine, Place};
 use crate::process_group::ProcessGroup;
 use crate::protocol::{Answer, Method, Offer, Request};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
+use crate::requested::RequestedAlgorithms;
 use crate::worker_pool::{Failure, Launch, Tally, WorkerPool};
 
 /// A library to measure.
@@ -29,7 +29,7 @@ pub struct LibraryUnderTest {
     /// What it is told of the buffers.
     pub registration: Registration,
     /// Which algorithms it was asked for.
-    pub asked: Asked,
+    pub asked: RequestedAlgorithms,
 }
 
 /// What to run.

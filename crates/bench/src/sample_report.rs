@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use msccl_collective::DataType;
 
-use crate::asked::Asked;
 use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop};
 use crate::machine::Machine;
 use crate::protocol::{Method, Quantiles, Sample, Waiting};
 use crate::registration::Registration;
 use crate::report::{LibraryReport, Measurement, Outcome, Report, Row, Served};
+use crate::requested::RequestedAlgorithms;
 use crate::run::{LibraryUnderTest, Plan};
 use crate::workload::Workload;
 
@@ -112,7 +112,7 @@ pub(crate) fn plan() -> Plan {
         path: PathBuf::from("/lib").join(name),
         environment: Vec::new(),
         registration: Registration::None,
-        asked: Asked::default(),
+        asked: RequestedAlgorithms::default(),
     };
     Plan {
         libraries: ["msccl", "nccl"].map(tested).into(),

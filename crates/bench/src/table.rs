@@ -6,10 +6,10 @@
 //! them: one-shot latencies, host times, the other libraries with their ratios, and last what served
 //! the call.
 
-use crate::asked::{Asked, Wish as AskedWish};
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Quantiles};
 use crate::report::{Average, Measurement, Ratios, Report, Row, Served};
+use crate::requested::{RequestedAlgorithm, RequestedAlgorithms};
 use crate::run::LibraryUnderTest;
 use crate::workload::Bandwidth;
 
@@ -18,7 +18,7 @@ use crate::workload::Bandwidth;
 pub struct Layout {
     names: Vec<String>,
     /// What each library was asked for.
-    asked: Vec<Asked>,
+    asked: Vec<RequestedAlgorithms>,
     average: Average,
     groups: Vec<Group>,
 }
@@ -231,14 +231,15 @@ impl Layout {
         let served: Vec<&str> = report.served(library).collect();
         if served.is_empty() {
             let none = "nothing that was measured is served by an algorithm";
-            let line =
-                |wish: AskedWish<'_>| format!("# {name}: asked for {}, and {none}", wish.words);
-            let wishes = asked.wishes().into_iter().filter(|_| report.can_tell(library));
-            return wishes.map(line).collect();
+            let line = |algorithm: RequestedAlgorithm<'_>| {
+                format!("# {name}: asked for {}, and {none}", algorithm.words)
+            };
+            let algorithms = asked.algorithms().into_iter().filter(|_| report.can_tell(library));
+            return algorithms.map(line).collect();
         }
-        let asked_for = asked.wishes().into_iter().map(|wish| {
-            let times = served.iter().filter(|algorithm| wish.is_met_by(algorithm)).count();
-            let (all, words) = (served.len(), wish.words);
+        let asked_for = asked.algorithms().into_iter().map(|algorithm| {
+            let times = served.iter().filter(|algorithm| algorithm.is_met_by(algorithm)).count();
+            let (all, words) = (served.len(), algorithm.words);
             match times {
                 0 => format!(
                     "# {name}: asked for {words}, which served none of {all} measurements: FAILED"
@@ -365,7 +366,7 @@ mod tests {
         let mut libraries = plan().libraries;
         libraries[0].asked.files = vec!["/site/mine.xml".to_owned(), "/no/such.xml".to_owned()];
         let mut report = report();
-        assert!(report.is_as_asked(&libraries));
+        assert!(report.is_as_requested(&libraries));
         report.libraries[0].tells_what_serves = true;
         let layout = Layout::new(&libraries, &method(), Average::Mean, false);
         let row = layout.row(&report.rows[0]);
@@ -382,9 +383,9 @@ mod tests {
                 "# msccl: asked for the file /no/such.xml, which served none of 4 measurements: FAILED",
             ]
         );
-        assert!(!report.is_as_asked(&libraries));
+        assert!(!report.is_as_requested(&libraries));
         libraries[0].asked.files.truncate(1);
-        assert!(report.is_as_asked(&libraries));
+        assert!(report.is_as_requested(&libraries));
     }
 
     #[test]

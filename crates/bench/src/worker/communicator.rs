@@ -27,7 +27,7 @@ pub(crate) struct Library {
 }
 
 /// What sort of calls a library is asked about, as it takes it.
-struct Asked {
+struct CallArguments {
     collective: CString,
     in_place: c_int,
     element: c_int,
@@ -36,7 +36,7 @@ struct Asked {
     count: usize,
 }
 
-impl Asked {
+impl CallArguments {
     fn of(case: &Case, placement: Placement) -> Result<Self, Error> {
         Ok(Self {
             collective: c_text(case.workload.name())?,
@@ -228,8 +228,8 @@ impl Communicator {
     }
 
     fn choices_text(&self, case: &Case, placement: Placement) -> Result<String, Error> {
-        let Asked { collective, in_place, element, redop, root, count } =
-            Asked::of(case, placement)?;
+        let CallArguments { collective, in_place, element, redop, root, count } =
+            CallArguments::of(case, placement)?;
         let mut text = vec![0; CHOICES_BYTES];
         // SAFETY: the communicator is alive, the name ends with a zero byte, and there is as much room
         // for the text as is said.
@@ -260,8 +260,8 @@ impl Communicator {
         if !self.functions.has_choice_blocks() {
             return Ok(None);
         }
-        let Asked { collective, in_place, element, redop, root, count } =
-            Asked::of(case, placement)?;
+        let CallArguments { collective, in_place, element, redop, root, count } =
+            CallArguments::of(case, placement)?;
         let choice = c_text(choice)?;
         let mut blocks = 0;
         // SAFETY: the communicator is alive, and both texts end with a zero byte.

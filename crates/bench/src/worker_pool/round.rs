@@ -83,7 +83,7 @@ impl Round {
         let answers = ranks.iter().copied().zip(answers);
         let answers = answers.filter_map(|(rank, answer)| Some((rank, answer?))).collect();
         let seconds = begin.elapsed().as_secs_f64();
-        Tally { asked: ranks.len(), answers, failures, late, is_lost, seconds }
+        Tally { requested: ranks.len(), answers, failures, late, is_lost, seconds }
     }
 }
 

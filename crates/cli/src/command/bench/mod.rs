@@ -44,7 +44,7 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     if group.is_none_or(ProcessGroup::is_speaker) {
         write_files(args, &plan, &report)?;
     }
-    let is_good = report.is_good() && report.is_as_asked(&plan.libraries) && judgement.is_good;
+    let is_good = report.is_good() && report.is_as_requested(&plan.libraries) && judgement.is_good;
     Ok(if is_good { Exit::Success } else { Exit::Refused })
 }
 

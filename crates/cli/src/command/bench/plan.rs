@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use msccl_bench::{
-    Asked, Case, LibraryUnderTest, Machine, Method, Pair, Plan, ProcessGroup, Registration,
-    Rounding, Sizes, Step, Sweep, Wish, Workload,
+    Case, LibraryUnderTest, Machine, Method, Pair, Plan, ProcessGroup, Registration,
+    RequestedAlgorithms, Rounding, Sizes, Step, Sweep, Wish, Workload,
 };
 use msccl_bench::{ElementType, Redop};
 use msccl_environment::{DeviceWish, Preferences, Reader, Variable, variable};
@@ -253,7 +253,7 @@ fn tested(library: &NamedPath, usual_name: String) -> LibraryUnderTest {
     // The loader would look for a bare name in the system's folders.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let name = name.clone().unwrap_or(usual_name);
-    let (registration, asked) = (Registration::None, Asked::default());
+    let (registration, asked) = (Registration::None, RequestedAlgorithms::default());
     LibraryUnderTest { name, path, environment: Vec::new(), registration, asked }
 }
 
@@ -267,7 +267,7 @@ fn assign(variable: &Scoped, libraries: &mut [LibraryUnderTest]) -> Result<()> {
 }
 
 /// Which algorithms variables ask a library for.
-fn asked(tested: &LibraryUnderTest) -> Asked {
+fn asked(tested: &LibraryUnderTest) -> RequestedAlgorithms {
     let value = |variable: Variable| {
         let own = tested.environment.iter().rev().find(|(key, _)| key == variable.name);
         let own = own.map(|(_, value)| value.to_string_lossy().into_owned());
@@ -275,7 +275,7 @@ fn asked(tested: &LibraryUnderTest) -> Asked {
         value.filter(|value| !value.trim().is_empty())
     };
     let files = value(variable::XML_FILES).unwrap_or_default();
-    Asked {
+    RequestedAlgorithms {
         name: value(variable::ALGO),
         files: files.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect(),
         folder: value(variable::ALGO_DIR),

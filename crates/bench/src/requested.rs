@@ -4,7 +4,7 @@
 ///
 /// Libraries of ours call a loaded algorithm by the path of its file, as it was given.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Asked {
+pub struct RequestedAlgorithms {
     /// A part of the name of what is to serve.
     pub name: Option<String>,
     /// Files with algorithms.
@@ -15,7 +15,7 @@ pub struct Asked {
 
 /// Something that was asked for, in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wish<'a> {
+pub struct RequestedAlgorithm<'a> {
     /// What, such as `an algorithm called ring`.
     pub words: String,
     target: Target<'a>,
@@ -28,7 +28,7 @@ enum Target<'a> {
     Folder(&'a str),
 }
 
-impl Wish<'_> {
+impl RequestedAlgorithm<'_> {
     /// Whether `algorithm` is what was asked for.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
         match self.target {
@@ -42,18 +42,19 @@ impl Wish<'_> {
     }
 }
 
-impl Asked {
+impl RequestedAlgorithms {
     /// Everything that was asked for, one by one.
-    pub fn wishes(&self) -> Vec<Wish<'_>> {
+    pub fn algorithms(&self) -> Vec<RequestedAlgorithm<'_>> {
         let Self { name, files, folder } = self;
-        let name = name.iter().map(|name| Wish {
+        let name = name.iter().map(|name| RequestedAlgorithm {
             words: format!("an algorithm whose name contains `{name}`"),
             target: Target::Name(name),
         });
-        let files = files
-            .iter()
-            .map(|path| Wish { words: format!("the file {path}"), target: Target::File(path) });
-        let folder = folder.iter().map(|path| Wish {
+        let files = files.iter().map(|path| RequestedAlgorithm {
+            words: format!("the file {path}"),
+            target: Target::File(path),
+        });
+        let folder = folder.iter().map(|path| RequestedAlgorithm {
             words: format!("the files of {path}"),
             target: Target::Folder(path),
         });
@@ -63,11 +64,13 @@ impl Asked {
     /// Whether `algorithm` serves as asked: it has the name, or, where no name was asked for, it is of one
     /// of the files. Everything does where nothing was asked for.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
-        let wishes = self.wishes();
-        match (&self.name, &wishes[..]) {
+        let algorithms = self.algorithms();
+        match (&self.name, &algorithms[..]) {
             (_, []) => true,
             (Some(_), [name, ..]) => name.is_met_by(algorithm),
-            (None, wishes) => wishes.iter().any(|wish| wish.is_met_by(algorithm)),
+            (None, algorithms) => {
+                algorithms.iter().any(|wanted_algorithm| wanted_algorithm.is_met_by(algorithm))
+            }
         }
     }
 }
@@ -76,9 +79,9 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn asked(name: Option<&str>, files: &[&str], folder: Option<&str>) -> Asked {
+    fn asked(name: Option<&str>, files: &[&str], folder: Option<&str>) -> RequestedAlgorithms {
         let owned = |text: &str| text.to_owned();
-        Asked {
+        RequestedAlgorithms {
             name: name.map(owned),
             files: files.iter().map(|file| owned(file)).collect(),
             folder: folder.map(owned),
@@ -103,7 +106,8 @@ mod tests {
     #[test]
     fn wishes_are_told_one_by_one() {
         let asked = asked(Some("ring"), &["a.xml"], Some("/site"));
-        let words: Vec<_> = asked.wishes().into_iter().map(|wish| wish.words).collect();
+        let words: Vec<_> =
+            asked.algorithms().into_iter().map(|wanted_algorithm| wanted_algorithm.words).collect();
         assert_eq!(
             words,
             ["an algorithm whose name contains `ring`", "the file a.xml", "the files of /site"]
