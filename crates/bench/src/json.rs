@@ -4,7 +4,7 @@
 //! `rows`, each a call with a result per library and placement. Times are in microseconds, bandwidths
 //! in gigabytes (10⁹) a second. A `spread` is `{min, mean, max, per_rank}`. `ratio` is the time of the
 //! library by that of the first. `served_by` is the algorithm that served the call, if the library can say, and
-//! `served_as_asked` whether it is one that was asked for. `registration` says what a library was told of the buffers. `wrong` is null where nothing was checked. What did not happen is
+//! `served_as_asked` whether it is one that was requested. `registration` says what a library was told of the buffers. `wrong` is null where nothing was checked. What did not happen is
 //! left out.
 
 use std::path::Path;
@@ -86,7 +86,7 @@ struct MeasuredJson<'a> {
     /// How: protocol, links, instances and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     served_way: Option<&'a str>,
-    /// Whether it is what was asked for, if something was.
+    /// Whether it is what was requested, if something was.
     #[serde(skip_serializing_if = "Option::is_none")]
     served_as_asked: Option<bool>,
     time_us: f64,
@@ -172,11 +172,11 @@ impl<'a> RowJson<'a> {
                     Outcome::Measured(measured) => {
                         let ratio = row.ratio(placement, index, average);
                         let json = MeasuredJson::of(row, measured, ratio, average);
-                        let asked = &tested.asked;
-                        let as_asked = |of: &Served| asked.is_met_by(&of.algorithm);
-                        let is_asked = !asked.algorithms().is_empty();
+                        let requested = &tested.requested;
+                        let as_requested = |of: &Served| requested.is_met_by(&of.algorithm);
+                        let is_requested = !requested.algorithms().is_empty();
                         let served_as_asked =
-                            measured.served_by.as_ref().map(as_asked).filter(|_| is_asked);
+                            measured.served_by.as_ref().map(as_requested).filter(|_| is_requested);
                         let measured = MeasuredJson { served_as_asked, ..json };
                         OutcomeJson::Measured(Box::new(measured))
                     }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn what_did_not_serve_as_asked_is_marked() {
         let (mut report, mut plan) = (report(), plan());
-        plan.libraries[0].asked.files = vec!["/site/mine.xml".to_owned()];
+        plan.libraries[0].requested.files = vec!["/site/mine.xml".to_owned()];
         report.libraries[0].tells_what_serves = true;
         let json = serde_json::to_value(ReportJson::new(&plan, &report, Average::Max)).unwrap();
         let results = &json["rows"][0]["results"];

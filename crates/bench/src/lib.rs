@@ -14,7 +14,7 @@
 //! # Guarantees
 //!
 //! * Every element of every output is compared, bit for bit where all orders of reduction fail_together.
-//! * A library that fails, dies or hangs is ended in the time asked for, and does not disturb the
+//! * A library that fails, dies or hangs is ended in the time requested, and does not disturb the
 //!   others.
 //!
 //! Not guaranteed: that a library which does not keep to the interface leaves its worker alone. It

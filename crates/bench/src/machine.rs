@@ -42,7 +42,7 @@ pub enum DeviceSelection {
 /// What there is to measure on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Machine {
-    /// Host memory, because it was asked for or for the reason given.
+    /// Host memory, because it was requested or for the reason given.
     Host {
         /// Why there is no GPU, if one was looked for.
         reason: Option<String>,

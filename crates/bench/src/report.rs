@@ -149,7 +149,7 @@ impl Served {
 }
 
 impl Outcome {
-    /// What a library made of a call that it was asked for several times: a failure if there was any, or the median of each
+    /// What a library made of a call that it was requested several times: a failure if there was any, or the median of each
     /// rank.
     pub(crate) fn median(passes: Vec<Outcome>) -> Self {
         let mut measured = Vec::new();
@@ -338,7 +338,7 @@ impl Report {
         self.libraries.get(library).is_some_and(|library| library.tells_what_serves)
     }
 
-    /// Whether everything that was asked for of libraries that say what serves calls did serve some, where
+    /// Whether everything that was requested of libraries that say what serves calls did serve some, where
     /// calls were served by algorithms at all.
     pub fn is_as_requested(&self, libraries: &[LibraryUnderTest]) -> bool {
         let tells =
@@ -348,7 +348,7 @@ impl Report {
             let is_met = |algorithm: &RequestedAlgorithm<'_>| {
                 self.served(library).any(|it| algorithm.is_met_by(it))
             };
-            tested.asked.algorithms().iter().all(is_met)
+            tested.requested.algorithms().iter().all(is_met)
         })
     }
 
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_ranks_become_one_as_asked() {
+    fn times_of_ranks_become_one_as_requested() {
         let average = |text: &str| text.parse::<Average>().ok()?.of(&[2.0, 1.0, 6.0]);
         let all = ["0", "1", "2", "3", "max"].map(average);
         assert_eq!(all, [Some(2.0), Some(3.0), Some(1.0), Some(6.0), Some(6.0)]);

@@ -1,6 +1,6 @@
 //! Which algorithms somebody asked a library for, so that a report can tell whether they served.
 
-/// What was asked for: nothing, a part of a name, files, or a folder of files.
+/// What was requested: nothing, a part of a name, files, or a folder of files.
 ///
 /// Libraries of ours call a loaded algorithm by the path of its file, as it was given.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -13,7 +13,7 @@ pub struct RequestedAlgorithms {
     pub folder: Option<String>,
 }
 
-/// Something that was asked for, in words.
+/// Something that was requested, in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestedAlgorithm<'a> {
     /// What, such as `an algorithm called ring`.
@@ -29,7 +29,7 @@ enum Target<'a> {
 }
 
 impl RequestedAlgorithm<'_> {
-    /// Whether `algorithm` is what was asked for.
+    /// Whether `algorithm` is what was requested.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
         match self.target {
             Target::Name(part) => algorithm.contains(part),
@@ -43,7 +43,7 @@ impl RequestedAlgorithm<'_> {
 }
 
 impl RequestedAlgorithms {
-    /// Everything that was asked for, one by one.
+    /// Everything that was requested, one by one.
     pub fn algorithms(&self) -> Vec<RequestedAlgorithm<'_>> {
         let Self { name, files, folder } = self;
         let name = name.iter().map(|name| RequestedAlgorithm {
@@ -61,16 +61,14 @@ impl RequestedAlgorithms {
         name.chain(files).chain(folder).collect()
     }
 
-    /// Whether `algorithm` serves as asked: it has the name, or, where no name was asked for, it is of one
-    /// of the files. Everything does where nothing was asked for.
+    /// Whether `algorithm` serves as asked: it has the name, or, where no name was requested, it is of one
+    /// of the files. Everything does where nothing was requested.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
         let algorithms = self.algorithms();
         match (&self.name, &algorithms[..]) {
             (_, []) => true,
             (Some(_), [name, ..]) => name.is_met_by(algorithm),
-            (None, algorithms) => {
-                algorithms.iter().any(|wanted_algorithm| wanted_algorithm.is_met_by(algorithm))
-            }
+            (None, algorithms) => algorithms.iter().any(|requested| requested.is_met_by(algorithm)),
         }
     }
 }
@@ -79,7 +77,7 @@ impl RequestedAlgorithms {
 mod tests {
     use super::*;
 
-    fn asked(name: Option<&str>, files: &[&str], folder: Option<&str>) -> RequestedAlgorithms {
+    fn requested(name: Option<&str>, files: &[&str], folder: Option<&str>) -> RequestedAlgorithms {
         let owned = |text: &str| text.to_owned();
         RequestedAlgorithms {
             name: name.map(owned),
@@ -89,25 +87,24 @@ mod tests {
     }
 
     #[test]
-    fn what_serves_is_what_was_asked_for_or_not() {
-        assert!(asked(None, &[], None).is_met_by("allreduce/ring"));
-        let ring = asked(Some("ring"), &[], None);
+    fn what_serves_is_what_was_requested_or_not() {
+        assert!(requested(None, &[], None).is_met_by("allreduce/ring"));
+        let ring = requested(Some("ring"), &[], None);
         assert!(ring.is_met_by("allreduce/ring") && !ring.is_met_by("allreduce/tree"));
-        let files = asked(None, &["a.xml", "/b/c.xml"], None);
+        let files = requested(None, &["a.xml", "/b/c.xml"], None);
         assert!(files.is_met_by("/b/c.xml") && !files.is_met_by("c.xml"));
         assert!(!files.is_met_by("allreduce/ring"));
-        let folder = asked(None, &[], Some("/site/"));
+        let folder = requested(None, &[], Some("/site/"));
         assert!(folder.is_met_by("/site/a.xml") && !folder.is_met_by("/sites/a.xml"));
         // A name chooses among files, too.
-        let both = asked(Some("mine"), &["a.xml"], None);
+        let both = requested(Some("mine"), &["a.xml"], None);
         assert!(both.is_met_by("/x/mine.xml") && !both.is_met_by("a.xml"));
     }
 
     #[test]
     fn wishes_are_told_one_by_one() {
-        let asked = asked(Some("ring"), &["a.xml"], Some("/site"));
-        let words: Vec<_> =
-            asked.algorithms().into_iter().map(|wanted_algorithm| wanted_algorithm.words).collect();
+        let requested = requested(Some("ring"), &["a.xml"], Some("/site"));
+        let words: Vec<_> = requested.algorithms().into_iter().map(|it| it.words).collect();
         assert_eq!(
             words,
             ["an algorithm whose name contains `ring`", "the file a.xml", "the files of /site"]

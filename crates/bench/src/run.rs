@@ -28,8 +28,8 @@ pub struct LibraryUnderTest {
     pub environment: Vec<(OsString, OsString)>,
     /// What it is told of the buffers.
     pub registration: Registration,
-    /// Which algorithms it was asked for.
-    pub asked: RequestedAlgorithms,
+    /// Which algorithms it was requested.
+    pub requested: RequestedAlgorithms,
 }
 
 /// What to run.
@@ -357,8 +357,8 @@ impl<'a> LibrarySession<'a> {
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.tested.name;
         let mut listener = |rank: u32, line: &str| observer.line(name, rank, line);
-        let asked = pool.ask(request, self.plan.timeout, &mut listener);
-        self.of_all(asked).verdict()
+        let tally = pool.ask(request, self.plan.timeout, &mut listener);
+        self.of_all(tally).verdict()
     }
 
     /// The answer of rank 0.
@@ -370,8 +370,8 @@ impl<'a> LibrarySession<'a> {
         let pool = self.pool.as_mut().ok_or_else(Failure::nobody)?;
         let name = &self.tested.name;
         let mut listener = |rank: u32, line: &str| observer.line(name, rank, line);
-        let asked = pool.ask_first(request, self.plan.timeout, &mut listener);
-        let answers = self.of_all(asked).verdict()?;
+        let tally = pool.ask_first(request, self.plan.timeout, &mut listener);
+        let answers = self.of_all(tally).verdict()?;
         answers.into_iter().next().ok_or_else(Failure::nobody)
     }
 

@@ -112,7 +112,7 @@ pub(crate) fn plan() -> Plan {
         path: PathBuf::from("/lib").join(name),
         environment: Vec::new(),
         registration: Registration::None,
-        asked: RequestedAlgorithms::default(),
+        requested: RequestedAlgorithms::default(),
     };
     Plan {
         libraries: ["msccl", "nccl"].map(tested).into(),

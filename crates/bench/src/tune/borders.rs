@@ -21,7 +21,7 @@ const CLOSE: u64 = 8;
 const GRAIN_BYTES: u64 = 256;
 
 /// Measures between neighbours among `points`, which ascend, that decide differently by `rule`, and puts what `measure` gives
-/// among them. `measure` is asked for a call and for the ways that are to take part; it gives nothing when it is to end.
+/// among them. `measure` gets a call and the ways that are to take part; it gives nothing when it is to end.
 pub(super) fn settle(
     points: &mut Vec<Point>,
     rule: &Rule,

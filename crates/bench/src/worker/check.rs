@@ -26,7 +26,7 @@ pub(super) struct Found {
 }
 
 impl Measurer<'_> {
-    /// Makes and checks as many calls as asked for; `None` if the result is not defined or no checks
+    /// Makes and checks as many calls as requested; `None` if the result is not defined or no checks
     /// are wanted.
     pub(super) fn check(&mut self) -> Result<Option<Found>, Error> {
         let in_place = self.placement == Placement::InPlace;

@@ -44,8 +44,8 @@ impl Round {
 
     /// Ranks that have neither answered nor failed.
     fn missing(&self) -> impl Iterator<Item = u32> {
-        let asked = self.ranks.iter().zip(&self.answers);
-        let silent = asked.filter(|(_, answer)| answer.is_none()).map(|(rank, _)| *rank);
+        let requested = self.ranks.iter().zip(&self.answers);
+        let silent = requested.filter(|(_, answer)| answer.is_none()).map(|(rank, _)| *rank);
         silent.filter(|rank| !self.failures.iter().any(|(failed, _)| failed == rank))
     }
 
@@ -54,7 +54,7 @@ impl Round {
         if let Answer::Failed { text } = answer {
             return self.fail(rank, text);
         }
-        let place = self.ranks.iter().position(|&asked| asked == rank);
+        let place = self.ranks.iter().position(|&requested| requested == rank);
         if let Some(place) = place.and_then(|place| self.answers.get_mut(place)) {
             *place = Some(answer);
         }
@@ -90,7 +90,7 @@ impl Round {
 /// What came of a request: of all ranks, or of those in one process, whose tallies add up.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tally {
-    asked: usize,
+    requested: usize,
     answers: Vec<(u32, Answer)>,
     failures: Vec<(u32, String)>,
     late: Vec<u32>,
@@ -101,7 +101,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// That `rank` is lost for a reason that lies outside of its workers.
     pub(crate) fn lost(rank: u32, reason: String) -> Self {
-        Self { asked: 1, failures: vec![(rank, reason)], is_lost: true, ..Self::default() }
+        Self { requested: 1, failures: vec![(rank, reason)], is_lost: true, ..Self::default() }
     }
 
     /// Whether all have answered, and nobody failed.
@@ -111,8 +111,8 @@ impl Tally {
 
     /// Both.
     pub(crate) fn and(mut self, other: Self) -> Self {
-        let Self { asked, answers, failures, late, is_lost, seconds } = other;
-        self.asked += asked;
+        let Self { requested, answers, failures, late, is_lost, seconds } = other;
+        self.requested += requested;
         self.answers.extend(answers);
         self.failures.extend(failures);
         self.late.extend(late);
@@ -129,7 +129,7 @@ impl Tally {
             self.answers.sort_by_key(|(rank, _)| *rank);
             return Ok(self.answers.into_iter().map(|(_, answer)| answer).collect());
         }
-        let all_refused = !self.is_lost && self.failures.len() == self.asked;
+        let all_refused = !self.is_lost && self.failures.len() == self.requested;
         let mut story = told(self.failures);
         if !late.is_empty() {
             story.push(format!("no answer from {} in {:.0} s", late.join(", "), self.seconds));

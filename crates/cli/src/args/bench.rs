@@ -6,7 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use msccl_bench::{Average, ElementType, Factor, Redop, Registration, Step, Wish, Workload};
+use msccl_bench::{
+    Average, DeviceSelection, ElementType, Factor, Redop, Registration, Step, Workload,
+};
 
 use super::{NcclTestsArgs, values};
 use crate::size::ByteSize;
@@ -183,12 +185,12 @@ pub enum DeviceName {
 }
 
 impl DeviceName {
-    /// The wish.
-    pub fn wish(self) -> Wish {
+    /// The selection.
+    pub fn selection(self) -> DeviceSelection {
         match self {
-            DeviceName::Auto => Wish::Whatever,
-            DeviceName::Cuda => Wish::Gpus,
-            DeviceName::Host => Wish::Host,
+            DeviceName::Auto => DeviceSelection::Whatever,
+            DeviceName::Cuda => DeviceSelection::Gpus,
+            DeviceName::Host => DeviceSelection::Host,
         }
     }
 }

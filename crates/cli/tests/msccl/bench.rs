@@ -422,9 +422,9 @@ fn what_serves_is_shown_and_held_against_what_was_asked_for() {
         let (ran, report) = run(&[ring, asked]);
         assert_eq!(ran.code, 1, "{ran}");
         let line =
-            format!("# msccl: asked for {words}, which served none of 4 measurements: FAILED\n");
+            format!("# msccl: requested {words}, which served none of 4 measurements: FAILED\n");
         assert!(ran.stdout.contains(&line), "{ran}");
-        assert!(ran.stdout.contains("  ring (not as asked)\n"), "{ran}");
+        assert!(ran.stdout.contains("  ring (not as requested)\n"), "{ran}");
         assert_eq!(report["rows"][0]["results"][0]["served_as_asked"], false);
         assert_eq!(report["good"], false);
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use msccl_bench::{
-    Case, LibraryUnderTest, Machine, Method, Pair, Plan, ProcessGroup, Registration,
-    RequestedAlgorithms, Rounding, Sizes, Step, Sweep, Wish, Workload,
+    Case, DeviceSelection, LibraryUnderTest, Machine, Method, Pair, Plan, ProcessGroup,
+    Registration, RequestedAlgorithms, Rounding, Sizes, Step, Sweep, Workload,
 };
 use msccl_bench::{ElementType, Redop};
 use msccl_environment::{DeviceWish, Preferences, Reader, Variable, variable};
@@ -34,7 +34,7 @@ pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec
     };
     let ranks = match group {
         Some(group) => launched_ranks(args, group)?,
-        None => args.ranks.or(machine.gpus()).or(asked_gpus(args)).unwrap_or(USUAL_RANKS),
+        None => args.ranks.or(machine.gpus()).or(requested_gpus(args)).unwrap_or(USUAL_RANKS),
     };
     if let Some(unsuited) = args.collective.0.iter().find(|of| !of.suits(ranks)) {
         let text = format!("{unsuited} needs a power of two of ranks, not {ranks}");
@@ -67,14 +67,14 @@ pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec
 }
 
 /// As many GPUs as nccl-tests would use: `-g` for each of `-t` threads.
-fn asked_gpus(args: &BenchArgs) -> Option<u32> {
+fn requested_gpus(args: &BenchArgs) -> Option<u32> {
     args.gpus.map(|gpus| gpus.saturating_mul(args.threads.unwrap_or(1)))
 }
 
 /// What this process has to measure on. On the host, `-g` counts ranks.
 fn machine_of(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<Machine> {
     let all = machine(args.device, None)?;
-    match (asked_gpus(args), &all) {
+    match (requested_gpus(args), &all) {
         // Each takes the GPU that is its own on its host.
         (Some(1), _) if group.is_some() => Ok(all),
         (Some(_), _) if group.is_some() => Err(Failure::new(
@@ -87,12 +87,12 @@ fn machine_of(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<Machine>
 
 /// What this process has to measure on.
 pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
-    let wish = match (device, preferred_device()) {
-        (DeviceName::Auto, DeviceWish::Host) => Wish::Host,
-        (DeviceName::Auto, DeviceWish::Cuda) => Wish::Gpus,
-        (device, _) => device.wish(),
+    let selection = match (device, preferred_device()) {
+        (DeviceName::Auto, DeviceWish::Host) => DeviceSelection::Host,
+        (DeviceName::Auto, DeviceWish::Cuda) => DeviceSelection::Gpus,
+        (device, _) => device.selection(),
     };
-    let machine = Machine::survey(wish).map_err(failure)?;
+    let machine = Machine::survey(selection).map_err(failure)?;
     match (gpus, &machine) {
         (Some(_), Machine::Host { reason: None }) => Err(Failure::new(
             "--ngpus counts GPUs, and ranks are on the host; --ranks says how many",
@@ -244,7 +244,7 @@ pub fn libraries(
         }
     }
     env.iter().try_for_each(|variable| assign(variable, &mut libraries))?;
-    libraries.iter_mut().for_each(|tested| tested.asked = asked(tested));
+    libraries.iter_mut().for_each(|tested| tested.requested = requested(tested));
     Ok(libraries)
 }
 
@@ -253,8 +253,8 @@ fn tested(library: &NamedPath, usual_name: String) -> LibraryUnderTest {
     // The loader would look for a bare name in the system's folders.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let name = name.clone().unwrap_or(usual_name);
-    let (registration, asked) = (Registration::None, RequestedAlgorithms::default());
-    LibraryUnderTest { name, path, environment: Vec::new(), registration, asked }
+    let (registration, requested) = (Registration::None, RequestedAlgorithms::default());
+    LibraryUnderTest { name, path, environment: Vec::new(), registration, requested }
 }
 
 /// Gives a variable to those for whom it is.
@@ -267,7 +267,7 @@ fn assign(variable: &Scoped, libraries: &mut [LibraryUnderTest]) -> Result<()> {
 }
 
 /// Which algorithms variables ask a library for.
-fn asked(tested: &LibraryUnderTest) -> RequestedAlgorithms {
+fn requested(tested: &LibraryUnderTest) -> RequestedAlgorithms {
     let value = |variable: Variable| {
         let own = tested.environment.iter().rev().find(|(key, _)| key == variable.name);
         let own = own.map(|(_, value)| value.to_string_lossy().into_owned());
