@@ -4,7 +4,7 @@
 //! for it, that several libraries run in turns within one run, that one-shot latency and the host's
 //! time are measured, too, and that everything can be tried without a GPU.
 //!
-//! Reading order: [`Workload`] and [`Case`] are what is called; [`Truth`] is what must come out;
+//! Reading order: [`Workload`] and [`Case`] are what is called; [`ExpectedData`] is what must come out;
 //! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
 //! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
 //! [`svg`] its picture; [`standings`] say where a library stands against another, and [`with_powers`] sizes against powers
@@ -26,6 +26,7 @@ mod case;
 mod connection;
 mod element;
 mod error;
+mod expected;
 mod json;
 mod machine;
 mod plot;
@@ -40,7 +41,6 @@ mod run;
 mod sample_report;
 mod standing;
 mod table;
-mod truth;
 pub mod tune;
 mod worker;
 mod worker_pool;
@@ -49,6 +49,7 @@ mod workload;
 pub use case::{Case, Factor, Placement, Sizes, Step, Sweep};
 pub use element::{ElementType, Redop};
 pub use error::Error;
+pub use expected::ExpectedData;
 pub use json::ReportJson;
 pub use machine::{DeviceSelection, Gpu, Machine, Place};
 pub use plot::svg;
@@ -63,6 +64,5 @@ pub use requested::{RequestedAlgorithm, RequestedAlgorithms};
 pub use run::{LibraryUnderTest, Plan, RunObserver, run, run_launched};
 pub use standing::{Standing, standings};
 pub use table::Layout;
-pub use truth::Truth;
 pub use worker::serve;
 pub use workload::{Bandwidth, Blocks, Rounding, Workload};

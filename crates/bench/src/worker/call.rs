@@ -8,7 +8,7 @@ use super::communicator::int;
 use super::device::Region;
 use super::library::{Comm, Functions};
 use crate::error::Error;
-use crate::truth::previous;
+use crate::expected::previous;
 use crate::workload::Workload;
 
 /// A call with all its arguments.
