@@ -7,7 +7,7 @@
 //! Reading order: [`Workload`] and [`Case`] are what is called; [`ExpectedData`] is what must come out;
 //! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
 //! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
-//! [`svg`] its picture; [`standings`] say where a library stands against another, and [`with_powers`] sizes against powers
+//! [`svg`] its picture; [`comparisons`] say where a library stands against another, and [`with_powers`] sizes against powers
 //! of two. [`tune`] finds the best way to serve calls and makes tuning tables of it. Where a launcher has started one process per rank, they are a [`ProcessGroup`],
 //! and [`run_launched`] is the same benchmark with a worker in each.
 //!
@@ -23,6 +23,7 @@
 //! Absent from this crate: printing, files, the environment; how our library works.
 
 mod case;
+mod comparison;
 mod connection;
 mod element;
 mod error;
@@ -39,7 +40,6 @@ mod requested;
 mod run;
 #[cfg(test)]
 mod sample_report;
-mod standing;
 mod table;
 pub mod tune;
 mod worker;
@@ -47,6 +47,7 @@ mod worker_pool;
 mod workload;
 
 pub use case::{Case, Factor, Placement, Sizes, Step, Sweep};
+pub use comparison::{Comparison, comparisons};
 pub use element::{ElementType, Redop};
 pub use error::Error;
 pub use expected::ExpectedData;
@@ -62,7 +63,6 @@ pub use report::{
 };
 pub use requested::{RequestedAlgorithm, RequestedAlgorithms};
 pub use run::{LibraryUnderTest, Plan, RunObserver, run, run_launched};
-pub use standing::{Standing, standings};
 pub use table::Layout;
 pub use worker::serve;
 pub use workload::{Bandwidth, Blocks, Rounding, Workload};

@@ -144,12 +144,12 @@ fn several_collectives_stand_against_several_libraries() {
     assert_eq!(rows(&good).len(), 2 * 2, "{good}");
     for name in ["allreduce", "allgather"] {
         assert!(good.stdout.contains(&format!("\n# {name}\n")), "{good}");
-        let standings = remarks(&good, &format!("# {name} out-of-place, "));
-        assert_eq!(standings.len(), 2, "{good}");
-        assert!(standings[1].contains(", two: "), "{good}");
+        let comparisons = remarks(&good, &format!("# {name} out-of-place, "));
+        assert_eq!(comparisons.len(), 2, "{good}");
+        assert!(comparisons[1].contains(", two: "), "{good}");
         let whole = " in the geometric mean of 2 sizes, at least ";
-        assert!(standings.iter().all(|line| line.contains(whole)), "{good}");
-        assert!(standings[0].ends_with("; below 0.00: none; at least 0.00 OK"), "{good}");
+        assert!(comparisons.iter().all(|line| line.contains(whole)), "{good}");
+        assert!(comparisons[0].ends_with("; below 0.00: none; at least 0.00 OK"), "{good}");
     }
     let bad = run("1000");
     assert_eq!(bad.code, 1, "{bad}");

@@ -1,6 +1,6 @@
 //! What a benchmark says of bars: how our library stands against others, and sizes against powers of two.
 
-use msccl_bench::{Beside, Case, Pair, Report, Standing, beside, standings};
+use msccl_bench::{Beside, Case, Comparison, Pair, Report, beside, comparisons};
 
 use crate::args::BenchArgs;
 
@@ -60,25 +60,26 @@ fn power_line(one: &Beside, bound: Option<f64>) -> String {
 /// For each collective, library and placement: the mean ratio and those below par, or below the bar.
 fn baselines(args: &BenchArgs, report: &Report, judgement: &mut Judgement) {
     let bar = args.at_least.unwrap_or(PAR);
-    let standings = standings(report, args.average);
-    if args.at_least.is_some() && standings.is_empty() {
+    let comparisons = comparisons(report, args.average);
+    if args.at_least.is_some() && comparisons.is_empty() {
         judgement.is_good = false;
     }
-    for standing in standings {
-        let Standing { workload, placement, library, ratios } = &standing;
+    for standing in comparisons {
+        let Comparison { workload, placement, library, ratios } = &comparison;
         let name = report.libraries.get(*library).map_or("", |library| library.name.as_str());
-        let below =
-            standing.below(bar).map(|(case, ratio)| format!("{} B {ratio:.2}", case.size_bytes()));
+        let below = comparison
+            .below(bar)
+            .map(|(case, ratio)| format!("{} B {ratio:.2}", case.size_bytes()));
         let below: Vec<String> = below.collect();
         let is_met = below.is_empty();
         judgement.is_good &= is_met || args.at_least.is_none();
-        let least = standing.worst().map_or(0.0, |(_, ratio)| *ratio);
+        let least = comparison.worst().map_or(0.0, |(_, ratio)| *ratio);
         let list = if is_met { "none".to_owned() } else { below.join(", ") };
         let demand = args.at_least.map(|bar| format!("at least {bar:.2}"));
         judgement.lines.push(format!(
             "# {workload} {}, {name}: {:.2} in the geometric mean of {} sizes, at least {least:.2}; below {bar:.2}: {list}{}",
             placement.name(),
-            standing.mean(),
+            comparison.mean(),
             ratios.len(),
             verdict(demand, is_met)
         ));
