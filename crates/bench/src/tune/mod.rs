@@ -15,7 +15,7 @@
 //! Not guaranteed: that nothing else is faster. Ways are tried as the runtime lists them, and most are
 //! looked at only briefly, or not at all at sizes between two at which everything is tried.
 
-mod borders;
+mod boundaries;
 mod budget;
 mod candidates;
 mod columns;

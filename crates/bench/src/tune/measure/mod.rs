@@ -9,10 +9,10 @@
 //! 2. *In rounds*: at every size the fastest in the screening pass and those that are nearly as fast with fewer thread blocks, the
 //!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
 //!    library among them; after two rounds only the best go on.
-//! 3. *At borders*: between neighbouring sizes that decide differently, sizes in the middle of what is left, by rounds of what did well
-//!    at either ([`super::borders`]).
+//! 3. *At boundaries*: between neighbouring sizes that decide differently, sizes in the middle of what is left, by rounds of what did well
+//!    at either ([`super::boundaries`]).
 //!
-//! Half of the time is for screening, and a fifth of what is left for borders. When the time of a size is over, the next one begins; one
+//! Half of the time is for screening, and a fifth of what is left for boundaries. When the time of a size is over, the next one begins; one
 //! round is always made, so that very little time is exceeded.
 //!
 //! Results are compared in full before a way counts at a size: in the screening pass for calls of up to
@@ -26,7 +26,7 @@ mod screening;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::borders;
+use super::boundaries;
 use super::budget::Budget;
 use super::candidates::best_of;
 use super::data::{Data, Point, Trial};
@@ -38,8 +38,8 @@ use crate::run::{LibrarySession, Plan as Run, RunObserver};
 
 /// Calls of up to that size are compared at every screening.
 const CHECKED_BYTES: u64 = 1 << 20;
-/// A size at a border has one in so many parts of what time is left for borders.
-const BORDER_PARTS: usize = 8;
+/// A size at a boundary has one in so many parts of what time is left for boundaries.
+const BOUNDARY_PARTS: usize = 8;
 /// Most calls that are timed together, and how many of them a graph holds, as in benchmarks.
 const MOST_CALLS: u32 = 1000;
 const CALLS_IN_GRAPH: u32 = 20;
@@ -179,12 +179,12 @@ impl<'a> Bench<'a> {
             }
         }
         let rule = &self.plan.rule;
-        borders::settle(&mut points, rule, |case, ways| {
+        boundaries::settle(&mut points, rule, |case, ways| {
             if budget.is_spent() {
                 return None;
             }
             let mut point = self.open(case, placement);
-            let is_served = self.settle_size(&mut point, ways, budget.part_of(BORDER_PARTS));
+            let is_served = self.settle_size(&mut point, ways, budget.part_of(BOUNDARY_PARTS));
             is_served.then_some(point)
         });
         points

@@ -27,7 +27,7 @@ pub(super) fn settle(
     rule: &Rule,
     mut measure: impl FnMut(Case, &[String]) -> Option<Point>,
 ) {
-    while let Some((at, case)) = open_border(points, rule) {
+    while let Some((at, case)) = open_boundary(points, rule) {
         let ways = best_of_all(&[&points[at], &points[at + 1]], rule);
         match measure(case, &ways) {
             Some(point) => points.insert(at + 1, point),
@@ -38,7 +38,7 @@ pub(super) fn settle(
 
 /// The first of `points` that decides differently from the next one and does not lie close to it, and the call in the middle
 /// between the two.
-fn open_border(points: &[Point], rule: &Rule) -> Option<(usize, Case)> {
+fn open_boundary(points: &[Point], rule: &Rule) -> Option<(usize, Case)> {
     let all: Vec<_> = points.iter().collect();
     let decisions = decide(&all, rule);
     let chosen = by_point(&all, &decisions);
@@ -95,7 +95,7 @@ mod tests {
     const KIB: u64 = 1 << 10;
 
     #[test]
-    fn borders_are_found_between_powers_of_two() {
+    fn boundaries_are_found_between_powers_of_two() {
         let halves = [768 * KIB, 896 * KIB, 960 * KIB];
         check((18, 21), 980 * KIB, 9, (&halves, 960 * KIB));
         check((18, 21), 700 * KIB, 9, (&[768 * KIB, 640 * KIB, 704 * KIB], 640 * KIB));
