@@ -8,7 +8,7 @@
 //! Not looked for: a third way that is best between two which decide alike, or differently.
 
 use super::candidates::best_of_all;
-use super::data::Point;
+use super::data::TunePoint;
 use super::decide::{by_point, decide};
 use super::rule::Rule;
 use crate::case::Case;
@@ -23,9 +23,9 @@ const GRAIN_BYTES: u64 = 256;
 /// Measures between neighbours among `points`, which ascend, that decide differently by `rule`, and puts what `measure` gives
 /// among them. `measure` gets a call and the ways that are to take part; it gives nothing when it is to end.
 pub(super) fn settle(
-    points: &mut Vec<Point>,
+    points: &mut Vec<TunePoint>,
     rule: &Rule,
-    mut measure: impl FnMut(Case, &[String]) -> Option<Point>,
+    mut measure: impl FnMut(Case, &[String]) -> Option<TunePoint>,
 ) {
     while let Some((at, case)) = open_boundary(points, rule) {
         let ways = best_of_all(&[&points[at], &points[at + 1]], rule);
@@ -38,7 +38,7 @@ pub(super) fn settle(
 
 /// The first of `points` that decides differently from the next one and does not lie close to it, and the call in the middle
 /// between the two.
-fn open_boundary(points: &[Point], rule: &Rule) -> Option<(usize, Case)> {
+fn open_boundary(points: &[TunePoint], rule: &Rule) -> Option<(usize, Case)> {
     let all: Vec<_> = points.iter().collect();
     let decisions = decide(&all, rule);
     let chosen = by_point(&all, &decisions);
@@ -81,7 +81,7 @@ mod tests {
         let mut measured = Vec::new();
         settle(&mut points, &Rule::default(), |case, ways| {
             assert_eq!(ways.len(), 2, "{ways:?}");
-            let of_case = Point { case, ..point(20, &times(case.size_bytes())) };
+            let of_case = TunePoint { case, ..point(20, &times(case.size_bytes())) };
             (measured.len() < most).then(|| measured.push(case.size_bytes()))?;
             Some(of_case)
         });

@@ -5,7 +5,7 @@
 
 use msccl_runtime::{Choice, Links, Way};
 
-use super::data::{Point, Trial};
+use super::data::{CandidateTimes, TunePoint};
 use super::rule::Rule;
 
 /// Anchors lie no further apart, if sizes do not.
@@ -44,8 +44,8 @@ pub(super) fn counterparts(choice: &str) -> Vec<String> {
 }
 
 /// The trials to begin with, by their numbers: those with staged links, and what the library chooses itself.
-pub(super) fn to_begin_with(point: &Point) -> Vec<usize> {
-    let first = |trial: &Trial| {
+pub(super) fn to_begin_with(point: &TunePoint) -> Vec<usize> {
+    let first = |trial: &CandidateTimes| {
         point.present.as_ref() == Some(&trial.choice) || links_of(&trial.choice) == Links::Staged
     };
     let trials = point.trials.iter().enumerate();
@@ -54,11 +54,11 @@ pub(super) fn to_begin_with(point: &Point) -> Vec<usize> {
 
 /// The other trials by their numbers, those first that took least with staged links; without those that took far
 /// too long, and without those of which nothing is known.
-pub(super) fn promising(point: &Point) -> Vec<usize> {
+pub(super) fn promising(point: &TunePoint) -> Vec<usize> {
     let seen: Vec<(Choice, f64)> = point.trials.iter().filter_map(seen).collect();
     let staged: Vec<_> = seen.iter().filter(|(of, _)| of.way.links == Links::Staged).collect();
     let best_us = seen.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
-    let expected_us = |trial: &Trial| {
+    let expected_us = |trial: &CandidateTimes| {
         let choice: Choice = trial.choice.parse().ok()?;
         let untried = choice.way.links != Links::Staged && trial.screening_us.is_none();
         let alike = staged.iter().filter(|(of, _)| is_alike(of, &choice));
@@ -73,7 +73,7 @@ pub(super) fn promising(point: &Point) -> Vec<usize> {
     promising.into_iter().map(|(at, _)| at).collect()
 }
 
-fn seen(trial: &Trial) -> Option<(Choice, f64)> {
+fn seen(trial: &CandidateTimes) -> Option<(Choice, f64)> {
     let sound = trial.fault.is_none();
     Some((trial.choice.parse().ok()?, trial.screening_us.filter(|_| sound)?))
 }
@@ -85,7 +85,7 @@ fn is_alike(one: &Choice, other: &Choice) -> bool {
 }
 
 /// The fastest `most` in the screening pass, and those that are nearly as fast with fewer thread blocks.
-pub(super) fn fastest_screened(point: &Point, most: usize, rule: &Rule) -> Vec<String> {
+pub(super) fn fastest_screened(point: &TunePoint, most: usize, rule: &Rule) -> Vec<String> {
     let sound = point.trials.iter().filter(|trial| trial.fault.is_none());
     let mut seen: Vec<_> = sound.filter_map(|trial| Some((trial, trial.screening_us?))).collect();
     seen.sort_by(|(a, a_us), (b, b_us)| a_us.total_cmp(b_us).then_with(|| a.choice.cmp(&b.choice)));
@@ -94,7 +94,7 @@ pub(super) fn fastest_screened(point: &Point, most: usize, rule: &Rule) -> Vec<S
 }
 
 /// What `trials` are called, each once.
-fn names<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<String> {
+fn names<'a>(trials: impl Iterator<Item = &'a CandidateTimes>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for trial in trials {
         if !names.contains(&trial.choice) {
@@ -105,7 +105,7 @@ fn names<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<String> {
 }
 
 /// Puts those that did well elsewhere first, after what the library chooses itself: time may end early.
-pub(super) fn prefer(point: &mut Point, favourites: &[String]) {
+pub(super) fn prefer(point: &mut TunePoint, favourites: &[String]) {
     let present = point.present.clone();
     point.trials.sort_by_key(|trial| {
         let is_favourite = favourites.contains(&trial.choice);
@@ -114,7 +114,7 @@ pub(super) fn prefer(point: &mut Point, favourites: &[String]) {
 }
 
 /// What was far behind in the screening pass.
-pub(super) fn pruned_at(point: &Point) -> Vec<String> {
+pub(super) fn pruned_at(point: &TunePoint) -> Vec<String> {
     let seen = point.trials.iter().filter_map(|trial| Some((trial, trial.screening_us?)));
     let best_us = seen.clone().map(|(_, us)| us).fold(f64::INFINITY, f64::min);
     let behind = seen.filter(|(_, us)| *us > PRUNE_FACTOR * best_us);
@@ -122,12 +122,12 @@ pub(super) fn pruned_at(point: &Point) -> Vec<String> {
 }
 
 /// The two fastest of a size and the two best, which the next size measures again: ranges grow where they stay good.
-pub(super) fn best_of(point: &Point, rule: &Rule) -> Vec<String> {
+pub(super) fn best_of(point: &TunePoint, rule: &Rule) -> Vec<String> {
     best_of_all(&[point], rule)
 }
 
 /// The same of several sizes.
-pub(super) fn best_of_all(points: &[&Point], rule: &Rule) -> Vec<String> {
+pub(super) fn best_of_all(points: &[&TunePoint], rule: &Rule) -> Vec<String> {
     let of_each = points.iter().flat_map(|&point| {
         let fastest = point.ranking().into_iter().take(2);
         fastest.chain(rule.best(point).into_iter().take(2))
@@ -137,7 +137,7 @@ pub(super) fn best_of_all(points: &[&Point], rule: &Rule) -> Vec<String> {
 
 /// Who stays after the first rounds: the fastest, those that are nearly as fast with fewer thread blocks, those that were
 /// best at the size before, and what the library chooses itself.
-pub(super) fn staying(point: &Point, before: &[String], rule: &Rule) -> Vec<String> {
+pub(super) fn staying(point: &TunePoint, before: &[String], rule: &Rule) -> Vec<String> {
     let ranking = point.ranking();
     let ranked = ranking.iter().enumerate().filter(|(place, (trial, _))| {
         let known = before.contains(&trial.choice) || point.present.as_ref() == Some(&trial.choice);
@@ -166,9 +166,9 @@ mod tests {
     fn check(ways: &[(&str, f64)], first: &[usize], then: &[usize]) {
         let mut one = point(20, &[]);
         one.present = None;
-        let trial = |&(way, us): &(&str, f64)| Trial {
+        let trial = |&(way, us): &(&str, f64)| CandidateTimes {
             screening_us: Some(us).filter(|us| *us > 0.0),
-            ..Trial::of(way.to_owned(), None)
+            ..CandidateTimes::of(way.to_owned(), None)
         };
         one.trials = ways.iter().map(trial).collect();
         assert_eq!(to_begin_with(&one), first);

@@ -4,7 +4,7 @@
 use msccl_runtime::multiprocessors;
 
 use super::columns::{aligned, behind, none};
-use super::data::{Data, Point};
+use super::data::{Data, TunePoint};
 use super::rule::Rule;
 
 const HEADS: [&str; 8] = [
@@ -22,7 +22,7 @@ const HEADS: [&str; 8] = [
 pub(super) fn lines(
     data: &Data,
     rule: &Rule,
-    points: &[&Point],
+    points: &[&TunePoint],
     chosen: &[Option<&str>],
 ) -> Vec<String> {
     let rows = points.iter().zip(chosen).flat_map(|(point, chosen)| {
@@ -37,7 +37,7 @@ pub(super) fn lines(
 fn of_point(
     data: &Data,
     rule: &Rule,
-    point: &Point,
+    point: &TunePoint,
     chosen: Option<&str>,
 ) -> Vec<(f64, [String; 8])> {
     let ranking = point.ranking();

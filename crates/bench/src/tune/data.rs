@@ -28,7 +28,7 @@ pub struct Data {
     /// The least time that the wires allow, if it is known.
     pub floor: Option<Floor>,
     /// Sizes and placements, by placement and then ascending.
-    pub points: Vec<Point>,
+    pub points: Vec<TunePoint>,
     /// Why our library was lost or refused to go on, and what else kept the run from being whole.
     pub failures: Vec<String>,
 }
@@ -47,7 +47,7 @@ pub struct Floor {
 /// A call of one size in one placement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Point {
+pub struct TunePoint {
     /// The call.
     pub case: Case,
     /// Whether input and output share memory.
@@ -55,7 +55,7 @@ pub struct Point {
     /// What the library chooses without this run.
     pub present: Option<String>,
     /// Every way that was tried.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<CandidateTimes>,
     /// The times of the other library in µs, one for each round.
     #[serde(rename = "rival_us")]
     pub baseline_us: Vec<f64>,
@@ -64,7 +64,7 @@ pub struct Point {
 /// A way to serve a call, tried.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trial {
+pub struct CandidateTimes {
     /// The way, as the last five columns of a tuning table.
     pub choice: String,
     /// The thread blocks that a call then has, if the library told.
@@ -121,7 +121,7 @@ impl Data {
     }
 
     /// The points of `placement`, sizes ascending.
-    pub fn points_of(&self, placement: Placement) -> Vec<&Point> {
+    pub fn points_of(&self, placement: Placement) -> Vec<&TunePoint> {
         let mut points: Vec<_> =
             self.points.iter().filter(|point| point.placement == placement).collect();
         points.sort_by_key(|point| point.case.size_bytes());
@@ -156,7 +156,7 @@ impl Floor {
     }
 }
 
-impl Trial {
+impl CandidateTimes {
     /// Not tried yet.
     pub(super) fn of(choice: String, blocks: Option<u32>) -> Self {
         let (screening_us, rounds_us, checked, fault) = (None, Vec::new(), false, None);
@@ -180,14 +180,14 @@ impl Trial {
     }
 }
 
-impl Point {
+impl TunePoint {
     /// The time of the other library in µs.
     pub fn baseline_time_us(&self) -> Option<f64> {
         median(&self.baseline_us)
     }
 
     /// The trials that count, fastest first; those that are equally fast in the order of their names.
-    pub fn ranking(&self) -> Vec<(&Trial, f64)> {
+    pub fn ranking(&self) -> Vec<(&CandidateTimes, f64)> {
         let timed = self.trials.iter().filter_map(|trial| Some((trial, trial.time_us()?)));
         let mut ranking: Vec<_> = timed.collect();
         ranking.sort_by(|(a, a_us), (b, b_us)| {
@@ -197,7 +197,7 @@ impl Point {
     }
 
     /// The trial of `choice`.
-    pub fn trial(&self, choice: &str) -> Option<&Trial> {
+    pub fn trial(&self, choice: &str) -> Option<&CandidateTimes> {
         self.trials.iter().find(|trial| trial.choice == choice)
     }
 }
@@ -220,16 +220,16 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 100.0]), Some(3.0));
         assert_eq!(median(&[3.0, 1.0]), Some(2.0));
-        let trial = |rounds_us: &[f64]| Trial {
+        let trial = |rounds_us: &[f64]| CandidateTimes {
             rounds_us: rounds_us.to_vec(),
             checked: true,
-            ..Trial::of("a".to_owned(), None)
+            ..CandidateTimes::of("a".to_owned(), None)
         };
         assert_eq!(trial(&[9.0, 10.0, 10.0, 12.0, 100.0]).noise(), 0.1);
         assert_eq!(trial(&[]).noise(), 0.0);
         assert_eq!(trial(&[9.0, 10.0]).time_us(), Some(9.5));
-        assert_eq!(Trial { checked: false, ..trial(&[1.0]) }.time_us(), None);
-        assert_eq!(Trial { fault: Some(String::new()), ..trial(&[1.0]) }.time_us(), None);
+        assert_eq!(CandidateTimes { checked: false, ..trial(&[1.0]) }.time_us(), None);
+        assert_eq!(CandidateTimes { fault: Some(String::new()), ..trial(&[1.0]) }.time_us(), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use super::candidates::links_of;
 use super::columns::behind;
-use super::data::Point;
+use super::data::TunePoint;
 use super::rule::Rule;
 
 /// A choice for sizes that follow one another.
@@ -22,7 +22,7 @@ pub struct Decision {
 }
 
 /// What serves which of `points` by `rule`, whose sizes ascend; points at which nothing qualified are left out.
-pub fn decide(points: &[&Point], rule: &Rule) -> Vec<Decision> {
+pub fn decide(points: &[&TunePoint], rule: &Rule) -> Vec<Decision> {
     let mut decisions = Vec::new();
     let mut first = 0;
     while first < points.len() {
@@ -50,14 +50,17 @@ pub fn decide(points: &[&Point], rule: &Rule) -> Vec<Decision> {
 }
 
 /// What serves each of `points`.
-pub(super) fn by_point<'a>(points: &[&Point], decisions: &'a [Decision]) -> Vec<Option<&'a str>> {
+pub(super) fn by_point<'a>(
+    points: &[&TunePoint],
+    decisions: &'a [Decision],
+) -> Vec<Option<&'a str>> {
     let serves = |at: usize, of: &&Decision| (of.first..=of.last).contains(&at);
     let of_one = |at| decisions.iter().find(|of| serves(at, of)).map(|of| of.choice.as_str());
     (0..points.len()).map(of_one).collect()
 }
 
 /// Why `choice` serves at `point`, in a phrase.
-pub(super) fn why(point: &Point, rule: &Rule, choice: &str) -> String {
+pub(super) fn why(point: &TunePoint, rule: &Rule, choice: &str) -> String {
     let ranking = point.ranking();
     let found = ranking.iter().find(|(trial, _)| trial.choice == choice);
     let (Some((fastest, fastest_us)), Some((chosen, us))) = (ranking.first(), found) else {
@@ -77,7 +80,7 @@ pub(super) fn why(point: &Point, rule: &Rule, choice: &str) -> String {
 
 /// The last of `points` up to which `choice` is among the best without a gap, and what it loses against the fastest of
 /// them in the mean.
-fn reach(points: &[&Point], rule: &Rule, choice: &str) -> (usize, f64) {
+fn reach(points: &[&TunePoint], rule: &Rule, choice: &str) -> (usize, f64) {
     let losses = points.iter().map_while(|point| {
         let best = rule.best(point);
         best.into_iter().find(|(trial, _)| trial.choice == choice).map(|(_, loss)| loss)
@@ -94,7 +97,7 @@ mod tests {
     use super::super::sample_data::{point, point_with};
     use super::*;
 
-    fn usual(points: &[&Point]) -> Vec<Decision> {
+    fn usual(points: &[&TunePoint]) -> Vec<Decision> {
         decide(points, &Rule::default())
     }
 
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn noise_makes_more_alike_but_not_everything() {
         let mut noisy = [point(10, &[10.0, 10.5, 0.0]), point(11, &[10.5, 10.0, 0.0])];
-        let choices = |points: &[Point]| usual(&points.iter().collect::<Vec<_>>()).len();
+        let choices = |points: &[TunePoint]| usual(&points.iter().collect::<Vec<_>>()).len();
         assert_eq!(choices(&noisy), 2);
         noisy[1].trials[0].rounds_us = vec![10.5, 10.1, 10.9, 10.2, 10.8];
         assert_eq!(choices(&noisy), 1);

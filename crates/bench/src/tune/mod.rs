@@ -30,7 +30,7 @@ mod rule;
 mod sample_data;
 mod table;
 
-pub use data::{Data, Floor, Point, Trial};
+pub use data::{CandidateTimes, Data, Floor, TunePoint};
 pub use decide::{Decision, decide};
 pub use measure::{Plan, TuneObserver, measure};
 pub use picture::picture;

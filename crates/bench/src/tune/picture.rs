@@ -8,7 +8,7 @@ use msccl_picture::Escaped;
 use msccl_runtime::Links;
 
 use super::candidates::links_of;
-use super::data::{Data, Point};
+use super::data::{Data, TunePoint};
 use super::decide::{Decision, decide, why};
 use super::rule::Rule;
 use crate::case::Placement;
@@ -103,7 +103,7 @@ fn panel(
 }
 
 /// A mark for what is chosen for each size.
-fn marks(points: &[&Point], rule: &Rule, (x, y): (Axis, Axis), body: &mut String) {
+fn marks(points: &[&TunePoint], rule: &Rule, (x, y): (Axis, Axis), body: &mut String) {
     for (point, choice, us) in chosen(points, rule) {
         let size = point.case.size_bytes();
         let (cx, cy) = (x.px(size as f64), y.px(us));
@@ -127,9 +127,9 @@ fn marks(points: &[&Point], rule: &Rule, (x, y): (Axis, Axis), body: &mut String
 }
 
 /// Thin lines first, so that the others lie above them.
-fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
-    let size = |point: &Point| point.case.size_bytes() as f64;
-    let line = |class, name: &str, time_us: &dyn Fn(&Point) -> Option<f64>| {
+fn lines(data: &Data, rule: &Rule, points: &[&TunePoint]) -> Vec<Line> {
+    let size = |point: &TunePoint| point.case.size_bytes() as f64;
+    let line = |class, name: &str, time_us: &dyn Fn(&TunePoint) -> Option<f64>| {
         let timed = points.iter().filter_map(|point| Some((size(point), time_us(point)?)));
         Line { class, name: name.to_owned(), points: timed.collect() }
     };
@@ -151,7 +151,7 @@ fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
         lines.push(line("floor", "floor of the wires", &|point| Some(floor.time_us(&point.case))));
     }
     if let Some(baseline) = &data.baseline {
-        lines.push(line("baseline", baseline, &Point::baseline_time_us));
+        lines.push(line("baseline", baseline, &TunePoint::baseline_time_us));
     }
     lines.push(line("present", "without this table", &|point| {
         point.trial(point.present.as_deref()?)?.time_us()
@@ -163,11 +163,11 @@ fn lines(data: &Data, rule: &Rule, points: &[&Point]) -> Vec<Line> {
 }
 
 /// What serves at every point, and its time in µs.
-fn chosen<'a>(points: &[&'a Point], rule: &Rule) -> Vec<(&'a Point, String, f64)> {
+fn chosen<'a>(points: &[&'a TunePoint], rule: &Rule) -> Vec<(&'a TunePoint, String, f64)> {
     let decisions = decide(points, rule);
     let of_one = |Decision { choice, first, last }: &Decision| {
         let time =
-            |point: &&'a Point| Some((*point, choice.clone(), point.trial(choice)?.time_us()?));
+            |point: &&'a TunePoint| Some((*point, choice.clone(), point.trial(choice)?.time_us()?));
         points[*first..=*last].iter().filter_map(time).collect::<Vec<_>>()
     };
     decisions.iter().flat_map(of_one).collect()

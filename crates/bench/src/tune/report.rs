@@ -3,7 +3,7 @@
 use super::candidates::counterparts;
 use super::columns::{aligned, behind, none};
 use super::comparison;
-use super::data::{Data, Point};
+use super::data::{Data, TunePoint};
 use super::decide::{Decision, by_point, decide, why};
 use super::rule::Rule;
 use crate::case::Placement;
@@ -66,7 +66,7 @@ fn placement_lines(data: &Data, rule: &Rule, placement: Placement) -> Vec<String
 }
 
 /// The cells of a size for which nothing is chosen.
-fn empty_cells(point: &Point) -> [String; 14] {
+fn empty_cells(point: &TunePoint) -> [String; 14] {
     let why = match point.ranking().is_empty() {
         true => "nothing was measured",
         false => "nothing has so few thread blocks",
@@ -79,7 +79,7 @@ fn empty_cells(point: &Point) -> [String; 14] {
 }
 
 /// The cells of a size.
-fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [String; 14] {
+fn cells(data: &Data, rule: &Rule, point: &TunePoint, chosen: Option<&str>) -> [String; 14] {
     let timed = |choice: &str| {
         let trial = point.trial(choice)?;
         Some((trial, trial.time_us()?))
@@ -124,7 +124,7 @@ fn cells(data: &Data, rule: &Rule, point: &Point, chosen: Option<&str>) -> [Stri
 }
 
 /// In geometric means over the sizes: what the choices gain, and where they stand.
-fn summary(points: &[&Point], decisions: &[Decision], data: &Data) -> String {
+fn summary(points: &[&TunePoint], decisions: &[Decision], data: &Data) -> String {
     let (mut present, mut baseline) = (Vec::new(), Vec::new());
     for Decision { choice, first, last } in decisions {
         for point in &points[*first..=*last] {

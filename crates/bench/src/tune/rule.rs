@@ -5,7 +5,7 @@
 //! and of these the fastest. Medians that differ by less than [`ALIKE`], or than rounds scatter, are alike. Ways whose
 //! library does not tell their thread blocks have all the same number, more than any other.
 
-use super::data::{Point, Trial};
+use super::data::{CandidateTimes, TunePoint};
 
 /// Differences of this share are no reason for a row of their own.
 const ALIKE: f64 = 0.02;
@@ -44,14 +44,14 @@ impl Rule {
     }
 
     /// The trials of `point` that may be chosen, with their times in µs, fastest first.
-    pub(super) fn ranking<'a>(&self, point: &'a Point) -> Vec<(&'a Trial, f64)> {
+    pub(super) fn ranking<'a>(&self, point: &'a TunePoint) -> Vec<(&'a CandidateTimes, f64)> {
         let mut ranking = point.ranking();
         ranking.retain(|(trial, _)| self.allows(trial.blocks));
         ranking
     }
 
     /// The best trials of `point`, which are alike, with what they lose against the fastest of them as a share.
-    pub(super) fn best<'a>(&self, point: &'a Point) -> Vec<(&'a Trial, f64)> {
+    pub(super) fn best<'a>(&self, point: &'a TunePoint) -> Vec<(&'a CandidateTimes, f64)> {
         let nearly = near(self.ranking(point), self.margin);
         let least = nearly.iter().map(|(trial, _)| blocks(trial)).min();
         let frugal = nearly.into_iter().filter(|(trial, _)| Some(blocks(trial)) == least);
@@ -63,7 +63,10 @@ impl Rule {
 
     /// Of `timed`, whose times in µs ascend, those with fewer thread blocks than all before them that may turn out to be
     /// within the margin.
-    pub(super) fn frugal<'a>(&self, timed: &[(&'a Trial, f64)]) -> Vec<&'a Trial> {
+    pub(super) fn frugal<'a>(
+        &self,
+        timed: &[(&'a CandidateTimes, f64)],
+    ) -> Vec<&'a CandidateTimes> {
         let allowed = timed.iter().filter(|(trial, _)| self.allows(trial.blocks));
         let mut limit_us = None;
         let mut least = u32::MAX;
@@ -78,16 +81,16 @@ impl Rule {
 }
 
 /// Those of `ranking` that are within `margin` of the first, or as rounds scatter.
-fn near(ranking: Vec<(&Trial, f64)>, margin: f64) -> Vec<(&Trial, f64)> {
+fn near(ranking: Vec<(&CandidateTimes, f64)>, margin: f64) -> Vec<(&CandidateTimes, f64)> {
     let Some(&(best, best_us)) = ranking.first() else { return ranking };
-    let is_near = |(trial, us): &(&Trial, f64)| {
+    let is_near = |(trial, us): &(&CandidateTimes, f64)| {
         let noise = 2.0 * trial.noise().max(best.noise());
         *us <= best_us * (1.0 + noise.clamp(margin, MOST.max(margin)))
     };
     ranking.into_iter().filter(is_near).collect()
 }
 
-fn blocks(trial: &Trial) -> u32 {
+fn blocks(trial: &CandidateTimes) -> u32 {
     trial.blocks.unwrap_or(u32::MAX)
 }
 
@@ -131,7 +134,7 @@ mod tests {
     #[test]
     fn noise_widens_the_margin() {
         let mut point = point_with(&[(100.0, 128), (106.0, 16)]);
-        let chosen = |point: &Point| Rule::default().best(point)[0].0.blocks;
+        let chosen = |point: &TunePoint| Rule::default().best(point)[0].0.blocks;
         assert_eq!(chosen(&point), Some(128));
         point.trials[1].rounds_us = vec![106.0, 101.0, 111.0, 102.0, 110.0];
         assert_eq!(chosen(&point), Some(16));

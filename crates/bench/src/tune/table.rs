@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use msccl_collective::Placement as Serves;
 use msccl_runtime::{Choice, Row, Tuning};
 
-use super::data::{Data, Point};
+use super::data::{Data, TunePoint};
 use super::decide::{Decision, decide};
 use super::rule::Rule;
 use crate::case::Placement;
@@ -74,7 +74,7 @@ fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
 
 /// The rows of one placement. Each begins where the first does, since those before it decide first: should one
 /// not serve a call, the next one is asked. Only where nothing could be chosen the next one begins behind.
-fn rows_of(points: &[&Point], rule: &Rule) -> Vec<Row> {
+fn rows_of(points: &[&TunePoint], rule: &Rule) -> Vec<Row> {
     let size = |at: usize| points.get(at).map_or(0, |point| point.case.size_bytes());
     let mut low = if size(0) > SMALL_BYTES { size(0) } else { 0 };
     let mut next = 0;
@@ -92,7 +92,7 @@ fn rows_of(points: &[&Point], rule: &Rule) -> Vec<Row> {
 }
 
 /// `None` if there are no such points, or the choice is no choice.
-fn row(points: &[&Point], decision: &Decision, bytes: RangeInclusive<u64>) -> Option<Row> {
+fn row(points: &[&TunePoint], decision: &Decision, bytes: RangeInclusive<u64>) -> Option<Row> {
     let Decision { choice, first, last: _ } = decision;
     let (point, choice) = (points.get(*first)?, choice.parse::<Choice>().ok()?);
     let placement = match point.placement {
@@ -166,7 +166,7 @@ mod tests {
     fn placements_that_decide_alike_share_rows() {
         let mut data = data();
         let in_place = data.points.clone().into_iter();
-        let in_place = in_place.map(|point| Point { placement: Placement::InPlace, ..point });
+        let in_place = in_place.map(|point| TunePoint { placement: Placement::InPlace, ..point });
         data.points.extend(in_place);
         let both = [
             "allreduce any 2 ..2KiB LL staged 4 512 a",
@@ -193,7 +193,8 @@ mod tests {
         let kept = Some("allreduce any 2 any LL 1 512 x");
         assert_eq!(rows(&data(), kept).len(), 3);
         let mut both = data();
-        both.points.push(Point { placement: Placement::InPlace, ..point(10, &[0.0, 0.0, 1.0]) });
+        both.points
+            .push(TunePoint { placement: Placement::InPlace, ..point(10, &[0.0, 0.0, 1.0]) });
         assert_eq!(rows(&both, kept).len(), 3);
     }
 

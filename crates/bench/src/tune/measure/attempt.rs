@@ -1,6 +1,6 @@
 //! One measurement of one way, and what follows from it: a time, or that the way is out.
 
-use super::super::data::Point;
+use super::super::data::TunePoint;
 use super::{Bench, call};
 use crate::protocol::Method;
 use crate::report::{Average, Measurement, Outcome};
@@ -11,7 +11,12 @@ const MOST_LOSSES: u32 = 3;
 
 impl Bench<'_> {
     /// The time in µs of way number `index`; `None` if it, or the library, is out.
-    pub(super) fn time(&mut self, point: &mut Point, index: usize, method: Method) -> Option<f64> {
+    pub(super) fn time(
+        &mut self,
+        point: &mut TunePoint,
+        index: usize,
+        method: Method,
+    ) -> Option<f64> {
         let choice = point.trials.get(index)?.choice.clone();
         let why = match self.faults.get(&choice) {
             Some(why) => why.clone(),
@@ -37,7 +42,7 @@ impl Bench<'_> {
     }
 
     /// Measures `choice`; `None` if the library was out before.
-    fn attempt(&mut self, point: &Point, choice: &str, method: Method) -> Option<Verdict> {
+    fn attempt(&mut self, point: &TunePoint, choice: &str, method: Method) -> Option<Verdict> {
         let ours = self.sessions.first_mut().filter(|ours| !ours.is_out())?;
         Some(match ours.pin(Some(choice), &mut self.adapter) {
             Ok(()) => {
@@ -49,7 +54,7 @@ impl Bench<'_> {
     }
 
     /// Takes `choice` out, everywhere; why, in words.
-    fn disqualify(&mut self, point: &Point, choice: String, why: &str) -> String {
+    fn disqualify(&mut self, point: &TunePoint, choice: String, why: &str) -> String {
         let why = format!("{}: {why}", call(point));
         self.adapter.observer.fault(&choice, &why);
         self.faults.insert(choice, why.clone());

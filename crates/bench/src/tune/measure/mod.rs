@@ -29,7 +29,7 @@ use std::time::Duration;
 use super::boundaries;
 use super::budget::Budget;
 use super::candidates::best_of;
-use super::data::{Data, Point, Trial};
+use super::data::{CandidateTimes, Data, TunePoint};
 use super::rule::Rule;
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Offer};
@@ -75,7 +75,7 @@ pub trait TuneObserver {
     /// What goes on now.
     fn doing(&mut self, what: &str);
     /// All has been measured at a size.
-    fn point(&mut self, point: &Point);
+    fn point(&mut self, point: &TunePoint);
     /// A way is out, everywhere.
     fn fault(&mut self, choice: &str, why: &str);
     /// A library is out.
@@ -100,7 +100,7 @@ pub fn measure(plan: &Plan, observer: &mut dyn TuneObserver) -> Data {
 }
 
 /// What is out anywhere is out everywhere.
-fn mark(points: &mut [Point], faults: &BTreeMap<String, String>) {
+fn mark(points: &mut [TunePoint], faults: &BTreeMap<String, String>) {
     for trial in points.iter_mut().flat_map(|point| &mut point.trials) {
         trial.fault = faults.get(&trial.choice).cloned();
     }
@@ -164,7 +164,7 @@ impl<'a> Bench<'a> {
     }
 
     /// All sizes in `placement`; as far as our library gets.
-    fn placement(&mut self, placement: Placement, budget: Budget) -> Vec<Point> {
+    fn placement(&mut self, placement: Placement, budget: Budget) -> Vec<TunePoint> {
         let cases = self.plan.run.cases.clone();
         let mut points: Vec<_> = cases.iter().map(|case| self.open(*case, placement)).collect();
         self.screen_all(&mut points, budget.share(0.5));
@@ -192,7 +192,7 @@ impl<'a> Bench<'a> {
 
     /// Measures a size in rounds, those that did well `before` among others. Whether there was any way to serve it; if not, our
     /// library is out.
-    fn settle_size(&mut self, point: &mut Point, before: &[String], budget: Budget) -> bool {
+    fn settle_size(&mut self, point: &mut TunePoint, before: &[String], budget: Budget) -> bool {
         if point.trials.is_empty() {
             return false;
         }
@@ -203,7 +203,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A point with every way to serve its call that the rule allows.
-    fn open(&mut self, case: Case, placement: Placement) -> Point {
+    fn open(&mut self, case: Case, placement: Placement) -> TunePoint {
         let offers = match self.sessions.first_mut() {
             Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.adapter),
             _ => Vec::new(),
@@ -212,9 +212,9 @@ impl<'a> Bench<'a> {
         let rule = &self.plan.rule;
         let is_wanted =
             |offer: &Offer| present.as_ref() == Some(&offer.choice) || rule.allows(offer.blocks);
-        let trial = |Offer { choice, blocks }| Trial::of(choice, blocks);
+        let trial = |Offer { choice, blocks }| CandidateTimes::of(choice, blocks);
         let trials = offers.into_iter().filter(is_wanted).map(trial).collect();
-        Point { case, placement, present, trials, baseline_us: Vec::new() }
+        TunePoint { case, placement, present, trials, baseline_us: Vec::new() }
     }
 
     /// As many calls of about `call_us` as take `wanted_us` together.
@@ -230,20 +230,20 @@ impl<'a> Bench<'a> {
         Method { iterations, checks, graph_launches, ..self.plan.run.method }
     }
 
-    fn doing(&mut self, what: &str, point: &Point) {
+    fn doing(&mut self, what: &str, point: &TunePoint) {
         self.adapter.observer.doing(&format!("{what} {}", call(point)));
     }
 }
 
 /// About how long a call takes, before anything is known: few calls are timed if it is long.
-fn guess_us(point: &Point) -> f64 {
+fn guess_us(point: &TunePoint) -> f64 {
     const LATENCY_US: f64 = 20.0;
     const BYTES_PER_US: f64 = 50_000.0;
     LATENCY_US + point.case.size_bytes() as f64 / BYTES_PER_US
 }
 
 /// `allreduce of 4096 B, in-place`.
-fn call(point: &Point) -> String {
+fn call(point: &TunePoint) -> String {
     let Case { workload, .. } = &point.case;
     format!("{workload} of {} B, {}", point.case.size_bytes(), point.placement.name())
 }

@@ -2,7 +2,7 @@
 
 use super::super::budget::Budget;
 use super::super::candidates::{counterparts, fastest_screened, staying};
-use super::super::data::Point;
+use super::super::data::TunePoint;
 use super::attempt::{Verdict, verdict};
 use super::{Bench, call, guess_us};
 
@@ -16,7 +16,7 @@ const ENTRANTS: usize = 6;
 
 impl Bench<'_> {
     /// Lets the best take turns.
-    pub(super) fn rounds(&mut self, point: &mut Point, before: &[String], budget: Budget) {
+    pub(super) fn rounds(&mut self, point: &mut TunePoint, before: &[String], budget: Budget) {
         let mut entrants = self.entrants(point, before);
         for round in 0..ROUNDS {
             if round > 0 && budget.is_spent() {
@@ -34,7 +34,7 @@ impl Bench<'_> {
 
     /// The fastest in the screening pass, the fastest with other links, the best of the size `before`, and what the library chooses
     /// itself.
-    fn entrants(&self, point: &Point, before: &[String]) -> Vec<String> {
+    fn entrants(&self, point: &TunePoint, before: &[String]) -> Vec<String> {
         let mut entrants = fastest_screened(point, ENTRANTS, &self.plan.rule);
         let others = entrants.first().map(|best| counterparts(best)).unwrap_or_default();
         let more = others.iter().chain(before).chain(&point.present);
@@ -47,7 +47,7 @@ impl Bench<'_> {
     }
 
     /// One turn of one way.
-    fn round(&mut self, point: &mut Point, choice: &str) {
+    fn round(&mut self, point: &mut TunePoint, choice: &str) {
         let index = point.trials.iter().position(|trial| trial.choice == choice);
         let Some(index) = index.filter(|&index| point.trials[index].fault.is_none()) else {
             return;
@@ -61,7 +61,7 @@ impl Bench<'_> {
     }
 
     /// The other library's turn.
-    fn baseline_round(&mut self, point: &mut Point) {
+    fn baseline_round(&mut self, point: &mut TunePoint) {
         let expected_us = point.ranking().first().map_or(guess_us(point), |(_, us)| *us);
         let method = self.method(ROUND_US, expected_us, u32::from(point.baseline_us.is_empty()));
         let Some(baseline) = self.sessions.get_mut(1).filter(|baseline| !baseline.is_out()) else {

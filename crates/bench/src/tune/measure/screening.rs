@@ -6,7 +6,7 @@ use super::super::budget::Budget;
 use super::super::candidates::{
     anchors, counterparts, fastest_screened, prefer, promising, pruned_at, to_begin_with,
 };
-use super::super::data::{Point, Trial};
+use super::super::data::{CandidateTimes, TunePoint};
 use super::{Bench, CHECKED_BYTES, guess_us};
 
 /// How long the timed calls of a screening should take together.
@@ -18,7 +18,7 @@ const FOR_OTHER_LINKS: f64 = 0.3;
 
 impl Bench<'_> {
     /// Looks at everything where everything is tried, and at the best of it between.
-    pub(super) fn screen_all(&mut self, points: &mut [Point], budget: Budget) {
+    pub(super) fn screen_all(&mut self, points: &mut [TunePoint], budget: Budget) {
         let sizes: Vec<_> = points.iter().map(|point| point.case.size_bytes()).collect();
         let anchors = anchors(&sizes);
         let mut pruned = BTreeSet::new();
@@ -39,7 +39,7 @@ impl Bench<'_> {
     }
 
     /// Looks at what did well at the anchors on both sides, at all sizes between.
-    fn screen_between(&mut self, points: &mut [Point], anchors: &[usize], budget: Budget) {
+    fn screen_between(&mut self, points: &mut [TunePoint], anchors: &[usize], budget: Budget) {
         let tried: Vec<_> = anchors
             .iter()
             .map(|&at| (at, fastest_screened(&points[at], SCREENED, &self.plan.rule)))
@@ -52,7 +52,7 @@ impl Bench<'_> {
                 below.into_iter().chain(above).flat_map(|(_, best)| best.clone()).collect();
             let present = points[at].present.clone();
             let is_near = |choice: &String| near.contains(choice);
-            let wanted = |trial: &Trial| {
+            let wanted = |trial: &CandidateTimes| {
                 is_near(&trial.choice)
                     || counterparts(&trial.choice).iter().any(is_near)
                     || present.as_ref() == Some(&trial.choice)
@@ -65,7 +65,7 @@ impl Bench<'_> {
 
     /// Times every way once, those whose links are not staged only if they promise something, until the time is over; those
     /// that were not looked at are forgotten.
-    fn screen(&mut self, point: &mut Point, budget: Budget) {
+    fn screen(&mut self, point: &mut TunePoint, budget: Budget) {
         let first = to_begin_with(point);
         let share = if first.len() < point.trials.len() { 1.0 - FOR_OTHER_LINKS } else { 1.0 };
         self.screen_trials(point, &first, budget.share(share));
@@ -75,7 +75,7 @@ impl Bench<'_> {
     }
 
     /// Times the trials of these numbers once, until the time is over.
-    fn screen_trials(&mut self, point: &mut Point, trials: &[usize], budget: Budget) {
+    fn screen_trials(&mut self, point: &mut TunePoint, trials: &[usize], budget: Budget) {
         let checks = u32::from(point.case.size_bytes() <= CHECKED_BYTES);
         let seen = point.trials.iter().filter_map(|trial| trial.screening_us);
         let mut best_us = seen.reduce(f64::min);

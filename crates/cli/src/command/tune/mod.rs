@@ -114,7 +114,7 @@ impl tune::TuneObserver for Reporter<'_> {
         self.output.note(what);
     }
 
-    fn point(&mut self, point: &tune::Point) {
+    fn point(&mut self, point: &tune::TunePoint) {
         let ranking = point.ranking();
         let Some((best, us)) = ranking.first() else { return };
         let (tried, choice) = (point.trials.len(), &best.choice);
