@@ -54,7 +54,7 @@ pub use expected::ExpectedData;
 pub use json::ReportJson;
 pub use machine::{DeviceSelection, Gpu, Machine, Place};
 pub use plot::svg;
-pub use powers::{Beside, Pair, beside, with_powers};
+pub use powers::{Pair, PowerComparison, compare_with_powers, with_powers};
 pub use process_group::ProcessGroup;
 pub use protocol::{Method, Quantiles, Sample, Waiting};
 pub use registration::Registration;

@@ -19,7 +19,7 @@ pub struct Pair {
 
 /// How a call compares.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Beside {
+pub struct PowerComparison {
     /// The call.
     pub case: Case,
     /// The next larger power of two.
@@ -32,7 +32,7 @@ pub struct Beside {
     pub power_us: f64,
 }
 
-impl Beside {
+impl PowerComparison {
     /// The one time by the other.
     pub fn ratio(&self) -> f64 {
         self.us / self.power_us.max(1e-9)
@@ -68,14 +68,19 @@ fn next_power(case: &Case) -> Case {
 }
 
 /// How library number `library` did in both calls of each of `pairs`, as far as it did them and results are compared.
-pub fn beside(report: &Report, pairs: &[Pair], library: usize, average: Average) -> Vec<Beside> {
+pub fn compare_with_powers(
+    report: &Report,
+    pairs: &[Pair],
+    library: usize,
+    average: Average,
+) -> Vec<PowerComparison> {
     let of_pair = |pair: &Pair| {
         let rows = report.rows.get(pair.case).zip(report.rows.get(pair.power));
         let of_placement = move |placement| {
             let (row, power) = rows?;
             let us = row.cell(placement, library)?.time_us(average);
             let power_us = power.cell(placement, library)?.time_us(average);
-            Some(Beside { case: row.case, power: power.case, placement, us, power_us })
+            Some(PowerComparison { case: row.case, power: power.case, placement, us, power_us })
         };
         let workload = rows.map(|(row, _)| row.case.workload);
         let placements = workload.into_iter().flat_map(Workload::checked_placements);
@@ -114,10 +119,10 @@ mod tests {
     fn ratios_are_times_of_one_by_the_other() {
         let report = report();
         let pairs = [Pair { case: 0, power: 1 }, Pair { case: 2, power: 9 }];
-        let found = beside(&report, &pairs, 0, Average::Mean);
-        let ratios: Vec<f64> = found.iter().map(Beside::ratio).collect();
+        let found = compare_with_powers(&report, &pairs, 0, Average::Mean);
+        let ratios: Vec<f64> = found.iter().map(PowerComparison::ratio).collect();
         assert_eq!(ratios, [4.0 / 5.0, 4.5 / 5.0]);
         // What was not measured is not compared.
-        assert_eq!(beside(&report, &pairs, 1, Average::Mean).len(), 1);
+        assert_eq!(compare_with_powers(&report, &pairs, 1, Average::Mean).len(), 1);
     }
 }

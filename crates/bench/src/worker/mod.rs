@@ -96,7 +96,7 @@ struct Opened {
 }
 
 /// What a worker is to be.
-struct Wanted {
+struct WorkerSpec {
     place: Place,
     rank: u32,
     ranks: u32,
@@ -118,8 +118,8 @@ impl Worker {
                 meeting,
             } => {
                 let barrier = self.barrier(rank, ranks, meeting.as_deref())?;
-                let wanted = Wanted { place, rank, ranks, capacity_bytes, registration };
-                self.open(&library, wanted, barrier)
+                let spec = WorkerSpec { place, rank, ranks, capacity_bytes, registration };
+                self.open(&library, spec, barrier)
             }
             Request::MakeId => {
                 let UniqueId(bytes) = self.opened()?.library.unique_id()?;
@@ -155,8 +155,13 @@ impl Worker {
         Barrier::meet(meeting.parse()?, rank, ranks)
     }
 
-    fn open(&mut self, library: &Path, wanted: Wanted, barrier: Barrier) -> Result<Answer, Error> {
-        let Wanted { place, rank, ranks, capacity_bytes, registration } = wanted;
+    fn open(
+        &mut self,
+        library: &Path,
+        spec: WorkerSpec,
+        barrier: Barrier,
+    ) -> Result<Answer, Error> {
+        let WorkerSpec { place, rank, ranks, capacity_bytes, registration } = spec;
         let (device, current) = Device::open(place)?;
         let library = Library::open(library)?;
         let version = library.version()?;

@@ -1,7 +1,7 @@
 //! One measurement of one way, and what follows from it: a time, or that the way is out.
 
 use super::super::data::TunePoint;
-use super::{Bench, call};
+use super::{MeasurementSetup, call};
 use crate::protocol::Method;
 use crate::report::{Average, Measurement, Outcome};
 use crate::run::LibrarySession;
@@ -9,7 +9,7 @@ use crate::run::LibrarySession;
 /// How often our library may hang or die.
 const MOST_LOSSES: u32 = 3;
 
-impl Bench<'_> {
+impl MeasurementSetup<'_> {
     /// The time in µs of way number `index`; `None` if it, or the library, is out.
     pub(super) fn time(
         &mut self,

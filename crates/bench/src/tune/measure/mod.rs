@@ -87,14 +87,14 @@ pub fn measure(plan: &Plan, observer: &mut dyn TuneObserver) -> Data {
     let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
     data.graph = plan.graph;
     data.baseline = plan.run.libraries.get(1).map(|baseline| baseline.name.clone());
-    let mut bench = Bench::joined(plan, observer);
+    let mut setup = MeasurementSetup::joined(plan, observer);
     let budget = Budget::of(plan.time);
     for (index, &placement) in plan.placements.iter().enumerate() {
         let budget = budget.part_of(plan.placements.len() - index);
-        data.points.extend(bench.placement(placement, budget));
+        data.points.extend(setup.placement(placement, budget));
     }
-    let faults = std::mem::take(&mut bench.faults);
-    data.failures = bench.leave();
+    let faults = std::mem::take(&mut setup.faults);
+    data.failures = setup.leave();
     mark(&mut data.points, &faults);
     data
 }
@@ -126,7 +126,7 @@ impl RunObserver for ObserverAdapter<'_> {
 }
 
 /// The libraries at work, ours first.
-struct Bench<'a> {
+struct MeasurementSetup<'a> {
     plan: &'a Plan,
     sessions: Vec<LibrarySession<'a>>,
     adapter: ObserverAdapter<'a>,
@@ -137,7 +137,7 @@ struct Bench<'a> {
     losses: u32,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> MeasurementSetup<'a> {
     /// Both libraries, joined as far as they can be.
     fn joined(plan: &'a Plan, observer: &'a mut dyn TuneObserver) -> Self {
         let libraries = plan.run.libraries.iter();

@@ -4,7 +4,7 @@ use super::super::budget::Budget;
 use super::super::candidates::{counterparts, fastest_screened, staying};
 use super::super::data::TunePoint;
 use super::attempt::{Verdict, verdict};
-use super::{Bench, call, guess_us};
+use super::{MeasurementSetup, call, guess_us};
 
 /// How long the timed calls of a round should take together.
 const ROUND_US: f64 = 10_000.0;
@@ -14,7 +14,7 @@ const FIRST_ROUNDS: usize = 2;
 /// How many of the fastest in the screening pass enter the rounds.
 const ENTRANTS: usize = 6;
 
-impl Bench<'_> {
+impl MeasurementSetup<'_> {
     /// Lets the best take turns.
     pub(super) fn rounds(&mut self, point: &mut TunePoint, before: &[String], budget: Budget) {
         let mut entrants = self.entrants(point, before);

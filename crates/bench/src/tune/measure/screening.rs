@@ -7,7 +7,7 @@ use super::super::candidates::{
     anchors, counterparts, fastest_screened, prefer, promising, pruned_at, to_begin_with,
 };
 use super::super::data::{CandidateTimes, TunePoint};
-use super::{Bench, CHECKED_BYTES, guess_us};
+use super::{CHECKED_BYTES, MeasurementSetup, guess_us};
 
 /// How long the timed calls of a screening should take together.
 const SCREENING_US: f64 = 2_000.0;
@@ -16,7 +16,7 @@ const SCREENED: usize = 12;
 /// The part of the time for screening that is left to links that are not staged, where there are any.
 const FOR_OTHER_LINKS: f64 = 0.3;
 
-impl Bench<'_> {
+impl MeasurementSetup<'_> {
     /// Looks at everything where everything is tried, and at the best of it between.
     pub(super) fn screen_all(&mut self, points: &mut [TunePoint], budget: Budget) {
         let sizes: Vec<_> = points.iter().map(|point| point.case.size_bytes()).collect();

@@ -1,6 +1,8 @@
 //! What a benchmark says of bars: how our library stands against others, and sizes against powers of two.
 
-use msccl_bench::{Beside, Case, Comparison, Pair, Report, beside, comparisons};
+use msccl_bench::{
+    Case, Comparison, Pair, PowerComparison, Report, compare_with_powers, comparisons,
+};
 
 use crate::args::BenchArgs;
 
@@ -26,7 +28,7 @@ pub fn judge(args: &BenchArgs, report: &Report, pairs: &[Pair]) -> Judgement {
 /// Of the first library a line for every call, and of every library its worst.
 fn powers(args: &BenchArgs, report: &Report, pairs: &[Pair], judgement: &mut Judgement) {
     for (library, of) in report.libraries.iter().enumerate() {
-        let found = beside(report, pairs, library, args.average);
+        let found = compare_with_powers(report, pairs, library, args.average);
         let bound = args.at_most.filter(|_| library == 0);
         if library == 0 {
             judgement.lines.extend(found.iter().map(|one| power_line(one, bound)));
@@ -49,8 +51,8 @@ fn powers(args: &BenchArgs, report: &Report, pairs: &[Pair], judgement: &mut Jud
     }
 }
 
-fn power_line(one: &Beside, bound: Option<f64>) -> String {
-    let Beside { case, power, placement, us, power_us } = one;
+fn power_line(one: &PowerComparison, bound: Option<f64>) -> String {
+    let PowerComparison { case, power, placement, us, power_us } = one;
     let (ratio, call, placement) = (one.ratio(), call(case), placement.name());
     let bytes = power.size_bytes();
     let mark = bound.filter(|bound| ratio > *bound).map_or("", |_| "  TOO SLOW");
