@@ -204,7 +204,7 @@ impl<'a> MeasuredJson<'a> {
         let served = measured.served_by.as_ref();
         Self {
             served_by: served.map(|served| served.algorithm.as_str()),
-            served_way: served.map(|served| served.way.as_str()),
+            served_way: served.map(|served| served.variant.as_str()),
             served_as_asked: None,
             time_us: measured.time_us(average),
             algbw_gb_s: bandwidth.algorithm_gb_s,

@@ -77,7 +77,7 @@ pub struct Served {
     /// The algorithm's name; of one that was loaded, the path of its file.
     pub algorithm: String,
     /// How it ran: protocol, links, instances and threads, as a tuning table has them.
-    pub way: String,
+    pub variant: String,
 }
 
 /// How the times of ranks become one.
@@ -135,9 +135,9 @@ impl Served {
     /// Reads the last five columns of a tuning table.
     pub(crate) fn parse(choice: &str) -> Option<Self> {
         let columns: Vec<&str> = choice.splitn(5, ' ').collect();
-        let [way @ .., algorithm] = &columns[..] else { return None };
-        let is_whole = way.len() == 4 && !algorithm.is_empty();
-        is_whole.then(|| Self { algorithm: (*algorithm).to_owned(), way: way.join(" ") })
+        let [variant @ .., algorithm] = &columns[..] else { return None };
+        let is_whole = variant.len() == 4 && !algorithm.is_empty();
+        is_whole.then(|| Self { algorithm: (*algorithm).to_owned(), variant: variant.join(" ") })
     }
 
     /// The algorithm's name, of a file without its folders.
@@ -457,14 +457,14 @@ mod tests {
 
     #[test]
     fn what_served_is_read_from_a_line_of_a_tuning_table() {
-        let served = |choice: &str| Served::parse(choice).map(|it| (it.way, it.algorithm));
-        let way = "LL staged 2 512".to_owned();
+        let served = |choice: &str| Served::parse(choice).map(|it| (it.variant, it.algorithm));
+        let variant = "LL staged 2 512".to_owned();
         assert_eq!(
             served("LL staged 2 512 allreduce/ring"),
-            Some((way.clone(), "allreduce/ring".to_owned()))
+            Some((variant.clone(), "allreduce/ring".to_owned()))
         );
         let file = Served::parse("LL staged 2 512 /a b/my ring.xml").unwrap();
-        assert_eq!((file.way.clone(), file.short_name()), (way, "my ring.xml"));
+        assert_eq!((file.variant.clone(), file.short_name()), (variant, "my ring.xml"));
         assert_eq!(
             [served(""), served("LL staged 2 512"), served("LL staged 2 512 ")],
             [None, None, None]

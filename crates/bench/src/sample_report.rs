@@ -89,8 +89,8 @@ pub(crate) fn report() -> Report {
     libraries[1].loss = Some("no answer from r1 in 120 s".to_owned());
     let mut rows = rows;
     let served = |algorithm: &str| {
-        let way = "LL staged 1 512".to_owned();
-        Some(Served { algorithm: algorithm.to_owned(), way })
+        let variant = "LL staged 1 512".to_owned();
+        Some(Served { algorithm: algorithm.to_owned(), variant })
     };
     for (placement, algorithm) in
         Placement::BOTH.into_iter().zip(["allreduce/one_shot", "/site/mine.xml"])

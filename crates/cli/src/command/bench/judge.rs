@@ -66,7 +66,7 @@ fn baselines(args: &BenchArgs, report: &Report, judgement: &mut Judgement) {
     if args.at_least.is_some() && comparisons.is_empty() {
         judgement.is_good = false;
     }
-    for standing in comparisons {
+    for comparison in comparisons {
         let Comparison { workload, placement, library, ratios } = &comparison;
         let name = report.libraries.get(*library).map_or("", |library| library.name.as_str());
         let below = comparison
