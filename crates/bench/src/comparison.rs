@@ -13,8 +13,8 @@ pub struct Comparison {
     pub placement: Placement,
     /// The other library, by its number.
     pub library: usize,
-    /// The calls that both did, with the time of the other library by that of the first: more than 1 means that the first
-    /// is faster. At least one.
+    /// The calls that both did, with the time of the other library by that of the first: more than
+    /// 1 means that the first is faster. At least one.
     pub ratios: Vec<(Case, f64)>,
 }
 
@@ -36,8 +36,8 @@ impl Comparison {
     }
 }
 
-/// All comparisons: for each collective in both placements against every other library, as far as both did such calls and
-/// their results are compared.
+/// All comparisons: for each collective in both placements against every other library, as far as
+/// both did such calls and their results are compared.
 pub fn comparisons(report: &Report, average: Average) -> Vec<Comparison> {
     let mut workloads: Vec<Workload> = report.rows.iter().map(|row| row.case.workload).collect();
     workloads.dedup();

@@ -1,15 +1,15 @@
 //! What goes into a call and what must come out, known without computing it at full length.
 //!
-//! Blocks are periodic: element `e` of a block equals element `e mod P`. What is computed element by
-//! element is periodic, too, so that the runtime's plain reference needs to be asked about one period
-//! only, and buffers of any size are checked whole at the speed of comparing memory. `P` is a prime,
-//! so that data which lands a power of two too far does not look right.
+//! Blocks are periodic: element `e` of a block equals element `e mod P`. What is computed element
+//! by element is periodic, too, so that the runtime's plain reference needs to be asked about one
+//! period only, and buffers of any size are checked whole at the speed of comparing memory. `P` is
+//! a prime, so that data which lands a power of two too far does not look right.
 //!
 //! The inputs are such that every partial result of every order of reduction is exact, and results
-//! are compared bit for bit. The exception is the average of floats over a number of ranks that is no
-//! power of two: a library may scale before it adds, as NCCL and the reference do, or divide after. There,
-//! only one rank contributes to each element (all take turns, by [`reference::inputs`]), and the result
-//! may be off by [`ExpectedData::tolerance_ulp`].
+//! are compared bit for bit. The exception is the average of floats over a number of ranks that is
+//! no power of two: a library may scale before it adds, as NCCL and the reference do, or divide
+//! after. There, only one rank contributes to each element (all take turns, by
+//! [`reference::inputs`]), and the result may be off by [`ExpectedData::tolerance_ulp`].
 
 use msccl_collective::{Collective, Kind, Rank, Reduction};
 use msccl_runtime::reference;
@@ -65,9 +65,9 @@ impl ExpectedData {
         Self { input, output, tolerance_ulp, element }
     }
 
-    /// How many elements of `found` are wrong, where `found` is the part of output block `block` that
-    /// begins at byte `start` of the block, a multiple of the element's size; and the first of them,
-    /// counted from the beginning of the block.
+    /// How many elements of `found` are wrong, where `found` is the part of output block `block`
+    /// that begins at byte `start` of the block, a multiple of the element's size; and the first of
+    /// them, counted from the beginning of the block.
     pub fn wrong(&self, block: usize, start: usize, found: &[u8]) -> (u64, Option<usize>) {
         let period = self.output.get(block).map_or(&[][..], Vec::as_slice);
         if period.is_empty() {
@@ -144,8 +144,8 @@ fn is_rounded(case: &Case) -> bool {
     case.workload.reduces() && average && is_float && !case.ranks.is_power_of_two()
 }
 
-/// What `inputs` become once each is multiplied by its rank's factor. Floats are changed so that the
-/// products are what the inputs were, whose sum is exact.
+/// What `inputs` become once each is multiplied by its rank's factor. Floats are changed so that
+/// the products are what the inputs were, whose sum is exact.
 fn scale(inputs: &mut [Vec<u8>], element: ElementType) -> Vec<Vec<u8>> {
     let mut products = inputs.to_vec();
     for (rank, (input, product)) in (0..).zip(inputs.iter_mut().zip(&mut products)) {

@@ -1,11 +1,12 @@
 //! The report for programs: every figure of every rank.
 //!
-//! One object: what was run (`collective`, the first of them, `ranks`, `devices`, `method`, `average`), `libraries`, and
-//! `rows`, each a call with a result per library and placement. Times are in microseconds, bandwidths
-//! in gigabytes (10⁹) a second. A `spread` is `{min, mean, max, per_rank}`. `ratio` is the time of the
-//! library by that of the first. `served_by` is the algorithm that served the call, if the library can say, and
-//! `served_as_asked` whether it is one that was requested. `registration` says what a library was told of the buffers. `wrong` is null where nothing was checked. What did not happen is
-//! left out.
+//! One object: what was run (`collective`, the first of them, `ranks`, `devices`, `method`,
+//! `average`), `libraries`, and `rows`, each a call with a result per library and placement. Times
+//! are in microseconds, bandwidths in gigabytes (10⁹) a second. A `spread` is `{min, mean, max,
+//! per_rank}`. `ratio` is the time of the library by that of the first. `served_by` is the
+//! algorithm that served the call, if the library can say, and `served_as_asked` whether it is one
+//! that was requested. `registration` says what a library was told of the buffers. `wrong` is null
+//! where nothing was checked. What did not happen is left out.
 
 use std::path::Path;
 

@@ -4,16 +4,18 @@
 //! for it, that several libraries run in turns within one run, that one-shot latency and the host's
 //! time are measured, too, and that everything can be tried without a GPU.
 //!
-//! Reading order: [`Workload`] and [`Case`] are what is called; [`ExpectedData`] is what must come out;
-//! [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
-//! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs, and
-//! [`svg`] its picture; [`comparisons`] say where a library stands against another, and [`with_powers`] sizes against powers
-//! of two. [`tune`] finds the best way to serve calls and makes tuning tables of it. Where a launcher has started one process per rank, they are a [`ProcessGroup`],
-//! and [`run_launched`] is the same benchmark with a worker in each.
+//! Reading order: [`Workload`] and [`Case`] are what is called; [`ExpectedData`] is what must come
+//! out; [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
+//! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs,
+//! and [`svg`] its picture; [`comparisons`] say where a library stands against another, and
+//! [`with_powers`] sizes against powers of two. [`tune`] finds the best way to serve calls and
+//! makes tuning tables of it. Where a launcher has started one process per rank, they are a
+//! [`ProcessGroup`], and [`run_launched`] is the same benchmark with a worker in each.
 //!
 //! # Guarantees
 //!
-//! * Every element of every output is compared, bit for bit where all orders of reduction fail_together.
+//! * Every element of every output is compared, bit for bit where all orders of reduction
+//!   fail_together.
 //! * A library that fails, dies or hangs is ended in the time requested, and does not disturb the
 //!   others.
 //!

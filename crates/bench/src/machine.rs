@@ -102,8 +102,8 @@ impl Machine {
         Ok(self)
     }
 
-    /// The machine of a whole launch, of which this one is what the own process sees: every rank's GPU,
-    /// by rank, each by its number in the rank's own process.
+    /// The machine of a whole launch, of which this one is what the own process sees: every rank's
+    /// GPU, by rank, each by its number in the rank's own process.
     ///
     /// # Errors
     ///

@@ -1,8 +1,10 @@
-//! Sizes beside the next larger power of two: what whoever has such a size may expect to wait at most.
+//! Sizes beside the next larger power of two: what whoever has such a size may expect to wait at
+//! most.
 //!
-//! Buffers whose size is no power of two, counts that are odd and addresses that are not aligned all make slow paths out
-//! of fast ones somewhere. So each call is compared with the call of the next larger power of two, aligned and at aligned
-//! addresses, in the same run. Absent: what ratio is good enough.
+//! Buffers whose size is no power of two, counts that are odd and addresses that are not aligned
+//! all make slow paths out of fast ones somewhere. So each call is compared with the call of the
+//! next larger power of two, aligned and at aligned addresses, in the same run. Absent: what ratio
+//! is good enough.
 
 use crate::case::{Case, Placement};
 use crate::report::{Average, Report};
@@ -39,8 +41,8 @@ impl PowerComparison {
     }
 }
 
-/// `cases`, whose sizes ascend, each group of them followed by the next larger power of two; and which belongs to which. A
-/// call that is such a power itself stands for itself alone.
+/// `cases`, whose sizes ascend, each group of them followed by the next larger power of two; and
+/// which belongs to which. A call that is such a power itself stands for itself alone.
 pub fn with_powers(cases: &[Case]) -> (Vec<Case>, Vec<Pair>) {
     let (mut all, mut pairs) = (Vec::new(), Vec::new());
     for group in cases.chunk_by(|one, next| next_power(one) == next_power(next)) {
@@ -67,7 +69,8 @@ fn next_power(case: &Case) -> Case {
     Case { count, offset_bytes: Some(0), ..*case }
 }
 
-/// How library number `library` did in both calls of each of `pairs`, as far as it did them and results are compared.
+/// How library number `library` did in both calls of each of `pairs`, as far as it did them and
+/// results are compared.
 pub fn compare_with_powers(
     report: &Report,
     pairs: &[Pair],

@@ -32,8 +32,8 @@ pub(crate) enum Request {
     Join { id: String },
     /// Make calls.
     Measure { case: Case, placement: Placement, method: Method },
-    /// Name the ways in which such calls could be served, as the last five columns of a tuning table have
-    /// them; first what does serve them.
+    /// Name the ways in which such calls could be served, as the last five columns of a tuning
+    /// table have them; first what does serve them.
     Choices { case: Case, placement: Placement },
     /// Name the way in which such calls are served, if the library can say.
     Served { case: Case, placement: Placement },

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a library is told of the buffers. Unless that is nothing, they are memory of the library's own making
-/// (`ncclMemAlloc`).
+/// What a library is told of the buffers. Unless that is nothing, they are memory of the library's
+/// own making (`ncclMemAlloc`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Registration {

@@ -149,8 +149,8 @@ impl Served {
 }
 
 impl Outcome {
-    /// What a library made of a call that it was requested several times: a failure if there was any, or the median of each
-    /// rank.
+    /// What a library made of a call that it was requested several times: a failure if there was
+    /// any, or the median of each rank.
     pub(crate) fn median(passes: Vec<Outcome>) -> Self {
         let mut measured = Vec::new();
         for pass in passes {
@@ -203,8 +203,8 @@ impl Row {
 }
 
 impl Measurement {
-    /// For each rank its sample of median time, of an even number the shorter one, with what the first of `passes` found
-    /// wrong; `None` of none.
+    /// For each rank its sample of median time, of an even number the shorter one, with what the
+    /// first of `passes` found wrong; `None` of none.
     fn median(passes: &[Measurement]) -> Option<Self> {
         let first = passes.first()?;
         let of_rank = |(rank, first): (usize, &Sample)| {
@@ -338,8 +338,8 @@ impl Report {
         self.libraries.get(library).is_some_and(|library| library.tells_what_serves)
     }
 
-    /// Whether everything that was requested of libraries that say what serves calls did serve some, where
-    /// calls were served by algorithms at all.
+    /// Whether everything that was requested of libraries that say what serves calls did serve
+    /// some, where calls were served by algorithms at all.
     pub fn is_as_requested(&self, libraries: &[LibraryUnderTest]) -> bool {
         let tells =
             |library: usize| self.can_tell(library) && self.served(library).next().is_some();
@@ -370,7 +370,8 @@ impl Report {
         })
     }
 
-    /// Ratios of library number `library`: their geometric mean, and the least of them with its row.
+    /// Ratios of library number `library`: their geometric mean, and the least of them with its
+    /// row.
     pub fn ratios(&self, library: usize, average: Average) -> Option<Ratios<'_>> {
         let ratios: Vec<(f64, &Row, Placement)> = self
             .measured(library)

@@ -61,8 +61,8 @@ impl RequestedAlgorithms {
         name.chain(files).chain(folder).collect()
     }
 
-    /// Whether `algorithm` serves as asked: it has the name, or, where no name was requested, it is of one
-    /// of the files. Everything does where nothing was requested.
+    /// Whether `algorithm` serves as asked: it has the name, or, where no name was requested, it is
+    /// of one of the files. Everything does where nothing was requested.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
         let algorithms = self.algorithms();
         match (&self.name, &algorithms[..]) {

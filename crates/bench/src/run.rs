@@ -1,8 +1,9 @@
 //! A benchmark: libraries side by side over a list of calls.
 //!
 //! Each library has workers of its own, all of which live through the whole run, but at any moment
-//! only one library's are at work. Libraries take turns call by call, so that ratios compare the same
-//! minute of the same machine. A library that fails or hangs is out for the rest; the others go on.
+//! only one library's are at work. Libraries take turns call by call, so that ratios compare the
+//! same minute of the same machine. A library that fails or hangs is out for the rest; the others
+//! go on.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,13 +44,15 @@ pub struct Plan {
     pub ranks: u32,
     /// What to measure on.
     pub machine: Machine,
-    /// How many ranks share a process, each with a thread; if it is not said, those that share a GPU.
+    /// How many ranks share a process, each with a thread; if it is not said, those that share a
+    /// GPU.
     pub ranks_per_process: Option<u32>,
     /// How to measure.
     pub method: Method,
     /// How often each call is measured, libraries taking turns; the median counts.
     pub repeats: u32,
-    /// How often all calls are measured, one round after the other; without a number, until somebody ends it.
+    /// How often all calls are measured, one round after the other; without a number, until
+    /// somebody ends it.
     pub cycles: Option<u32>,
     /// How long joining, and each measurement, may take.
     pub timeout: Duration,
@@ -94,8 +97,8 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Report {
     run_sessions(plan, None, observer)
 }
 
-/// Runs `plan` with one rank in each process of `group`, all of which call this with the same plan and get
-/// the same report. A process that is lost makes the libraries lose; nobody waits for it.
+/// Runs `plan` with one rank in each process of `group`, all of which call this with the same plan
+/// and get the same report. A process that is lost makes the libraries lose; nobody waits for it.
 pub fn run_launched(plan: &Plan, group: &ProcessGroup, observer: &mut dyn RunObserver) -> Report {
     run_sessions(plan, Some(group), observer)
 }
@@ -255,8 +258,8 @@ impl<'a> LibrarySession<'a> {
         }
     }
 
-    /// The ways in which such calls could be served, first what does serve them. A library that cannot say is
-    /// out.
+    /// The ways in which such calls could be served, first what does serve them. A library that
+    /// cannot say is out.
     pub(crate) fn choices(
         &mut self,
         case: Case,

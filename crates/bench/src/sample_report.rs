@@ -1,5 +1,5 @@
-//! A report for tests of whatever shows reports: two libraries, three sizes, with everything that can
-//! go wrong.
+//! A report for tests of whatever shows reports: two libraries, three sizes, with everything that
+//! can go wrong.
 
 use std::path::PathBuf;
 

@@ -2,9 +2,9 @@
 //!
 //! Lines that begin with `#` are for people. In all others the first thirteen columns are those of
 //! nccl-tests, for the first library: size, count, type, redop, root, and twice time, algorithm
-//! bandwidth, bus bandwidth and wrong elements. What nccl-tests does not have stands to the right of
-//! them: one-shot latencies, host times, the other libraries with their ratios, and last what served
-//! the call.
+//! bandwidth, bus bandwidth and wrong elements. What nccl-tests does not have stands to the right
+//! of them: one-shot latencies, host times, the other libraries with their ratios, and last what
+//! served the call.
 
 use crate::case::{Case, Placement};
 use crate::protocol::{Method, Quantiles};

@@ -55,13 +55,14 @@ pub fn write_text(path: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
     written.map(drop).map_err(Failure::new)
 }
 
-/// What the name of a file ends with, after the last point, in lower case; nothing if there is no point.
+/// What the name of a file ends with, after the last point, in lower case; nothing if there is no
+/// point.
 pub fn extension(path: &str) -> Option<String> {
     Path::new(path).extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase())
 }
 
-/// That nobody can tell from the name of the file at `path` what to write; `expected` says how it should end, and
-/// `option` which option says it otherwise.
+/// That nobody can tell from the name of the file at `path` what to write; `expected` says how it
+/// should end, and `option` which option says it otherwise.
 pub fn unknown_extension(path: &str, expected: &str, option: &str) -> Failure {
     let text = format!(
         "cannot tell from the name {path} what to write: expected {expected}; rename it, or say {option}"
@@ -87,8 +88,8 @@ pub fn expect_other_than(source: &str, path: &str) -> Result<(), Failure> {
     }
 }
 
-/// Makes sure, before a long measurement, that the file at `path` can be made, as far as that can be told without
-/// making it.
+/// Makes sure, before a long measurement, that the file at `path` can be made, as far as that can
+/// be told without making it.
 ///
 /// # Errors
 ///

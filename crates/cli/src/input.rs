@@ -40,8 +40,8 @@ pub enum Content {
 }
 
 impl Input {
-    /// Reads `path`; [`STDIN`] is standard input, and where there is no such file, the name of a built-in program stands
-    /// for it.
+    /// Reads `path`; [`STDIN`] is standard input, and where there is no such file, the name of a
+    /// built-in program stands for it.
     pub fn read(path: &str) -> Result<Self> {
         if path == STDIN {
             let bytes = read_bytes("standard input", io::stdin().lock())?;
@@ -72,7 +72,8 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// It would be a program, and the file's name says that it is none, or that it is one in Python.
+    /// It would be a program, and the file's name says that it is none, or that it is one in
+    /// Python.
     pub fn content(&self) -> Result<Content> {
         let content = self.content_by_looks();
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());

@@ -17,8 +17,8 @@ use crate::output::Output;
 /// How long the name of rank 0's host may be unknown: pods get theirs when they run.
 const NAME_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much longer a rank waits for the others than any of them may take for one step: they may have to end
-/// workers that hang.
+/// How much longer a rank waits for the others than any of them may take for one step: they may
+/// have to end workers that hang.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// The other processes of the launch; nothing if this one is alone. From then on only the rank that

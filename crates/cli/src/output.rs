@@ -1,8 +1,8 @@
 //! Standard output and standard error: the only module that writes to either.
 //!
-//! What was asked for goes to standard output, everything else (notes, progress, errors) to standard
-//! error. A reader that closes the pipe early is no error: what follows is dropped. Any other failure
-//! to write is remembered and told at the end.
+//! What was asked for goes to standard output, everything else (notes, progress, errors) to
+//! standard error. A reader that closes the pipe early is no error: what follows is dropped. Any
+//! other failure to write is remembered and told at the end.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};

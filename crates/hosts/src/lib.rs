@@ -1,13 +1,15 @@
-//! Hosts in one, for tests of what crosses a network: each is a network namespace with a name of its own, and all are
-//! joined by cables that can be pulled. `tests/namespaces/run` makes them and says what they are like.
+//! Hosts in one, for tests of what crosses a network: each is a network namespace with a name of
+//! its own, and all are joined by cables that can be pulled. `tests/namespaces/run` makes them and
+//! says what they are like.
 //!
 //! # Guarantees
 //!
-//! * The hosts, and all that runs on them, end when [`Hosts`] is dropped, and when its process ends in whatever way.
+//! * The hosts, and all that runs on them, end when [`Hosts`] is dropped, and when its process ends
+//!   in whatever way.
 //! * Hosts of two tests at a time do not meet, although they have the same addresses.
 //!
-//! Not guaranteed: that hosts can be had, which takes privileges. Files, memory and processes are those of the one
-//! host that there is.
+//! Not guaranteed: that hosts can be had, which takes privileges. Files, memory and processes are
+//! those of the one host that there is.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -111,8 +113,8 @@ impl Hosts {
         self.order("mend", host)
     }
 
-    /// Lets everything be lost that `host` and other hosts send one another, of which no system notices anything. A
-    /// pulled cable is noticed: then systems try again sooner.
+    /// Lets everything be lost that `host` and other hosts send one another, of which no system
+    /// notices anything. A pulled cable is noticed: then systems try again sooner.
     ///
     /// # Errors
     ///

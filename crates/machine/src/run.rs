@@ -34,7 +34,8 @@ pub struct Piece {
 /// How a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Every thread block has finished. Links that still hold messages are listed with their number.
+    /// Every thread block has finished. Links that still hold messages are listed with their
+    /// number.
     Completed {
         /// Messages that nobody has received.
         leftover: Vec<(LinkId, u32)>,

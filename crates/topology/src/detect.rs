@@ -1,7 +1,7 @@
 //! Finds out what this machine is made of, from what Linux tells in `/sys` and `/proc`.
 //!
-//! Found: NUMA nodes with their processors, NVIDIA GPUs, cards under `class/infiniband` and, where a
-//! card has no verbs device, interfaces under `class/net`, and the PCI switches above them. Not
+//! Found: NUMA nodes with their processors, NVIDIA GPUs, cards under `class/infiniband` and, where
+//! a card has no verbs device, interfaces under `class/net`, and the PCI switches above them. Not
 //! found: what only a driver's library tells. Callers that know NVLinks pass them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -185,8 +185,8 @@ impl Topology {
         found.map(|((net, _, _), _)| net).collect()
     }
 
-    /// How a NIC at each of `to` reads and writes the memory at `from`: by PCI, without the help of other GPUs. `None`
-    /// for what the description does not have.
+    /// How a NIC at each of `to` reads and writes the memory at `from`: by PCI, without the help of
+    /// other GPUs. `None` for what the description does not have.
     pub fn reach(&self, from: Place<'_>, to: &[Place<'_>]) -> Vec<Option<Path>> {
         let found = self.find(from).map(|start| path::search(&self.graph, start));
         let one = |to: &Place<'_>| found.as_ref()?.get(self.find(*to)?.index()).copied();

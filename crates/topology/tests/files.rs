@@ -1,4 +1,5 @@
-//! Files as makers and clouds write them: used as far as they say something, with a note for the rest.
+//! Files as makers and clouds write them: used as far as they say something, with a note for the
+//! rest.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -97,7 +97,8 @@ fn nics_are_reached_by_pci_alone() {
     assert_eq!(kinds(nobody, &nics), ["none"; 5]);
 }
 
-/// As clouds describe their virtual machines: addresses, classes, and nothing about what the devices are.
+/// As clouds describe their virtual machines: addresses, classes, and nothing about what the
+/// devices are.
 #[test]
 fn devices_without_a_description_have_places() {
     let function = |bus_id: &str, class: &str, inside: &str| {

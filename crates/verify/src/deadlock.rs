@@ -1,9 +1,9 @@
 //! Does it end? At which link depth, and up to which size of a call?
 //!
-//! The answer of one run is the answer of all runs (`docs/VERIFICATION.md`, section 3), an algorithm
-//! that ends at one depth ends at every greater one, and one that ends with `m` chunks per message
-//! ends with more (section 5). So the worst case is the finest regime at the least depth, and good
-//! algorithms need that single run.
+//! The answer of one run is the answer of all runs (`docs/VERIFICATION.md`, section 3), an
+//! algorithm that ends at one depth ends at every greater one, and one that ends with `m` chunks
+//! per message ends with more (section 5). So the worst case is the finest regime at the least
+//! depth, and good algorithms need that single run.
 
 use std::convert::Infallible;
 
@@ -37,7 +37,8 @@ enum Ran {
 ///
 /// # Errors
 ///
-/// A deadlock if even the smallest call does not end; left-over messages if it does not use them up.
+/// A deadlock if even the smallest call does not end; left-over messages if it does not use them
+/// up.
 pub(crate) fn check(program: &Program<'_>, regimes: &Regimes) -> Result<Ended, Vec<Fault>> {
     let Regimes { coarsest, finest, depth, .. } = *regimes;
     if let Ran::Ended(order) = try_run(program, finest, 1)? {

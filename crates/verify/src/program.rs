@@ -35,7 +35,8 @@ pub(crate) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Numbers the steps and pairs the messages of every link, first with first, second with second.
+    /// Numbers the steps and pairs the messages of every link, first with first, second with
+    /// second.
     ///
     /// # Errors
     ///
@@ -94,8 +95,8 @@ impl<'a> Program<'a> {
         self.wiring.rank(at.tb)
     }
 
-    /// The steps of other thread blocks whose ends step `at` waits for. Waits for earlier steps of its
-    /// own block say nothing that program order does not.
+    /// The steps of other thread blocks whose ends step `at` waits for. Waits for earlier steps of
+    /// its own block say nothing that program order does not.
     pub(crate) fn waits(&self, at: At) -> impl Iterator<Item = At> {
         let rank = self.rank(at);
         let waits = self.step(at).waits.iter();

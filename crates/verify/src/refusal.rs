@@ -27,8 +27,8 @@ pub struct Fault {
     pub at: Vec<StepRef>,
     /// How it comes about, in order.
     pub story: Vec<Event>,
-    /// If the fault depends on the size of a call: the greatest size up to which it does not occur, as
-    /// the target reckons the size of a call ([`msccl_ir::Rules::call_divisor`]).
+    /// If the fault depends on the size of a call: the greatest size up to which it does not occur,
+    /// as the target reckons the size of a call ([`msccl_ir::Rules::call_divisor`]).
     pub sound_up_to_bytes: Option<u64>,
 }
 

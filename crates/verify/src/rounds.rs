@@ -1,7 +1,7 @@
 //! How many rounds waits can tell apart.
 //!
-//! Where a runtime counts rounds in a field of the flag that waits look at, a call of more rounds takes
-//! the flags of the next call for its own. Algorithms without waits do not look at flags.
+//! Where a runtime counts rounds in a field of the flag that waits look at, a call of more rounds
+//! takes the flags of the next call for its own. Algorithms without waits do not look at flags.
 
 use msccl_ir::Target;
 

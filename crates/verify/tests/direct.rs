@@ -41,7 +41,8 @@ fn sum(steps: impl Fn(u32) -> Vec<msccl_ir::Step>) -> Algorithm {
     algorithm(Kind::AllReduce, 1, vec![vec![tb(0, steps(1))], vec![tb(0, steps(0))]])
 }
 
-/// The rank of each chunk adds it up and hands it out, in place, each chunk on a channel of its own.
+/// The rank of each chunk adds it up and hands it out, in place, each chunk on a channel of its
+/// own.
 fn two_shot(ranks: u32) -> Algorithm {
     let block = |rank: u32, chunk: u32| -> ThreadBlock {
         let peers = || (0..ranks).filter(move |peer| *peer != chunk).map(r);
@@ -107,7 +108,8 @@ fn whoever_learns_nothing_asks_for_a_receipt() {
     assert_eq!(between(&one_way, 0, 1), RECEIPT);
 }
 
-/// Two ranks add what they have in place; the second answers what it got before it adds, or does not.
+/// Two ranks add what they have in place; the second answers what it got before it adds, or does
+/// not.
 fn answered(answers: bool) -> Algorithm {
     let rank = |own: u32| {
         let (send, take) = (step(&[i(0)], &[r(1 - own)]), step(&[r(1 - own), i(0)], &[i(0)]));
@@ -156,8 +158,8 @@ fn a_place_in_use_is_not_pushed_to() {
 
 #[test]
 fn a_store_does_not_overtake_a_load_of_another_link() {
-    // Rank 1 loads rank 0's chunk and stores another there. In one step that is in order; where rank 2
-    // loads and rank 1 does not know, one of the two must be staged.
+    // Rank 1 loads rank 0's chunk and stores another there. In one step that is in order; where
+    // rank 2 loads and rank 1 does not know, one of the two must be staged.
     let custom = |ranks: Vec<Vec<ThreadBlock>>| {
         let custom =
             Custom { name: "swap".to_owned(), input_chunks: 1, output_chunks: 1, contract: None };
@@ -193,8 +195,8 @@ fn a_store_does_not_overtake_a_load_of_another_link() {
 
 #[test]
 fn a_short_place_does_not_stand_for_a_whole_message() {
-    // The receiver keeps a message in a later chunk of the block than the one it makes of it. That serves
-    // any count, since what is lost in the later chunk is in the message still.
+    // The receiver keeps a message in a later chunk of the block than the one it makes of it. That
+    // serves any count, since what is lost in the later chunk is in the message still.
     let copies = |kept: u32, made: u32| {
         let root = Rank(0);
         let zero = vec![tb(

@@ -30,7 +30,8 @@ fn of_a_mebibyte(algorithm: Algorithm) -> Algorithm {
     Algorithm { sizes: SizeRange { min_bytes: 0, max_bytes: Some(1 << 20) }, ..algorithm }
 }
 
-/// An all-reduce of two ranks with one chunk, out of place, in which every rank runs `blocks(peer)`.
+/// An all-reduce of two ranks with one chunk, out of place, in which every rank runs
+/// `blocks(peer)`.
 fn pair(blocks: impl Fn(u32) -> Vec<ThreadBlock>) -> Algorithm {
     out_of_place(algorithm(Kind::AllReduce, 1, vec![blocks(1), blocks(0)]))
 }

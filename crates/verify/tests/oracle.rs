@@ -1,8 +1,8 @@
 //! The race check against the definition of happens-before, on random small programs.
 //!
-//! The definition is computed here over single chunks: chunk `n` of a step before chunk `n + 1`, the
-//! last before the first of the next step and of every step that waits, and every chunk of a send
-//! before the same chunk of its receive; two accesses race if neither reaches the other.
+//! The definition is computed here over single chunks: chunk `n` of a step before chunk `n + 1`,
+//! the last before the first of the next step and of every step that waits, and every chunk of a
+//! send before the same chunk of its receive; two accesses race if neither reaches the other.
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;

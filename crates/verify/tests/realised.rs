@@ -41,8 +41,8 @@ struct Seen {
     accesses: BTreeSet<LinkAccess>,
 }
 
-/// Runs `verified` with a random part of what may be direct or bundled; what it computes must be what
-/// it computes when everything is staged, step by step.
+/// Runs `verified` with a random part of what may be direct or bundled; what it computes must be
+/// what it computes when everything is staged, step by step.
 fn check(verified: &Verified, numbers: &mut Numbers, seen: &mut Seen) {
     let expected = Executor::new(verified, &Choice::none(), 1).run_in_order();
     let (links, bundles) = (verified.direct_links(), verified.bundles());

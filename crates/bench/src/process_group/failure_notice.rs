@@ -1,9 +1,9 @@
 //! How ranks learn, while they wait for workers of their own, that another one has failed.
 //!
-//! Workers that wait for one which failed may wait without end, and a rank whose host is cut off is missed by
-//! the system a minute later. So a rank that fails tells rank 0, and that tells all, by connections that are
-//! there anyway. Every notice bears the number of the exchange that it comes before, lest a late one count for
-//! the next.
+//! Workers that wait for one which failed may wait without end, and a rank whose host is cut off is
+//! missed by the system a minute later. So a rank that fails tells rank 0, and that tells all, by
+//! connections that are there anyway. Every notice bears the number of the exchange that it comes
+//! before, lest a late one count for the next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

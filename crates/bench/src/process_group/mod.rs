@@ -1,16 +1,16 @@
 //! The processes of a launch, each of which has one rank: what they tell one another.
 //!
 //! Whatever one of them decides, all decide, from what all have said: every process runs the same
-//! program over the same answers, and only who prints differs. So all calls here must be made by all ranks
-//! in the same order, as with any collective.
+//! program over the same answers, and only who prints differs. So all calls here must be made by
+//! all ranks in the same order, as with any collective.
 //!
 //! # Guarantees
 //!
-//! * No wait is longer than the time given at [`ProcessGroup::join`]; its error says who did not come, or
-//!   died.
+//! * No wait is longer than the time given at [`ProcessGroup::join`]; its error says who did not
+//!   come, or died.
 //! * What fails on one rank fails on all, with its reason ([`ProcessGroup::fail_together`]).
-//! * Once one has failed, nobody waits much longer for the others: a host that was cut off is not heard of until
-//!   the system has given it up ([`ProcessGroup::exchange_outcomes`]).
+//! * Once one has failed, nobody waits much longer for the others: a host that was cut off is not
+//!   heard of until the system has given it up ([`ProcessGroup::exchange_outcomes`]).
 //!
 //! Not guaranteed: that ranks find a library's own way from host to host.
 
@@ -32,8 +32,8 @@ use crate::error::Error;
 use crate::worker_pool::Alarm;
 use failure_notice::FailureNotice;
 
-/// How long rank 0, once it has failed, waits for what the others have to say. All who live have heard of it by then,
-/// and have ended their workers.
+/// How long rank 0, once it has failed, waits for what the others have to say. All who live have
+/// heard of it by then, and have ended their workers.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// How long the others wait for what rank 0 makes of it.
@@ -43,16 +43,16 @@ const PATIENCE_WITH_FIRST: Duration = Duration::from_secs(20);
 pub struct ProcessGroup {
     group: Arc<Group>,
     failure_notice: FailureNotice,
-    /// Whether an exchange has failed about which rank 0 said nothing: from then on whoever is left speaks for
-    /// itself.
+    /// Whether an exchange has failed about which rank 0 said nothing: from then on whoever is left
+    /// speaks for itself.
     is_orphaned: AtomicBool,
     settings: Settings,
     local_rank: u32,
 }
 
 impl ProcessGroup {
-    /// Meets the other ranks at `settings.root`. `terms` are what all must have in common, with their names.
-    /// Without a `local_rank`, it is the place among the ranks of the same host.
+    /// Meets the other ranks at `settings.root`. `terms` are what all must have in common, with
+    /// their names. Without a `local_rank`, it is the place among the ranks of the same host.
     ///
     /// # Errors
     ///
@@ -102,7 +102,8 @@ impl ProcessGroup {
         self.rank() == 0 || self.is_orphaned.load(Ordering::Relaxed)
     }
 
-    /// Tells, whenever it is asked and without waiting, whether a process of the process group has failed or ended.
+    /// Tells, whenever it is asked and without waiting, whether a process of the process group has
+    /// failed or ended.
     pub(crate) fn alarm(&self) -> Alarm {
         self.failure_notice.watch()
     }
@@ -117,8 +118,9 @@ impl ProcessGroup {
         said.iter().map(|bytes| understood(bytes)).collect()
     }
 
-    /// What every rank has said of something that all have tried, by rank. If it `failed` here, the others are told
-    /// before they have done their part, and those that are out of reach are not waited for.
+    /// What every rank has said of something that all have tried, by rank. If it `failed` here, the
+    /// others are told before they have done their part, and those that are out of reach are not
+    /// waited for.
     ///
     /// # Errors
     ///

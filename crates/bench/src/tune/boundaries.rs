@@ -1,9 +1,10 @@
 //! Where one choice gives way to another.
 //!
-//! Between two measured sizes a table has what is best at the larger one. Powers of two lie so far apart that this can cost a
-//! quarter: all-gathers of 600 to 960 KiB went by what is best at 1 MiB (`docs/results/2026-11-24-2xh100.md`). So sizes between
-//! two neighbours that decide differently are measured, too, each in the middle of what is left, until neighbours lie close
-//! together. Only what did well at one of the two takes part.
+//! Between two measured sizes a table has what is best at the larger one. Powers of two lie so far
+//! apart that this can cost a quarter: all-gathers of 600 to 960 KiB went by what is best at 1 MiB
+//! (`docs/results/2026-11-24-2xh100.md`). So sizes between two neighbours that decide differently
+//! are measured, too, each in the middle of what is left, until neighbours lie close together. Only
+//! what did well at one of the two takes part.
 //!
 //! Not looked for: a third way that is best between two which decide alike, or differently.
 
@@ -20,8 +21,9 @@ const CLOSE: u64 = 8;
 /// Blocks of sizes between others are multiples of that, as those of powers of two are.
 const GRAIN_BYTES: u64 = 256;
 
-/// Measures between neighbours among `points`, which ascend, that decide differently by `rule`, and puts what `measure` gives
-/// among them. `measure` gets a call and the ways that are to take part; it gives nothing when it is to end.
+/// Measures between neighbours among `points`, which ascend, that decide differently by `rule`, and
+/// puts what `measure` gives among them. `measure` gets a call and the ways that are to take part;
+/// it gives nothing when it is to end.
 pub(super) fn settle(
     points: &mut Vec<TunePoint>,
     rule: &Rule,
@@ -36,8 +38,8 @@ pub(super) fn settle(
     }
 }
 
-/// The first of `points` that decides differently from the next one and does not lie close to it, and the call in the middle
-/// between the two.
+/// The first of `points` that decides differently from the next one and does not lie close to it,
+/// and the call in the middle between the two.
 fn open_boundary(points: &[TunePoint], rule: &Rule) -> Option<(usize, Case)> {
     let all: Vec<_> = points.iter().collect();
     let decisions = decide(&all, rule);
@@ -72,8 +74,9 @@ mod tests {
     use super::super::sample_data::point;
     use super::*;
 
-    /// Of the calls between 2 to the power `first` and `last` bytes, which powers of two were measured at: `a` takes 5 µs up
-    /// to `until` bytes and 9 beyond, `b` always 7. Which sizes are measured, at most `most`, and where `a` ends.
+    /// Of the calls between 2 to the power `first` and `last` bytes, which powers of two were
+    /// measured at: `a` takes 5 µs up to `until` bytes and 9 beyond, `b` always 7. Which sizes are
+    /// measured, at most `most`, and where `a` ends.
     fn check((first, last): (u32, u32), until: u64, most: usize, expected: (&[u64], u64)) {
         let times = |bytes: u64| [if bytes <= until { 5.0 } else { 9.0 }, 7.0];
         let mut points: Vec<_> =

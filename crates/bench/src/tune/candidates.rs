@@ -1,7 +1,7 @@
 //! Who is tried where, who enters the rounds, and who stays.
 //!
-//! *Anchors* are the sizes at which everything is tried: the smallest, each that is [`ANCHOR_FACTOR`] times
-//! the last one, and the largest.
+//! *Anchors* are the sizes at which everything is tried: the smallest, each that is
+//! [`ANCHOR_FACTOR`] times the last one, and the largest.
 
 use msccl_runtime::{Choice, Links, Way};
 
@@ -14,8 +14,8 @@ const ANCHOR_FACTOR: u64 = 16;
 const STAYING: usize = 3;
 /// That many times as slow as the best is pruned at larger sizes, too.
 const PRUNE_FACTOR: f64 = 8.0;
-/// With staged links, what takes that many times as long as the best is not tried with others: direct ones save one
-/// copy of two.
+/// With staged links, what takes that many times as long as the best is not tried with others:
+/// direct ones save one copy of two.
 const PROMISING: f64 = 1.5;
 
 /// The anchors among `sizes`, which ascend, by their numbers.
@@ -43,7 +43,8 @@ pub(super) fn counterparts(choice: &str) -> Vec<String> {
     others.map(with).collect()
 }
 
-/// The trials to begin with, by their numbers: those with staged links, and what the library chooses itself.
+/// The trials to begin with, by their numbers: those with staged links, and what the library
+/// chooses itself.
 pub(super) fn to_begin_with(point: &TunePoint) -> Vec<usize> {
     let first = |trial: &CandidateTimes| {
         point.present.as_ref() == Some(&trial.choice) || links_of(&trial.choice) == Links::Staged
@@ -52,8 +53,8 @@ pub(super) fn to_begin_with(point: &TunePoint) -> Vec<usize> {
     trials.filter(|(_, trial)| first(trial)).map(|(at, _)| at).collect()
 }
 
-/// The other trials by their numbers, those first that took least with staged links; without those that took far
-/// too long, and without those of which nothing is known.
+/// The other trials by their numbers, those first that took least with staged links; without those
+/// that took far too long, and without those of which nothing is known.
 pub(super) fn promising(point: &TunePoint) -> Vec<usize> {
     let seen: Vec<(Choice, f64)> = point.trials.iter().filter_map(seen).collect();
     let staged: Vec<_> = seen.iter().filter(|(of, _)| of.way.links == Links::Staged).collect();
@@ -84,7 +85,8 @@ fn is_alike(one: &Choice, other: &Choice) -> bool {
     one.algorithm == other.algorithm && way(one) == way(other)
 }
 
-/// The fastest `most` in the screening pass, and those that are nearly as fast with fewer thread blocks.
+/// The fastest `most` in the screening pass, and those that are nearly as fast with fewer thread
+/// blocks.
 pub(super) fn fastest_screened(point: &TunePoint, most: usize, rule: &Rule) -> Vec<String> {
     let sound = point.trials.iter().filter(|trial| trial.fault.is_none());
     let mut seen: Vec<_> = sound.filter_map(|trial| Some((trial, trial.screening_us?))).collect();
@@ -104,7 +106,8 @@ fn names<'a>(trials: impl Iterator<Item = &'a CandidateTimes>) -> Vec<String> {
     names
 }
 
-/// Puts those that did well elsewhere first, after what the library chooses itself: time may end early.
+/// Puts those that did well elsewhere first, after what the library chooses itself: time may end
+/// early.
 pub(super) fn prefer(point: &mut TunePoint, favourites: &[String]) {
     let present = point.present.clone();
     point.trials.sort_by_key(|trial| {
@@ -121,7 +124,8 @@ pub(super) fn pruned_at(point: &TunePoint) -> Vec<String> {
     behind.map(|(trial, _)| trial.choice.clone()).collect()
 }
 
-/// The two fastest of a size and the two best, which the next size measures again: ranges grow where they stay good.
+/// The two fastest of a size and the two best, which the next size measures again: ranges grow
+/// where they stay good.
 pub(super) fn best_of(point: &TunePoint, rule: &Rule) -> Vec<String> {
     best_of_all(&[point], rule)
 }
@@ -135,8 +139,8 @@ pub(super) fn best_of_all(points: &[&TunePoint], rule: &Rule) -> Vec<String> {
     names(of_each.map(|(trial, _)| trial))
 }
 
-/// Who stays after the first rounds: the fastest, those that are nearly as fast with fewer thread blocks, those that were
-/// best at the size before, and what the library chooses itself.
+/// Who stays after the first rounds: the fastest, those that are nearly as fast with fewer thread
+/// blocks, those that were best at the size before, and what the library chooses itself.
 pub(super) fn staying(point: &TunePoint, before: &[String], rule: &Rule) -> Vec<String> {
     let ranking = point.ranking();
     let ranked = ranking.iter().enumerate().filter(|(place, (trial, _))| {

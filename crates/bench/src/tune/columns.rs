@@ -1,7 +1,7 @@
 //! Rows of words and figures as lines.
 
-/// Head and `rows` as lines, cells below one another; columns in which no row has anything but `-` are left out. Heads
-/// begin with `<` where cells are words, with `>` where they are figures.
+/// Head and `rows` as lines, cells below one another; columns in which no row has anything but `-`
+/// are left out. Heads begin with `<` where cells are words, with `>` where they are figures.
 pub(super) fn aligned<const COLUMNS: usize>(
     heads: [&str; COLUMNS],
     rows: &[[String; COLUMNS]],

@@ -1,5 +1,5 @@
-//! Who stood against whom at every size: a line for every way that took part in rounds, for the other library and for
-//! the floor of the wires.
+//! Who stood against whom at every size: a line for every way that took part in rounds, for the
+//! other library and for the floor of the wires.
 
 use msccl_runtime::multiprocessors;
 

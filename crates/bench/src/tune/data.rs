@@ -33,8 +33,8 @@ pub struct Data {
     pub failures: Vec<String>,
 }
 
-/// The least time that the wires of a machine allow: a latency, and the bytes that the busiest link must
-/// carry by what a link carries.
+/// The least time that the wires of a machine allow: a latency, and the bytes that the busiest link
+/// must carry by what a link carries.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Floor {
@@ -163,8 +163,8 @@ impl CandidateTimes {
         Self { choice, blocks, screening_us, rounds_us, checked, fault }
     }
 
-    /// The median of all rounds in µs; `None` for what is out, was not checked here, or was only looked at
-    /// briefly.
+    /// The median of all rounds in µs; `None` for what is out, was not checked here, or was only
+    /// looked at briefly.
     pub fn time_us(&self) -> Option<f64> {
         let qualified = self.fault.is_none() && self.checked;
         qualified.then(|| median(&self.rounds_us)).flatten()
@@ -186,7 +186,8 @@ impl TunePoint {
         median(&self.baseline_us)
     }
 
-    /// The trials that count, fastest first; those that are equally fast in the order of their names.
+    /// The trials that count, fastest first; those that are equally fast in the order of their
+    /// names.
     pub fn ranking(&self) -> Vec<(&CandidateTimes, f64)> {
         let timed = self.trials.iter().filter_map(|trial| Some((trial, trial.time_us()?)));
         let mut ranking: Vec<_> = timed.collect();

@@ -1,9 +1,10 @@
 //! From times to ranges of sizes with one choice each.
 //!
-//! At a size, the [`Rule`] says which choices are best and alike. Ranges are as long as possible: from the smallest
-//! size on, that choice is taken which stays among the best for most sizes, then the next. That gives the fewest ranges
-//! there can be, so that noise makes none. Among choices that last equally long, one with staged links counts before one
-//! with other links, which calls have only in some memory; and then the one that loses least in the sum.
+//! At a size, the [`Rule`] says which choices are best and alike. Ranges are as long as possible:
+//! from the smallest size on, that choice is taken which stays among the best for most sizes, then
+//! the next. That gives the fewest ranges there can be, so that noise makes none. Among choices
+//! that last equally long, one with staged links counts before one with other links, which calls
+//! have only in some memory; and then the one that loses least in the sum.
 
 use super::candidates::links_of;
 use super::columns::behind;
@@ -21,7 +22,8 @@ pub struct Decision {
     pub last: usize,
 }
 
-/// What serves which of `points` by `rule`, whose sizes ascend; points at which nothing qualified are left out.
+/// What serves which of `points` by `rule`, whose sizes ascend; points at which nothing qualified
+/// are left out.
 pub fn decide(points: &[&TunePoint], rule: &Rule) -> Vec<Decision> {
     let mut decisions = Vec::new();
     let mut first = 0;
@@ -78,8 +80,8 @@ pub(super) fn why(point: &TunePoint, rule: &Rule, choice: &str) -> String {
     }
 }
 
-/// The last of `points` up to which `choice` is among the best without a gap, and what it loses against the fastest of
-/// them in the mean.
+/// The last of `points` up to which `choice` is among the best without a gap, and what it loses
+/// against the fastest of them in the mean.
 fn reach(points: &[&TunePoint], rule: &Rule, choice: &str) -> (usize, f64) {
     let losses = points.iter().map_while(|point| {
         let best = rule.best(point);
@@ -101,8 +103,8 @@ mod tests {
         decide(points, &Rule::default())
     }
 
-    /// Each size has a time for each of `a`, `b`, `c`; 0 is not measured. Expected is the choice for each size,
-    /// `-` for none.
+    /// Each size has a time for each of `a`, `b`, `c`; 0 is not measured. Expected is the choice
+    /// for each size, `-` for none.
     #[track_caller]
     fn check(times: &[[f64; 3]], expected: &str) {
         let points: Vec<_> = times.iter().zip(10..).map(|(us, power)| point(power, us)).collect();

@@ -1,6 +1,7 @@
-//! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a thin
-//! line, of a colour for each kind of links, what was chosen a bold line with a dot at every size, hollow where links
-//! are not staged, and its thread blocks below; the other library and the floor stand beside.
+//! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a
+//! thin line, of a colour for each kind of links, what was chosen a bold line with a dot at every
+//! size, hollow where links are not staged, and its thread blocks below; the other library and the
+//! floor stand beside.
 
 use std::fmt::Write;
 
@@ -46,7 +47,8 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-/// The picture of `data` and of what is chosen by `rule`, a panel for each placement; `None` if nothing was measured.
+/// The picture of `data` and of what is chosen by `rule`, a panel for each placement; `None` if
+/// nothing was measured.
 pub fn picture(data: &Data, rule: &Rule) -> Option<String> {
     let mut body = String::new();
     let placements = data.placements();

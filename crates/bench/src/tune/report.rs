@@ -1,4 +1,5 @@
-//! What was measured and what was chosen, for people: a line for every size, and one for every candidate there.
+//! What was measured and what was chosen, for people: a line for every size, and one for every
+//! candidate there.
 
 use super::candidates::counterparts;
 use super::columns::{aligned, behind, none};
@@ -26,9 +27,10 @@ const HEADS: [&str; 14] = [
     ">us/floor",
 ];
 
-/// The lines: for each placement a table of what is chosen by `rule` and one of all candidates; then what is out, and
-/// what failed. "Behind" is how much longer than the chosen one something takes, and so is "other links": the same way
-/// with those other links that do best; a ratio of more than 1 in `baseline/us` means that ours is faster.
+/// The lines: for each placement a table of what is chosen by `rule` and one of all candidates;
+/// then what is out, and what failed. "Behind" is how much longer than the chosen one something
+/// takes, and so is "other links": the same way with those other links that do best; a ratio of
+/// more than 1 in `baseline/us` means that ours is faster.
 pub fn report(data: &Data, rule: &Rule) -> Vec<String> {
     let mut lines = Vec::new();
     for placement in data.placements() {

@@ -1,9 +1,11 @@
-//! Which of the ways that were measured at a size are best: nearly the fastest, with the fewest thread blocks.
+//! Which of the ways that were measured at a size are best: nearly the fastest, with the fewest
+//! thread blocks.
 //!
-//! Whatever a call occupies is taken from computation beside it, and each thread block takes a multiprocessor while it
-//! runs. So of the ways within the [margin](Rule::margin) of the fastest those count that have the fewest thread blocks,
-//! and of these the fastest. Medians that differ by less than [`ALIKE`], or than rounds scatter, are alike. Ways whose
-//! library does not tell their thread blocks have all the same number, more than any other.
+//! Whatever a call occupies is taken from computation beside it, and each thread block takes a
+//! multiprocessor while it runs. So of the ways within the [margin](Rule::margin) of the fastest
+//! those count that have the fewest thread blocks, and of these the fastest. Medians that differ by
+//! less than [`ALIKE`], or than rounds scatter, are alike. Ways whose library does not tell their
+//! thread blocks have all the same number, more than any other.
 
 use super::data::{CandidateTimes, TunePoint};
 
@@ -50,7 +52,8 @@ impl Rule {
         ranking
     }
 
-    /// The best trials of `point`, which are alike, with what they lose against the fastest of them as a share.
+    /// The best trials of `point`, which are alike, with what they lose against the fastest of them
+    /// as a share.
     pub(super) fn best<'a>(&self, point: &'a TunePoint) -> Vec<(&'a CandidateTimes, f64)> {
         let nearly = near(self.ranking(point), self.margin);
         let least = nearly.iter().map(|(trial, _)| blocks(trial)).min();
@@ -61,8 +64,8 @@ impl Rule {
         alike.map(|(trial, us)| (trial, us / best_us.max(1e-9) - 1.0)).collect()
     }
 
-    /// Of `timed`, whose times in µs ascend, those with fewer thread blocks than all before them that may turn out to be
-    /// within the margin.
+    /// Of `timed`, whose times in µs ascend, those with fewer thread blocks than all before them
+    /// that may turn out to be within the margin.
     pub(super) fn frugal<'a>(
         &self,
         timed: &[(&'a CandidateTimes, f64)],

@@ -7,8 +7,8 @@ use crate::case::{Case, Placement};
 use crate::element::{ElementType, Redop};
 use crate::workload::Workload;
 
-/// An all-reduce over two ranks of 2 to the power `power` bytes, out of place, with a time for each of `a`,
-/// `b`, `c`; 0 is not measured.
+/// An all-reduce over two ranks of 2 to the power `power` bytes, out of place, with a time for each
+/// of `a`, `b`, `c`; 0 is not measured.
 pub(super) fn point(power: u32, times_us: &[f64]) -> TunePoint {
     let case = Case {
         workload: Workload::AllReduce,

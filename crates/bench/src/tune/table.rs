@@ -10,13 +10,14 @@ use super::decide::{Decision, decide};
 use super::rule::Rule;
 use crate::case::Placement;
 
-/// Up to here latency decides, and from here on bandwidth: what is best at such a size is best beyond it, so
-/// that a table which begins or ends there is open.
+/// Up to here latency decides, and from here on bandwidth: what is best at such a size is best
+/// beyond it, so that a table which begins or ends there is open.
 const SMALL_BYTES: u64 = 4 << 10;
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// The table of what is best by `rule` of what was measured in `data`, called `name`. Rows of `kept` for other calls stay, behind the
-/// new ones: the same collective on as many ranks and in the same placement is replaced.
+/// The table of what is best by `rule` of what was measured in `data`, called `name`. Rows of
+/// `kept` for other calls stay, behind the new ones: the same collective on as many ranks and in
+/// the same placement is replaced.
 ///
 /// Nothing measured, no rows, not even kept ones.
 ///
@@ -32,7 +33,8 @@ pub fn table(data: &Data, rule: &Rule, kept: Option<&Tuning>, name: &str) -> Tun
     Tuning::of(name, &data.machine, rows)
 }
 
-/// The lines above a table, as remarks: where it comes from, by which rule, and the rows of `kept`, and what is out.
+/// The lines above a table, as remarks: where it comes from, by which rule, and the rows of `kept`,
+/// and what is out.
 pub fn remarks(data: &Data, rule: &Rule, kept: Option<&Tuning>) -> String {
     let Data { machine, date, command, graph, .. } = data;
     let calls = if *graph { "calls launched as graphs" } else { "calls made one by one" };
@@ -72,8 +74,9 @@ fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
     [out_of_place, in_place].concat()
 }
 
-/// The rows of one placement. Each begins where the first does, since those before it decide first: should one
-/// not serve a call, the next one is asked. Only where nothing could be chosen the next one begins behind.
+/// The rows of one placement. Each begins where the first does, since those before it decide first:
+/// should one not serve a call, the next one is asked. Only where nothing could be chosen the next
+/// one begins behind.
 fn rows_of(points: &[&TunePoint], rule: &Rule) -> Vec<Row> {
     let size = |at: usize| points.get(at).map_or(0, |point| point.case.size_bytes());
     let mut low = if size(0) > SMALL_BYTES { size(0) } else { 0 };
@@ -105,8 +108,8 @@ fn row(points: &[&TunePoint], decision: &Decision, bytes: RangeInclusive<u64>) -
     Some(Row { line: 0, collective, placement, ranks, guessed: false, nodes, bytes, choice })
 }
 
-/// Whether all calls of `old` belong to `new` rows: the same collective and number of ranks, and each placement
-/// that it serves.
+/// Whether all calls of `old` belong to `new` rows: the same collective and number of ranks, and
+/// each placement that it serves.
 fn are_replaced(old: &Row, new: &[Row]) -> bool {
     let of = |serves: fn(Serves) -> bool| {
         let same = |row: &&Row| row.collective == old.collective && row.ranks == old.ranks;

@@ -1,7 +1,8 @@
 //! Whether a call gives what it must, element by element.
 //!
-//! Every element of every output about which something is promised is compared on the host, whatever
-//! the size, and a strip behind the output must stay as it was. Data are fresh for every check.
+//! Every element of every output about which something is promised is compared on the host,
+//! whatever the size, and a strip behind the output must stay as it was. Data are fresh for every
+//! check.
 
 use super::buffers::Places;
 use super::measure::Measurer;
@@ -26,8 +27,8 @@ pub(super) struct Found {
 }
 
 impl Measurer<'_> {
-    /// Makes and checks as many calls as requested; `None` if the result is not defined or no checks
-    /// are wanted.
+    /// Makes and checks as many calls as requested; `None` if the result is not defined or no
+    /// checks are wanted.
     pub(super) fn check(&mut self) -> Result<Option<Found>, Error> {
         let in_place = self.placement == Placement::InPlace;
         let undefined = in_place && !self.case.workload.is_checked_in_place();

@@ -1,7 +1,7 @@
 //! One rank's communicator of the library that is measured. A door for `unsafe`.
 //!
-//! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here, so
-//! that whatever a library of the NCCL interface does with them stays inside.
+//! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here,
+//! so that whatever a library of the NCCL interface does with them stays inside.
 
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
@@ -98,7 +98,8 @@ impl Library {
         Ok(id)
     }
 
-    /// `length_bytes` zeros of the library's own making on `device`, which is current; valid for good.
+    /// `length_bytes` zeros of the library's own making on `device`, which is current; valid for
+    /// good.
     pub(crate) fn allocate(self, device: Device, length_bytes: usize) -> Result<Region, Error> {
         let mut memory = ptr::null_mut();
         // SAFETY: the place to write is borrowed.
@@ -106,8 +107,8 @@ impl Library {
         if memory.is_null() {
             return Err(Error::new("ncclMemAlloc reported success and gave no memory"));
         }
-        // SAFETY: the library has just given so many bytes, to be used on this device, and they are never
-        // given back.
+        // SAFETY: the library has just given so many bytes, to be used on this device, and they are
+        // never given back.
         let region = unsafe { device.adopt(memory, length_bytes) };
         region.fill(0)?;
         Ok(region)
@@ -231,8 +232,8 @@ impl Communicator {
         let CallArguments { collective, in_place, element, redop, root, count } =
             CallArguments::of(case, placement)?;
         let mut text = vec![0; CHOICES_BYTES];
-        // SAFETY: the communicator is alive, the name ends with a zero byte, and there is as much room
-        // for the text as is said.
+        // SAFETY: the communicator is alive, the name ends with a zero byte, and there is as much
+        // room for the text as is said.
         unsafe {
             self.functions.choices(
                 self.comm,
@@ -307,7 +308,8 @@ impl Communicator {
 
     fn register_buffer(&mut self, buffer: Region) -> Result<(), Error> {
         let (mut handle, length_bytes) = (ptr::null_mut(), buffer.length_bytes());
-        // SAFETY: the communicator is alive; the buffer is valid for good; the place to write is borrowed.
+        // SAFETY: the communicator is alive; the buffer is valid for good; the place to write is
+        // borrowed.
         unsafe { self.functions.register(self.comm, buffer.address(), length_bytes, &mut handle)? };
         self.registered.push(Registered::Buffer(handle));
         Ok(())

@@ -1,10 +1,10 @@
 //! Where a worker's buffers lie and where its calls run: a GPU or the host. A door for `unsafe`.
 //!
-//! Memory made or adopted here is never freed: a worker lives for one benchmark, and calls that a library has
-//! under way may use its buffers until the end. So a [`Region`] is valid for good, and whoever holds
-//! one may give its address to a library or to a stream. What is `unsafe` here relies on that, and on
-//! the bounds that a [`Region`] keeps. Order is the user's affair: reading a region while a call
-//! writes to it gives any bytes.
+//! Memory made or adopted here is never freed: a worker lives for one benchmark, and calls that a
+//! library has under way may use its buffers until the end. So a [`Region`] is valid for good, and
+//! whoever holds one may give its address to a library or to a stream. What is `unsafe` here relies
+//! on that, and on the bounds that a [`Region`] keeps. Order is the user's affair: reading a region
+//! while a call writes to it gives any bytes.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -86,8 +86,8 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// From `memory` on lie `length_bytes` bytes, on the host initialised ones, to be read and written here;
-    /// they stay valid for good.
+    /// From `memory` on lie `length_bytes` bytes, on the host initialised ones, to be read and
+    /// written here; they stay valid for good.
     pub(crate) unsafe fn adopt(self, memory: *mut c_void, length_bytes: usize) -> Region {
         let memory = match self {
             Self::Host => Memory::Host(memory.cast()),

@@ -1,9 +1,9 @@
 //! A worker: one rank of one library, on a thread of a process made for it.
 //!
-//! It does what it is asked ([`crate::protocol`]) until whoever asks leaves, and then ends, whatever
-//! the library is doing. A request that fails is answered with the reason. Ranks that share a GPU
-//! share a process, too: the GPU would serve several processes by turns only, while kernels of one
-//! run side by side.
+//! It does what it is asked ([`crate::protocol`]) until whoever asks leaves, and then ends,
+//! whatever the library is doing. A request that fails is answered with the reason. Ranks that
+//! share a GPU share a process, too: the GPU would serve several processes by turns only, while
+//! kernels of one run side by side.
 
 mod barrier;
 mod buffers;

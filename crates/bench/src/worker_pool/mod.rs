@@ -1,8 +1,8 @@
 //! The workers of one library: started, asked all at once, ended.
 //!
-//! A worker pool never makes its owner wait longer than asked: workers that do not answer in time are ended,
-//! all of them, and the [`Failure`] says who was late. What workers and libraries print is heard line
-//! by line.
+//! A worker pool never makes its owner wait longer than asked: workers that do not answer in time
+//! are ended, all of them, and the [`Failure`] says who was late. What workers and libraries print
+//! is heard line by line.
 
 mod process;
 mod round;
@@ -113,7 +113,8 @@ impl WorkerPool {
         Ok(pool)
     }
 
-    /// The same worker pool, which waits no longer than for one of its own failures once there is an `alarm`.
+    /// The same worker pool, which waits no longer than for one of its own failures once there is
+    /// an `alarm`.
     pub(crate) fn with_alarm(mut self, alarm: Alarm) -> Self {
         self.alarm = alarm;
         self

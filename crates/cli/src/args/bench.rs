@@ -51,9 +51,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "[NAME:]KEY=VALUE")]
     pub env: Vec<Scoped>,
 
-    /// What libraries, or the one of that name, are told of the buffers: 0 nothing, 1 each rank registers its
-    /// own, 2 symmetric windows; may be given several times, the last one for a library counts. Registered
-    /// buffers are allocated by the library [default: 0]
+    /// What libraries, or the one of that name, are told of the buffers: 0 nothing, 1 each rank
+    /// registers its own, 2 symmetric windows; may be given several times, the last one for a
+    /// library counts. Registered buffers are allocated by the library [default: 0]
     #[arg(short = 'R', long = "local_register", value_name = "[NAME:]HOW")]
     pub register: Vec<ScopedRegistration>,
 
@@ -72,11 +72,12 @@ pub struct BenchArgs {
     /// Make every count odd, and buffers unaligned
     #[arg(long)]
     pub odd: bool,
-    /// Let the buffers of every call begin that many bytes behind aligned addresses, a multiple of the elements'
-    /// size; if not given, calls lie one right behind the other
+    /// Let the buffers of every call begin that many bytes behind aligned addresses, a multiple of
+    /// the elements' size; if not given, calls lie one right behind the other
     #[arg(long, value_name = "BYTES")]
     pub offset: Option<u64>,
-    /// Measure the next larger power of two of every size, too, aligned and at aligned addresses, and compare
+    /// Measure the next larger power of two of every size, too, aligned and at aligned addresses,
+    /// and compare
     #[arg(long)]
     pub next_power: bool,
     /// Fail if a call takes more than that many times as long as the next larger power of two

@@ -27,8 +27,8 @@ Exit codes: 0 everything could be used, 1 a file is refused, 2 a file cannot be 
 #[command(after_help = EXAMPLES)]
 #[command(override_usage = "msccl explain [OPTIONS] [COLLECTIVE] [SIZE] [FILES]...")]
 pub struct ExplainArgs {
-    /// A collective, under its own name or nccl-tests'; the size of its larger buffer; algorithms to
-    /// load, in any format
+    /// A collective, under its own name or nccl-tests'; the size of its larger buffer; algorithms
+    /// to load, in any format
     #[arg(value_name = "COLLECTIVE|SIZE|FILE")]
     pub words: Vec<Word>,
     /// Number of ranks

@@ -239,7 +239,8 @@ pub struct ShowArgs {
     /// After which stage
     #[arg(long, default_value = "schedule")]
     pub stage: Stage,
-    /// As what; told by the extension of OUT if not given, otherwise text. Not every stage has every form
+    /// As what; told by the extension of OUT if not given, otherwise text. Not every stage has
+    /// every form
     #[arg(long)]
     pub format: Option<Picture>,
     /// Where to write; standard output if not given, or `-`

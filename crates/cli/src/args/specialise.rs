@@ -22,7 +22,8 @@ Exit codes: 0 all are there, 1 some could not be compiled, or a file is refused,
 #[command(after_help = EXAMPLES)]
 #[command(override_usage = "msccl specialise [OPTIONS] --ranks <N> [COLLECTIVES|FILES]...")]
 pub struct SpecialiseArgs {
-    /// Collectives without a root, all of them if none is named; algorithms that jobs will load, in any format
+    /// Collectives without a root, all of them if none is named; algorithms that jobs will load, in
+    /// any format
     #[arg(value_name = "COLLECTIVE|FILE", value_parser = Word::unsized_from)]
     pub words: Vec<Word>,
     /// Number of ranks

@@ -30,7 +30,8 @@ and told. Exit codes: 0 all right, 1 something was wrong or failed, 2 bad usage.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct TuneArgs {
-    /// What to tune: allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather or scatter
+    /// What to tune: allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather or
+    /// scatter
     #[arg(required_unless_present = "from", conflicts_with = "from", value_parser = collective)]
     pub collective: Option<Workload>,
 
@@ -49,8 +50,8 @@ pub struct TuneArgs {
     /// Where to draw time over size
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// The least time that the wires allow: that of the smallest call in µs, and what a link carries in
-    /// GB/s
+    /// The least time that the wires allow: that of the smallest call in µs, and what a link
+    /// carries in GB/s
     #[arg(long, value_name = "US,GBPS", value_parser = floor)]
     pub floor: Option<tune::Floor>,
 

@@ -58,8 +58,8 @@ struct Module {
 /// Where programs are looked for if nothing is said.
 const EXAMPLES: &str = "dsl-examples";
 
-/// Lists the algorithms below the folder and the modules of the standard library, or prints the text of one; a file
-/// with mistakes is told and left out.
+/// Lists the algorithms below the folder and the modules of the standard library, or prints the
+/// text of one; a file with mistakes is told and left out.
 pub fn list(args: &ListArgs, output: &mut Output) -> Result<Exit> {
     if let Some(name) = &args.name {
         // A failure is told at the end, by the output itself.
@@ -98,7 +98,8 @@ fn text_of(name: &str) -> Result<String> {
     module_text(name).ok_or_else(|| Failure::new(unknown()))
 }
 
-/// The algorithms of the folder asked for, or of the examples; where there are none, the built-in ones.
+/// The algorithms of the folder asked for, or of the examples; where there are none, the built-in
+/// ones.
 fn entries(folder: Option<&str>, output: &mut Output) -> Result<(Vec<Entry>, Exit)> {
     let folder = match folder {
         Some(folder) => folder,

@@ -58,8 +58,8 @@ pub fn from_xml(
     })))
 }
 
-/// Why `target` does not load the file. Ours demands less than the others. Where nobody asked for this target
-/// and the other runtime does not load the file either, why not is said as well.
+/// Why `target` does not load the file. Ours demands less than the others. Where nobody asked for
+/// this target and the other runtime does not load the file either, why not is said as well.
 fn unmet(demands: Vec<xml::Demand>, target: TargetName, asks_any: bool) -> Vec<xml::Contradiction> {
     let own = match target {
         TargetName::Msccl => xml::Dialect::Msccl,

@@ -195,8 +195,8 @@ fn elements(xml: &XmlSource, message: &str, at: &[StepRef]) -> Option<Diagnostic
     Some(others.fold(first, |shown, (step, span)| shown.label(span, step.to_string())))
 }
 
-/// Said of steps that add a place other than the one they write, which only a program of the public toolkit means
-/// otherwise.
+/// Said of steps that add a place other than the one they write, which only a program of the public
+/// toolkit means otherwise.
 const TOOLKITS_OPERAND: &str = "the public toolkit writes the peer's place into `src`, where interpreters find their \
                                 own that is added: give `src` and `dst` the same place";
 

@@ -1,5 +1,5 @@
-//! `msccl bench`, on host memory: with a small library made for the purpose, and with ours if it has
-//! been built.
+//! `msccl bench`, on host memory: with a small library made for the purpose, and with ours if it
+//! has been built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 use crate::{Ran, arg, file, msccl};
 
-/// A library that works on host memory and goes wrong where it is told to; `None` without a compiler.
+/// A library that works on host memory and goes wrong where it is told to; `None` without a
+/// compiler.
 pub fn fake() -> Option<&'static str> {
     static FAKE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let path = FAKE.get_or_init(|| {
@@ -389,7 +390,8 @@ fn ranks_on_the_host_may_be_counted_as_gpus_are() {
     assert!(ran.stderr.contains("note: -g has no effect: ranks are on the host"), "{ran}");
 }
 
-/// The row says what served; what was asked for and did not serve is a failure, however right results are.
+/// The row says what served; what was asked for and did not serve is a failure, however right
+/// results are.
 #[test]
 fn what_serves_is_shown_and_held_against_what_was_asked_for() {
     let Some(fake) = fake() else { return };
@@ -479,8 +481,8 @@ fn workers_are_not_for_people() {
     assert!(!msccl(&["--help"]).stdout.contains("bench-worker"));
 }
 
-/// Our own library, if it has been built beside the command: as it was last, since tests alone leave the
-/// copy beside the command as it is.
+/// Our own library, if it has been built beside the command: as it was last, since tests alone
+/// leave the copy beside the command as it is.
 pub fn ours() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_BIN_EXE_msccl")).parent()?;
     let places = [folder.join("libnccl.so"), folder.join("deps/libnccl.so")];

@@ -1,5 +1,5 @@
-//! `msccl bench` and `msccl run` on several hosts, each a network namespace: by the variables of each launcher, by the
-//! launchers that are installed, and with a host that is cut off.
+//! `msccl bench` and `msccl run` on several hosts, each a network namespace: by the variables of
+//! each launcher, by the launchers that are installed, and with a host that is cut off.
 //!
 //! Without our library, or where namespaces are not allowed, these tests say so and pass.
 
@@ -177,7 +177,8 @@ fn every_collective_is_right_on_8_hosts() {
     }
 }
 
-/// Launches `bench` of two ranks on each of two hosts by an MPI that has the remote shell of the hosts.
+/// Launches `bench` of two ranks on each of two hosts by an MPI that has the remote shell of the
+/// hosts.
 fn by_mpi(name: &str, options: &[&str]) {
     let Some(ours) = ours().filter(|_| is_installed(name)) else { return };
     let Some(hosts) = said_aloud(Hosts::new(2)) else { return };
@@ -271,7 +272,8 @@ struct Begun {
     first: BufReader<std::process::ChildStdout>,
 }
 
-/// Three hosts of two ranks that make `iterations` calls, none of which may stand still for longer than `timeout_s`.
+/// Three hosts of two ranks that make `iterations` calls, none of which may stand still for longer
+/// than `timeout_s`.
 fn begin(hosts: &Hosts, library: &str, iterations: &str, timeout_s: &str) -> Begun {
     let args = ["bench", "allreduce", "--library", library, "-b", "8", "-e", "8", "-T", "60"];
     let args = [&args[..], &["-n", iterations]].concat();
@@ -299,7 +301,8 @@ impl Begun {
     }
 }
 
-/// All ranks end soon, those of the host, too, and say who is out of reach; no process stays behind.
+/// All ranks end soon, those of the host, too, and say who is out of reach; no process stays
+/// behind.
 #[test]
 fn a_host_that_is_cut_off_ends_all() {
     let (Some(ours), Some(mut hosts)) = (ours(), said_aloud(Hosts::new(3))) else { return };
@@ -330,8 +333,8 @@ fn await_silence(hosts: &Hosts) {
     }
 }
 
-/// Ranks of `msccl run` have no worker that could be ended: their communicators must let go by themselves, even on
-/// hosts that never had a word with the one that is cut off.
+/// Ranks of `msccl run` have no worker that could be ended: their communicators must let go by
+/// themselves, even on hosts that never had a word with the one that is cut off.
 #[test]
 fn a_host_that_is_cut_off_ends_a_program() {
     let Some(mut hosts) = said_aloud(Hosts::new(3)) else { return };

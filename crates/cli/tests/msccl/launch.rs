@@ -1,4 +1,5 @@
-//! `msccl bench` and `msccl run` as the ranks of a launch: by hand, and by the launchers that are installed.
+//! `msccl bench` and `msccl run` as the ranks of a launch: by hand, and by the launchers that are
+//! installed.
 
 use std::io::Write;
 use std::net::TcpListener;

@@ -59,7 +59,8 @@ pub fn msccl_reading(args: &[&str], stdin: &[u8]) -> Ran {
     msccl_with(&[], args, stdin)
 }
 
-/// Runs the command with these variables, and no others of ours, of NCCL or of a user's file beside them.
+/// Runs the command with these variables, and no others of ours, of NCCL or of a user's file beside
+/// them.
 pub fn msccl_with(variables: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_msccl"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

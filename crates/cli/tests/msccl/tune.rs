@@ -1,4 +1,5 @@
-//! `msccl tune` on the host: with a small library made for the purpose, and with ours if it has been built.
+//! `msccl tune` on the host: with a small library made for the purpose, and with ours if it has
+//! been built.
 
 use serde_json::Value;
 
@@ -47,7 +48,8 @@ fn what_is_measured_becomes_a_table_that_decides() {
     for point in measured["points"].as_array().unwrap() {
         assert!(!point["rival_us"].as_array().unwrap().is_empty(), "{point}");
     }
-    // At the smallest size everything is tried while there is time, and every algorithm first of all.
+    // At the smallest size everything is tried while there is time, and every algorithm first of
+    // all.
     let tried = measured["points"][0]["trials"].as_array().unwrap();
     let is = |choice: &str| tried.iter().any(|trial| trial["choice"] == choice);
     assert!(
@@ -55,8 +57,8 @@ fn what_is_measured_becomes_a_table_that_decides() {
         "{tried:?}"
     );
     assert!(read(&svg).contains("class=\"chosen\""));
-    // Every size is decided by a row of the table, in the way that the row says, in the placement that all-reduces
-    // usually have: the other one follows it.
+    // Every size is decided by a row of the table, in the way that the row says, in the placement
+    // that all-reduces usually have: the other one follows it.
     for size in ["1K", "8K", "64K"] {
         let asked = [
             "explain",

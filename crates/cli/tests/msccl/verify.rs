@@ -70,7 +70,8 @@ fn json_has_the_promised_keys() {
     assert_eq!(refused["story"].as_array().map(Vec::len), Some(3));
 }
 
-/// The public toolkit's `rrc` names the peer's place as the source; the corpus of such files has this one in it.
+/// The public toolkit's `rrc` names the peer's place as the source; the corpus of such files has
+/// this one in it.
 #[test]
 fn what_the_toolkit_means_by_a_source_is_told() {
     let xml = exchange_xml(1);

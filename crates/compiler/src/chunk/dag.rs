@@ -31,8 +31,8 @@ pub struct Dag {
     /// Copies of every op, each on its part of every chunk: slot `s` of the text has become slots
     /// `s * instances ..`, one for each copy. 1 unless [`super::instances`] was applied.
     pub instances: u32,
-    /// Parts of every chunk that thread blocks are to handle by turns. Nothing is cut yet: that is done to the
-    /// finished schedule.
+    /// Parts of every chunk that thread blocks are to handle by turns. Nothing is cut yet: that is
+    /// done to the finished schedule.
     pub interleaved: u32,
     /// Scratch chunks of every rank.
     pub scratch_chunks: Vec<u32>,

@@ -6,14 +6,14 @@
 //!                                           expressions too     become those of the call
 //! ```
 //!
-//! Guarantees of a [`Dag`] made here: every op lies in its buffers; operands of one op have one size
-//! and overlap wholly or not at all; no op reads what nothing has written; out of place, no op
+//! Guarantees of a [`Dag`] made here: every op lies in its buffers; operands of one op have one
+//! size and overlap wholly or not at all; no op reads what nothing has written; out of place, no op
 //! writes the input. Not checked here: that the result is what the collective promises
 //! ([`chunk::check_promise`]), and whether hints can be honoured.
 //!
-//! No program makes evaluation run away: rounds of loops, elements of lists, ops, chunks and nesting
-//! are bounded (`budget`), and each bound is an error with its place. One mistake does not hide the
-//! next: up to twenty are reported at once, each place once.
+//! No program makes evaluation run away: rounds of loops, elements of lists, ops, chunks and
+//! nesting are bounded (`budget`), and each bound is an error with its place. One mistake does not
+//! hide the next: up to twenty are reported at once, each place once.
 //!
 //! Absent from this module: files and paths (a [`Loader`] reads them), sends, receives, channels.
 

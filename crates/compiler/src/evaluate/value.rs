@@ -93,8 +93,8 @@ impl Value {
         }
     }
 
-    /// Whether two values are equal; `None` if they are of kinds that cannot be compared, or if that
-    /// takes more than `steps` comparisons of elements, which are counted down.
+    /// Whether two values are equal; `None` if they are of kinds that cannot be compared, or if
+    /// that takes more than `steps` comparisons of elements, which are counted down.
     pub fn equals(&self, other: &Value, steps: &mut u64) -> Option<bool> {
         Some(match (self, other) {
             (Value::Int(a), Value::Int(b)) => a == b,

@@ -1,8 +1,8 @@
 //! When an instruction may take a message itself instead of reading where it was stored.
 //!
-//! An instruction *j* reads region R of its rank, which the instruction *k* of that rank has received.
-//! R is then only a *stage* for the message. If the rules below hold, the message of *k* becomes a
-//! source of *j*, at the place where R stood, and *k* is removed:
+//! An instruction *j* reads region R of its rank, which the instruction *k* of that rank has
+//! received. R is then only a *stage* for the message. If the rules below hold, the message of *k*
+//! becomes a source of *j*, at the place where R stood, and *k* is removed:
 //!
 //! ```text
 //! before                                  after
@@ -19,22 +19,23 @@
 //!
 //! # The exact conditions
 //!
-//! 1. *Same chunks*: *k* takes one message and stores it in R, and does nothing else; *j* reads R as
-//!    one source: same first slot, same count, and every slot of R was last written by *k*.
-//! 2. *For nobody else*: no slot of R is read again before it is overwritten, by whatever instruction
-//!    (*j* included), and the collective promises nothing about what *k* left in R at the end.
-//! 3. *The link is free*: it carries no other message after the wave of *k* and up to that of *j*. So
-//!    the message is the link's first when *j* takes it, and no send finds it still there.
-//! 4. *It fits*: an empty link holds the whole message ([`fits_empty_link`]). So its sender never waits
-//!    for *j*.
+//! 1. *Same chunks*: *k* takes one message and stores it in R, and does nothing else; *j* reads R
+//!    as one source: same first slot, same count, and every slot of R was last written by *k*.
+//! 2. *For nobody else*: no slot of R is read again before it is overwritten, by whatever
+//!    instruction (*j* included), and the collective promises nothing about what *k* left in R at
+//!    the end.
+//! 3. *The link is free*: it carries no other message after the wave of *k* and up to that of *j*.
+//!    So the message is the link's first when *j* takes it, and no send finds it still there.
+//! 4. *It fits*: an empty link holds the whole message ([`fits_empty_link`]). So its sender never
+//!    waits for *j*.
 //! 5. *Same place*: both ask for the same channel and the same thread block.
 //! 6. *The target has the step*: the native target's steps take any number of messages.
 //!
-//! A send from R is no *j*: it stands before the receives of its wave. What it could have from the link
-//! without delay, *k* passes on by the rules of [`super::fuse`].
+//! A send from R is no *j*: it stands before the receives of its wave. What it could have from the
+//! link without delay, *k* passes on by the rules of [`super::fuse`].
 //!
-//! If *j* passes its result on, or takes messages of its own, it goes on doing so: what these rules ask
-//! of a link is what an instruction that receives in the wave of *j* asks of it.
+//! If *j* passes its result on, or takes messages of its own, it goes on doing so: what these rules
+//! ask of a link is what an instruction that receives in the wave of *j* asks of it.
 
 use msccl_ir::{LinkShape, StepForm};
 
@@ -68,7 +69,8 @@ pub struct Absorber<'a> {
     pub shape: LinkShape,
     /// By [`crate::chunk::HintsId`].
     pub hints: &'a [Hints],
-    /// By instruction: how often slots that it wrote are read from memory or promised, slot by slot.
+    /// By instruction: how often slots that it wrote are read from memory or promised, slot by
+    /// slot.
     pub uses: &'a [u32],
     /// When each link carries messages.
     pub timetable: &'a Timetable,

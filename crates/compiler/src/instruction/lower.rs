@@ -20,8 +20,8 @@ use crate::chunk::{self, At, Hints, Line, Op};
 ///
 /// Guarantees: every message has one sender and one receiver on two different ranks, and the
 /// sender's key is smaller than the receiver's; instructions that touch one slot in conflict have
-/// keys in program order; no link (pair of ranks and channel asked for) carries a message in the waves
-/// from that of another, in which it is sent, to that of its receiver.
+/// keys in program order; no link (pair of ranks and channel asked for) carries a message in the
+/// waves from that of another, in which it is sent, to that of its receiver.
 pub fn lower(program: &chunk::Dag, target: &Target) -> Dag {
     let mut lowering = Lowering::new(program, target);
     for op in &program.ops {
@@ -47,8 +47,8 @@ struct Lowering<'a> {
     partners: Partners,
     /// Plain sends that may take a further destination (native form only).
     sends: FxHashMap<SendKey, InstructionId>,
-    /// By instruction: how often a slot that it wrote is read from memory, or promised. What it passes
-    /// on does not count.
+    /// By instruction: how often a slot that it wrote is read from memory, or promised. What it
+    /// passes on does not count.
     uses: Vec<u32>,
     /// Received regions that something reads, if the target can do without them.
     staged: Vec<Staged>,

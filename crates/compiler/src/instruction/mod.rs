@@ -3,8 +3,8 @@
 //!
 //! [`lower`] takes ops in program order. An op whose sources lie on other ranks becomes one send on
 //! each of those ranks and one receiving instruction on the destination's; a local op becomes one
-//! local instruction. `fuse` then lets an instruction pass its result on directly, and `absorb` lets one
-//! take a message that was only stored for it.
+//! local instruction. `fuse` then lets an instruction pass its result on directly, and `absorb`
+//! lets one take a message that was only stored for it.
 //!
 //! # Waves
 //!

@@ -10,9 +10,9 @@ use crate::chunk::Line;
 /// The pairs of link ends that passing on has joined so far.
 ///
 /// A thread block of the MSCCL form takes from one peer and sends to one, on one channel. So among
-/// messages that will be on one channel, an end that is joined with one peer's cannot be joined with
-/// another's: among all on a channel that the author asked for, and among those that pass one chain of
-/// messages on.
+/// messages that will be on one channel, an end that is joined with one peer's cannot be joined
+/// with another's: among all on a channel that the author asked for, and among those that pass one
+/// chain of messages on.
 #[derive(Debug, Default)]
 pub struct Partners {
     joined: FxHashMap<(Scope, Rank, End), Rank>,

@@ -319,7 +319,8 @@ fn a_peer_on_a_channel_asked_for_has_one_partner() {
 
 #[test]
 fn a_chain_that_comes_by_twice_keeps_its_partners() {
-    // r1 takes from r0 and sends to r2; later in the same chain it takes from r3 and would send to r2.
+    // r1 takes from r0 and sends to r2; later in the same chain it takes from r3 and would send to
+    // r2.
     check(
         Target::msccl(),
         "r1.o[0] = r0.o[0]

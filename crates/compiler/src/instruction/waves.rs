@@ -7,8 +7,8 @@ use crate::chunk::Line;
 
 /// The waves in which each link already carries a message.
 ///
-/// A link here is a pair of ranks and a [`Line`]: messages whose channel is still open share one line
-/// of their instance, so that any later choice of channels keeps their order.
+/// A link here is a pair of ranks and a [`Line`]: messages whose channel is still open share one
+/// line of their instance, so that any later choice of channels keeps their order.
 #[derive(Debug, Default)]
 pub struct LinkWaves {
     /// Dense numbers of links.

@@ -2,9 +2,9 @@
 //!
 //! An instruction with messages belongs to the thread block that owns the link ends they use. A
 //! local instruction joins the block that last wrote what it needs, if that block only receives, so
-//! that it need not wait; otherwise the block for local work. Half of a block's steps is left for what
-//! must stand in it, no-op steps among them; then another block is opened. A hint overrides all of
-//! this.
+//! that it need not wait; otherwise the block for local work. Half of a block's steps is left for
+//! what must stand in it, no-op steps among them; then another block is opened. A hint overrides
+//! all of this.
 
 use std::collections::BTreeSet;
 

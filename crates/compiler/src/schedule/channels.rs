@@ -5,13 +5,14 @@
 //! out of k gets the lowest of the channels i, i + k, i + 2k, … that keeps these rules, for every
 //! link end it uses:
 //!
-//! 1. *One pair of peers per thread block* (MSCCL form): an end that receives from p and an end that
-//!    sends to q are paired if an instruction uses both; no end is paired with two.
-//! 2. *Order*: no flow joins a link on a channel that was asked for by name, because only messages of
-//!    the same standing are known to use a link in different waves.
-//! 3. *Room*: the thread block does not exceed the target's steps, nor the rank its peers per channel.
-//! 4. *Long steps stand alone* (MSCCL form): a send of more messages than a link holds never uses an
-//!    end that is paired, so that its receiver is never behind another send.
+//! 1. *One pair of peers per thread block* (MSCCL form): an end that receives from p and an end
+//!    that sends to q are paired if an instruction uses both; no end is paired with two.
+//! 2. *Order*: no flow joins a link on a channel that was asked for by name, because only messages
+//!    of the same standing are known to use a link in different waves.
+//! 3. *Room*: the thread block does not exceed the target's steps, nor the rank its peers per
+//!    channel.
+//! 4. *Long steps stand alone* (MSCCL form): a send of more messages than a link holds never uses
+//!    an end that is paired, so that its receiver is never behind another send.
 
 use msccl_collective::Rank;
 use msccl_ir::{LinkShape, StepForm, Target};
@@ -324,8 +325,8 @@ fn pairs_with(taken: &End, end: &Use) -> bool {
     }
 }
 
-/// How many messages one end of a thread block may carry: a quarter of the block's steps is left for
-/// no-op steps and local steps.
+/// How many messages one end of a thread block may carry: a quarter of the block's steps is left
+/// for no-op steps and local steps.
 fn steps_for_messages(steps_per_tb: u32) -> u32 {
     steps_per_tb - steps_per_tb / 4
 }

@@ -87,7 +87,8 @@ fn value(rank: Rank, index: u32) -> u64 {
     ((u64::from(rank.0) << 32) + u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-// --- The reference ---------------------------------------------------------------------------------
+// --- The reference
+// ---------------------------------------------------------------------------------
 
 struct Reference {
     collective: Collective,
@@ -188,7 +189,8 @@ fn write(at: At, count: u32) -> String {
     format!("{name}@{}[{}..{}]", rank.0, slot.index, slot.index + count)
 }
 
-// --- The call --------------------------------------------------------------------------------------
+// --- The call
+// --------------------------------------------------------------------------------------
 
 /// What the call's memory holds after the ops. Checks on the way that the input stays as it is.
 fn run(dag: &Dag, text: &str) -> HashMap<At, u64> {

@@ -149,7 +149,8 @@ fn a_wrong_chunk_counts_its_companions() {
     assert_eq!(errors[0].hints, ["2 more chunks are wrong, too: output@2[0], output@3[0]"]);
 }
 
-/// Two rings side by side exchange their sums in place, one after the other, and then hand on what they have.
+/// Two rings side by side exchange their sums in place, one after the other, and then hand on what
+/// they have.
 #[test]
 fn what_came_in_twice_is_the_fault_of_who_added_it_and_not_of_copies() {
     let text = "algorithm a(ranks N = 4) implements allreduce() in place {

@@ -57,7 +57,8 @@ impl ReadError {
         Self { position: None, path, message }
     }
 
-    /// An array stands behind the white space `before`, which could pass for an object without names.
+    /// An array stands behind the white space `before`, which could pass for an object without
+    /// names.
     pub(super) fn no_object(before: &[u8]) -> Self {
         let ends = before.iter().filter(|&&byte| byte == b'\n').count();
         let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;

@@ -89,7 +89,8 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Algorithm, ReadError> {
 ///
 /// # Errors
 ///
-/// What is wrong, with line, column and path, in words that say what was expected and what was found.
+/// What is wrong, with line, column and path, in words that say what was expected and what was
+/// found.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut parser = serde_json::Deserializer::from_str(text);
     let read = serde_path_to_error::deserialize(&mut parser);

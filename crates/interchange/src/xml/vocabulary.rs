@@ -1,8 +1,8 @@
 //! The elements' attributes, once: reader, writer and XSD all take names, order and domains from
 //! these tables, so that they cannot drift apart.
 //!
-//! The domains are what the reader takes. They are wider than the limits of any runtime, which are a
-//! target's affair and checked where an algorithm is validated.
+//! The domains are what the reader takes. They are wider than the limits of any runtime, which are
+//! a target's affair and checked where an algorithm is validated.
 
 use super::Dialect;
 

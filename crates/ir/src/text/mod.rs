@@ -17,9 +17,9 @@
 //! of other thread blocks, adds four slots from `i[2]` on to the next message from rank 4, and
 //! stores the sum from `o[2]` on and sends it to rank 5. `docs/IR.md` has the grammar.
 //!
-//! Guarantees: `parse(&print(a)) == Ok(a)` for every algorithm, well formed or not; the text depends
-//! on nothing but the algorithm, and a changed step changes one line. The parser reads line by line,
-//! takes any white space and `//` comments, and locates every complaint. It checks the
+//! Guarantees: `parse(&print(a)) == Ok(a)` for every algorithm, well formed or not; the text
+//! depends on nothing but the algorithm, and a changed step changes one line. The parser reads line
+//! by line, takes any white space and `//` comments, and locates every complaint. It checks the
 //! form only; [`validate`](crate::validate()) checks the algorithm.
 
 mod parse;

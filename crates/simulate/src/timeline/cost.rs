@@ -23,14 +23,14 @@ pub struct CostModel {
     pub network: Option<Network>,
 }
 
-/// A network between nodes. Every rank has a port of its own to it, which serves messages one after another while the
-/// thread blocks go on.
+/// A network between nodes. Every rank has a port of its own to it, which serves messages one after
+/// another while the thread blocks go on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Network {
     /// Ranks on one node; they are numbered node by node.
     pub per_node: u32,
-    /// From the end of a message in the sender's port to the receiver's first load, in µs; the same for slots that are
-    /// given back.
+    /// From the end of a message in the sender's port to the receiver's first load, in µs; the same
+    /// for slots that are given back.
     pub latency_us: f64,
     /// What a port sends, and what it receives, in bytes/µs.
     pub port_bytes_per_us: f64,
@@ -76,8 +76,9 @@ impl CostModel {
         }
     }
 
-    /// The same, for nodes of `per_node` ranks. Their network is a guess, as the runtime's is where nobody measured: a card
-    /// of 400 Gbit/s for each rank, and 12 µs by way of the proxies at both ends.
+    /// The same, for nodes of `per_node` ranks. Their network is a guess, as the runtime's is where
+    /// nobody measured: a card of 400 Gbit/s for each rank, and 12 µs by way of the proxies at both
+    /// ends.
     pub fn on_nodes(self, per_node: u32) -> Self {
         let network = Network { per_node, latency_us: 12.0, port_bytes_per_us: 45_000.0 };
         Self { network: Some(network), ..self }

@@ -1,8 +1,8 @@
 //! What the grammar expected at a place, in the words of the language.
 //!
 //! The grammar tells every token that would have matched. Most of them are beside the point: after
-//! `for i in 0..4` an operator would do, but what is missing is `{`. So tokens come in two ranks, and
-//! those that merely could go on are told only if there is nothing else.
+//! `for i in 0..4` an operator would do, but what is missing is `{`. So tokens come in two ranks,
+//! and those that merely could go on are told only if there is nothing else.
 
 use super::operation::binary;
 use crate::grammar::Rule;

@@ -6,9 +6,9 @@
 //! unknown elements, attributes, words and numbers, GPUs and ports without a number. Elements and
 //! attributes that only NCCL has a use for are passed over without a note.
 //!
-//! Refused is what is no such file: text that is not XML, another root, a version other than 1 and 2,
-//! and anything beyond generous limits on size, depth and number. Stricter than NCCL: a document has
-//! one `<system>` and nothing else beside comments.
+//! Refused is what is no such file: text that is not XML, another root, a version other than 1 and
+//! 2, and anything beyond generous limits on size, depth and number. Stricter than NCCL: a document
+//! has one `<system>` and nothing else beside comments.
 //!
 //! | attribute | understood |
 //! |---|---|

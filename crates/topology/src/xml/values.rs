@@ -144,8 +144,8 @@ pub(super) fn microseconds(text: &str) -> Option<u32> {
     fits.then_some(ns.round() as u32)
 }
 
-/// `Some(None)` for negative numbers, with which NCCL says that it does not know; `None` for what is
-/// no number or too large.
+/// `Some(None)` for negative numbers, with which NCCL says that it does not know; `None` for what
+/// is no number or too large.
 fn number(text: &str) -> Option<Option<u32>> {
     let text = text.trim();
     let number = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {

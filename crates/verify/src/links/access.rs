@@ -1,4 +1,5 @@
-//! Who touches the payload of a message, and where: the list that `docs/MEMORY.md`, section 2, shows.
+//! Who touches the payload of a message, and where: the list that `docs/MEMORY.md`, section 2,
+//! shows.
 //!
 //! Of a message, S is the step that sends it and R the step that takes it. [`LINK_ACCESSES`] names
 //! every load and store of payload that either makes, for every way of delivery. What

@@ -1,10 +1,10 @@
 //! Which links may leave out a copy, all at once.
 //!
 //! `docs/MEMORY.md`, section 2, defines the conditions and proves that they suffice. A link that
-//! delivers directly moves one access to the other end: the store to the region of a *push* is made by
-//! the sending step, the load from the region of a *pull* by the receiving one. [`of`] begins with
-//! what each link could do by itself, scans the cells of every rank with accesses as they are really
-//! made, and lets go of what breaks an order, until nothing does.
+//! delivers directly moves one access to the other end: the store to the region of a *push* is made
+//! by the sending step, the load from the region of a *pull* by the receiving one. [`of`] begins
+//! with what each link could do by itself, scans the cells of every rank with accesses as they are
+//! really made, and lets go of what breaks an order, until nothing does.
 
 use msccl_collective::{Buffer, Channel, Rank, Region, Slot};
 use msccl_ir::{Step, StepRef};
@@ -61,7 +61,8 @@ pub struct DirectMessage {
     pub region: Region,
 }
 
-/// All links that may deliver directly, in the order of sending thread blocks, then of receiving ranks.
+/// All links that may deliver directly, in the order of sending thread blocks, then of receiving
+/// ranks.
 pub(crate) fn of(verified: &Verified) -> Vec<DirectLink> {
     let Facts { fewest_chunks_per_message, least_link_depth, serves_any_count, .. } =
         *verified.facts();
@@ -227,8 +228,8 @@ struct Cell {
     readers: SmallVec<[Access; 2]>,
     /// Loads by receivers that may be yet to come.
     pulled: SmallVec<[(LinkId, Access); 1]>,
-    /// Receiving steps of what has been pushed here: if the link is staged in a launch, it is they who
-    /// store.
+    /// Receiving steps of what has been pushed here: if the link is staged in a launch, it is they
+    /// who store.
     landed: SmallVec<[(LinkId, Access); 1]>,
 }
 
@@ -320,10 +321,11 @@ impl<'a> Scan<'a> {
         landing
     }
 
-    /// Step `send` of another rank writes `region`; or `receive` does, if the link is staged after all.
+    /// Step `send` of another rank writes `region`; or `receive` does, if the link is staged after
+    /// all.
     ///
-    /// A link is direct as a whole or staged as a whole, so its own messages follow one another either
-    /// way. Of another link the receiver may have stored, later than its sender would have.
+    /// A link is direct as a whole or staged as a whole, so its own messages follow one another
+    /// either way. Of another link the receiver may have stored, later than its sender would have.
     fn push(&mut self, link: LinkId, region: Option<Region>, [send, receive]: [At; 2]) {
         for (offset, slot) in (0..).zip(region.into_iter().flat_map(Region::slots)) {
             let access = Access { at: send, offset };

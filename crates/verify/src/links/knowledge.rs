@@ -1,7 +1,7 @@
 //! What a step knows of other thread blocks: how many of their steps have ended before it.
 //!
-//! Thread blocks that waits and links join form *groups*; nobody knows anything of another group. The
-//! steps of a group are walked in the order of a run, three rounds one after the other, with a
+//! Thread blocks that waits and links join form *groups*; nobody knows anything of another group.
+//! The steps of a group are walked in the order of a run, three rounds one after the other, with a
 //! vector clock for each block: a column for each block about which something is asked, [`COLUMNS`]
 //! at a time. That takes time linear in steps for groups of few blocks, and steps times blocks at
 //! worst.

@@ -220,8 +220,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The next message of `link` leaves from `step`: it lies where its only source is, or where the
-    /// step puts the same.
+    /// The next message of `link` leaves from `step`: it lies where its only source is, or where
+    /// the step puts the same.
     fn send(&mut self, link: LinkId, step: &Step) {
         let number = self.sent[link.index()];
         self.sent[link.index()] += 1;

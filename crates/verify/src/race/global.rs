@@ -7,8 +7,9 @@
 //! leads from end to end only: then chunk `i` of the one precedes chunk `j` of the other exactly if
 //! `i` is at most `j`.
 //!
-//! What is near is found by going back from the later step ([`search`]). Clocks answer many questions in one pass: a column for each thread block that an earlier access
-//! belongs to, [`COLUMNS`] at a time, and for every step how far each of those is known to have come.
+//! What is near is found by going back from the later step ([`search`]). Clocks answer many
+//! questions in one pass: a column for each thread block that an earlier access belongs to,
+//! [`COLUMNS`] at a time, and for every step how far each of those is known to have come.
 
 use msccl_ir::MessageOrder;
 use msccl_machine::TbId;

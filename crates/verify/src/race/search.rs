@@ -1,10 +1,10 @@
 //! Order through few steps, found by going back from the later one.
 //!
-//! Where many thread blocks are in question and each answer is near, as in exchanges between all pairs
-//! whose order comes from messages, it is cheaper to go back from every later step than to carry
-//! clocks through the whole run. The search visits what leads to the beginning of the later step, nearest
-//! first, until it has met the ends of all earlier ones asked about. It gives up when it has cost as
-//! much as clocks would, and clocks decide what is left.
+//! Where many thread blocks are in question and each answer is near, as in exchanges between all
+//! pairs whose order comes from messages, it is cheaper to go back from every later step than to
+//! carry clocks through the whole run. The search visits what leads to the beginning of the later
+//! step, nearest first, until it has met the ends of all earlier ones asked about. It gives up when
+//! it has cost as much as clocks would, and clocks decide what is left.
 
 use msccl_machine::TbId;
 
@@ -15,16 +15,16 @@ use crate::program::{At, Program, StepId};
 /// Cost of one visit, in steps of a pass with clocks.
 const VISIT_COST: usize = 2;
 
-/// A moment of a step: its end, or, of a step that streams, its beginning. Twice the step, and one more
-/// for its end.
+/// A moment of a step: its end, or, of a step that streams, its beginning. Twice the step, and one
+/// more for its end.
 type Moment = u32;
 
 fn end(id: StepId) -> Moment {
     2 * id.0 + 1
 }
 
-/// The conflicts that a search does not show to be ordered. There are `blocks` thread blocks in question, of
-/// which a pass with clocks follows `columns`.
+/// The conflicts that a search does not show to be ordered. There are `blocks` thread blocks in
+/// question, of which a pass with clocks follows `columns`.
 pub(super) fn not_found(
     program: &Program<'_>,
     order: &[At],
@@ -90,8 +90,8 @@ impl Search {
         search
     }
 
-    /// Notes what leads to the beginning and to the end of a step. A step that does not stream has an end
-    /// alone, to which all leads that leads to its beginning.
+    /// Notes what leads to the beginning and to the end of a step. A step that does not stream has
+    /// an end alone, to which all leads that leads to its beginning.
     fn note(&mut self, program: &Program<'_>, at: At) {
         let id = program.id(at);
         if self.streaming[id.index()] {

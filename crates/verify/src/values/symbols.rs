@@ -63,8 +63,8 @@ pub(super) fn run(program: &Program<'_>, order: &[At], memory: &Memory<'_>, reco
     End { expressions, cells, unwritten, computed, raw: raw.finish() }
 }
 
-/// Executes the steps in this order, those that `merged` names as one at the place of the last, which
-/// adds the destination last.
+/// Executes the steps in this order, those that `merged` names as one at the place of the last,
+/// which adds the destination last.
 pub(super) fn run_merged(
     program: &Program<'_>,
     order: &[At],

@@ -1,4 +1,5 @@
-//! Messages and their order by definition, however long that takes: what proofs of links are held against.
+//! Messages and their order by definition, however long that takes: what proofs of links are held
+//! against.
 
 #![allow(dead_code, reason = "each test uses its own part")]
 

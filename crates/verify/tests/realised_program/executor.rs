@@ -1,9 +1,9 @@
 //! Executes a realised program, one load or store at a time.
 //!
-//! A thread block runs its steps in order; a bundle is one unit of several steps. A unit waits for the
-//! steps, messages and room that its steps need, makes its loads and stores one by one, and then posts
-//! its messages, gives back its slots, and ends. Chunks follow one another; of one chunk, loads come
-//! before stores, in any order among themselves.
+//! A thread block runs its steps in order; a bundle is one unit of several steps. A unit waits for
+//! the steps, messages and room that its steps need, makes its loads and stores one by one, and
+//! then posts its messages, gives back its slots, and ends. Chunks follow one another; of one
+//! chunk, loads come before stores, in any order among themselves.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -459,8 +459,8 @@ impl<'a> Executor<'a> {
         self.give_back();
     }
 
-    /// A rank whose thread blocks have all ended returns to its caller, who reads the output and uses
-    /// both buffers for something else; if links ask for receipts, only when all is received.
+    /// A rank whose thread blocks have all ended returns to its caller, who reads the output and
+    /// uses both buffers for something else; if links ask for receipts, only when all is received.
     fn give_back(&mut self) {
         for rank in self.algorithm.collective.all_ranks() {
             let ended = self.wiring.tbs_of(rank).all(|tb| {

@@ -1,23 +1,28 @@
-//! How ways to serve calls are measured: in the screening pass first, then the best of them in rounds.
+//! How ways to serve calls are measured: in the screening pass first, then the best of them in
+//! rounds.
 //!
-//! The workers of a library live through the whole run and join once; each measurement only pins another
-//! [choice](msccl_runtime::Choice) to their communicators.
+//! The workers of a library live through the whole run and join once; each measurement only pins
+//! another [choice](msccl_runtime::Choice) to their communicators.
 //!
-//! 1. *Screening pass*: at every [anchor](super::candidates), every way is timed once in a few calls; at sizes between
-//!    them, those that did well at the next on both sides, with staged links and with others. What was
-//!    pruned is not tried at larger sizes. Other links are tried after staged ones, where those did well.
-//! 2. *In rounds*: at every size the fastest in the screening pass and those that are nearly as fast with fewer thread blocks, the
-//!    fastest with other links, the best of the size before and what the library chooses itself take turns, the other
-//!    library among them; after two rounds only the best go on.
-//! 3. *At boundaries*: between neighbouring sizes that decide differently, sizes in the middle of what is left, by rounds of what did well
-//!    at either ([`super::boundaries`]).
+//! 1. *Screening pass*: at every [anchor](super::candidates), every way is timed once in a few
+//!    calls; at sizes between them, those that did well at the next on both sides, with staged
+//!    links and with others. What was pruned is not tried at larger sizes. Other links are tried
+//!    after staged ones, where those did well.
+//! 2. *In rounds*: at every size the fastest in the screening pass and those that are nearly as
+//!    fast with fewer thread blocks, the fastest with other links, the best of the size before and
+//!    what the library chooses itself take turns, the other library among them; after two rounds
+//!    only the best go on.
+//! 3. *At boundaries*: between neighbouring sizes that decide differently, sizes in the middle of
+//!    what is left, by rounds of what did well at either ([`super::boundaries`]).
 //!
-//! Half of the time is for screening, and a fifth of what is left for boundaries. When the time of a size is over, the next one begins; one
-//! round is always made, so that very little time is exceeded.
+//! Half of the time is for screening, and a fifth of what is left for boundaries. When the time of
+//! a size is over, the next one begins; one round is always made, so that very little time is
+//! exceeded.
 //!
-//! Results are compared in full before a way counts at a size: in the screening pass for calls of up to
-//! [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails, or over which
-//! the library hangs or dies is out; the library goes on with a new communicator, or new workers.
+//! Results are compared in full before a way counts at a size: in the screening pass for calls of
+//! up to [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails,
+//! or over which the library hangs or dies is out; the library goes on with a new communicator, or
+//! new workers.
 
 mod attempt;
 mod rounds;
@@ -47,8 +52,8 @@ const CALLS_IN_GRAPH: u32 = 20;
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Our library and, if wanted, one other; the calls by size; ranks and machine. How to measure is
-    /// decided here.
+    /// Our library and, if wanted, one other; the calls by size; ranks and machine. How to measure
+    /// is decided here.
     pub run: Run,
     /// In which placements.
     pub placements: Vec<Placement>,
@@ -190,8 +195,8 @@ impl<'a> MeasurementSetup<'a> {
         points
     }
 
-    /// Measures a size in rounds, those that did well `before` among others. Whether there was any way to serve it; if not, our
-    /// library is out.
+    /// Measures a size in rounds, those that did well `before` among others. Whether there was any
+    /// way to serve it; if not, our library is out.
     fn settle_size(&mut self, point: &mut TunePoint, before: &[String], budget: Budget) -> bool {
         if point.trials.is_empty() {
             return false;

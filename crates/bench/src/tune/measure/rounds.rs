@@ -32,8 +32,8 @@ impl MeasurementSetup<'_> {
         }
     }
 
-    /// The fastest in the screening pass, the fastest with other links, the best of the size `before`, and what the library chooses
-    /// itself.
+    /// The fastest in the screening pass, the fastest with other links, the best of the size
+    /// `before`, and what the library chooses itself.
     fn entrants(&self, point: &TunePoint, before: &[String]) -> Vec<String> {
         let mut entrants = fastest_screened(point, ENTRANTS, &self.plan.rule);
         let others = entrants.first().map(|best| counterparts(best)).unwrap_or_default();

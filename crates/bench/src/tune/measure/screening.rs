@@ -13,7 +13,8 @@ use super::{CHECKED_BYTES, MeasurementSetup, guess_us};
 const SCREENING_US: f64 = 2_000.0;
 /// How many are tried between anchors.
 const SCREENED: usize = 12;
-/// The part of the time for screening that is left to links that are not staged, where there are any.
+/// The part of the time for screening that is left to links that are not staged, where there are
+/// any.
 const FOR_OTHER_LINKS: f64 = 0.3;
 
 impl MeasurementSetup<'_> {
@@ -63,8 +64,8 @@ impl MeasurementSetup<'_> {
         }
     }
 
-    /// Times every way once, those whose links are not staged only if they promise something, until the time is over; those
-    /// that were not looked at are forgotten.
+    /// Times every way once, those whose links are not staged only if they promise something, until
+    /// the time is over; those that were not looked at are forgotten.
     fn screen(&mut self, point: &mut TunePoint, budget: Budget) {
         let first = to_begin_with(point);
         let share = if first.len() < point.trials.len() { 1.0 - FOR_OTHER_LINKS } else { 1.0 };

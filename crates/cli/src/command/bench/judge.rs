@@ -1,4 +1,5 @@
-//! What a benchmark says of bars: how our library stands against others, and sizes against powers of two.
+//! What a benchmark says of bars: how our library stands against others, and sizes against powers
+//! of two.
 
 use msccl_bench::{
     Case, Comparison, Pair, PowerComparison, Report, compare_with_powers, comparisons,
@@ -59,7 +60,8 @@ fn power_line(one: &PowerComparison, bound: Option<f64>) -> String {
     format!("# {ratio:.2}  {call}, {placement}: {us:.2} us; {bytes} B: {power_us:.2} us{mark}")
 }
 
-/// For each collective, library and placement: the mean ratio and those below par, or below the bar.
+/// For each collective, library and placement: the mean ratio and those below par, or below the
+/// bar.
 fn baselines(args: &BenchArgs, report: &Report, judgement: &mut Judgement) {
     let bar = args.at_least.unwrap_or(PAR);
     let comparisons = comparisons(report, args.average);

@@ -25,7 +25,8 @@ const USUAL_MAX_BYTES: (u64, u64) = (1 << 30, 1 << 20);
 /// Timed calls if nothing is asked for, in a row and each alone.
 const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 
-/// What `args` ask for, the same on all ranks of `group`, and which calls are to be compared with which.
+/// What `args` ask for, the same on all ranks of `group`, and which calls are to be compared with
+/// which.
 pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec<Pair>)> {
     let machine = launch::fail_together(group, machine_of(args, group))?;
     let machine = match group {

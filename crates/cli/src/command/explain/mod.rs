@@ -68,8 +68,8 @@ pub(super) fn shape(ranks: u32, nodes: &NodesArgs) -> Result<Shape> {
     Ok(Shape { ranks, per_node })
 }
 
-/// What the environment asks for, as the library reads it; what in it makes no sense, or is not followed, is
-/// told.
+/// What the environment asks for, as the library reads it; what in it makes no sense, or is not
+/// followed, is told.
 pub(super) fn preferences(output: &mut Output) -> Preferences {
     let mut reader = Reader::new(&msccl_environment::lookup);
     let preferences = Preferences::read(&mut reader);
@@ -235,7 +235,8 @@ impl Library {
         }
     }
 
-    /// What could serve a call of `kind` whose larger buffer has `size`, rounded up to whole elements.
+    /// What could serve a call of `kind` whose larger buffer has `size`, rounded up to whole
+    /// elements.
     fn call(&self, kind: &Kind, size: ByteSize) -> Explained {
         let data_type = self.terms.data_type;
         let collective = Collective { kind: kind.clone(), ranks: self.ranks(), chunks: 1 };

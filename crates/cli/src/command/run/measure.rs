@@ -87,11 +87,12 @@ pub struct Run {
     pub compared: usize,
 }
 
-/// Copies of its larger buffer that each rank of a call on the host has: what it starts from, what it works on, what
-/// it gave, and what is promised.
+/// Copies of its larger buffer that each rank of a call on the host has: what it starts from, what
+/// it works on, what it gave, and what is promised.
 const COPIES: u64 = 4;
 
-/// Makes sure that the system does not refuse right away what a call of `size` on `ranks` ranks takes.
+/// Makes sure that the system does not refuse right away what a call of `size` on `ranks` ranks
+/// takes.
 fn expect_memory(ranks: u32, size: ByteSize) -> Result<(), String> {
     let bytes = size.0.saturating_mul(COPIES).saturating_mul(ranks.into());
     let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -142,7 +143,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A call beyond the address space, or of a size that is not served, or on the host one for which there is no memory.
+    /// A call beyond the address space, or of a size that is not served, or on the host one for
+    /// which there is no memory.
     pub fn of(verified: &Verified, args: &RunArgs) -> Result<Self, String> {
         let algorithm = verified.algorithm();
         let element_bytes = args.data_type.size_bytes() as u64;
@@ -232,8 +234,8 @@ impl Grain {
     }
 }
 
-/// The counts of [`USUAL_SIZES`] as far as the algorithm serves them; otherwise the smallest that it
-/// serves, and the largest unless that is beyond them.
+/// The counts of [`USUAL_SIZES`] as far as the algorithm serves them; otherwise the smallest that
+/// it serves, and the largest unless that is beyond them.
 fn usual_counts(range: SizeRange, grain: Grain) -> Result<Vec<u64>, String> {
     let bytes = grain.bytes();
     let usual = USUAL_SIZES.iter().map(|size| size.0.div_ceil(bytes));

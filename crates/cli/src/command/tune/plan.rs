@@ -96,8 +96,8 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
     })
 }
 
-/// What can be measured of what is wished. Of a collective with a root only the root knows whether it is in
-/// place, so that tables do not tell; and what is not compared is not tuned.
+/// What can be measured of what is wished. Of a collective with a root only the root knows whether
+/// it is in place, so that tables do not tell; and what is not compared is not tuned.
 fn placements(
     args: &TuneArgs,
     collective: Workload,

@@ -1,8 +1,9 @@
 //! Which statement is to blame for a wrong slot.
 //!
-//! What a slot lacks was forgotten somewhere, and nobody can say where, so the statement that wrote the slot last is shown. What
-//! it counts twice came in by one statement, and copies of that are innocent: a sum never loses what it holds, so the first
-//! statement whose result had the contribution too often, on the way to the slot, is shown.
+//! What a slot lacks was forgotten somewhere, and nobody can say where, so the statement that wrote
+//! the slot last is shown. What it counts twice came in by one statement, and copies of that are
+//! innocent: a sum never loses what it holds, so the first statement whose result had the
+//! contribution too often, on the way to the slot, is shown.
 
 use std::collections::BTreeMap;
 
@@ -134,7 +135,8 @@ struct Tally {
     excess: Option<StatementId>,
 }
 
-/// The statement by which what ends up in the slot `at` came to hold `contribution` more than `most` times.
+/// The statement by which what ends up in the slot `at` came to hold `contribution` more than
+/// `most` times.
 fn first_excess(
     dag: &Dag,
     slots: &Slots<'_>,

@@ -5,8 +5,8 @@
 //! exactly what [`Collective::promised`](msccl_collective::Collective::promised) says.
 //!
 //! Values are not built but fingerprinted: each contribution has a number of 128 bits that depends
-//! on nothing but itself, and a multiset has the sum of its members' numbers. Equal multisets have equal
-//! fingerprints, so this check never refuses a right program; different ones have equal
+//! on nothing but itself, and a multiset has the sum of its members' numbers. Equal multisets have
+//! equal fingerprints, so this check never refuses a right program; different ones have equal
 //! fingerprints with a probability of about 2⁻¹²⁸. The time taken is linear in the chunks that ops
 //! touch. Only where a fingerprint is wrong is the value itself worked out, to say what is missing.
 //!
@@ -22,9 +22,9 @@ use rustc_hash::FxHashMap;
 
 use super::{At, Dag, StatementId};
 
-/// Checks that every output slot ends up with what the collective promises. Errors stand at the statement to blame:
-/// that which added a contribution a second time, otherwise that which wrote a wrong slot last, or the algorithm's head if
-/// none did.
+/// Checks that every output slot ends up with what the collective promises. Errors stand at the
+/// statement to blame: that which added a contribution a second time, otherwise that which wrote a
+/// wrong slot last, or the algorithm's head if none did.
 pub fn check_promise(dag: &Dag) -> Result<(), Vec<Diagnostic>> {
     let slots = Slots::new(dag);
     let wrong = wrong_slots(dag, &slots);
@@ -34,7 +34,8 @@ pub fn check_promise(dag: &Dag) -> Result<(), Vec<Diagnostic>> {
     }
 }
 
-// --- The slots of all ranks ------------------------------------------------------------------------
+// --- The slots of all ranks
+// ------------------------------------------------------------------------
 
 /// Numbers for the slots of all ranks; aliases have one number.
 struct Slots<'a> {
@@ -99,7 +100,8 @@ fn after(at: At, chunk: u32) -> At {
     At { rank: at.rank, slot: at.slot.offset(chunk) }
 }
 
-// --- Running the program ---------------------------------------------------------------------------
+// --- Running the program
+// ---------------------------------------------------------------------------
 
 /// The promised output slots that end up with anything else. Of the instances of a chunk, which
 /// fare alike, only the first is looked at.

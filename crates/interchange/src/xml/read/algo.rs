@@ -96,8 +96,8 @@ impl Head {
     }
 }
 
-/// Notes which runtime knows no collective of that name, if the other one does. A name that nobody knows
-/// is a custom collective, about which there is a warning.
+/// Notes which runtime knows no collective of that name, if the other one does. A name that nobody
+/// knows is a custom collective, about which there is a warning.
 fn note_unknown_collective<'a>(cursor: &mut Cursor<'a>, values: &Values<'a>, coll: &str) {
     let knows = |dialect: &Dialect| collectives(*dialect).contains(&coll);
     let is_known = Dialect::ALL.iter().any(knows);
@@ -286,7 +286,8 @@ impl Head {
         Collective { kind, ranks: self.ranks, chunks }
     }
 
-    /// The warning about a collective that has neither a known name nor a contract, often a slip of the pen.
+    /// The warning about a collective that has neither a known name nor a contract, often a slip of
+    /// the pen.
     fn unknown_purpose(&self) -> String {
         let known = collectives(self.dialect).iter().copied();
         let known = known.filter(|name| collective::kind_by_name(name, self.root).is_some());

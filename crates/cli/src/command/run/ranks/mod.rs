@@ -1,12 +1,14 @@
 //! The algorithm on the ranks of a communicator: the way that a job takes.
 //!
-//! Ranks are threads that meet on the loopback, or, where a launcher started a process for each, the
-//! processes of a [`ProcessGroup`], all of which go through the same trials and hear of one another's faults. Each phase of a trial (filling buffers, the call itself,
-//! comparing) is done by all before the next one begins: where ranks share a GPU, nothing may be
-//! allocated or copied while a kernel waits for a rank that has not come.
+//! Ranks are threads that meet on the loopback, or, where a launcher started a process for each,
+//! the processes of a [`ProcessGroup`], all of which go through the same trials and hear of one
+//! another's faults. Each phase of a trial (filling buffers, the call itself, comparing) is done by
+//! all before the next one begins: where ranks share a GPU, nothing may be allocated or copied
+//! while a kernel waits for a rank that has not come.
 //!
-//! The time of a call is that of the rank that took longest, from when all begin to make it. It holds what
-//! the host needs to launch it, and the first call on new terms, which binds the plan, is not timed.
+//! The time of a call is that of the rank that took longest, from when all begin to make it. It
+//! holds what the host needs to launch it, and the first call on new terms, which binds the plan,
+//! is not timed.
 
 mod fault;
 mod memory;
@@ -148,8 +150,8 @@ impl Ranks {
         of_all(self.group.as_ref(), mine)
     }
 
-    /// Whether something holds on all ranks, where `holds` is whether it does in this process; or why ranks cannot tell
-    /// one another.
+    /// Whether something holds on all ranks, where `holds` is whether it does in this process; or
+    /// why ranks cannot tell one another.
     fn on_every(&self, holds: bool) -> std::result::Result<bool, String> {
         let Some(group) = &self.group else { return Ok(holds) };
         let all = group.exchange(&holds).map_err(|error| error.to_string())?;
@@ -184,8 +186,8 @@ fn suits(group: &ProcessGroup, ranks: u32) -> Result<()> {
     }
 }
 
-/// What all processes gave, by rank, where `mine` is what this one gave; or the first fault, in words,
-/// the same on all.
+/// What all processes gave, by rank, where `mine` is what this one gave; or the first fault, in
+/// words, the same on all.
 fn of_all<T: Serialize + DeserializeOwned>(
     group: Option<&ProcessGroup>,
     mine: Tried<Vec<T>>,
