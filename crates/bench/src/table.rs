@@ -382,7 +382,8 @@ mod tests {
             requested,
             [
                 "# msccl: requested the file /site/mine.xml, which served 1 of 4 measurements",
-                "# msccl: requested the file /no/such.xml, which served none of 4 measurements: FAILED",
+                "# msccl: requested the file /no/such.xml, which served none of 4 measurements: \
+                 FAILED",
             ]
         );
         assert!(!report.is_as_requested(&libraries));

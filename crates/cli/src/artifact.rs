@@ -65,7 +65,8 @@ pub fn extension(path: &str) -> Option<String> {
 /// should end, and `option` which option says it otherwise.
 pub fn unknown_extension(path: &str, expected: &str, option: &str) -> Failure {
     let text = format!(
-        "cannot tell from the name {path} what to write: expected {expected}; rename it, or say {option}"
+        "cannot tell from the name {path} what to write: expected {expected}; rename it, or say \
+         {option}"
     );
     Failure::new(text)
 }

@@ -38,8 +38,8 @@ pub fn process_group(timeout: Duration, output: &mut Output) -> Result<Option<Pr
         Failure::new(match error.kind() {
             ErrorKind::Mismatch => format!("{text}: {error}"),
             _ => format!(
-                "{text} at {master}: {error}; MSCCL_MASTER_ADDR and MSCCL_MASTER_PORT choose another \
-                 place"
+                "{text} at {master}: {error}; MSCCL_MASTER_ADDR and MSCCL_MASTER_PORT choose \
+                 another place"
             ),
         })
     };

@@ -104,8 +104,9 @@ fn amds_accelerators_have_links_of_their_own() {
         )
     };
     let topology = whole(&format!(
-        "<system version=\"2\"><cpu numaid=\"0\" affinity=\"00000000,ffffffff,00000000,ffffffff\" arch=\"x86_64\" \
-         vendor=\"AuthenticAMD\" familyid=\"175\" modelid=\"17\">{}{}</cpu></system>",
+        "<system version=\"2\"><cpu numaid=\"0\" affinity=\"00000000,ffffffff,00000000,ffffffff\" \
+         arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"175\" \
+         modelid=\"17\">{}{}</cpu></system>",
         half(0, 1),
         half(1, 0)
     ));
@@ -125,9 +126,10 @@ fn amds_accelerators_have_links_of_their_own() {
 #[test]
 fn hygons_processors_are_known() {
     let topology = whole(
-        "<system version=\"1\"><cpu numaid=\"0\" affinity=\"ffff\" arch=\"x86_64\" vendor=\"HygonGenuine\" \
-         familyid=\"24\" modelid=\"1\"><pci busid=\"0000:0a:00.0\" class=\"0x0b4000\" vendor=\"0x1d94\" \
-         link_speed=\"16 GT/s\" link_width=\"16\"><gpu dev=\"0\" sm=\"80\" rank=\"0\" gdr=\"1\"/></pci></cpu></system>",
+        "<system version=\"1\"><cpu numaid=\"0\" affinity=\"ffff\" arch=\"x86_64\" \
+         vendor=\"HygonGenuine\" familyid=\"24\" modelid=\"1\"><pci busid=\"0000:0a:00.0\" \
+         class=\"0x0b4000\" vendor=\"0x1d94\" link_speed=\"16 GT/s\" link_width=\"16\"><gpu \
+         dev=\"0\" sm=\"80\" rank=\"0\" gdr=\"1\"/></pci></cpu></system>",
     );
     assert_eq!(
         (cpus(&topology)[0].vendor, cpus(&topology)[0].family),
@@ -141,8 +143,9 @@ fn hygons_processors_are_known() {
 #[test]
 fn arm_packages_join_gpu_and_processor() {
     let (topology, notes) = read(
-        "<system version=\"1\"><cpu host_hash=\"0x8d4f1\" numaid=\"0\" affinity=\"00000000,000000ff,ffffffff,ffffffff\" \
-         arch=\"aarch64\" vendor=\"ARM\" familyid=\"-1\" modelid=\"-1\">
+        "<system version=\"1\"><cpu host_hash=\"0x8d4f1\" numaid=\"0\" \
+         affinity=\"00000000,000000ff,ffffffff,ffffffff\" arch=\"aarch64\" vendor=\"ARM\" \
+         familyid=\"-1\" modelid=\"-1\">
            <pci busid=\"0009:01:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
              <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"><c2c bw=\"44712\" count=\"10\"/></gpu></pci>
            <pci busid=\"0000:01:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
@@ -152,8 +155,9 @@ fn arm_packages_join_gpu_and_processor() {
     );
     assert_eq!(cpus(&topology)[0].arch, Some(Arch::Arm64));
     assert_eq!(kind(&topology, gpu(0), net(0)), PathType::P2c);
-    let expected = "line 1: expected `vendor` of <cpu> to be one of GenuineIntel, AuthenticAMD, HygonGenuine, \
-                    CentaurHauls, Shanghai, found \"ARM\"; links between sockets count as slow";
+    let expected = "line 1: expected `vendor` of <cpu> to be one of GenuineIntel, AuthenticAMD, \
+                    HygonGenuine, CentaurHauls, Shanghai, found \"ARM\"; links between sockets \
+                    count as slow";
     assert_eq!(notes, [expected]);
 }
 
@@ -162,9 +166,9 @@ fn arm_packages_join_gpu_and_processor() {
 fn a_function_may_hold_several_devices() {
     let topology = whole(
         "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\" class=\"0x030200\">\
-         <gpu dev=\"0\" sm=\"100\" rank=\"0\" mlopart=\"0\"/><gpu dev=\"1\" sm=\"100\" rank=\"1\" mlopart=\"1\"/>\
-         <nic><net name=\"a\" dev=\"0\"/></nic><pci busid=\"0000:02:00.0\"><nic><net name=\"b\" dev=\"1\"/></nic></pci>\
-         </pci></cpu></system>",
+         <gpu dev=\"0\" sm=\"100\" rank=\"0\" mlopart=\"0\"/><gpu dev=\"1\" sm=\"100\" rank=\"1\" \
+         mlopart=\"1\"/><nic><net name=\"a\" dev=\"0\"/></nic><pci \
+         busid=\"0000:02:00.0\"><nic><net name=\"b\" dev=\"1\"/></nic></pci></pci></cpu></system>",
     );
     assert_eq!((topology.gpus().len(), topology.nets().len()), (2, 2));
 }
@@ -192,8 +196,8 @@ fn processors_are_masks_of_any_width_or_lists() {
 fn values_have_many_spellings() {
     let one = |attributes: &str, inside: &str| {
         whole(&format!(
-            "\u{feff}<?xml version='1.0'?>\r\n<system version='1'><cpu numaid='-1' affinity='Unknown'>\r\n\
-             <pci {attributes}>{inside}</pci></cpu></system>"
+            "\u{feff}<?xml version='1.0'?>\r\n<system version='1'><cpu numaid='-1' \
+             affinity='Unknown'>\r\n<pci {attributes}>{inside}</pci></cpu></system>"
         ))
     };
     for busid in ["0000:1b:00.0", "0000:1B:00.0", "1b:00.0", "0000:1b:00", "00000000:1B:00.0"] {
@@ -224,7 +228,8 @@ fn values_have_many_spellings() {
 fn what_is_not_understood_is_noted() {
     let check = |element: &str, expected: &str| {
         let file = format!(
-            "<system><cpu numaid=\"3\">\n<pci busid=\"0000:01:00.0\"><gpu dev=\"7\"/></pci>\n{element}</cpu></system>"
+            "<system><cpu numaid=\"3\">\n<pci busid=\"0000:01:00.0\"><gpu \
+             dev=\"7\"/></pci>\n{element}</cpu></system>"
         );
         let (topology, notes) = read(&file);
         assert!(notes.iter().any(|note| note.contains(expected)), "{element}: {notes:?}");

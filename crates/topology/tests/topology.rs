@@ -187,7 +187,8 @@ proptest::proptest! {
     }
 
     #[test]
-    fn arbitrary_text_never_panics(text in "(<(system|cpu|pci|gpu|/cpu)( [a-z]+=\"[0-9a-f:.]*\")*/?>){0,9}") {
+    fn arbitrary_text_never_panics(text in "(<(system|cpu|pci|gpu|/cpu)( \
+                                            [a-z]+=\"[0-9a-f:.]*\")*/?>){0,9}") {
         let _ = xml::read(&text);
     }
 }

@@ -154,7 +154,8 @@ fn left_behind(program: &Program<'_>, link: msccl_machine::LinkId, held: u32) ->
 /// What to do about thread blocks of which some wait for room.
 fn advice(chain: &[(&Blocked, Reason)]) -> Option<Event> {
     let is_full = chain.iter().any(|(_, reason)| matches!(reason, Reason::Room { .. }));
-    let text = "a link is full: let its receiver take messages sooner, or send some of them on another channel";
+    let text = "a link is full: let its receiver take messages sooner, or send some of them on \
+                another channel";
     (is_full && chain.len() > 1).then(|| Event { at: None, text: text.to_owned() })
 }
 

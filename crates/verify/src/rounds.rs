@@ -22,9 +22,9 @@ pub(crate) fn check(program: &Program<'_>, target: &Target) -> Option<Fault> {
     let bytes = bytes / target.rules.call_divisor(&algorithm.collective);
     let at = program.step_ref(at);
     let message = format!(
-        "in calls of more than {bytes} bytes a chunk takes more than {} rounds, and {} takes flags of \
-         later rounds for those of another call, so waits such as that of {at} never end; limit the \
-         size of calls",
+        "in calls of more than {bytes} bytes a chunk takes more than {} rounds, and {} takes flags \
+         of later rounds for those of another call, so waits such as that of {at} never end; limit \
+         the size of calls",
         rounds.max, target.rules.runtime
     );
     let mut fault = Fault::new(FaultKind::Limits, message).at([at]);

@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn rules_have_words() {
         let words = Rule { blocks_max: Some(16), ..Rule::default() }.in_words();
-        let expected = "Within 3.0% of the fastest, that with the fewest thread blocks and at most 16 of them.";
+        let expected = "Within 3.0% of the fastest, that with the fewest thread blocks and at most \
+                        16 of them.";
         assert_eq!(words, expected);
     }
 }

@@ -85,8 +85,8 @@ fn waiting(text: &str) -> Result<Waiting, String> {
         2 => Ok(Waiting::Each),
         3 => Ok(Waiting::EachAndRanksUntimed),
         other => Err(format!(
-            "expected 0 (wait for nobody), 1 (for each call and the other ranks), 2 (for each call) or 3 \
-             (as 1, wait for others not counted), found {other}"
+            "expected 0 (wait for nobody), 1 (for each call and the other ranks), 2 (for each \
+             call) or 3 (as 1, wait for others not counted), found {other}"
         )),
     }
 }

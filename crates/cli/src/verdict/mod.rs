@@ -197,8 +197,9 @@ fn elements(xml: &XmlSource, message: &str, at: &[StepRef]) -> Option<Diagnostic
 
 /// Said of steps that add a place other than the one they write, which only a program of the public
 /// toolkit means otherwise.
-const TOOLKITS_OPERAND: &str = "the public toolkit writes the peer's place into `src`, where interpreters find their \
-                                own that is added: give `src` and `dst` the same place";
+const TOOLKITS_OPERAND: &str = "the public toolkit writes the peer's place into `src`, where \
+                                interpreters find their own that is added: give `src` and `dst` \
+                                the same place";
 
 /// Whether a step adds a local place to its message and stores the sum elsewhere.
 fn adds_another_place(algorithm: &Algorithm, step: StepRef) -> bool {

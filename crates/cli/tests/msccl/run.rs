@@ -111,8 +111,8 @@ fn exchange_of(min_bytes: u64, end_bytes: u64) -> String {
     let gpu = |id: u32| {
         let step = |s: u32, kind: &str| {
             format!(
-                "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"i\" dstoff=\"0\" \
-                 cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+                "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"i\" \
+                 dstoff=\"0\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
             )
         };
         let (peer, steps) = (1 - id, step(0, "s") + &step(1, "rrc"));

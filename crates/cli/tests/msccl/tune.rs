@@ -100,7 +100,8 @@ fn what_is_measured_becomes_a_table_that_decides() {
     // Standard output is the table and nothing else, to be sent into a file.
     assert_eq!(again.stdout, text, "{again}");
     assert!(again.stderr.contains("Within 3.0% of the fastest"), "{again}");
-    let kept = "msccl-tuning 1\nmachine old\nallreduce any 2 any LL 1 32 gone\nallgather any 2 any LL 1 32 kept\n";
+    let kept = "msccl-tuning 1\nmachine old\nallreduce any 2 any LL 1 32 gone\nallgather any 2 any \
+                LL 1 32 kept\n";
     let kept = file("tune/kept.tuning", kept);
     let merged = msccl(&["tune", "--from", arg(&data), "--keep", arg(&kept), "-o", arg(&table)]);
     assert_eq!(merged.code, 0, "{merged}");

@@ -268,7 +268,8 @@ fn the_instance_can_be_chosen() {
 fn imports_are_found_beside_the_importing_file() {
     file("verify/parts/hop.msccl", "fn hop(a, b) { output@b[a] = output@a[a] }\n");
     let main = "import \"parts/hop.msccl\"\n\
-        algorithm pair(ranks N = 2) implements allgather() in place {\n    hop(0, 1)\n    hop(1, 0)\n}\n";
+        algorithm pair(ranks N = 2) implements allgather() in place {\n    hop(0, 1)\n    hop(1, \
+        0)\n}\n";
     let path = file("verify/importing.msccl", main);
     let ran = msccl(&["verify", arg(&path)]);
     assert_eq!(ran.code, 0, "{ran}");

@@ -180,7 +180,8 @@ const FILES: &[(&str, &str)] = &[
         "2:51 `f` takes 1 to 2 arguments, not 0",
     ),
     (
-        "algorithm a(ranks N = 2) implements allreduce() {}\nalgorithm a(ranks N = 2) implements allreduce() {}",
+        "algorithm a(ranks N = 2) implements allreduce() {}\nalgorithm a(ranks N = 2) implements \
+         allreduce() {}",
         "2:11 the algorithm `a` is defined twice",
     ),
     (
@@ -196,11 +197,13 @@ const FILES: &[(&str, &str)] = &[
         "1:24 only chunks of `input` are given",
     ),
     (
-        "collective c() { promise output@0[0] = input@0[0] }\nalgorithm a(ranks N = 2) implements c() {}",
+        "collective c() { promise output@0[0] = input@0[0] }\nalgorithm a(ranks N = 2) implements \
+         c() {}",
         "1:40 input@0[0] is promised but never given",
     ),
     (
-        "collective c() { given input@0[0..2]\npromise output@0[0..2] = input@0[0..2]\npromise output@0[1] = input@0[0] }\nalgorithm a(ranks N = 2) implements c() {}",
+        "collective c() { given input@0[0..2]\npromise output@0[0..2] = input@0[0..2]\npromise \
+         output@0[1] = input@0[0] }\nalgorithm a(ranks N = 2) implements c() {}",
         "3:9 output@0[1] is promised twice",
     ),
     (

@@ -108,7 +108,8 @@ fn own_definitions_hide_imported_ones() {
         ),
         (
             "a",
-            "import \"b\" fn chunk() = 1 fn copy() { output@1[chunk()] = output@0[chunk()] further() }",
+            "import \"b\" fn chunk() = 1 fn copy() { output@1[chunk()] = output@0[chunk()] \
+             further() }",
         ),
         ("b", "fn chunk() = 2 fn further() { output@1[chunk()] = output@0[chunk()] }"),
     ]);
@@ -167,7 +168,8 @@ fn the_standard_library_refuses_blocks_that_do_not_fit() {
 fn algorithms_are_listed_with_parameters_and_comment() {
     let mut sources = SourceMap::new();
     let text = "// Not about it.\n\n// The first.\n//  Indented.\nalgorithm a(ranks N = 2 * 4, C) \
-                implements reduce(root N - 1) {}\nfn f() = 1\nalgorithm b(ranks N) implements c() {}";
+                implements reduce(root N - 1) {}\nfn f() = 1\nalgorithm b(ranks N) implements c() \
+                {}";
     let file = sources.add("main", text);
     let list = algorithms(&sources, file).unwrap();
     let shown: Vec<_> = list

@@ -109,7 +109,8 @@ fn several_values_that_do_not_belong() {
     check(
         text,
         &Launch::default(),
-        "3:9 output@0[0] lacks input@0[0] and holds input@1[1], input@2[2], which do not belong there",
+        "3:9 output@0[0] lacks input@0[0] and holds input@1[1], input@2[2], which do not belong \
+         there",
     );
 }
 

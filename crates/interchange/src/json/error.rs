@@ -44,8 +44,8 @@ impl ReadError {
     /// JSON of another format, which does not say that it is ours.
     pub(super) fn other_format(is_execution_plan: bool) -> Self {
         let found = if is_execution_plan {
-            "none, but `gpus`, as execution plans of MSCCL++ have; they are another format: give the \
-             algorithm as a program or as MSCCL XML"
+            "none, but `gpus`, as execution plans of MSCCL++ have; they are another format: give \
+             the algorithm as a program or as MSCCL XML"
         } else {
             "none; add it if the file is an algorithm"
         };

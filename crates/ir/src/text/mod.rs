@@ -105,7 +105,8 @@ r1 scratch 0
             (
                 "placement both",
                 "placement",
-                "line 8, column 10: expected one of `in place`, `out of place`, `both`, found the end of the line",
+                "line 8, column 10: expected one of `in place`, `out of place`, `both`, found the \
+                 end of the line",
             ),
             (
                 "protocol LL128",
@@ -115,7 +116,8 @@ r1 scratch 0
             (
                 "\\u{a}",
                 "\\n",
-                "line 1, column 11: expected a string with no escapes but \\\", \\\\ and \\u{…}, found `\"two`",
+                "line 1, column 11: expected a string with no escapes but \\\", \\\\ and \\u{…}, \
+                 found `\"two`",
             ),
             (
                 "promise r1.o[0]",

@@ -193,8 +193,8 @@ impl<'a> Reader<'a> {
             let found =
                 attributes.text("busid").map_or("none".to_owned(), |text| format!("{text:?}"));
             attributes.note(format!(
-                "expected <pci> with a `busid`, {BUS_ID}, found {found}; what is attached to it counts \
-                 as attached to what is above it, and a GPU without an address is not used"
+                "expected <pci> with a `busid`, {BUS_ID}, found {found}; what is attached to it \
+                 counts as attached to what is above it, and a GPU without an address is not used"
             ));
             return None;
         };

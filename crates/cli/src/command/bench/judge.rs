@@ -81,7 +81,8 @@ fn baselines(args: &BenchArgs, report: &Report, judgement: &mut Judgement) {
         let list = if is_met { "none".to_owned() } else { below.join(", ") };
         let demand = args.at_least.map(|bar| format!("at least {bar:.2}"));
         judgement.lines.push(format!(
-            "# {workload} {}, {name}: {:.2} in the geometric mean of {} sizes, at least {least:.2}; below {bar:.2}: {list}{}",
+            "# {workload} {}, {name}: {:.2} in the geometric mean of {} sizes, at least \
+             {least:.2}; below {bar:.2}: {list}{}",
             placement.name(),
             comparison.mean(),
             ratios.len(),

@@ -43,7 +43,8 @@ pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec
     }
     let is_chained = args.collective.0.contains(&Workload::HyperCube);
     if is_chained && args.of_nccl_tests.aggregated > 1 {
-        let text = "calls of hypercube cannot be made at once: each step sends what the one before it received";
+        let text = "calls of hypercube cannot be made at once: each step sends what the one before \
+                    it received";
         return Err(Failure::new(text));
     }
     let libraries = libraries(args.library.as_ref(), &args.against, &args.env)?;
@@ -79,7 +80,8 @@ fn machine_of(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<Machine>
         // Each takes the GPU that is its own on its host.
         (Some(1), _) if group.is_some() => Ok(all),
         (Some(_), _) if group.is_some() => Err(Failure::new(
-            "every launched process is one rank; launch as many as there are GPUs, and leave --ngpus out",
+            "every launched process is one rank; launch as many as there are GPUs, and leave \
+             --ngpus out",
         )),
         (Some(wanted), Machine::Gpus(_)) => all.limited_to(wanted).map_err(failure),
         (_, Machine::Gpus(_) | Machine::Host { .. }) => Ok(all),
@@ -182,7 +184,8 @@ fn cases(args: &BenchArgs, machine: &Machine, ranks: u32) -> Result<Vec<Case>> {
     if let Some(Case { element, .. }) = cases.iter().find(is_split) {
         let bytes = element.size_bytes();
         let text = format!(
-            "expected an offset that is a multiple of the {bytes} bytes of a {element}, found {offset}"
+            "expected an offset that is a multiple of the {bytes} bytes of a {element}, found \
+             {offset}"
         );
         return Err(Failure::new(text));
     }
@@ -196,11 +199,16 @@ pub fn expect_growth(step: Step, min: ByteSize, max: ByteSize) -> Result<()> {
     }
     let advice = match step {
         Step::Factor(factor) if factor.grows() && min.0 == 0 => {
-            "nothing is more than 0 times as large: begin with a larger -b, or give an increment with -i"
+            "nothing is more than 0 times as large: begin with a larger -b, or give an increment \
+             with -i"
                 .to_owned()
         }
         Step::Factor(factor) if factor.grows() => {
-            format!("less than a byte is cut off: give a larger -f, or a -b of {}", factor.least_bytes())
+            format!(
+                "less than a byte is cut off: give a larger -f, or a -b of \
+                     {}",
+                factor.least_bytes()
+            )
         }
         Step::Factor(_) | Step::Add(_) => format!("give a larger -f or -i, or an -e of {min}"),
     };

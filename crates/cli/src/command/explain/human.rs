@@ -59,10 +59,13 @@ fn print_kernel(kernel: Kernel, output: &mut Output) {
         Kernel::None => {}
         Kernel::Interpreter => output.line("  run by the interpreter"),
         Kernel::Small => output.line("  run by a kernel for small calls"),
-        Kernel::Special => output.line("  run by a special kernel, which is in the cache for sm_90"),
+        Kernel::Special => output.line(
+            "  run by a special kernel, which is in the cache for \
+                                        sm_90",
+        ),
         Kernel::NotCached => output.line(
-            "  run by the interpreter; there is no special kernel for sm_90 in the cache, which `msccl specialise` \
-             would put there",
+            "  run by the interpreter; there is no special kernel for sm_90 in the cache, which \
+             `msccl specialise` would put there",
         ),
     }
 }

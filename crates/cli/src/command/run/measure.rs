@@ -98,7 +98,10 @@ fn expect_memory(ranks: u32, size: ByteSize) -> Result<(), String> {
     let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
     Vec::<u8>::new().try_reserve_exact(wanted).map_err(|_| {
         let bytes = ByteSize(bytes);
-        format!("a call of {size} takes {bytes} on {ranks} ranks, and there is not so much memory; give a smaller --size")
+        format!(
+            "a call of {size} takes {bytes} on {ranks} ranks, and there is not so much memory; \
+                 give a smaller --size"
+        )
     })
 }
 

@@ -116,15 +116,18 @@ fn syntax_is_told_in_plain_words() {
     check("", "expected a value, found the end of the file; the file is empty or cut short");
     check(
         "{",
-        "expected the end of an object, `}`, found the end of the file; the file is empty or cut short",
+        "expected the end of an object, `}`, found the end of the file; the file is empty or cut \
+         short",
     );
     check(
         r#"{"list": [1"#,
-        "expected the end of a list, `]`, found the end of the file; the file is empty or cut short",
+        "expected the end of a list, `]`, found the end of the file; the file is empty or cut \
+         short",
     );
     check(
         r#"{"te"#,
-        "expected the end of a text, `\"`, found the end of the file; the file is empty or cut short",
+        "expected the end of a text, `\"`, found the end of the file; the file is empty or cut \
+         short",
     );
     check(r#"{"text" 1}"#, "expected `:` after the name of a field, found `1`");
     check(r#"{"list": [1 2]}"#, "expected `,` or `]`, found `2`");
@@ -146,11 +149,13 @@ fn syntax_is_told_in_plain_words() {
     assert!(half.contains("the second half of a character in \\u escapes"), "{half}");
     check(
         "{\"text\": \"a\tb\"}",
-        "expected no line end, tab or other control character in a text, found the character U+0009; write \\n or \\t",
+        "expected no line end, tab or other control character in a text, found the character \
+         U+0009; write \\n or \\t",
     );
     check(
         r#"{"small": 'a'}"#,
-        "expected a value: a text in double quotes, a number, true, false, null, `[` or `{`, found `'`",
+        "expected a value: a text in double quotes, a number, true, false, null, `[` or `{`, found \
+         `'`",
     );
     let deep = format!("{{\"x\": {}", "[".repeat(1000));
     let said = parse::<serde_json::Value>(&deep).unwrap_err();

@@ -292,8 +292,8 @@ impl Head {
         let known = collectives(self.dialect).iter().copied();
         let known = known.filter(|name| collective::kind_by_name(name, self.root).is_some());
         format!(
-            "`{}` is none of the standard collectives ({}), and the file has no contract: nothing is known of what it \
-             should compute",
+            "`{}` is none of the standard collectives ({}), and the file has no contract: nothing \
+             is known of what it should compute",
             self.collective,
             known.collect::<Vec<_>>().join(", ")
         )

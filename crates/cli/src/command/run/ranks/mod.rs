@@ -180,8 +180,8 @@ fn suits(group: &ProcessGroup, ranks: u32) -> Result<()> {
     match group.ranks() {
         launched if launched == ranks => Ok(()),
         launched => Err(Failure::new(format!(
-            "{launched} ranks were launched, and the algorithm is for {ranks}; give --ranks {launched} if it can \
-             be, or launch {ranks}"
+            "{launched} ranks were launched, and the algorithm is for {ranks}; give --ranks \
+             {launched} if it can be, or launch {ranks}"
         ))),
     }
 }
