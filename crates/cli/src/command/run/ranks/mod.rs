@@ -13,7 +13,7 @@
 mod fault;
 mod memory;
 mod places;
-mod seat;
+mod rank;
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -35,14 +35,14 @@ use crate::failure::{Failure, Result};
 use fault::{Tried, all_or_first};
 use memory::Layout;
 pub use places::Places;
-use seat::Seat;
+use rank::LocalRank;
 
 /// How long ranks wait for one another to come.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// All ranks of a communicator, and the algorithm that they run.
 pub struct Ranks {
-    seats: Vec<Seat>,
+    local_ranks: Vec<LocalRank>,
     entry: Entry,
     diary: Arc<Diary>,
     group: Option<ProcessGroup>,
@@ -77,14 +77,14 @@ impl Ranks {
                 (id, group.rank()..group.rank() + 1)
             }
         };
-        let seats = on_threads(mine.map(|rank| {
+        let local_ranks = on_threads(mine.map(|rank| {
             let mut settings = Settings { place: places.of(rank), ..settings.clone() };
             // Clones of settings share it, and what one rank gives up others need not.
             settings.fabric.abort = Abort::new();
-            move || Seat::join(id, Rank(rank), ranks, &settings)
+            move || LocalRank::join(id, Rank(rank), ranks, &settings)
         }));
-        let (seats, joined) = match all_or_first(seats) {
-            Ok(seats) => (seats, Ok(vec![()])),
+        let (local_ranks, joined) = match all_or_first(local_ranks) {
+            Ok(local_ranks) => (local_ranks, Ok(vec![()])),
             Err(fault) => (Vec::new(), Err(fault)),
         };
         of_all(group.as_ref(), joined).map_err(|fault| cannot(&fault))?;
@@ -94,7 +94,7 @@ impl Ranks {
             fingerprint: Fingerprint::of(verified.algorithm()),
             verified: Arc::new(verified.clone()),
         };
-        Ok(Self { seats, entry, diary, group, warm_for: None })
+        Ok(Self { local_ranks, entry, diary, group, warm_for: None })
     }
 
     /// Where the first rank runs, for people.
@@ -123,16 +123,16 @@ impl Ranks {
         let expected = reference::expected(self.collective(), data_type, reduction, count, &inputs);
         let layouts: Vec<_> =
             (0..self.collective().ranks).map(|rank| self.layout(Rank(rank), trial)).collect();
-        self.on_all(|seat| {
-            let rank = seat.rank().index();
-            seat.fill(layouts[rank], &inputs[rank])
+        self.on_all(|local| {
+            let rank = local.rank().index();
+            local.fill(layouts[rank], &inputs[rank])
         })?;
-        let (together, entry) = (Barrier::new(self.seats.len()), self.entry.clone());
-        let times = self.on_all(|seat| {
+        let (together, entry) = (Barrier::new(self.local_ranks.len()), self.entry.clone());
+        let times = self.on_all(|local| {
             together.wait();
-            seat.call(&entry, trial)
+            local.call(&entry, trial)
         })?;
-        let compared = self.on_all(|seat| seat.compare(&expected, data_type))?;
+        let compared = self.on_all(|local| local.compare(&expected, data_type))?;
         Ok(Run {
             elapsed_us: times.into_iter().fold(0.0, f64::max),
             effort: Effort::default(),
@@ -143,10 +143,11 @@ impl Ranks {
     /// Does `work` on every rank at once; the first fault in words, or what all gave, by rank.
     fn on_all<T: Send + Serialize + DeserializeOwned>(
         &mut self,
-        work: impl Fn(&mut Seat) -> Tried<T> + Sync,
+        work: impl Fn(&mut LocalRank) -> Tried<T> + Sync,
     ) -> std::result::Result<Vec<T>, String> {
         let work = &work;
-        let mine = all_or_first(on_threads(self.seats.iter_mut().map(|seat| move || work(seat))));
+        let mine =
+            all_or_first(on_threads(self.local_ranks.iter_mut().map(|local| move || work(local))));
         of_all(self.group.as_ref(), mine)
     }
 
@@ -160,7 +161,7 @@ impl Ranks {
 
     /// Whether there is memory for the buffers of all ranks.
     fn fits(&self, trial: &Trial) -> bool {
-        let layouts = self.seats.iter().map(|seat| self.layout(seat.rank(), trial).bytes);
+        let layouts = self.local_ranks.iter().map(|local| self.layout(local.rank(), trial).bytes);
         let bytes = layouts.fold(0_usize, usize::saturating_add);
         Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
     }
@@ -255,8 +256,8 @@ impl Machine for Ranks {
 impl Drop for Ranks {
     /// Ranks leave together, for they may wait for one another.
     fn drop(&mut self) {
-        let seats = std::mem::take(&mut self.seats);
-        on_threads(seats.into_iter().map(|seat| move || drop(seat)));
+        let local_ranks = std::mem::take(&mut self.local_ranks);
+        on_threads(local_ranks.into_iter().map(|local| move || drop(local)));
     }
 }
 
