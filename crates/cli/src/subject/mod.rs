@@ -2,7 +2,7 @@
 //!
 //! Three things can be wrong, and they are told apart: a file cannot be read or understood
 //! ([`Failure`]); it can, but the algorithm that it describes is already known to be wrong
-//! ([`Doubt`]); or nothing is known yet, and [`crate::verdict`] asks the verifier.
+//! ([`KnownInvalid`]); or nothing is known yet, and [`crate::verdict`] asks the verifier.
 
 mod program;
 mod steps;
@@ -94,19 +94,19 @@ impl XmlSource {
 }
 
 /// An algorithm known to be wrong before the verifier was asked.
-pub struct Doubt {
+pub struct KnownInvalid {
     /// The file, as messages show it.
     pub file: String,
     /// What is wrong.
     pub kind: FaultKind,
     /// In what way.
-    pub evidence: Evidence,
+    pub fault: FileFault,
     /// What would have run it.
     pub target: Target,
 }
 
 /// What is wrong with an algorithm, by its own file.
-pub enum Evidence {
+pub enum FileFault {
     /// The program breaks its promise, or does not fit the target.
     Program(SourceMap, Vec<Diagnostic>),
     /// The XML contradicts itself.
@@ -114,7 +114,7 @@ pub enum Evidence {
 }
 
 /// An algorithm, or why there is no point in asking the verifier.
-pub type Loaded = std::result::Result<Subject, Box<Doubt>>;
+pub type Loaded = std::result::Result<Subject, Box<KnownInvalid>>;
 
 /// Reads `input` and makes an algorithm of it. Warnings about the text go to `warn`.
 ///

@@ -6,7 +6,7 @@ use msccl_ir::Algorithm;
 use msccl_syntax::SourceMap;
 use msccl_verify::FaultKind;
 
-use super::{Doubt, Evidence, Loaded, Provenance, Subject, XmlSource};
+use super::{FileFault, KnownInvalid, Loaded, Provenance, Subject, XmlSource};
 use crate::args::{LaunchArgs, TargetName};
 use crate::diagnose::Warning;
 use crate::failure::{Failure, Result};
@@ -50,10 +50,10 @@ pub fn from_xml(
         let provenance = Provenance::Xml(XmlSource { sources, file, places });
         return from_steps(input.name, algorithm, provenance, launch, target);
     }
-    Ok(Err(Box::new(Doubt {
+    Ok(Err(Box::new(KnownInvalid {
         file: input.name,
         kind: FaultKind::Structure,
-        evidence: Evidence::Xml(contradictions),
+        fault: FileFault::Xml(contradictions),
         target: target.target(),
     })))
 }

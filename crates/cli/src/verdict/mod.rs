@@ -9,7 +9,7 @@ use msccl_syntax::{Diagnostic, SourceMap};
 use msccl_verify::{Fault, FaultKind, Refusal, Verified};
 
 use crate::diagnose::Located;
-use crate::subject::{Doubt, Evidence, Loaded, Provenance, Subject, XmlSource};
+use crate::subject::{FileFault, KnownInvalid, Loaded, Provenance, Subject, XmlSource};
 
 pub use json::VerdictJson;
 
@@ -67,7 +67,7 @@ pub struct Site {
 /// Asks the verifier, unless the answer is known.
 pub fn judge(loaded: Loaded) -> Verdict {
     match loaded {
-        Err(doubt) => Verdict::Refused(Box::new(of_doubt(*doubt))),
+        Err(invalid) => Verdict::Refused(Box::new(known_invalid(*invalid))),
         Ok(Subject { file, algorithm, per_node, provenance, target }) => {
             match msccl_verify::verify(algorithm, &target) {
                 Ok(verified) => Verdict::Proved(Box::new(Proved { file, verified, per_node })),
@@ -79,14 +79,14 @@ pub fn judge(loaded: Loaded) -> Verdict {
     }
 }
 
-fn of_doubt(doubt: Doubt) -> Refused {
-    let Doubt { file, kind, evidence, target } = doubt;
-    let (diagnostics, excerpt) = match evidence {
-        Evidence::Program(sources, diagnostics) => {
+fn known_invalid(invalid: KnownInvalid) -> Refused {
+    let KnownInvalid { file, kind, fault, target } = invalid;
+    let (diagnostics, excerpt) = match fault {
+        FileFault::Program(sources, diagnostics) => {
             let located = diagnostics.iter().map(|one| Located::of(&sources, one)).collect();
             (located, sources.render_all(&diagnostics))
         }
-        Evidence::Xml(contradictions) => {
+        FileFault::Xml(contradictions) => {
             let located = contradictions.iter().map(|one| Located::of_xml(&file, one));
             (located.collect::<Vec<_>>(), String::new())
         }

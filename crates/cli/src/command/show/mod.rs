@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Content, Input};
 use crate::output::Output;
-use crate::subject::{self, Doubt, Program, Stages, Subject};
+use crate::subject::{self, KnownInvalid, Program, Stages, Subject};
 use crate::verdict;
 
 /// What there is to see of a file.
@@ -39,9 +39,9 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
     let picture = picture(args)?;
     let shown = match load(args, output)? {
         Ok(shown) => shown,
-        Err(doubt) => {
+        Err(invalid) => {
             output.divert_reports();
-            let verdict = verdict::judge(Err(doubt));
+            let verdict = verdict::judge(Err(invalid));
             verdict.print(output);
             return Ok(verdict.exit());
         }
@@ -77,7 +77,10 @@ fn picture(args: &ShowArgs) -> Result<Picture> {
     }
 }
 
-fn load(args: &ShowArgs, output: &mut Output) -> Result<std::result::Result<Shown, Box<Doubt>>> {
+fn load(
+    args: &ShowArgs,
+    output: &mut Output,
+) -> Result<std::result::Result<Shown, Box<KnownInvalid>>> {
     let input = Input::read(&args.file)?;
     let mut warn = |warning| output.warn(warning);
     if input.content()? == Content::Program {
@@ -93,7 +96,7 @@ fn of_program(
     program: Program,
     stage: Stage,
     target: Target,
-) -> std::result::Result<Shown, Box<Doubt>> {
+) -> std::result::Result<Shown, Box<KnownInvalid>> {
     match stage {
         Stage::Chunk => Ok(Shown::Chunks(Box::new(program.chunks))),
         Stage::Instruction | Stage::Schedule | Stage::Timeline => {
