@@ -164,33 +164,33 @@ mod tests {
         allreduce, float sum, 2 ranks, out-of-place, calls, 2 × <GPU>
         Within 3.0% of the fastest, that with the fewest thread blocks.
         size (B)  chosen             blocks    us  busbw (GB/s)  why      next best           behind  without this table   behind  baseline us  baseline/us  us/floor
-            1024  LL staged 4 512 a       8  1.00          1.02  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.66
-            2048  LL staged 4 512 a       8  1.00          2.05  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.42
-            4096  LL staged 4 512 c       8  1.00          4.10  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%      5.00      5.00      1.10
-            8192  LL staged 4 512 c       8  1.50          5.46  fastest  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%      5.00      3.33      1.14
+            1024  LL staged 4 512 a       8  1.00          1.02  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%         5.00         5.00      1.66
+            2048  LL staged 4 512 a       8  1.00          2.05  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%         5.00         5.00      1.42
+            4096  LL staged 4 512 c       8  1.00          4.10  fastest  LL staged 4 512 b  +100.0%  LL staged 4 512 b   +100.0%         5.00         5.00      1.10
+            8192  LL staged 4 512 c       8  1.50          5.46  fastest  LL staged 4 512 b   +33.3%  LL staged 4 512 b    +33.3%         5.00         3.33      1.14
         2 rows for 4 sizes; without them calls take 1.81 times as long; nccl takes 4.52 times as long
 
-        size (B)          candidate             blocks  SMs at most    us  busbw (GB/s)  behind the fastest
-            1024  floor   what the wires allow       -            -  0.60          1.70              -39.8%
-            1024  chosen  LL staged 4 512 a          8            8  1.00          1.02               +0.0%
-            1024          LL staged 4 512 b          8            8  2.00          0.51             +100.0%
-            1024          LL staged 4 512 c          8            8  3.00          0.34             +200.0%
-            1024  baseline   nccl                       -            -  5.00          0.20             +400.0%
-            2048  floor   what the wires allow       -            -  0.70          2.91              -29.5%
-            2048  chosen  LL staged 4 512 a          8            8  1.00          2.05               +0.0%
-            2048          LL staged 4 512 b          8            8  2.00          1.02             +100.0%
-            2048          LL staged 4 512 c          8            8  3.00          0.68             +200.0%
-            2048  baseline   nccl                       -            -  5.00          0.41             +400.0%
-            4096  floor   what the wires allow       -            -  0.91          4.50               -9.0%
-            4096  chosen  LL staged 4 512 c          8            8  1.00          4.10               +0.0%
-            4096          LL staged 4 512 b          8            8  2.00          2.05             +100.0%
-            4096          LL staged 4 512 a          8            8  3.00          1.37             +200.0%
-            4096  baseline   nccl                       -            -  5.00          0.82             +400.0%
-            8192  floor   what the wires allow       -            -  1.32          6.21              -12.1%
-            8192  chosen  LL staged 4 512 c          8            8  1.50          5.46               +0.0%
-            8192          LL staged 4 512 b          8            8  2.00          4.10              +33.3%
-            8192          LL staged 4 512 a          8            8  3.00          2.73             +100.0%
-            8192  baseline   nccl                       -            -  5.00          1.64             +233.3%
+        size (B)            candidate             blocks  SMs at most    us  busbw (GB/s)  behind the fastest
+            1024  floor     what the wires allow       -            -  0.60          1.70              -39.8%
+            1024  chosen    LL staged 4 512 a          8            8  1.00          1.02               +0.0%
+            1024            LL staged 4 512 b          8            8  2.00          0.51             +100.0%
+            1024            LL staged 4 512 c          8            8  3.00          0.34             +200.0%
+            1024  baseline  nccl                       -            -  5.00          0.20             +400.0%
+            2048  floor     what the wires allow       -            -  0.70          2.91              -29.5%
+            2048  chosen    LL staged 4 512 a          8            8  1.00          2.05               +0.0%
+            2048            LL staged 4 512 b          8            8  2.00          1.02             +100.0%
+            2048            LL staged 4 512 c          8            8  3.00          0.68             +200.0%
+            2048  baseline  nccl                       -            -  5.00          0.41             +400.0%
+            4096  floor     what the wires allow       -            -  0.91          4.50               -9.0%
+            4096  chosen    LL staged 4 512 c          8            8  1.00          4.10               +0.0%
+            4096            LL staged 4 512 b          8            8  2.00          2.05             +100.0%
+            4096            LL staged 4 512 a          8            8  3.00          1.37             +200.0%
+            4096  baseline  nccl                       -            -  5.00          0.82             +400.0%
+            8192  floor     what the wires allow       -            -  1.32          6.21              -12.1%
+            8192  chosen    LL staged 4 512 c          8            8  1.50          5.46               +0.0%
+            8192            LL staged 4 512 b          8            8  2.00          4.10              +33.3%
+            8192            LL staged 4 512 a          8            8  3.00          2.73             +100.0%
+            8192  baseline  nccl                       -            -  5.00          1.64             +233.3%
         ");
     }
 

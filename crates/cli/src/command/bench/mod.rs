@@ -1,8 +1,8 @@
 //! `msccl bench`: libraries side by side, measured and checked.
 
-mod judge;
 mod nccl_tests;
 pub(super) mod plan;
+mod thresholds;
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -39,12 +39,12 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
         None => msccl_bench::run(&plan, &mut reporter),
         Some(group) => msccl_bench::run_launched(&plan, group, &mut reporter),
     };
-    let judgement = judge::judge(args, &report, &pairs);
-    reporter.end(&report, &judgement.lines);
+    let thresholds = thresholds::check(args, &report, &pairs);
+    reporter.end(&report, &thresholds.lines);
     if group.is_none_or(ProcessGroup::is_speaker) {
         write_files(args, &plan, &report)?;
     }
-    let is_good = report.is_good() && report.is_as_requested(&plan.libraries) && judgement.is_good;
+    let is_good = report.is_good() && report.is_as_requested(&plan.libraries) && thresholds.are_met;
     Ok(if is_good { Exit::Success } else { Exit::Refused })
 }
 
@@ -146,8 +146,8 @@ impl RunObserver for Reporter<'_> {
 }
 
 impl Reporter<'_> {
-    fn end(&mut self, report: &Report, judgement: &[String]) {
-        for line in self.layout.foot(report).iter().chain(judgement) {
+    fn end(&mut self, report: &Report, remarks: &[String]) {
+        for line in self.layout.foot(report).iter().chain(remarks) {
             self.output.line(line);
         }
         self.output.line(format_args!("# Collective test concluded: {}", self.args.collective));
