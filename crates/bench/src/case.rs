@@ -39,7 +39,7 @@ pub struct Case {
 pub enum Placement {
     /// They do not.
     OutOfPlace,
-    /// They do, in the way the collective defines.
+    /// They do, as the collective defines.
     InPlace,
 }
 

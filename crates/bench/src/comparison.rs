@@ -1,4 +1,4 @@
-//! How libraries stand against the first one, collective by collective.
+//! How libraries compare with the first one, collective by collective.
 
 use crate::case::{Case, Placement};
 use crate::report::{Average, Report};

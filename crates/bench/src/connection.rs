@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_told() {
+    fn unknown_messages_are_reported() {
         let (here, there) = UnixStream::pair().unwrap();
         (&here).write_all(b"hello\n").unwrap();
         assert!(receive_descriptor(&there).unwrap_err().to_string().contains("msccl bench"));

@@ -1,9 +1,9 @@
 //! What goes into a call and what must come out, known without computing it at full length.
 //!
 //! Blocks are periodic: element `e` of a block equals element `e mod P`. What is computed element
-//! by element is periodic, too, so that the runtime's plain reference needs to be asked about one
-//! period only, and buffers of any size are checked whole at the speed of comparing memory. `P` is
-//! a prime, so that data which lands a power of two too far does not look right.
+//! by element is periodic, too, so that the runtime's plain reference computes one period only, and
+//! buffers of any size are checked whole at the speed of comparing memory. `P` is a prime, so that
+//! data which lands a power of two too far does not look right.
 //!
 //! The inputs are such that every partial result of every order of reduction is exact, and results
 //! are compared bit for bit. The exception is the average of floats over a number of ranks that is
@@ -39,7 +39,7 @@ pub struct ExpectedData {
 
 impl ExpectedData {
     /// What `rank` puts in and must get out. The same for the same `seed`.
-    pub fn of(case: &Case, rank: u32, seed: u64) -> Self {
+    pub fn for_rank(case: &Case, rank: u32, seed: u64) -> Self {
         let collective = Collective { kind: kind(case), ranks: case.ranks, chunks: 1 };
         let (element, is_rounded) = (case.element, is_rounded(case));
         let period = usize::try_from(case.count.min(LONGEST_PERIOD)).unwrap_or(0);
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn a_scaled_sum_counts_odd_ranks_twice() {
         let case = case(Workload::AllReduce, DataType::F32, Redop::MulSum, 3);
-        let inputs = [0, 1, 2].map(|rank| floats(&ExpectedData::of(&case, rank, 5).input[0]));
-        let output = floats(&ExpectedData::of(&case, 0, 5).output[0]);
+        let inputs = [0, 1, 2].map(|rank| floats(&ExpectedData::for_rank(&case, rank, 5).input[0]));
+        let output = floats(&ExpectedData::for_rank(&case, 0, 5).output[0]);
         for (element, sum) in output.iter().enumerate() {
             let [a, b, c] = [0, 1, 2].map(|rank| inputs[rank][element]);
             assert!((a + 2.0 * b + c - sum).abs() < 1e-9, "{element}");
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_scaled_sum_of_integers_wraps() {
         let case = case(Workload::AllReduce, DataType::U8, Redop::MulSum, 2);
-        let [a, b] = [0, 1].map(|rank| ExpectedData::of(&case, rank, 5));
+        let [a, b] = [0, 1].map(|rank| ExpectedData::for_rank(&case, rank, 5));
         for ((a, b), sum) in a.input[0].iter().zip(&b.input[0]).zip(&a.output[0]) {
             assert_eq!(a.wrapping_add(b.wrapping_mul(2)), *sum);
         }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn averages_over_three_have_one_contribution_each() {
         let case = case(Workload::AllReduce, DataType::F32, Redop::Plain(Reduction::Avg), 3);
-        let all = [0, 1, 2].map(|rank| ExpectedData::of(&case, rank, 5));
+        let all = [0, 1, 2].map(|rank| ExpectedData::for_rank(&case, rank, 5));
         let inputs = all.each_ref().map(|expected| floats(&expected.input[0]));
         for (element, mean) in floats(&all[0].output[0]).into_iter().enumerate() {
             let [one, others @ ..] =
@@ -239,14 +239,14 @@ mod tests {
     #[test]
     fn averages_over_powers_of_two_are_exact() {
         let case = case(Workload::AllReduce, DataType::F16, Redop::Plain(Reduction::Avg), 8);
-        assert_eq!(ExpectedData::of(&case, 0, 5).tolerance_ulp, 0);
+        assert_eq!(ExpectedData::for_rank(&case, 0, 5).tolerance_ulp, 0);
     }
 
     #[test]
     fn blocks_are_those_of_the_workload() {
         let blocks = |workload, rank| {
             let sum = Redop::Plain(Reduction::Sum);
-            let expected = ExpectedData::of(&case(workload, DataType::I32, sum, 4), rank, 5);
+            let expected = ExpectedData::for_rank(&case(workload, DataType::I32, sum, 4), rank, 5);
             (expected.input.len(), expected.output.len())
         };
         assert_eq!(blocks(Workload::AllReduce, 2), (1, 1));
@@ -265,14 +265,17 @@ mod tests {
     #[test]
     fn send_receive_brings_the_input_of_the_rank_before() {
         let case = case(Workload::SendRecv, DataType::I64, Redop::Plain(Reduction::Sum), 3);
-        assert_eq!(ExpectedData::of(&case, 0, 5).output, ExpectedData::of(&case, 2, 5).input);
+        assert_eq!(
+            ExpectedData::for_rank(&case, 0, 5).output,
+            ExpectedData::for_rank(&case, 2, 5).input
+        );
     }
 
     #[test]
     fn wrong_elements_are_counted_and_the_first_is_named() {
         let sum = Redop::Plain(Reduction::Sum);
         let case = Case { count: 20_000, ..case(Workload::AllReduce, DataType::I32, sum, 2) };
-        let expected = ExpectedData::of(&case, 0, 5);
+        let expected = ExpectedData::for_rank(&case, 0, 5);
         let mut found: Vec<u8> = expected.output[0].iter().copied().cycle().take(80_000).collect();
         assert_eq!(expected.wrong(0, 0, &found), (0, None));
         found[4 * 10_000] ^= 1;
@@ -287,22 +290,22 @@ mod tests {
 
     #[test]
     fn tolerance_counts_floats_in_between() {
-        let near = |a: f32, b: f32| {
+        let is_close = |a: f32, b: f32| {
             let case = case(Workload::AllReduce, DataType::F32, Redop::Plain(Reduction::Avg), 3);
-            let expected = ExpectedData::of(&case, 0, 5);
+            let expected = ExpectedData::for_rank(&case, 0, 5);
             !expected.differ(&a.to_le_bytes(), &b.to_le_bytes())
         };
-        assert!(near(1.0, f32::from_bits(1_f32.to_bits() + 2)));
-        assert!(!near(1.0, f32::from_bits(1_f32.to_bits() + 3)));
-        assert!(near(0.0, -0.0));
-        assert!(!near(1.0, -1.0));
+        assert!(is_close(1.0, f32::from_bits(1_f32.to_bits() + 2)));
+        assert!(!is_close(1.0, f32::from_bits(1_f32.to_bits() + 3)));
+        assert!(is_close(0.0, -0.0));
+        assert!(!is_close(1.0, -1.0));
     }
 
     #[test]
     fn nothing_is_wrong_with_nothing() {
         let sum = Redop::Plain(Reduction::Sum);
         let case = Case { count: 0, ..case(Workload::AllToAll, DataType::F64, sum, 2) };
-        let expected = ExpectedData::of(&case, 1, 5);
+        let expected = ExpectedData::for_rank(&case, 1, 5);
         assert_eq!(expected.wrong(0, 0, &[]), (0, None));
         assert_eq!(expected.input, [[], []] as [[u8; 0]; 2]);
     }

@@ -5,7 +5,7 @@
 //! are in microseconds, bandwidths in gigabytes (10⁹) a second. A `spread` is `{min, mean, max,
 //! per_rank}`. `ratio` is the time of the library by that of the first. `served_by` is the
 //! algorithm that served the call, if the library can say, and `served_as_asked` whether it is one
-//! that was requested. `registration` says what a library was told of the buffers. `wrong` is null
+//! that was requested. `registration` says how buffers were registered. `wrong` is null
 //! where nothing was checked. What did not happen is left out.
 
 use std::path::Path;
@@ -143,7 +143,7 @@ impl<'a> LibraryJson<'a> {
             path,
             version,
             registration,
-            tells_what_serves: _,
+            reports_what_serves: _,
             init_us,
             destroy_us,
             loss,
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(first["results"][2]["wrong"], serde_json::Value::Null);
         let second = &json["rows"][1]["results"];
         assert_eq!(second[2]["first_wrong"], "output of r1 <wrong>");
-        assert_eq!(second[3]["refused"], "r0, r1: no room");
+        assert_eq!(second[3]["refused"], "r0, r1: no memory");
         assert_eq!(ours["served_by"], "allreduce/one_shot");
         assert_eq!(ours["served_way"], "LL staged 1 512");
         assert!(theirs.get("served_by").is_none() && ours.get("served_as_asked").is_none());
@@ -280,7 +280,7 @@ mod tests {
     fn what_did_not_serve_as_asked_is_marked() {
         let (mut report, mut plan) = (report(), plan());
         plan.libraries[0].requested.files = vec!["/site/mine.xml".to_owned()];
-        report.libraries[0].tells_what_serves = true;
+        report.libraries[0].reports_what_serves = true;
         let json = serde_json::to_value(ReportJson::new(&plan, &report, Average::Max)).unwrap();
         let results = &json["rows"][0]["results"];
         assert_eq!(

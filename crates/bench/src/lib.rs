@@ -8,7 +8,7 @@
 //! out; [`run()`] is a whole benchmark, with one process per rank ([`serve`] is such a process);
 //! [`Report`] is what it gave, [`Layout`] the table of it, [`ReportJson`] the same for programs,
 //! and [`svg`] its picture; [`comparisons`] say where a library stands against another, and
-//! [`with_powers`] sizes against powers of two. [`tune`] finds the best way to serve calls and
+//! [`with_powers`] sizes against powers of two. [`tune`] finds the best candidate for calls and
 //! makes tuning tables of it. Where a launcher has started one process per rank, they are a
 //! [`ProcessGroup`], and [`run_launched`] is the same benchmark with a worker in each.
 //!

@@ -69,7 +69,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// A GPU is wished for and there is none, or one cannot be asked about.
+    /// A GPU is requested and there is none, or one cannot be queried.
     pub fn survey(selection: DeviceSelection) -> Result<Self, Error> {
         match (selection, Driver::load()) {
             (DeviceSelection::Host, _) => Ok(Self::Host { reason: None }),
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// Where the buffers of `rank` lie: GPUs are dealt round.
+    /// Where the buffers of `rank` lie: ranks go round the GPUs.
     pub fn place(&self, rank: u32) -> Place {
         match self {
             Self::Host { reason: _ } => Place::Host,

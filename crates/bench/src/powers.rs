@@ -1,10 +1,8 @@
-//! Sizes beside the next larger power of two: what whoever has such a size may expect to wait at
-//! most.
+//! Calls of any size against calls of the next larger power of two.
 //!
-//! Buffers whose size is no power of two, counts that are odd and addresses that are not aligned
-//! all make slow paths out of fast ones somewhere. So each call is compared with the call of the
-//! next larger power of two, aligned and at aligned addresses, in the same run. Absent: what ratio
-//! is good enough.
+//! Sizes that are no power of two, odd counts and unaligned addresses may all lead to slow paths.
+//! So each call is compared with the call of the next larger power of two, aligned and at aligned
+//! addresses, in the same run. Absent: what ratio is good enough.
 
 use crate::case::{Case, Placement};
 use crate::report::{Average, Report};
@@ -112,7 +110,7 @@ mod tests {
         let (all, pairs) = sizes(&[256, 358, 501, 701], None);
         assert_eq!(all, [1024, 1432, 2004, 2048, 2804, 4096]);
         assert_eq!(pairs, [(1, 3), (2, 3), (4, 5)]);
-        // Misaligned, a power of two is compared with itself; odd, with the next.
+        // Unaligned, a power of two is compared with itself; odd, with the next.
         assert_eq!(sizes(&[256], Some(4)), (vec![1024, 1024], vec![(0, 1)]));
         assert_eq!(sizes(&[257], None), (vec![1028, 2048], vec![(0, 1)]));
         assert_eq!(sizes(&[], None), (vec![], vec![]));

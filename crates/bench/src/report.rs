@@ -30,10 +30,10 @@ pub struct LibraryReport {
     pub path: PathBuf,
     /// Its version as one number, once it is open.
     pub version: Option<i32>,
-    /// What it was told of the buffers.
+    /// How its buffers were registered.
     pub registration: Registration,
     /// Whether it says what serves calls.
-    pub tells_what_serves: bool,
+    pub reports_what_serves: bool,
     /// How long each rank took to join, in µs; empty if they did not.
     pub init_us: Vec<f64>,
     /// How long each rank took to end its communicator, in µs.
@@ -111,7 +111,7 @@ impl LibraryReport {
             path: path.to_owned(),
             version: None,
             registration: Registration::None,
-            tells_what_serves: false,
+            reports_what_serves: false,
             init_us: Vec::new(),
             destroy_us: Vec::new(),
             loss: None,
@@ -149,7 +149,7 @@ impl Served {
 }
 
 impl Outcome {
-    /// What a library made of a call that it was requested several times: a failure if there was
+    /// What a library made of a call that was made several times: a failure if there was
     /// any, or the median of each rank.
     pub(crate) fn median(passes: Vec<Outcome>) -> Self {
         let mut measured = Vec::new();
@@ -334,17 +334,18 @@ impl Report {
     }
 
     /// Whether library number `library` says what serves calls.
-    pub fn can_tell(&self, library: usize) -> bool {
-        self.libraries.get(library).is_some_and(|library| library.tells_what_serves)
+    pub fn reports_what_serves(&self, library: usize) -> bool {
+        self.libraries.get(library).is_some_and(|library| library.reports_what_serves)
     }
 
     /// Whether everything that was requested of libraries that say what serves calls did serve
     /// some, where calls were served by algorithms at all.
     pub fn is_as_requested(&self, libraries: &[LibraryUnderTest]) -> bool {
-        let tells =
-            |library: usize| self.can_tell(library) && self.served(library).next().is_some();
-        let telling = libraries.iter().enumerate().filter(|(library, _)| tells(*library));
-        telling.into_iter().all(|(library, tested)| {
+        let reports = |library: usize| {
+            self.reports_what_serves(library) && self.served(library).next().is_some()
+        };
+        let reporting = libraries.iter().enumerate().filter(|(library, _)| reports(*library));
+        reporting.into_iter().all(|(library, tested)| {
             let is_met = |algorithm: &RequestedAlgorithm<'_>| {
                 self.served(library).any(|it| algorithm.is_met_by(it))
             };
@@ -352,7 +353,7 @@ impl Report {
         })
     }
 
-    /// How often library number `library` would not do what it was asked.
+    /// How often library number `library` refused a call.
     pub fn refused(&self, library: usize) -> usize {
         let placements = self.rows.iter().flat_map(|row| Placement::BOTH.map(|at| (row, at)));
         let outcomes = placements.filter_map(|(row, at)| row.outcomes(at).get(library));

@@ -1,4 +1,4 @@
-//! Which algorithms somebody asked a library for, so that a report can tell whether they served.
+//! Which algorithms were requested of a library, so that a report can say whether they served.
 
 /// What was requested: nothing, a part of a name, files, or a folder of files.
 ///
@@ -61,8 +61,8 @@ impl RequestedAlgorithms {
         name.chain(files).chain(folder).collect()
     }
 
-    /// Whether `algorithm` serves as asked: it has the name, or, where no name was requested, it is
-    /// of one of the files. Everything does where nothing was requested.
+    /// Whether `algorithm` serves as requested: it has the name, or, where no name was requested,
+    /// it is of one of the files. Everything does where nothing was requested.
     pub fn is_met_by(&self, algorithm: &str) -> bool {
         let algorithms = self.algorithms();
         match (&self.name, &algorithms[..]) {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_told_one_by_one() {
+    fn requests_are_listed_one_by_one() {
         let requested = requested(Some("ring"), &["a.xml"], Some("/site"));
         let words: Vec<_> = requested.algorithms().into_iter().map(|it| it.words).collect();
         assert_eq!(

@@ -27,9 +27,9 @@ pub struct LibraryUnderTest {
     pub path: PathBuf,
     /// Variables set for its workers alone.
     pub environment: Vec<(OsString, OsString)>,
-    /// What it is told of the buffers.
+    /// How its buffers are registered.
     pub registration: Registration,
-    /// Which algorithms it was requested.
+    /// Which algorithms were requested of it.
     pub requested: RequestedAlgorithms,
 }
 
@@ -205,7 +205,7 @@ impl<'a> LibrarySession<'a> {
         };
         let opened = self.ask(open, observer).map_err(Failure::into_text)?;
         self.report.version = opened.iter().find_map(Answer::version);
-        self.report.tells_what_serves = opened.iter().all(Answer::tells_what_serves);
+        self.report.reports_what_serves = opened.iter().all(Answer::reports_what_serves);
         self.meet(observer)
     }
 
@@ -258,7 +258,7 @@ impl<'a> LibrarySession<'a> {
         }
     }
 
-    /// The ways in which such calls could be served, first what does serve them. A library that
+    /// The candidates for such calls, first the one that does serve them. A library that
     /// cannot say is out.
     pub(crate) fn choices(
         &mut self,
@@ -281,7 +281,7 @@ impl<'a> LibrarySession<'a> {
         placement: Placement,
         observer: &mut dyn RunObserver,
     ) -> Option<Served> {
-        if !self.report.tells_what_serves {
+        if !self.report.reports_what_serves {
             return None;
         }
         match self.ask_first(&Request::Served { case, placement }, observer) {
@@ -297,7 +297,7 @@ impl<'a> LibrarySession<'a> {
     ///
     /// # Errors
     ///
-    /// The library would not; if it is out after that, the observer has been told.
+    /// The library would not; if it is out after that, the observer knows.
     pub(crate) fn pin(
         &mut self,
         choice: Option<&str>,

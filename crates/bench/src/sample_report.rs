@@ -59,7 +59,7 @@ pub(crate) fn method() -> Method {
 
 /// The report of [`plan`].
 pub(crate) fn report() -> Report {
-    let refused = || Outcome::Refused("r0, r1: no room".to_owned());
+    let refused = || Outcome::Refused("r0, r1: no memory".to_owned());
     let rows = vec![
         row(
             2,

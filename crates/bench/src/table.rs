@@ -17,7 +17,7 @@ use crate::workload::Bandwidth;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     names: Vec<String>,
-    /// What each library was requested.
+    /// What was requested of each library.
     requested: Vec<RequestedAlgorithms>,
     average: Average,
     groups: Vec<Group>,
@@ -127,7 +127,7 @@ impl Layout {
         lines.map(|line| line.trim_end().to_owned()).into()
     }
 
-    /// Placement and, where there are several, library, as far as there is room.
+    /// Placement and, where there are several, library, as far as they fit.
     fn label(&self, group: &Group, width: usize) -> String {
         let placement = group.placement.name();
         let name = self.names.get(group.library).map_or("", String::as_str);
@@ -223,7 +223,7 @@ impl Layout {
         lines
     }
 
-    /// What a library was requested and did not do, or not always.
+    /// What was requested of a library and did not serve, or not always.
     fn unmet(&self, report: &Report, library: usize) -> Vec<String> {
         let (Some(name), Some(requested)) = (self.names.get(library), self.requested.get(library))
         else {
@@ -236,7 +236,7 @@ impl Layout {
                 format!("# {name}: requested {}, and {none}", algorithm.words)
             };
             let algorithms =
-                requested.algorithms().into_iter().filter(|_| report.can_tell(library));
+                requested.algorithms().into_iter().filter(|_| report.reports_what_serves(library));
             return algorithms.map(line).collect();
         }
         let unmet = requested.algorithms().into_iter().map(|algorithm| {
@@ -253,7 +253,7 @@ impl Layout {
             }
         });
         let unmet = unmet.filter(|line| !line.is_empty());
-        if report.can_tell(library) { unmet.collect() } else { Vec::new() }
+        if report.reports_what_serves(library) { unmet.collect() } else { Vec::new() }
     }
 
     /// How a library compares with the first.
@@ -364,12 +364,12 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_serve_as_asked_is_told() {
+    fn what_did_not_serve_as_requested_is_listed() {
         let mut libraries = plan().libraries;
         libraries[0].requested.files = vec!["/site/mine.xml".to_owned(), "/no/such.xml".to_owned()];
         let mut report = report();
         assert!(report.is_as_requested(&libraries));
-        report.libraries[0].tells_what_serves = true;
+        report.libraries[0].reports_what_serves = true;
         let layout = Layout::new(&libraries, &method(), Average::Mean, false);
         let row = layout.row(&report.rows[0]);
         assert!(

@@ -23,20 +23,15 @@ pub fn write(
     let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     let made = if is_special { path.to_owned() } else { beside(path) };
     // What is made beside is new: a link that somebody put there would lead to another file.
-    let file = match is_special {
-        true => File::create(&made),
-        false => File::create_new(&made),
-    };
+    let file = if is_special { File::create(&made) } else { File::create_new(&made) };
     let file = file.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => cannot(&made, &error),
         _ => failed(error),
     })?;
     let mut out = Counter { inner: BufWriter::with_capacity(1 << 20, file), bytes: 0 };
     let written = write(&mut out).and_then(|()| out.inner.flush().map_err(failed));
-    let placed = written.and_then(|()| match is_special {
-        true => Ok(()),
-        false => fs::rename(&made, path).map_err(failed),
-    });
+    let placed = written
+        .and_then(|()| if is_special { Ok(()) } else { fs::rename(&made, path).map_err(failed) });
     if placed.is_err() && !is_special {
         // It is of no use to anybody; that it cannot be removed either is not worth a second error.
         let _ = fs::remove_file(&made);

@@ -129,9 +129,8 @@ pub fn open(path: &str) -> std::result::Result<File, String> {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
     })?;
-    opened.map_err(|why| match Path::new(path).is_dir() {
-        true => "it is a folder; name a file in it".to_owned(),
-        false => why,
+    opened.map_err(|why| {
+        if Path::new(path).is_dir() { "it is a folder; name a file in it".to_owned() } else { why }
     })
 }
 

@@ -99,9 +99,10 @@ fn address(
     };
     // A host often knows its own name as a loopback address, which no other host can reach.
     let is_own_name = found.ip().is_loopback() && is_name(master);
-    match is_own_name && *local_ranks != Some(*ranks) && master.host != "localhost" {
-        true => interface.address(master.port),
-        false => Ok(found),
+    if is_own_name && *local_ranks != Some(*ranks) && master.host != "localhost" {
+        interface.address(master.port)
+    } else {
+        Ok(found)
     }
 }
 

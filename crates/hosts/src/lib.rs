@@ -149,9 +149,10 @@ impl Hosts {
     /// What `program` says on `host`.
     fn said_by(&self, host: u32, program: &str, arguments: &[&str]) -> io::Result<String> {
         let output = self.command(host, program).args(arguments).output()?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
         }
     }
 

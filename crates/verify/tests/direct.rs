@@ -171,9 +171,10 @@ fn a_store_does_not_overtake_a_load_of_another_link() {
             tb(0, vec![first.clone(), step(&[o(0)], &[r(2)])]),
             tb(1, vec![step(&[r(1)], &[o(0)]).after(0, 1)]),
         ];
-        let one = match knows {
-            true => vec![tb(1, vec![step(&[r(2)], &[o(0)]), step(&[o(0)], &[r(0)])])],
-            false => vec![tb(1, vec![first.clone(), step(&[o(0)], &[r(0)])])],
+        let one = if knows {
+            vec![tb(1, vec![step(&[r(2)], &[o(0)]), step(&[o(0)], &[r(0)])])]
+        } else {
+            vec![tb(1, vec![first.clone(), step(&[o(0)], &[r(0)])])]
         };
         let told = knows.then(|| tb(1, vec![step(&[o(0)], &[r(1)]).after(0, 0)]));
         let two = [tb(0, vec![step(&[r(0), i(0)], &[o(0)])])].into_iter().chain(told).collect();
@@ -231,10 +232,8 @@ fn scattered(seed: u64) -> Algorithm {
         };
         let (source, place) = (place(3), place(2));
         let adds = numbers.below(3) == 0;
-        let take = match adds {
-            true => step(&[r(from), place], &[place]),
-            false => step(&[r(from)], &[place]),
-        };
+        let take =
+            if adds { step(&[r(from), place], &[place]) } else { step(&[r(from)], &[place]) };
         for (rank, peer, code) in [(from, to, step(&[source], &[r(to)])), (to, from, take)] {
             let blocks: &mut Vec<Vec<_>> = &mut ranks[rank as usize];
             let block = owner(rank, peer);

@@ -2,7 +2,7 @@
 //! library and placement.
 //!
 //! Only the first collective, type, reduction and root are drawn; what else a report has would make
-//! lines that nobody can tell apart. Points show their figures on hovering.
+//! lines that nobody can distinguish. Points show their figures on hovering.
 
 pub(crate) mod axis;
 

@@ -1,9 +1,9 @@
 //! How ranks learn, while they wait for workers of their own, that another one has failed.
 //!
-//! Workers that wait for one which failed may wait without end, and a rank whose host is cut off is
-//! missed by the system a minute later. So a rank that fails tells rank 0, and that tells all, by
-//! connections that are there anyway. Every notice bears the number of the exchange that it comes
-//! before, lest a late one count for the next.
+//! Workers that wait for one which failed may wait without end, and the system reports a host that
+//! is cut off only after a minute. So a rank that fails sends a notice to rank 0, which publishes
+//! it to all. Every notice has the number of the exchange that it comes before, so that a late one
+//! does not count for the next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use msccl_collective::Rank;
 use msccl_fabric::Group;
 
-/// The tags of cries on their way to rank 0, and from there to all.
+/// The tags of notices to rank 0, and of those from there to all.
 const TO_FIRST: u64 = 1;
 const FROM_FIRST: u64 = 2;
 
@@ -79,7 +79,7 @@ impl Drop for FailureNotice {
 }
 
 impl Notices {
-    /// On rank 0: what one cries all hear.
+    /// On rank 0: publishes the notice of any rank.
     fn pass_on(&self) {
         let others: Vec<Rank> = self.group.peers().skip(1).map(|peer| peer.rank).collect();
         while !self.over.load(Ordering::Relaxed) {

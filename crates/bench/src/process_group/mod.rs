@@ -1,4 +1,4 @@
-//! The processes of a launch, each of which has one rank: what they tell one another.
+//! The processes of a launch, each of which has one rank: what they send one another.
 //!
 //! Whatever one of them decides, all decide, from what all have said: every process runs the same
 //! program over the same answers, and only who prints differs. So all calls here must be made by
@@ -9,10 +9,10 @@
 //! * No wait is longer than the time given at [`ProcessGroup::join`]; its error says who did not
 //!   come, or died.
 //! * What fails on one rank fails on all, with its reason ([`ProcessGroup::fail_together`]).
-//! * Once one has failed, nobody waits much longer for the others: a host that was cut off is not
-//!   heard of until the system has given it up ([`ProcessGroup::exchange_outcomes`]).
+//! * Once one has failed, nobody waits much longer for the others: the system reports a host that
+//!   was cut off only after a minute ([`ProcessGroup::exchange_outcomes`]).
 //!
-//! Not guaranteed: that ranks find a library's own way from host to host.
+//! Not guaranteed: that the library under test connects from host to host.
 
 mod failure_notice;
 
@@ -32,8 +32,8 @@ use crate::error::Error;
 use crate::worker_pool::Alarm;
 use failure_notice::FailureNotice;
 
-/// How long rank 0, once it has failed, waits for what the others have to say. All who live have
-/// heard of it by then, and have ended their workers.
+/// How long rank 0, once it has failed, waits for what the others have to say. By then all live
+/// ranks have received the notice, and have ended their workers.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// How long the others wait for what rank 0 makes of it.
@@ -102,8 +102,7 @@ impl ProcessGroup {
         self.rank() == 0 || self.is_orphaned.load(Ordering::Relaxed)
     }
 
-    /// Tells, whenever it is asked and without waiting, whether a process of the process group has
-    /// failed or ended.
+    /// A function that says, without waiting, whether a process of the group has failed or ended.
     pub(crate) fn alarm(&self) -> Alarm {
         self.failure_notice.watch()
     }
@@ -119,8 +118,8 @@ impl ProcessGroup {
     }
 
     /// What every rank has said of something that all have tried, by rank. If it `failed` here, the
-    /// others are told before they have done their part, and those that are out of reach are not
-    /// waited for.
+    /// others get a notice before they have done their part, and nobody waits for those that cannot
+    /// be reached.
     ///
     /// # Errors
     ///
@@ -171,9 +170,10 @@ impl ProcessGroup {
         let hosts = error.ranks().iter().filter_map(|rank| self.host_name(rank.0));
         let hosts: BTreeSet<_> = hosts.filter(|host| !text.contains(host)).collect();
         let hosts: Vec<_> = hosts.into_iter().collect();
-        match hosts.is_empty() {
-            true => Error::new(text),
-            false => Error::new(format!("{text} (on {})", hosts.join(", "))),
+        if hosts.is_empty() {
+            Error::new(text)
+        } else {
+            Error::new(format!("{text} (on {})", hosts.join(", ")))
         }
     }
 
@@ -189,9 +189,9 @@ impl ProcessGroup {
         };
         let reasons = self.exchange(&reason)?;
         let failures = (0..).zip(reasons).filter_map(|(rank, reason)| Some((rank, reason?)));
-        match (value, told(failures.collect())) {
-            (Some(value), story) if story.is_empty() => Ok(value),
-            (_, story) => Err(Error::new(story.join("; "))),
+        match (value, failures_by_text(failures.collect())) {
+            (Some(value), text) if text.is_empty() => Ok(value),
+            (_, text) => Err(Error::new(text.join("; "))),
         }
     }
 
@@ -226,16 +226,16 @@ fn place_on_host(group: &Group) -> u32 {
 }
 
 /// Failures, each text once with all ranks that have it: `r0, r2: no room`.
-pub(crate) fn told(mut failures: Vec<(u32, String)>) -> Vec<String> {
+pub(crate) fn failures_by_text(mut failures: Vec<(u32, String)>) -> Vec<String> {
     failures.sort();
-    let mut told: Vec<(String, String)> = Vec::new();
+    let mut texts: Vec<(String, String)> = Vec::new();
     for (rank, text) in failures {
-        match told.iter_mut().find(|(_, known)| *known == text) {
+        match texts.iter_mut().find(|(_, known)| *known == text) {
             Some((ranks, _)) => ranks.push_str(&format!(", r{rank}")),
-            None => told.push((format!("r{rank}"), text)),
+            None => texts.push((format!("r{rank}"), text)),
         }
     }
-    told.into_iter().map(|(ranks, text)| format!("{ranks}: {text}")).collect()
+    texts.into_iter().map(|(ranks, text)| format!("{ranks}: {text}")).collect()
 }
 
 #[cfg(test)]
@@ -265,14 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn all_hear_all_and_follow_the_first() {
-        let heard = run(3, |group| {
+    fn all_receive_all_and_follow_the_first() {
+        let received = run(3, |group| {
             assert_eq!((group.local_rank(), group.ranks()), (group.rank(), 3));
             assert_eq!(group.is_speaker(), group.rank() == 0);
             let all = group.exchange(&group.rank()).unwrap();
             (all, group.follow(&format!("r{}", group.rank())).unwrap())
         });
-        assert_eq!(heard, vec![(vec![0, 1, 2], "r0".to_owned()); 3]);
+        assert_eq!(received, vec![(vec![0, 1, 2], "r0".to_owned()); 3]);
     }
 
     #[test]
@@ -287,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_is_heard_before_all_have_answered() {
-        let heard = run(3, |group| {
+    fn a_failure_is_received_before_all_have_answered() {
+        let received = run(3, |group| {
             assert!(!group.alarm()());
             // Nobody fails before all have looked.
             group.exchange(&()).unwrap();
@@ -306,7 +306,7 @@ mod tests {
             group.exchange(&()).unwrap();
             (said, calm)
         });
-        assert_eq!(heard, vec![(vec![0, 1, 2], true); 3]);
+        assert_eq!(received, vec![(vec![0, 1, 2], true); 3]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where one choice gives way to another.
+//! Where one choice ends and another begins.
 //!
 //! Between two measured sizes a table has what is best at the larger one. Powers of two lie so far
 //! apart that this can cost a quarter: all-gathers of 600 to 960 KiB went by what is best at 1 MiB
@@ -6,7 +6,7 @@
 //! are measured, too, each in the middle of what is left, until neighbours lie close together. Only
 //! what did well at one of the two takes part.
 //!
-//! Not looked for: a third way that is best between two which decide alike, or differently.
+//! Not looked for: a third candidate that is best between two which decide alike, or differently.
 
 use super::candidates::best_of_all;
 use super::data::TunePoint;
@@ -22,16 +22,16 @@ const CLOSE: u64 = 8;
 const GRAIN_BYTES: u64 = 256;
 
 /// Measures between neighbours among `points`, which ascend, that decide differently by `rule`, and
-/// puts what `measure` gives among them. `measure` gets a call and the ways that are to take part;
-/// it gives nothing when it is to end.
+/// puts what `measure` gives among them. `measure` gets a call and the candidates that are to take
+/// part; it gives nothing when it is to end.
 pub(super) fn settle(
     points: &mut Vec<TunePoint>,
     rule: &Rule,
     mut measure: impl FnMut(Case, &[String]) -> Option<TunePoint>,
 ) {
     while let Some((at, case)) = open_boundary(points, rule) {
-        let ways = best_of_all(&[&points[at], &points[at + 1]], rule);
-        match measure(case, &ways) {
+        let candidates = best_of_all(&[&points[at], &points[at + 1]], rule);
+        match measure(case, &candidates) {
             Some(point) => points.insert(at + 1, point),
             None => return,
         }
@@ -57,8 +57,8 @@ fn open_boundary(points: &[TunePoint], rule: &Rule) -> Option<(usize, Case)> {
 fn between(smaller: &Case, larger: &Case) -> Option<Case> {
     let small_bytes = smaller.size_bytes();
     let apart_bytes = larger.size_bytes().saturating_sub(small_bytes);
-    let is_near = apart_bytes <= small_bytes / CLOSE || small_bytes < SMALL_BYTES;
-    if is_near { None } else { middle(smaller, larger) }
+    let are_close = apart_bytes <= small_bytes / CLOSE || small_bytes < SMALL_BYTES;
+    if are_close { None } else { middle(smaller, larger) }
 }
 
 /// The call halfway between two, if there is another one.
@@ -82,8 +82,8 @@ mod tests {
         let mut points: Vec<_> =
             (first..=last).map(|power| point(power, &times(1 << power))).collect();
         let mut measured = Vec::new();
-        settle(&mut points, &Rule::default(), |case, ways| {
-            assert_eq!(ways.len(), 2, "{ways:?}");
+        settle(&mut points, &Rule::default(), |case, candidates| {
+            assert_eq!(candidates.len(), 2, "{candidates:?}");
             let of_case = TunePoint { case, ..point(20, &times(case.size_bytes())) };
             (measured.len() < most).then(|| measured.push(case.size_bytes()))?;
             Some(of_case)

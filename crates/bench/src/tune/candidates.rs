@@ -79,10 +79,10 @@ fn seen(trial: &CandidateTimes) -> Option<(Choice, f64)> {
     Some((trial.choice.parse().ok()?, trial.screening_us.filter(|_| sound)?))
 }
 
-/// Whether they differ in links and instances at most: other links may have room for fewer.
+/// Whether they differ in links and instances at most: other links may allow fewer.
 fn is_alike(one: &Choice, other: &Choice) -> bool {
-    let way = |of: &Choice| (of.way.protocol, of.way.threads);
-    one.algorithm == other.algorithm && way(one) == way(other)
+    let variant = |of: &Choice| (of.way.protocol, of.way.threads);
+    one.algorithm == other.algorithm && variant(one) == variant(other)
 }
 
 /// The fastest `most` in the screening pass, and those that are nearly as fast with fewer thread
@@ -116,7 +116,7 @@ pub(super) fn prefer(point: &mut TunePoint, favourites: &[String]) {
     });
 }
 
-/// What was far behind in the screening pass.
+/// What was much slower in the screening pass.
 pub(super) fn pruned_at(point: &TunePoint) -> Vec<String> {
     let seen = point.trials.iter().filter_map(|trial| Some((trial, trial.screening_us?)));
     let best_us = seen.clone().map(|(_, us)| us).fold(f64::INFINITY, f64::min);
@@ -165,23 +165,23 @@ mod tests {
         assert!(anchors(&[]).is_empty());
     }
 
-    /// Of trials of `ways`, each with its time in µs or 0, those that are tried first, and then.
+    /// Of `candidates`, each with its time in µs or 0, those that are tried first, and then.
     #[track_caller]
-    fn check(ways: &[(&str, f64)], first: &[usize], then: &[usize]) {
+    fn check(candidates: &[(&str, f64)], first: &[usize], then: &[usize]) {
         let mut one = point(20, &[]);
         one.present = None;
-        let trial = |&(way, us): &(&str, f64)| CandidateTimes {
+        let trial = |&(choice, us): &(&str, f64)| CandidateTimes {
             screening_us: Some(us).filter(|us| *us > 0.0),
-            ..CandidateTimes::of(way.to_owned(), None)
+            ..CandidateTimes::new(choice.to_owned(), None)
         };
-        one.trials = ways.iter().map(trial).collect();
+        one.trials = candidates.iter().map(trial).collect();
         assert_eq!(to_begin_with(&one), first);
         assert_eq!(promising(&one), then);
     }
 
     #[test]
     fn direct_links_are_tried_where_staged_ones_do_well() {
-        let ways = [
+        let candidates = [
             ("Simple direct 4 512 a", 0.0),
             ("Simple staged 4 512 a", 12.0),
             ("LL staged 4 512 a", 10.0),
@@ -189,12 +189,12 @@ mod tests {
             ("Simple direct 4 512 b", 0.0),
             ("Simple staged 16 512 c", 40.0),
             ("Simple staged 8 512 c", 11.0),
-            // There is no room for 16 of them.
+            // 16 of them do not fit.
             ("Simple direct 9 512 c", 0.0),
             ("Simple direct 9 128 c", 0.0),
         ];
-        check(&ways, &[1, 2, 3, 5, 6], &[7, 0]);
-        check(&ways[..1], &[], &[]);
+        check(&candidates, &[1, 2, 3, 5, 6], &[7, 0]);
+        check(&candidates[..1], &[], &[]);
         check(&[("strange", 1.0)], &[0], &[]);
     }
 

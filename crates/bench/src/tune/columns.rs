@@ -13,9 +13,12 @@ pub(super) fn aligned<const COLUMNS: usize>(
     let width =
         |column: usize| lines.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let line = |row: &[String; COLUMNS]| {
-        let cell = |&column: &usize| match heads[column].starts_with('<') {
-            true => format!("{:<1$}", row[column], width(column)),
-            false => format!("{:>1$}", row[column], width(column)),
+        let cell = |&column: &usize| {
+            if heads[column].starts_with('<') {
+                format!("{:<1$}", row[column], width(column))
+            } else {
+                format!("{:>1$}", row[column], width(column))
+            }
         };
         columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };

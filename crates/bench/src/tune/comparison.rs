@@ -1,4 +1,4 @@
-//! Who stood against whom at every size: a line for every way that took part in rounds, for the
+//! How candidates compare at every size: a line for every one that took part in rounds, for the
 //! other library and for the floor of the wires.
 
 use msccl_runtime::multiprocessors;
@@ -56,7 +56,7 @@ fn of_point(
         ];
         (us, row)
     };
-    let ways = ranking.iter().map(|(trial, us)| {
+    let candidates = ranking.iter().map(|(trial, us)| {
         let is_chosen = chosen == Some(trial.choice.as_str());
         let word = match (is_chosen, rule.allows(trial.blocks)) {
             (true, _) => "chosen",
@@ -69,5 +69,5 @@ fn of_point(
     let baseline = baseline.map(|(us, name)| row("baseline", name, None, us));
     let floor = data.floor.map(|floor| floor.time_us(&point.case));
     let floor = floor.map(|us| row("floor", "what the wires allow", None, us));
-    ways.chain(baseline).chain(floor).collect()
+    candidates.chain(baseline).chain(floor).collect()
 }

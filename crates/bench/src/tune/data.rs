@@ -54,26 +54,27 @@ pub struct TunePoint {
     pub placement: Placement,
     /// What the library chooses without this run.
     pub present: Option<String>,
-    /// Every way that was tried.
+    /// Every candidate that was tried.
     pub trials: Vec<CandidateTimes>,
     /// The times of the other library in µs, one for each round.
     #[serde(rename = "rival_us")]
     pub baseline_us: Vec<f64>,
 }
 
-/// A way to serve a call, tried.
+/// A candidate, and the times that were measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CandidateTimes {
-    /// The way, as the last five columns of a tuning table.
+    /// The candidate, as the last five columns of a tuning table.
     pub choice: String,
-    /// The thread blocks that a call then has, if the library told.
+    /// The thread blocks that a call then has, if the library reports them.
     #[serde(default)]
     pub blocks: Option<u32>,
     /// The time of a call in µs at first sight.
     #[serde(rename = "glance_us")]
     pub screening_us: Option<f64>,
-    /// The times of a call in µs, one for each round in which it stood against the other good ones.
+    /// The times of a call in µs, one for each round in which it was compared with the other good
+    /// ones.
     pub rounds_us: Vec<f64>,
     /// Whether a result at this size was compared, every element of it.
     pub checked: bool,
@@ -128,7 +129,7 @@ impl Data {
         points
     }
 
-    /// What is out, and why: each way once.
+    /// What is out, and why: each candidate once.
     pub fn faults(&self) -> Vec<(&str, &str)> {
         let mut faults: Vec<(&str, &str)> = Vec::new();
         for trial in self.points.iter().flat_map(|point| &point.trials) {
@@ -158,7 +159,7 @@ impl Floor {
 
 impl CandidateTimes {
     /// Not tried yet.
-    pub(super) fn of(choice: String, blocks: Option<u32>) -> Self {
+    pub(super) fn new(choice: String, blocks: Option<u32>) -> Self {
         let (screening_us, rounds_us, checked, fault) = (None, Vec::new(), false, None);
         Self { choice, blocks, screening_us, rounds_us, checked, fault }
     }
@@ -224,7 +225,7 @@ mod tests {
         let trial = |rounds_us: &[f64]| CandidateTimes {
             rounds_us: rounds_us.to_vec(),
             checked: true,
-            ..CandidateTimes::of("a".to_owned(), None)
+            ..CandidateTimes::new("a".to_owned(), None)
         };
         assert_eq!(trial(&[9.0, 10.0, 10.0, 12.0, 100.0]).noise(), 0.1);
         assert_eq!(trial(&[]).noise(), 0.0);
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fault_is_told_once_and_spoils_the_run() {
+    fn one_fault_is_listed_once_and_spoils_the_run() {
         let mut data = data();
         assert!(data.is_good());
         for point in &mut data.points {

@@ -29,7 +29,7 @@ pub fn decide(points: &[&TunePoint], rule: &Rule) -> Vec<Decision> {
     let mut first = 0;
     while first < points.len() {
         let longest = rule.best(points[first]).into_iter().map(|(trial, _)| {
-            let (last, loss) = reach(&points[first..], rule, &trial.choice);
+            let (last, loss) = last_served(&points[first..], rule, &trial.choice);
             let last = first + last;
             (Decision { choice: trial.choice.clone(), first, last }, loss)
         });
@@ -82,7 +82,7 @@ pub(super) fn why(point: &TunePoint, rule: &Rule, choice: &str) -> String {
 
 /// The last of `points` up to which `choice` is among the best without a gap, and what it loses
 /// against the fastest of them in the mean.
-fn reach(points: &[&TunePoint], rule: &Rule, choice: &str) -> (usize, f64) {
+fn last_served(points: &[&TunePoint], rule: &Rule, choice: &str) -> (usize, f64) {
     let losses = points.iter().map_while(|point| {
         let best = rule.best(point);
         best.into_iter().find(|(trial, _)| trial.choice == choice).map(|(_, loss)| loss)
@@ -179,16 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_told() {
+    fn reasons_are_given() {
         let point = point_with(&[(100.0, 128), (102.0, 32), (100.5, 128)]);
-        let told = |rule: Rule, name: char| why(&point, &rule, &format!("LL staged 4 512 {name}"));
+        let reason =
+            |rule: Rule, name: char| why(&point, &rule, &format!("LL staged 4 512 {name}"));
         let rule = Rule::default();
-        assert_eq!(told(rule, 'a'), "fastest");
-        assert_eq!(told(rule, 'b'), "+2.0% with 32 blocks instead of 128");
-        assert_eq!(told(rule, 'c'), "+0.5%, alike over more sizes");
+        assert_eq!(reason(rule, 'a'), "fastest");
+        assert_eq!(reason(rule, 'b'), "+2.0% with 32 blocks instead of 128");
+        assert_eq!(reason(rule, 'c'), "+0.5%, alike over more sizes");
         let limited = Rule { blocks_max: Some(64), ..rule };
         let expected = "+2.0% with 32 blocks instead of 128, at most 64 are allowed";
-        assert_eq!(told(limited, 'b'), expected);
-        assert_eq!(told(rule, 'z'), "");
+        assert_eq!(reason(limited, 'b'), expected);
+        assert_eq!(reason(rule, 'z'), "");
     }
 }

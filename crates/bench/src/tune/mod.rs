@@ -1,11 +1,10 @@
-//! Which way to serve a call is best on the machine at hand: measured, and written as a tuning
-//! table.
+//! Which candidate is best for a call on this machine: measured, and written as a tuning table.
 //!
-//! Reading order: [`measure()`] asks our library for every way in which it could serve calls of a
-//! size ([`msccl_runtime::Choice`]) and times them, and looks closer where the best changes;
-//! [`Data`] is all that was measured, and can be kept; [`decide()`] makes ranges of sizes with a
-//! choice each out of it, by a [`Rule`], [`table()`] the rows of a tuning table, [`report()`] a
-//! text and [`picture()`] a picture.
+//! Reading order: [`measure()`] asks our library for every candidate for calls of a size
+//! ([`msccl_runtime::Choice`]) and times them, and looks closer where the best changes; [`Data`] is
+//! all that was measured, and can be kept; [`decide()`] makes ranges of sizes with a choice each
+//! out of it, by a [`Rule`], [`table()`] the rows of a tuning table, [`report()`] a text and
+//! [`picture()`] a picture.
 //!
 //! # Guarantees
 //!
@@ -35,7 +34,7 @@ mod table;
 
 pub use data::{CandidateTimes, Data, Floor, TunePoint};
 pub use decide::{Decision, decide};
-pub use measure::{Plan, TuneObserver, measure};
+pub use measure::{TuneObserver, TunePlan, measure};
 pub use picture::picture;
 pub use report::report;
 pub use rule::Rule;

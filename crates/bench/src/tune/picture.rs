@@ -1,7 +1,7 @@
-//! A picture of measurements: time over size, both axes logarithmic. Every way that was tried is a
-//! thin line, of a colour for each kind of links, what was chosen a bold line with a dot at every
-//! size, hollow where links are not staged, and its thread blocks below; the other library and the
-//! floor stand beside.
+//! A picture of measurements: time over size, both axes logarithmic. Every candidate that was tried
+//! is a thin line, of a colour for each kind of links, what was chosen a bold line with a dot at
+//! every size, hollow where links are not staged, and its thread blocks below; the other library
+//! and the floor stand beside.
 
 use std::fmt::Write;
 
@@ -199,7 +199,7 @@ fn grid(left: f64, x: Axis, y: Axis, body: &mut String) {
     );
 }
 
-/// What lines are called in the style that stand for ways with such links.
+/// The class of the lines of candidates with such links.
 fn class_of(links: Links) -> &'static str {
     match links {
         Links::Staged => "tried",
@@ -214,8 +214,9 @@ fn legend(lines: &[Line], left: f64, body: &mut String) {
         let count = lines.iter().filter(|line| line.class == class).count();
         (count > 0).then(|| (class, format!("{count} with {links} links")))
     });
-    let is_way = |line: &&Line| Links::ALL.into_iter().any(|links| line.class == class_of(links));
-    let others = lines.iter().filter(|line| !is_way(line));
+    let is_candidate =
+        |line: &&Line| Links::ALL.into_iter().any(|links| line.class == class_of(links));
+    let others = lines.iter().filter(|line| !is_candidate(line));
     let others = others.map(|line| (line.class, line.name.clone()));
     let mut x = left;
     let y = TOP + HEIGHT + 42.0;
@@ -241,10 +242,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_is_a_line_and_what_is_chosen_is_marked() {
+    fn every_candidate_is_a_line_and_what_is_chosen_is_marked() {
         let picture = picture(&data(), &Rule::default()).unwrap();
         let count = |what: &str| picture.matches(what).count();
-        // Three ways and the others, each again in the legend, where all ways are one.
+        // Three candidates and the others, each again in the legend, where all candidates are one.
         assert_eq!(count("<polyline class=\"tried\""), 3 + 1);
         for class in ["chosen", "present", "baseline", "floor"] {
             assert_eq!(count(&format!("<polyline class=\"{class}\"")), 2, "{class}");

@@ -29,8 +29,8 @@ const HEADS: [&str; 14] = [
 
 /// The lines: for each placement a table of what is chosen by `rule` and one of all candidates;
 /// then what is out, and what failed. "Behind" is how much longer than the chosen one something
-/// takes, and so is "other links": the same way with those other links that do best; a ratio of
-/// more than 1 in `baseline/us` means that ours is faster.
+/// takes, and so is "other links": the same candidate with the best of the other kinds of links; a
+/// ratio of more than 1 in `baseline/us` means that ours is faster.
 pub fn report(data: &Data, rule: &Rule) -> Vec<String> {
     let mut lines = Vec::new();
     for placement in data.placements() {
@@ -69,9 +69,10 @@ fn placement_lines(data: &Data, rule: &Rule, placement: Placement) -> Vec<String
 
 /// The cells of a size for which nothing is chosen.
 fn empty_cells(point: &TunePoint) -> [String; 14] {
-    let why = match point.ranking().is_empty() {
-        true => "nothing was measured",
-        false => "nothing has so few thread blocks",
+    let why = if point.ranking().is_empty() {
+        "nothing was measured"
+    } else {
+        "nothing has so few thread blocks"
     };
     std::array::from_fn(|column| match HEADS[column] {
         ">size (B)" => point.case.size_bytes().to_string(),
@@ -125,7 +126,7 @@ fn cells(data: &Data, rule: &Rule, point: &TunePoint, chosen: Option<&str>) -> [
     ]
 }
 
-/// In geometric means over the sizes: what the choices gain, and where they stand.
+/// In geometric means over the sizes: what the choices gain, and how they compare.
 fn summary(points: &[&TunePoint], decisions: &[Decision], data: &Data) -> String {
     let (mut present, mut baseline) = (Vec::new(), Vec::new());
     for Decision { choice, first, last } in decisions {

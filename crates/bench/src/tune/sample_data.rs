@@ -23,7 +23,7 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> TunePoint {
         screening_us: Some(us * 1.5),
         rounds_us: vec![us; 3],
         checked: true,
-        ..CandidateTimes::of(format!("LL staged 4 512 {name}"), Some(8))
+        ..CandidateTimes::new(format!("LL staged 4 512 {name}"), Some(8))
     };
     let trials = ["a", "b", "c"].into_iter().zip(times_us).filter(|(_, us)| **us > 0.0);
     TunePoint {
@@ -35,18 +35,19 @@ pub(super) fn point(power: u32, times_us: &[f64]) -> TunePoint {
     }
 }
 
-/// Of 1 MiB, with a way `a`, `b`, … for each time and number of thread blocks; 0 is not known.
-pub(super) fn point_with(ways: &[(f64, u32)]) -> TunePoint {
+/// Of 1 MiB, with a candidate `a`, `b`, … for each time and number of thread blocks; 0 is not
+/// known.
+pub(super) fn point_with(candidates: &[(f64, u32)]) -> TunePoint {
     let trial = |(name, &(us, blocks)): (char, &(f64, u32))| CandidateTimes {
         screening_us: Some(us),
         rounds_us: vec![us; 3],
         checked: true,
-        ..CandidateTimes::of(
+        ..CandidateTimes::new(
             format!("LL staged 4 512 {name}"),
             Some(blocks).filter(|blocks| *blocks > 0),
         )
     };
-    let trials = ('a'..).zip(ways).map(trial).collect();
+    let trials = ('a'..).zip(candidates).map(trial).collect();
     TunePoint { trials, ..point(20, &[]) }
 }
 

@@ -75,8 +75,8 @@ fn new_rows(data: &Data, rule: &Rule) -> Vec<Row> {
 }
 
 /// The rows of one placement. Each begins where the first does, since those before it decide first:
-/// should one not serve a call, the next one is asked. Only where nothing could be chosen the next
-/// one begins behind.
+/// where one does not serve a call, the next one is tried. Only where nothing could be chosen the
+/// next one begins behind.
 fn rows_of(points: &[&TunePoint], rule: &Rule) -> Vec<Row> {
     let size = |at: usize| points.get(at).map_or(0, |point| point.case.size_bytes());
     let mut low = if size(0) > SMALL_BYTES { size(0) } else { 0 };

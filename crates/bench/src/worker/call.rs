@@ -1,4 +1,4 @@
-//! A call of the library that is measured. A door for `unsafe`.
+//! A call of the library that is measured. An unsafe boundary.
 //!
 //! Which functions make up a workload is decided here and nowhere else.
 

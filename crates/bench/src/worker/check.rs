@@ -28,7 +28,7 @@ pub(super) struct Found {
 
 impl Measurer<'_> {
     /// Makes and checks as many calls as requested; `None` if the result is not defined or no
-    /// checks are wanted.
+    /// checks are requested.
     pub(super) fn check(&mut self) -> Result<Option<Found>, Error> {
         let in_place = self.placement == Placement::InPlace;
         let undefined = in_place && !self.case.workload.is_checked_in_place();
@@ -37,7 +37,8 @@ impl Measurer<'_> {
         }
         let mut found = Found::default();
         for turn in 0..self.method.checks as usize {
-            let expected = ExpectedData::of(&self.case, self.communicator.rank(), turn as u64 + 1);
+            let expected =
+                ExpectedData::for_rank(&self.case, self.communicator.rank(), turn as u64 + 1);
             let places = self.places(turn)?;
             self.prepare(&expected, &places)?;
             self.call_once(turn)?;

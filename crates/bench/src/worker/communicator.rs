@@ -1,4 +1,4 @@
-//! One rank's communicator of the library that is measured. A door for `unsafe`.
+//! One rank's communicator of the library that is measured. An unsafe boundary.
 //!
 //! Calls are given [`Region`]s, whose memory is valid for good and whose lengths are checked here,
 //! so that whatever a library of the NCCL interface does with them stays inside.
@@ -17,7 +17,7 @@ use crate::protocol::Offer;
 use crate::registration::Registration;
 use crate::workload::Blocks;
 
-/// Room for all the ways in which a library could serve a call: thousands.
+/// Bytes for the names of all candidates of a library: thousands of them.
 const CHOICES_BYTES: usize = 1 << 20;
 
 /// An open library.
@@ -26,7 +26,7 @@ pub(crate) struct Library {
     functions: &'static Functions,
 }
 
-/// What sort of calls a library is asked about, as it takes it.
+/// The arguments of a question about calls, as the library takes them.
 struct CallArguments {
     collective: CString,
     in_place: c_int,
@@ -37,7 +37,7 @@ struct CallArguments {
 }
 
 impl CallArguments {
-    fn of(case: &Case, placement: Placement) -> Result<Self, Error> {
+    fn new(case: &Case, placement: Placement) -> Result<Self, Error> {
         Ok(Self {
             collective: c_text(case.workload.name())?,
             in_place: c_int::from(placement == Placement::InPlace),
@@ -86,7 +86,7 @@ impl Library {
     }
 
     /// Whether it says what serves calls.
-    pub(crate) fn tells_what_serves(self) -> bool {
+    pub(crate) fn reports_what_serves(self) -> bool {
         self.functions.has_choices()
     }
 
@@ -212,13 +212,13 @@ impl Communicator {
         made.and(ended)
     }
 
-    /// The way in which such calls are served, if the library can say.
+    /// The variant and algorithm that serve such calls, if the library reports them.
     pub(crate) fn served(&self, case: &Case, placement: Placement) -> Option<String> {
         let choices = self.choices_text(case, placement).ok()?;
         choices.lines().next().map(str::to_owned)
     }
 
-    /// The ways in which the library could serve such calls, as [`crate::protocol`] has them.
+    /// The candidates for such calls, as [`crate::protocol`] has them.
     pub(crate) fn choices(&self, case: &Case, placement: Placement) -> Result<Vec<Offer>, Error> {
         let text = self.choices_text(case, placement)?;
         let offers = text.lines().map(|choice| {
@@ -230,10 +230,10 @@ impl Communicator {
 
     fn choices_text(&self, case: &Case, placement: Placement) -> Result<String, Error> {
         let CallArguments { collective, in_place, element, redop, root, count } =
-            CallArguments::of(case, placement)?;
+            CallArguments::new(case, placement)?;
         let mut text = vec![0; CHOICES_BYTES];
-        // SAFETY: the communicator is alive, the name ends with a zero byte, and there is as much
-        // room for the text as is said.
+        // SAFETY: the communicator is alive, the name ends with a zero byte, and the buffer for the
+        // text is as long as is said.
         unsafe {
             self.functions.choices(
                 self.comm,
@@ -262,7 +262,7 @@ impl Communicator {
             return Ok(None);
         }
         let CallArguments { collective, in_place, element, redop, root, count } =
-            CallArguments::of(case, placement)?;
+            CallArguments::new(case, placement)?;
         let choice = c_text(choice)?;
         let mut blocks = 0;
         // SAFETY: the communicator is alive, and both texts end with a zero byte.

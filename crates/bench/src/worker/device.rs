@@ -1,4 +1,4 @@
-//! Where a worker's buffers lie and where its calls run: a GPU or the host. A door for `unsafe`.
+//! Where a worker's buffers lie and where its calls run: a GPU or the host. An unsafe boundary.
 //!
 //! Memory made or adopted here is never freed: a worker lives for one benchmark, and calls that a
 //! library has under way may use its buffers until the end. So a [`Region`] is valid for good, and
@@ -146,8 +146,10 @@ impl Region {
     pub(crate) fn slice(self, start: usize, length_bytes: usize) -> Result<Self, Error> {
         let end = start.checked_add(length_bytes).filter(|&end| end <= self.length_bytes);
         end.map(|_| Self { start: self.start + start, length_bytes, ..self }).ok_or_else(|| {
-            let room = self.length_bytes;
-            Error::new(format!("bytes {start} to {start} + {length_bytes} of {room} bytes"))
+            let available_bytes = self.length_bytes;
+            Error::new(format!(
+                "bytes {start} to {start} + {length_bytes} of {available_bytes} bytes"
+            ))
         })
     }
 

@@ -1,4 +1,4 @@
-//! A library with the NCCL interface, opened by path. A door for `unsafe`.
+//! A library with the NCCL interface, opened by path. An unsafe boundary.
 //!
 //! Functions are looked up when the library is opened; one that is missing is reported by the call
 //! that needs it, since old libraries lack what most workloads never ask for. The signatures below

@@ -1,6 +1,6 @@
 //! A worker: one rank of one library, on a thread of a process made for it.
 //!
-//! It does what it is asked ([`crate::protocol`]) until whoever asks leaves, and then ends,
+//! It answers requests ([`crate::protocol`]) until whoever sends them leaves, and then ends,
 //! whatever the library is doing. A request that fails is answered with the reason. Ranks that
 //! share a GPU share a process, too: the GPU would serve several processes by turns only, while
 //! kernels of one run side by side.
@@ -53,7 +53,7 @@ pub fn serve(control: OwnedFd) -> Result<(), Error> {
     }
     let mut done = Ok(());
     for worker in workers {
-        // A panic has been printed, and whoever asked sees the connection end.
+        // A panic has been printed, and the other side sees the connection end.
         done = done.and(worker.join().unwrap_or(Ok(())));
     }
     done
@@ -88,7 +88,7 @@ struct Opened {
     rank: u32,
     ranks: u32,
     buffers: Buffers,
-    /// What the library is told of them.
+    /// How they are registered.
     registration: Registration,
     barrier: Barrier,
     /// Libraries look for the current device when ranks join.
@@ -182,7 +182,7 @@ impl Worker {
             barrier,
             _current: current,
         });
-        Ok(Answer::Opened { version, tells_what_serves: library.tells_what_serves() })
+        Ok(Answer::Opened { version, reports_what_serves: library.reports_what_serves() })
     }
 
     fn join(&mut self, id: &str) -> Result<Answer, Error> {
@@ -210,7 +210,7 @@ impl Worker {
         let measurer =
             Measurer { communicator, device, buffers, barrier, case, placement, method, redop };
         let sample = measurer.measure();
-        // Whatever came of it: the communicator may be asked again.
+        // Whatever came of it: the communicator may be used again.
         let released = communicator.release(redop);
         sample.and_then(|sample| released.map(|()| Answer::Measured(sample)))
     }

@@ -68,7 +68,7 @@ fn answers() {
 #[test]
 #[ignore = "a worker"]
 fn refuses() {
-    answer_all(|_| Answer::Failed { text: "no room".to_owned() });
+    answer_all(|_| Answer::Failed { text: "no memory".to_owned() });
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_dead_are_named_with_their_last_words() {
 fn what_all_refuse_leaves_the_crew_alive() {
     let mut pool = pool("refuses", &[&[0, 1], &[2]]);
     for _ in 0..2 {
-        let refused = Failure::Refused("r0, r1, r2: no room".to_owned());
+        let refused = Failure::Refused("r0, r1, r2: no memory".to_owned());
         assert_eq!(ask(&mut pool, LONG).0, Err(refused));
     }
 }

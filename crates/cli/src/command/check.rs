@@ -86,9 +86,10 @@ fn of_refused(refused: Refused) -> (Vec<Located>, String) {
     if let Some(first) = diagnostics.first_mut() {
         first.hints.extend(story.iter().cloned());
     }
-    let mut lines = match excerpt.is_empty() {
-        true => vec![format!("error: {message}"), format!(" --> {file}")],
-        false => vec![excerpt.trim_end().to_owned()],
+    let mut lines = if excerpt.is_empty() {
+        vec![format!("error: {message}"), format!(" --> {file}")]
+    } else {
+        vec![excerpt.trim_end().to_owned()]
     };
     lines.extend(story.iter().chain(&others).map(|line| format!("    {line}")));
     (diagnostics, lines.join("\n"))

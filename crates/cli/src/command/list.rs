@@ -256,9 +256,10 @@ fn print(offer: &Offer, output: &mut Output) {
         let cells = [collective, name, &entry.signature(), file, summary];
         table.row(cells.map(String::clone));
     }
-    match algorithms.is_empty() {
-        true => output.line("no algorithms"),
-        false => print_table(&table, output),
+    if algorithms.is_empty() {
+        output.line("no algorithms")
+    } else {
+        print_table(&table, output)
     }
     output.line("");
     let mut table = Table::new(&[("module", Align::Left), ("", Align::Left)]);

@@ -91,13 +91,15 @@ fn scope(algorithm: &Algorithm, target: &Target, facts: &Facts) -> String {
     if !facts.result_promised {
         return format!("nothing is promised about the result; everything else holds for {calls}");
     }
-    let same = match facts.same_on_every_rank && algorithm.collective.reduces() {
-        true => ", bit for bit the same on every rank",
-        false => "",
+    let same = if facts.same_on_every_rank && algorithm.collective.reduces() {
+        ", bit for bit the same on every rank"
+    } else {
+        ""
     };
-    let counts = match facts.serves_any_count {
-        true => String::new(),
-        false => format!(", counts that {} divides", algorithm.collective.chunks),
+    let counts = if facts.serves_any_count {
+        String::new()
+    } else {
+        format!(", counts that {} divides", algorithm.collective.chunks)
     };
     format!("right result for {calls}{counts}{same}")
 }

@@ -91,9 +91,12 @@ fn known_invalid(invalid: KnownInvalid) -> Refused {
             (located.collect::<Vec<_>>(), String::new())
         }
     };
-    let mut told = diagnostics.iter().map(|one| match excerpt.is_empty() {
-        true => format!("line {}, column {}: {}", one.line, one.column, one.message),
-        false => one.message.clone(),
+    let mut told = diagnostics.iter().map(|one| {
+        if excerpt.is_empty() {
+            format!("line {}, column {}: {}", one.line, one.column, one.message)
+        } else {
+            one.message.clone()
+        }
     });
     let message = told.next().unwrap_or_default();
     let others = if excerpt.is_empty() { told.collect() } else { Vec::new() };

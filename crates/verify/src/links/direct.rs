@@ -379,9 +379,10 @@ impl<'a> Scan<'a> {
         // As for regions: a later position comes after; all do if nothing but the end of `earlier`
         // leads on. Otherwise the step before `later` must know of all of it.
         let sends = self.subject.program.step(earlier.at).sends().next().is_some();
-        let step = match earlier.offset <= later.offset || !sends {
-            true => Some(later.at.step),
-            false => later.at.step.checked_sub(1),
+        let step = if earlier.offset <= later.offset || !sends {
+            Some(later.at.step)
+        } else {
+            later.at.step.checked_sub(1)
         };
         let Some(step) = step.filter(|_| earlier.at != later.at) else {
             self.scanned.broken.push(link);

@@ -243,9 +243,10 @@ impl Scan<'_> {
         // nothing but the end of `earlier` leads on. Otherwise the whole of `earlier` must come
         // before, and the step before `later` must know of it.
         let sends = self.program.step(earlier.at).sends().next().is_some();
-        let step = match earlier.offset <= later.offset || !sends {
-            true => Some(later.at.step),
-            false => later.at.step.checked_sub(1),
+        let step = if earlier.offset <= later.offset || !sends {
+            Some(later.at.step)
+        } else {
+            later.at.step.checked_sub(1)
         };
         let Some(step) = step else {
             self.direct[link.index()].deny(about);

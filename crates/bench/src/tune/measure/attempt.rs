@@ -1,4 +1,4 @@
-//! One measurement of one way, and what follows from it: a time, or that the way is out.
+//! One measurement of one candidate: a time, or that the candidate is out.
 
 use super::super::data::TunePoint;
 use super::{MeasurementSetup, call};
@@ -10,7 +10,7 @@ use crate::run::LibrarySession;
 const MOST_LOSSES: u32 = 3;
 
 impl MeasurementSetup<'_> {
-    /// The time in µs of way number `index`; `None` if it, or the library, is out.
+    /// The time in µs of candidate number `index`; `None` if it, or the library, is out.
     pub(super) fn time(
         &mut self,
         point: &mut TunePoint,

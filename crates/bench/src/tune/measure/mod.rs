@@ -1,11 +1,10 @@
-//! How ways to serve calls are measured: in the screening pass first, then the best of them in
-//! rounds.
+//! How candidates are measured: all in a screening pass first, then the best of them in rounds.
 //!
 //! The workers of a library live through the whole run and join once; each measurement only pins
 //! another [choice](msccl_runtime::Choice) to their communicators.
 //!
-//! 1. *Screening pass*: at every [anchor](super::candidates), every way is timed once in a few
-//!    calls; at sizes between them, those that did well at the next on both sides, with staged
+//! 1. *Screening pass*: at every [anchor](super::candidates), every candidate is timed once in a
+//!    few calls; at sizes between them, those that did well at the next on both sides, with staged
 //!    links and with others. What was pruned is not tried at larger sizes. Other links are tried
 //!    after staged ones, where those did well.
 //! 2. *In rounds*: at every size the fastest in the screening pass and those that are nearly as
@@ -19,10 +18,10 @@
 //! a size is over, the next one begins; one round is always made, so that very little time is
 //! exceeded.
 //!
-//! Results are compared in full before a way counts at a size: in the screening pass for calls of
-//! up to [`CHECKED_BYTES`], in the first round otherwise. A way that gives a wrong result, fails,
-//! or over which the library hangs or dies is out; the library goes on with a new communicator, or
-//! new workers.
+//! Results are compared in full before a candidate counts at a size: in the screening pass for
+//! calls of up to [`CHECKED_BYTES`], in the first round otherwise. A candidate that gives a wrong
+//! result, fails, or over which the library hangs or dies is out; the library goes on with a new
+//! communicator, or new workers.
 
 mod attempt;
 mod rounds;
@@ -51,9 +50,9 @@ const CALLS_IN_GRAPH: u32 = 20;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// Our library and, if wanted, one other; the calls by size; ranks and machine. How to measure
-    /// is decided here.
+pub struct TunePlan {
+    /// Our library and, if requested, one other; the calls by size; ranks and machine. How to
+    /// measure is decided here.
     pub run: Run,
     /// In which placements.
     pub placements: Vec<Placement>,
@@ -81,19 +80,19 @@ pub trait TuneObserver {
     fn doing(&mut self, what: &str);
     /// All has been measured at a size.
     fn point(&mut self, point: &TunePoint);
-    /// A way is out, everywhere.
+    /// A candidate is out, everywhere.
     fn fault(&mut self, choice: &str, why: &str);
     /// A library is out.
     fn lost(&mut self, library: &str, reason: &str);
 }
 
 /// Measures what `plan` says.
-pub fn measure(plan: &Plan, observer: &mut dyn TuneObserver) -> Data {
+pub fn measure(plan: &TunePlan, observer: &mut dyn TuneObserver) -> Data {
     let mut data = Data::new(plan.machine.clone(), plan.date.clone(), plan.command.clone());
     data.graph = plan.graph;
     data.baseline = plan.run.libraries.get(1).map(|baseline| baseline.name.clone());
     let mut setup = MeasurementSetup::joined(plan, observer);
-    let budget = Budget::of(plan.time);
+    let budget = Budget::new(plan.time);
     for (index, &placement) in plan.placements.iter().enumerate() {
         let budget = budget.part_of(plan.placements.len() - index);
         data.points.extend(setup.placement(placement, budget));
@@ -132,7 +131,7 @@ impl RunObserver for ObserverAdapter<'_> {
 
 /// The libraries at work, ours first.
 struct MeasurementSetup<'a> {
-    plan: &'a Plan,
+    plan: &'a TunePlan,
     sessions: Vec<LibrarySession<'a>>,
     adapter: ObserverAdapter<'a>,
     /// Ways that are out, and why.
@@ -144,7 +143,7 @@ struct MeasurementSetup<'a> {
 
 impl<'a> MeasurementSetup<'a> {
     /// Both libraries, joined as far as they can be.
-    fn joined(plan: &'a Plan, observer: &'a mut dyn TuneObserver) -> Self {
+    fn joined(plan: &'a TunePlan, observer: &'a mut dyn TuneObserver) -> Self {
         let libraries = plan.run.libraries.iter();
         let mut sessions: Vec<_> =
             libraries.map(|one| LibrarySession::new(&plan.run, None, one)).collect();
@@ -184,19 +183,20 @@ impl<'a> MeasurementSetup<'a> {
             }
         }
         let rule = &self.plan.rule;
-        boundaries::settle(&mut points, rule, |case, ways| {
+        boundaries::settle(&mut points, rule, |case, candidates| {
             if budget.is_spent() {
                 return None;
             }
             let mut point = self.open(case, placement);
-            let is_served = self.settle_size(&mut point, ways, budget.part_of(BOUNDARY_PARTS));
+            let is_served =
+                self.settle_size(&mut point, candidates, budget.part_of(BOUNDARY_PARTS));
             is_served.then_some(point)
         });
         points
     }
 
     /// Measures a size in rounds, those that did well `before` among others. Whether there was any
-    /// way to serve it; if not, our library is out.
+    /// candidate for it; if not, our library is out.
     fn settle_size(&mut self, point: &mut TunePoint, before: &[String], budget: Budget) -> bool {
         if point.trials.is_empty() {
             return false;
@@ -207,7 +207,7 @@ impl<'a> MeasurementSetup<'a> {
         true
     }
 
-    /// A point with every way to serve its call that the rule allows.
+    /// A point with every candidate for its call that the rule allows.
     fn open(&mut self, case: Case, placement: Placement) -> TunePoint {
         let offers = match self.sessions.first_mut() {
             Some(ours) if !ours.is_out() => ours.choices(case, placement, &mut self.adapter),
@@ -215,16 +215,16 @@ impl<'a> MeasurementSetup<'a> {
         };
         let present = offers.first().map(|offer| offer.choice.clone());
         let rule = &self.plan.rule;
-        let is_wanted =
+        let is_allowed =
             |offer: &Offer| present.as_ref() == Some(&offer.choice) || rule.allows(offer.blocks);
-        let trial = |Offer { choice, blocks }| CandidateTimes::of(choice, blocks);
-        let trials = offers.into_iter().filter(is_wanted).map(trial).collect();
+        let trial = |Offer { choice, blocks }| CandidateTimes::new(choice, blocks);
+        let trials = offers.into_iter().filter(is_allowed).map(trial).collect();
         TunePoint { case, placement, present, trials, baseline_us: Vec::new() }
     }
 
     /// As many calls of about `call_us` as take `wanted_us` together.
-    fn method(&self, wanted_us: f64, call_us: f64, checks: u32) -> Method {
-        let calls = (wanted_us / call_us.max(0.1)) as u32;
+    fn method(&self, total_us: f64, call_us: f64, checks: u32) -> Method {
+        let calls = (total_us / call_us.max(0.1)) as u32;
         let (iterations, graph_launches) = match self.plan.graph {
             false => (calls.clamp(1, MOST_CALLS), 0),
             true => {

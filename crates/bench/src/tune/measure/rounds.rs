@@ -46,7 +46,7 @@ impl MeasurementSetup<'_> {
         entrants
     }
 
-    /// One turn of one way.
+    /// One turn of one candidate.
     fn round(&mut self, point: &mut TunePoint, choice: &str) {
         let index = point.trials.iter().position(|trial| trial.choice == choice);
         let Some(index) = index.filter(|&index| point.trials[index].fault.is_none()) else {

@@ -1,4 +1,4 @@
-//! Screening pass: many ways, each timed once in a few calls.
+//! Screening pass: many candidates, each timed once in a few calls.
 
 use std::collections::BTreeSet;
 
@@ -49,23 +49,23 @@ impl MeasurementSetup<'_> {
         for (number, &at) in between.iter().enumerate() {
             let below = tried.iter().rev().find(|(anchor, _)| *anchor < at);
             let above = tried.iter().find(|(anchor, _)| *anchor > at);
-            let near: Vec<_> =
+            let neighbours: Vec<_> =
                 below.into_iter().chain(above).flat_map(|(_, best)| best.clone()).collect();
             let present = points[at].present.clone();
-            let is_near = |choice: &String| near.contains(choice);
-            let wanted = |trial: &CandidateTimes| {
-                is_near(&trial.choice)
-                    || counterparts(&trial.choice).iter().any(is_near)
+            let is_among_neighbours = |choice: &String| neighbours.contains(choice);
+            let is_tried = |trial: &CandidateTimes| {
+                is_among_neighbours(&trial.choice)
+                    || counterparts(&trial.choice).iter().any(is_among_neighbours)
                     || present.as_ref() == Some(&trial.choice)
             };
-            points[at].trials.retain(wanted);
-            prefer(&mut points[at], &near);
+            points[at].trials.retain(is_tried);
+            prefer(&mut points[at], &neighbours);
             self.screen(&mut points[at], budget.part_of(between.len() - number));
         }
     }
 
-    /// Times every way once, those whose links are not staged only if they promise something, until
-    /// the time is over; those that were not looked at are forgotten.
+    /// Times every candidate once until the time is over. Those whose links are not staged are
+    /// tried only if they are promising. What was not timed is dropped.
     fn screen(&mut self, point: &mut TunePoint, budget: Budget) {
         let first = to_begin_with(point);
         let share = if first.len() < point.trials.len() { 1.0 - FOR_OTHER_LINKS } else { 1.0 };

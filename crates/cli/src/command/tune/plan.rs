@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::size::ByteSize;
 
 /// What `args` ask for.
-pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::Plan> {
+pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::TunePlan> {
     if matches!(collective, Workload::SendRecv | Workload::HyperCube) {
         let text = format!("there is nothing to tune about {collective}: it is made of transfers");
         return Err(Failure::new(text));
@@ -33,7 +33,7 @@ pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Resul
     let words = machine.in_words(ranks);
     let graph = !args.eager && machine.gpus().is_some();
     let run = run(args, collective, machine, ranks)?;
-    Ok(tune::Plan {
+    Ok(tune::TunePlan {
         run,
         placements,
         time: args.time,

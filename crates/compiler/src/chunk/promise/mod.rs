@@ -28,10 +28,7 @@ use super::{At, Dag, StatementId};
 pub fn check_promise(dag: &Dag) -> Result<(), Vec<Diagnostic>> {
     let slots = Slots::new(dag);
     let wrong = wrong_slots(dag, &slots);
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(blame::reports(dag, &slots, &wrong)),
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(blame::reports(dag, &slots, &wrong)) }
 }
 
 // --- The slots of all ranks

@@ -224,9 +224,10 @@ struct Said<T> {
 /// Settings of ranks that meet on the loopback, unless they were launched; nobody waits for ever.
 fn settings(wish: Wish, timeout: Duration, diary: Arc<Diary>, launched: bool) -> Settings {
     let mut settings = Settings { timeout: Some(timeout), wish, log: diary, ..Settings::default() };
-    settings.fabric.interface = match launched {
-        true => msccl_environment::interface(&mut Reader::new(&msccl_environment::lookup)),
-        false => Choice { filter: Filter::parse("=lo"), family: None },
+    settings.fabric.interface = if launched {
+        msccl_environment::interface(&mut Reader::new(&msccl_environment::lookup))
+    } else {
+        Choice { filter: Filter::parse("=lo"), family: None }
     };
     settings.fabric.join_timeout = JOIN_TIMEOUT;
     settings.fabric.operation_timeout = Some(JOIN_TIMEOUT);
