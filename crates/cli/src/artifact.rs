@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Writes `path` by way of a file beside it, which takes its place once it is complete: whoever
+/// Writes `path` through a file beside it, which takes its place once it is complete: whoever
 /// reads `path` sees the old content or the new. What is no regular file (a pipe, a device) is
 /// written directly, and a link stays one. Returns the number of bytes.
 ///
@@ -56,11 +56,11 @@ pub fn extension(path: &str) -> Option<String> {
     Path::new(path).extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase())
 }
 
-/// That nobody can tell from the name of the file at `path` what to write; `expected` says how it
+/// The name of the file at `path` does not say what to write; `expected` says how it
 /// should end, and `option` which option says it otherwise.
 pub fn unknown_extension(path: &str, expected: &str, option: &str) -> Failure {
     let text = format!(
-        "cannot tell from the name {path} what to write: expected {expected}; rename it, or say \
+        "the name {path} does not say what to write: expected {expected}; rename it, or say \
          {option}"
     );
     Failure::new(text)
@@ -76,16 +76,15 @@ pub fn expect_other_than(source: &str, path: &str) -> Result<(), Failure> {
         (Ok(source), Ok(path)) => source == path,
         _ => false,
     };
-    match is_same {
-        false => Ok(()),
-        true => {
-            Err(Failure::new(format!("{path} is what is read; write to another file than that")))
-        }
+    if is_same {
+        let text = format!("{path} is the file that is read; write to another one");
+        return Err(Failure::new(text));
     }
+    Ok(())
 }
 
-/// Makes sure, before a long measurement, that the file at `path` can be made, as far as that can
-/// be told without making it.
+/// Makes sure, before a long measurement, that the file at `path` can be made, as far as that is
+/// known without making it.
 ///
 /// # Errors
 ///

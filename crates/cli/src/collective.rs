@@ -1,4 +1,4 @@
-//! Collectives by name: those asked about, and what `--collective` means for a file that does not
+//! Collectives by name: those of a question, and what `--collective` means for a file that does not
 //! say what it computes.
 
 use msccl_collective::{Collective, Kind, Rank};

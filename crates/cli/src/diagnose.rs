@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_place_is_told_once() {
+    fn one_place_is_shown_once() {
         let mut sources = SourceMap::new();
         let file = sources.add("x", "ab");
         let error = |start| Diagnostic::error(Span { file, start, end: start + 1 }, "wrong");

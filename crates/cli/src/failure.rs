@@ -1,4 +1,4 @@
-//! Why a command could not look at what it was asked to: exit 2.
+//! Why a command could not look at its subject: exit 2.
 
 use std::fmt;
 

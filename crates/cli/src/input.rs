@@ -26,7 +26,7 @@ pub struct Input {
     pub text: String,
 }
 
-/// What a file holds, told by its content.
+/// What a file holds, by its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// A program in the language.
@@ -66,7 +66,7 @@ impl Input {
         Ok(Self { name: name.to_owned(), text })
     }
 
-    /// What the text holds. Its first character other than white space tells: `<` begins XML, `{`
+    /// What the text holds. Its first character other than white space decides: `<` begins XML, `{`
     /// JSON; the IR's text form begins with a name in quotes, and anything else is taken for a
     /// program, whose parser gives the best messages.
     ///
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn content_tells_the_format() {
+    fn content_decides_the_format() {
         let content =
             |text: &str| input(text.as_bytes()).and_then(|input| input.content()).unwrap();
         assert_eq!(content("\u{feff} \n<algo/>"), Content::Xml);
@@ -207,9 +207,9 @@ mod tests {
                 .map_err(|why| why.to_string())
         };
         assert_eq!(content("a.xml", "{}"), Ok(Content::Json));
-        let told =
+        let expected =
             "a.xml:1:1: expected XML, as the file's name says, found text that begins with `hello`";
-        assert_eq!(content("a.xml", "hello there"), Err(told.to_owned()));
+        assert_eq!(content("a.xml", "hello there"), Err(expected.to_owned()));
         assert!(
             content("a.JSON", " ")
                 .unwrap_err()

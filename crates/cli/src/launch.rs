@@ -110,7 +110,7 @@ fn is_name(master: &Master) -> bool {
     master.host.parse::<IpAddr>().is_err()
 }
 
-/// What all ranks must have in common: the program and what it was asked.
+/// What all ranks must have in common: the program and its arguments.
 fn terms() -> Vec<(String, String)> {
     let arguments = std::env::args_os().skip(1);
     let arguments: Vec<_> = arguments.map(|it| it.to_string_lossy().into_owned()).collect();

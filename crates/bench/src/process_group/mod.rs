@@ -131,12 +131,11 @@ impl ProcessGroup {
     ) -> Result<Vec<T>, Error> {
         let outcome = serde_json::to_vec(outcome)?;
         let patience = if self.rank() == 0 { PATIENCE } else { PATIENCE_WITH_FIRST };
-        let said = match failed {
-            false => self.group.all_gather(&outcome),
-            true => {
-                self.failure_notice.send();
-                self.group.all_gather_within(&outcome, patience)
-            }
+        let said = if failed {
+            self.failure_notice.send();
+            self.group.all_gather_within(&outcome, patience)
+        } else {
+            self.group.all_gather(&outcome)
         };
         self.failure_notice.next();
         self.noted(said)?.iter().map(|bytes| understood(bytes)).collect()

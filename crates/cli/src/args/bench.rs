@@ -51,9 +51,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "[NAME:]KEY=VALUE")]
     pub env: Vec<Scoped>,
 
-    /// What libraries, or the one of that name, are told of the buffers: 0 nothing, 1 each rank
-    /// registers its own, 2 symmetric windows; may be given several times, the last one for a
-    /// library counts. Registered buffers are allocated by the library [default: 0]
+    /// How the buffers of all libraries, or of the one of that name, are registered: 0 not at all,
+    /// 1 each rank registers its own, 2 symmetric windows; may be given several times, the last one
+    /// for a library counts. Registered buffers are allocated by the library [default: 0]
     #[arg(short = 'R', long = "local_register", value_name = "[NAME:]HOW")]
     pub register: Vec<ScopedRegistration>,
 
@@ -297,12 +297,12 @@ impl FromStr for Scoped {
     }
 }
 
-/// What a library is told of the buffers, for all libraries or for one.
+/// How buffers are registered, for all libraries or for one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScopedRegistration {
     /// The library's name, if it is for one alone.
     pub library: Option<String>,
-    /// What it is told.
+    /// How they are registered.
     pub registration: Registration,
 }
 

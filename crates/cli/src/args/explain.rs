@@ -60,7 +60,7 @@ pub struct ExplainArgs {
     pub report: ReportArgs,
 }
 
-/// One of the things that are told apart by their looks.
+/// One of the things that are distinguished by their form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
     /// A collective; if it has a root, rank 0 stands for it.
@@ -82,7 +82,7 @@ impl FromStr for Word {
     }
 }
 
-/// How a file is told from other words.
+/// How a file is distinguished from other words.
 const A_FILE: &str = "a file, which has a `.` or a `/` in its name";
 
 impl Word {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_told_apart() {
+    fn words_are_distinguished() {
         let check = |text: &str, expected: Word| assert_eq!(text.parse(), Ok(expected));
         for name in ["allreduce", "all_reduce", "all-reduce", "AllReduce", "all_reduce_perf"] {
             check(name, Word::Collective(Kind::AllReduce));

@@ -43,7 +43,7 @@ pub fn fmt(args: &FmtArgs, output: &mut Output) -> Result<Exit> {
     Ok(exits.fold(Exit::Success, Exit::and))
 }
 
-/// Lays out one file, in place unless it is standard input or only `check` is asked for.
+/// Lays out one file, in place unless it is standard input or only `check` is requested.
 fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
     let input = Input::read(file)?;
     expect_program(&input)?;
@@ -57,7 +57,7 @@ fn lay_out(file: &str, check: bool, output: &mut Output) -> Result<Layout> {
         return Ok(layout);
     }
     if file == STDIN {
-        // A failure is told at the end, by the output itself.
+        // A failure is reported at the end, by the output itself.
         let _ = output.made().write_all(formatted.as_bytes());
     } else if layout == Layout::Changed {
         artifact::write_text(file, &formatted)?;

@@ -51,7 +51,7 @@ pub fn evaluated(
     }
 }
 
-/// What the options ask the compiler for.
+/// What the options request of the compiler.
 ///
 /// # Errors
 ///

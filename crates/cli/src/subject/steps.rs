@@ -58,8 +58,8 @@ pub fn from_xml(
     })))
 }
 
-/// Why `target` does not load the file. Ours demands less than the others. Where nobody asked for
-/// this target and the other runtime does not load the file either, why not is said as well.
+/// Why `target` does not load the file. Ours demands less than the others. Where this target was
+/// not requested and the other runtime does not load the file either, why not is said as well.
 fn unmet(demands: Vec<xml::Demand>, target: TargetName, asks_any: bool) -> Vec<xml::Contradiction> {
     let own = match target {
         TargetName::Msccl => xml::Dialect::Msccl,
@@ -123,10 +123,14 @@ fn adapt(algorithm: &mut Algorithm, launch: &LaunchArgs) -> std::result::Result<
     }
     match placement.map(|placement| placement.placement()) {
         None => Ok(()),
-        Some(asked) if algorithm.placement == asked || algorithm.placement == Placement::Both => {
-            algorithm.placement = asked;
+        Some(requested)
+            if algorithm.placement == requested || algorithm.placement == Placement::Both =>
+        {
+            algorithm.placement = requested;
             Ok(())
         }
-        Some(asked) => Err(format!("this algorithm runs {}, not {asked}", algorithm.placement)),
+        Some(requested) => {
+            Err(format!("this algorithm runs {}, not {requested}", algorithm.placement))
+        }
     }
 }

@@ -164,11 +164,11 @@ fn every_collective_is_right_on_8_hosts() {
     ];
     for (collective, is_planned) in collectives {
         let args = bench(arg(&ours), collective);
-        let tell = |command: &mut Command| {
+        let variables = |command: &mut Command| {
             command.env("NCCL_DEBUG", "INFO");
         };
         let per_host = if is_planned { 2 } else { 1 };
-        let ran = good(start(&hosts, (8, per_host), by_hand, &args, tell));
+        let ran = good(start(&hosts, (8, per_host), by_hand, &args, variables));
         assert!(ran.stdout.contains("# Out of bounds values : 0 OK"), "{collective}: {ran}");
         assert!(ran.stderr.contains(" over TCP"), "{collective}: {ran}");
         let mut served = ran.stderr.lines().filter(|line| line.contains("served by"));
@@ -301,7 +301,7 @@ impl Begun {
     }
 }
 
-/// All ranks end soon, those of the host, too, and say who is out of reach; no process stays
+/// All ranks end soon, those of the host, too, and say who cannot be reached; no process stays
 /// behind.
 #[test]
 fn a_host_that_is_cut_off_ends_all() {
@@ -312,14 +312,14 @@ fn a_host_that_is_cut_off_ends_all() {
     let ran = begun.end();
     let took = since.elapsed();
     assert!(ran.iter().all(|ran| ran.code == 1), "{}{}", ran[0], ran[4]);
-    let far = ran[0].stderr.lines().find(|line| line.starts_with("error: msccl is out: "));
-    let far = far.unwrap_or_else(|| panic!("{}", ran[0]));
-    assert!(far.contains("r4") && far.contains("host2"), "{far}");
+    let remote = ran[0].stderr.lines().find(|line| line.starts_with("error: msccl is out: "));
+    let remote = remote.unwrap_or_else(|| panic!("{}", ran[0]));
+    assert!(remote.contains("r4") && remote.contains("host2"), "{remote}");
     // Who lost rank 0 speaks for itself.
     assert!(ran[4].stderr.contains("error: msccl is out: r4: "), "{}", ran[4]);
     assert!(ran[4].stderr.contains("host0") || ran[4].stderr.contains("host1"), "{}", ran[4]);
     assert!(ran[1].stderr.is_empty(), "{}", ran[1]);
-    // The system would have told after a minute.
+    // The system would have reported it after a minute.
     assert!(took < Duration::from_secs(50), "{took:?}");
     await_silence(&hosts);
 }

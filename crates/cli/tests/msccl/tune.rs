@@ -57,10 +57,10 @@ fn what_is_measured_becomes_a_table_that_decides() {
         "{tried:?}"
     );
     assert!(read(&svg).contains("class=\"chosen\""));
-    // Every size is decided by a row of the table, in the way that the row says, in the placement
+    // Every size is decided by a row of the table, as the row says, in the placement
     // that all-reduces usually have: the other one follows it.
     for size in ["1K", "8K", "64K"] {
-        let asked = [
+        let explained = [
             "explain",
             "allreduce",
             size,
@@ -72,25 +72,25 @@ fn what_is_measured_becomes_a_table_that_decides() {
             "--format",
             "json",
         ];
-        let asked = msccl(&[&asked[..], &["--tuning", arg(&table)]].concat()).json();
-        let first = &asked["alternatives"][0];
+        let explained = msccl(&[&explained[..], &["--tuning", arg(&table)]].concat()).json();
+        let first = &explained["alternatives"][0];
         let line =
             first["decided_by"].as_str().unwrap().strip_prefix(&format!("{} line ", arg(&table)));
-        let line: usize = line.unwrap_or_else(|| panic!("{asked}")).parse().unwrap();
+        let line: usize = line.unwrap_or_else(|| panic!("{explained}")).parse().unwrap();
         let row: Vec<_> = text.lines().nth(line - 1).unwrap().split_whitespace().collect();
-        assert_eq!(first["algorithm"], row[8], "{asked}");
-        assert_eq!(first["instances"].to_string(), row[6], "{asked}");
-        assert_eq!(asked["served_by"], row[8]);
+        assert_eq!(first["algorithm"], row[8], "{explained}");
+        assert_eq!(first["instances"].to_string(), row[6], "{explained}");
+        assert_eq!(explained["served_by"], row[8]);
     }
-    // Every way is told with its thread blocks, and why one is chosen.
+    // Every candidate is listed with its thread blocks, and why one is chosen.
     assert!(tried.iter().all(|trial| trial["blocks"].as_u64().unwrap() > 0), "{tried:?}");
     for text in ["Within 3.0% of the fastest", "  blocks  ", "chosen", "baseline", "floor"] {
         assert!(ran.stdout.contains(text), "{text}: {ran}");
     }
-    // Of the ways that a limit leaves the best serve.
+    // Of the candidates that a limit leaves the best serve.
     let least = msccl(&["tune", "--from", arg(&data), "--margin", "100", "--blocks-at-most", "1"]);
-    let asked = "with the fewest thread blocks and at most 1 of them";
-    assert!(least.stdout.contains(asked) || least.code == 1, "{least}");
+    let explained = "with the fewest thread blocks and at most 1 of them";
+    assert!(least.stdout.contains(explained) || least.code == 1, "{least}");
     let frugal = msccl(&["tune", "--from", arg(&data), "--margin", "100"]);
     assert_eq!(frugal.code, 0, "{frugal}");
     assert!(frugal.stdout.contains("# Within 100.0% of the fastest, that with"), "{frugal}");
@@ -111,7 +111,7 @@ fn what_is_measured_becomes_a_table_that_decides() {
 }
 
 #[test]
-fn a_wrong_result_is_out_and_told() {
+fn a_wrong_result_is_out_and_reported() {
     let Some(fake) = fake() else { return };
     let table = file("tune/wrong.tuning", "");
     let args = ["-e", "8K", "--placement", "out", "--time", "1", "-o", arg(&table)];
@@ -144,7 +144,7 @@ fn what_breaks_the_library_does_not_harm_the_others() {
 }
 
 #[test]
-fn a_library_that_cannot_be_tuned_is_told() {
+fn a_library_that_cannot_be_tuned_is_reported() {
     let Some(fake) = fake() else { return };
     let table = file("tune/untouched.tuning", "as it was");
     // Of a choice that the library does not know.

@@ -29,7 +29,7 @@ fn a_wrong_program_is_refused_at_its_line() {
 }
 
 #[test]
-fn a_deadlock_tells_who_waits_for_whom() {
+fn a_deadlock_shows_who_waits_for_whom() {
     let ran = msccl_reading(&["verify", "-"], stuck_xml().as_bytes());
     assert_eq!(ran.code, 1, "{ran}");
     insta::assert_snapshot!(ran.stdout, @r#"
@@ -73,7 +73,7 @@ fn json_has_the_promised_keys() {
 /// The public toolkit's `rrc` names the peer's place as the source; the corpus of such files has
 /// this one in it.
 #[test]
-fn what_the_toolkit_means_by_a_source_is_told() {
+fn what_the_toolkit_means_by_a_source_is_explained() {
     let xml = exchange_xml(1);
     let (mine, peers) =
         (r#"type="rrc" srcbuf="i" srcoff="0""#, r#"type="rrc" srcbuf="s" srcoff="0""#);
@@ -94,7 +94,7 @@ fn further_faults_name_their_step_once() {
 }
 
 #[test]
-fn a_collective_that_nobody_knows_is_told() {
+fn a_collective_that_nobody_knows_is_reported() {
     let xml = exchange_xml(1).replace("allreduce", "allred");
     let ran = msccl_reading(&["verify", "-"], xml.as_bytes());
     assert_eq!(ran.code, 0, "{ran}");
@@ -110,7 +110,7 @@ fn a_collective_that_nobody_knows_is_told() {
 }
 
 #[test]
-fn python_is_told_to_be_python() {
+fn python_is_recognised() {
     let path = file("verify/ring.py", "from msccl.language import *\n");
     crate::check_refusal(&["verify", arg(&path)], 2, "expected an algorithm, found Python");
 }

@@ -225,12 +225,11 @@ impl<'a> MeasurementSetup<'a> {
     /// As many calls of about `call_us` as take `wanted_us` together.
     fn method(&self, total_us: f64, call_us: f64, checks: u32) -> Method {
         let calls = (total_us / call_us.max(0.1)) as u32;
-        let (iterations, graph_launches) = match self.plan.graph {
-            false => (calls.clamp(1, MOST_CALLS), 0),
-            true => {
-                let in_graph = calls.clamp(1, CALLS_IN_GRAPH);
-                (in_graph, (calls / in_graph).clamp(1, MOST_CALLS / CALLS_IN_GRAPH))
-            }
+        let (iterations, graph_launches) = if self.plan.graph {
+            let in_graph = calls.clamp(1, CALLS_IN_GRAPH);
+            (in_graph, (calls / in_graph).clamp(1, MOST_CALLS / CALLS_IN_GRAPH))
+        } else {
+            (calls.clamp(1, MOST_CALLS), 0)
         };
         Method { iterations, checks, graph_launches, ..self.plan.run.method }
     }

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::launch;
 use crate::output::Output;
 
-/// Runs the benchmark and writes what was asked for.
+/// Runs the benchmark and writes what was requested.
 pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     let group = launch::process_group(args.timeout, output)?;
     let group = group.as_ref();
@@ -48,7 +48,7 @@ pub fn bench(args: &BenchArgs, output: &mut Output) -> Result<Exit> {
     Ok(if is_good { Exit::Success } else { Exit::Refused })
 }
 
-/// Makes sure that the speaker can write what is asked for, before anything is measured.
+/// Makes sure that the speaker can write what is requested, before anything is measured.
 fn expect_to_write(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<()> {
     let writes = group.is_none_or(ProcessGroup::is_speaker);
     let mut files = [args.json_file(), args.svg.as_ref()].into_iter().flatten().filter(|_| writes);
@@ -209,7 +209,7 @@ fn library_line(library: &LibraryReport) -> String {
     let (name, version) = (&library.name, library.version_name());
     let buffers = match library.registration {
         Registration::None => String::new(),
-        told => format!(", {told}"),
+        text => format!(", {text}"),
     };
     format!("# Library {name}: {version}{init}{buffers}, {}", library.path.display())
 }

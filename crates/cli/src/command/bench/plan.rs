@@ -16,16 +16,16 @@ use crate::failure::{Failure, Result};
 use crate::launch;
 use crate::size::ByteSize;
 
-/// Ranks on the host, if nothing is asked for.
+/// Ranks on the host, if no number is given.
 pub const USUAL_RANKS: u32 = 4;
 
-/// The largest size if nothing is asked for, on GPUs and on the host.
+/// The largest size if none is given, on GPUs and on the host.
 const USUAL_MAX_BYTES: (u64, u64) = (1 << 30, 1 << 20);
 
-/// Timed calls if nothing is asked for, in a row and each alone.
+/// Timed calls if no number is given, in a row and each alone.
 const USUAL_ITERATIONS: (u32, u32) = (20, 200);
 
-/// What `args` ask for, the same on all ranks of `group`, and which calls are to be compared with
+/// What `args` request, the same on all ranks of `group`, and which calls are to be compared with
 /// which.
 pub fn plan(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<(Plan, Vec<Pair>)> {
     let machine = launch::fail_together(group, machine_of(args, group))?;
@@ -83,7 +83,7 @@ fn machine_of(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<Machine>
             "every launched process is one rank; launch as many as there are GPUs, and leave \
              --ngpus out",
         )),
-        (Some(wanted), Machine::Gpus(_)) => all.limited_to(wanted).map_err(failure),
+        (Some(count), Machine::Gpus(_)) => all.limited_to(count).map_err(failure),
         (_, Machine::Gpus(_) | Machine::Host { .. }) => Ok(all),
     }
 }
@@ -100,12 +100,12 @@ pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
         (Some(_), Machine::Host { reason: None }) => Err(Failure::new(
             "--ngpus counts GPUs, and ranks are on the host; --ranks says how many",
         )),
-        (Some(wanted), _) => machine.limited_to(wanted).map_err(failure),
+        (Some(count), _) => machine.limited_to(count).map_err(failure),
         (None, _) => Ok(machine),
     }
 }
 
-/// How to start ranks: this program, asked for that.
+/// How to start ranks: this program, with the arguments for that.
 pub fn worker() -> Result<(PathBuf, Vec<OsString>)> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find this program again: {error}")))?;
@@ -121,8 +121,8 @@ fn preferred_device() -> DeviceWish {
 fn launched_ranks(args: &BenchArgs, group: &ProcessGroup) -> Result<u32> {
     let ranks = group.ranks();
     match (args.ranks, args.threads) {
-        (Some(asked), _) if asked != ranks => {
-            Err(Failure::new(format!("{ranks} ranks were launched, and --ranks asks for {asked}")))
+        (Some(requested), _) if requested != ranks => {
+            Err(Failure::new(format!("{ranks} ranks were launched, and --ranks says {requested}")))
         }
         (_, Some(threads)) if threads != 1 => {
             Err(Failure::new("every launched process is one rank; leave --nthreads out"))
@@ -227,7 +227,7 @@ pub fn max_bytes(min: ByteSize, max: Option<ByteSize>, machine: &Machine) -> Res
     Ok(max_bytes)
 }
 
-/// The types that `all` means.
+/// The types that `all` stands for.
 fn usual_types(workload: Workload, machine: &Machine) -> impl Iterator<Item = ElementType> {
     let served = move |element: &ElementType| !workload.reduces() || machine.reduces(*element);
     ElementType::ALL.into_iter().filter(served)
@@ -275,7 +275,7 @@ fn assign(variable: &Scoped, libraries: &mut [LibraryUnderTest]) -> Result<()> {
     Ok(())
 }
 
-/// Which algorithms variables ask a library for.
+/// Which algorithms variables request of a library.
 fn requested(tested: &LibraryUnderTest) -> RequestedAlgorithms {
     let value = |variable: Variable| {
         let own = tested.environment.iter().rev().find(|(key, _)| key == variable.name);
@@ -291,7 +291,7 @@ fn requested(tested: &LibraryUnderTest) -> RequestedAlgorithms {
     }
 }
 
-/// `libraries`, each with what it is to be told of the buffers.
+/// `libraries`, each with how its buffers are registered.
 fn registered(
     mut libraries: Vec<LibraryUnderTest>,
     register: &[ScopedRegistration],
@@ -321,7 +321,8 @@ fn meant<'a>(
     Ok(libraries.iter_mut().filter(is_meant))
 }
 
-/// Makes ours, unless told otherwise, say who did not come before it is ended for not answering.
+/// Makes ours, unless a variable says otherwise, report who did not come before it is ended for not
+/// answering.
 fn limit_joining(tested: &mut LibraryUnderTest, timeout: Duration) {
     let name = msccl_environment::variable::JOIN_TIMEOUT_S.name;
     if msccl_environment::lookup(name).is_none() {

@@ -22,7 +22,7 @@ use measure::{Machine, Plan, Row};
 use ranks::{Places, Ranks};
 use report::Run;
 
-/// Runs the algorithm of the file at every size asked for, unless it is refused.
+/// Runs the algorithm of the file at every requested size, unless it is refused.
 pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
     let group = match args.device {
         RunDevice::Host => None,
@@ -51,8 +51,8 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
     Ok(if run.is_right() { Exit::Success } else { Exit::Refused })
 }
 
-/// Where ranks of a communicator run; nothing if the executor runs them all. It is asked first, so
-/// that nobody waits for a proof to hear that there is no GPU.
+/// Where ranks of a communicator run; nothing if the executor runs them all. It is looked up first,
+/// so that nobody waits for a proof where there is no GPU.
 fn places(args: &RunArgs, group: Option<&ProcessGroup>) -> Result<Option<Places>> {
     let refuse = |text: &str| Err(Failure::new(text));
     if args.device == RunDevice::Host {
@@ -80,7 +80,7 @@ fn prove(args: &RunArgs, output: &mut Output) -> Result<Verdict> {
     let (launch, target) = match args.device {
         RunDevice::Host => (args.launch.clone(), args.target),
         RunDevice::Cuda | RunDevice::Ranks => {
-            (without_wishes(&args.launch), Some(TargetName::Native))
+            (without_requests(&args.launch), Some(TargetName::Native))
         }
     };
     let loaded = subject::load(input, &launch, target, &mut warn)?;
@@ -88,8 +88,8 @@ fn prove(args: &RunArgs, output: &mut Output) -> Result<Verdict> {
     Ok(verdict::judge(loaded))
 }
 
-/// What is asked of the compiler where protocol and instances are the runtime's affair.
-fn without_wishes(launch: &LaunchArgs) -> LaunchArgs {
+/// What the compiler gets where protocol and instances are the runtime's affair.
+fn without_requests(launch: &LaunchArgs) -> LaunchArgs {
     LaunchArgs { protocol: None, instances: None, ..launch.clone() }
 }
 
@@ -119,8 +119,8 @@ fn on_ranks(
     drop(progress);
     // If it is rank 0 that is lost, somebody else has to say so.
     output.speak_only_if(ranks.is_speaker());
-    for story in ranks.stories() {
-        output.note(story);
+    for report in ranks.hang_reports() {
+        output.note(report);
     }
     Ok(Run { plan, rows, device: args.device, place: Some(ranks.place()) })
 }

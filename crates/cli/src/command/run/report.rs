@@ -16,7 +16,7 @@ const MOST_ROWS: usize = 16;
 
 /// Calls, and what they gave.
 pub struct Run {
-    /// What was asked for.
+    /// What was requested.
     pub plan: Plan,
     /// What it gave.
     pub rows: Vec<Row>,

@@ -34,7 +34,7 @@ struct View<'a> {
     filter: RankFilter,
 }
 
-/// Shows the stage asked for; nothing is proved.
+/// Shows the requested stage; nothing is proved.
 pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
     let picture = picture(args)?;
     let shown = match load(args, output)? {
@@ -54,14 +54,14 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit> {
     }
     let text = render(&shown, &View { args, picture, filter })?;
     match args.file_written() {
-        // A failure is told at the end, by the output itself.
+        // A failure is reported at the end, by the output itself.
         None => output.made().write_all(text.as_bytes()).unwrap_or(()),
         Some(path) => artifact::write_text(path, &text)?,
     }
     Ok(Exit::Success)
 }
 
-/// What is asked for, by an option or by the name of the file to write.
+/// What is requested, by an option or by the name of the file to write.
 fn picture(args: &ShowArgs) -> Result<Picture> {
     let Some(path) = args.file_written() else { return Ok(args.format.unwrap_or(Picture::Text)) };
     artifact::expect_other_than(&args.file, path)?;

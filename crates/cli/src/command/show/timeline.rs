@@ -9,7 +9,7 @@ use crate::draw::RankFilter;
 use crate::size::ByteSize;
 use crate::subject::Subject;
 
-/// The size of a call, if nothing is asked for and the algorithm serves it.
+/// The size of a call, if none is requested and the algorithm serves it.
 const USUAL_SIZE: ByteSize = ByteSize(1 << 20);
 
 /// The timeline of a call of `size` on nodes whose ranks share a switch.

@@ -1,4 +1,4 @@
-//! `msccl tune`: the best way to serve every size, measured, as a tuning table.
+//! `msccl tune`: the best candidate for every size, measured, as a tuning table.
 
 mod plan;
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::input::Input;
 use crate::output::Output;
 
-/// Measures, or reads measurements, and writes what was asked for.
+/// Measures, or reads measurements, and writes what was requested.
 pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
     if args.output.is_none() {
         output.divert_reports();
@@ -84,7 +84,7 @@ fn write_table(
     Tuning::parse(&name, text.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
     match &args.output {
         Some(path) => artifact::write_text(path, &text)?,
-        // A failure is told at the end, by the output itself.
+        // A failure is reported at the end, by the output itself.
         None => output.made().write_all(text.as_bytes()).unwrap_or(()),
     }
     Ok(true)

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::size::ByteSize;
 
-/// What `args` ask for.
+/// What `args` request.
 pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::TunePlan> {
     if matches!(collective, Workload::SendRecv | Workload::HyperCube) {
         let text = format!("there is nothing to tune about {collective}: it is made of transfers");
@@ -96,8 +96,8 @@ fn run(args: &TuneArgs, collective: Workload, machine: Machine, ranks: u32) -> R
     })
 }
 
-/// What can be measured of what is wished. Of a collective with a root only the root knows whether
-/// it is in place, so that tables do not tell; and what is not compared is not tuned.
+/// The requested placements that can be measured. Of a collective with a root only the root knows
+/// whether it is in place, so that tables do not say; and what is not compared is not tuned.
 fn placements(
     args: &TuneArgs,
     collective: Workload,
@@ -106,16 +106,16 @@ fn placements(
     if collective.has_root() {
         return Ok(vec![Placement::OutOfPlace]);
     }
-    let wished = args.placement.map(PlacementName::placement);
+    let requested = args.placement.map(PlacementName::placement);
     if collective.is_checked_in_place() {
-        return Ok(match wished {
+        return Ok(match requested {
             Some(Serves::InPlace) => vec![Placement::InPlace],
             Some(Serves::OutOfPlace) => vec![Placement::OutOfPlace],
             Some(Serves::Both) | None => Placement::BOTH.into(),
         });
     }
     let text = format!("{collective} is not tuned in place, where results are not compared");
-    match wished {
+    match requested {
         Some(Serves::InPlace) => return Err(Failure::new(text)),
         Some(Serves::OutOfPlace) => {}
         Some(Serves::Both) | None => output.warn(text),

@@ -65,7 +65,7 @@ impl Buffers {
     /// Makes buffers of that layout with `input` in place.
     pub fn fill(&mut self, layout: Layout, input: &[u8]) -> Result<(), Error> {
         if self.layout.bytes < layout.bytes || matches!(self.memory, Memory::None) {
-            // What is outgrown goes first, to make room.
+            // What is outgrown is freed first.
             self.memory = Memory::None;
             self.memory = Memory::new(&self.place, layout.bytes.max(1))?;
         }

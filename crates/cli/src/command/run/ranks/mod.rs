@@ -1,10 +1,10 @@
-//! The algorithm on the ranks of a communicator: the way that a job takes.
+//! The algorithm on the ranks of a communicator, as in a job.
 //!
 //! Ranks are threads that meet on the loopback, or, where a launcher started a process for each,
-//! the processes of a [`ProcessGroup`], all of which go through the same trials and hear of one
-//! another's faults. Each phase of a trial (filling buffers, the call itself, comparing) is done by
-//! all before the next one begins: where ranks share a GPU, nothing may be allocated or copied
-//! while a kernel waits for a rank that has not come.
+//! the processes of a [`ProcessGroup`], all of which make the same trials and receive one another's
+//! faults. Each phase of a trial (filling buffers, the call itself, comparing) is done by all
+//! before the next one begins: where ranks share a GPU, nothing may be allocated or copied while a
+//! kernel waits for a rank that has not come.
 //!
 //! The time of a call is that of the rank that took longest, from when all begin to make it. It
 //! holds what the host needs to launch it, and the first call on new terms, which binds the plan,
@@ -111,8 +111,8 @@ impl Ranks {
         self.group.as_ref().is_none_or(ProcessGroup::is_speaker)
     }
 
-    /// What was told of calls that did not get on.
-    pub fn stories(&self) -> Vec<String> {
+    /// The hang reports of calls that did not get on.
+    pub fn hang_reports(&self) -> Vec<String> {
         self.diary.stories()
     }
 
@@ -152,7 +152,7 @@ impl Ranks {
     }
 
     /// Whether something holds on all ranks, where `holds` is whether it does in this process; or
-    /// why ranks cannot tell one another.
+    /// why ranks cannot exchange that.
     fn on_every(&self, holds: bool) -> std::result::Result<bool, String> {
         let Some(group) = &self.group else { return Ok(holds) };
         let all = group.exchange(&holds).map_err(|error| error.to_string())?;
@@ -214,7 +214,7 @@ fn of_all<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// What one process tells the others: what it has done, or its fault and whether that is an echo.
+/// What one process sends the others: what it has done, or its fault and whether that is an echo.
 #[derive(Serialize, Deserialize)]
 struct Said<T> {
     done: Vec<T>,
@@ -262,10 +262,10 @@ impl Drop for Ranks {
     }
 }
 
-/// Runs every job on a thread of its own; the results in the order of the jobs.
-fn on_threads<T: Send, J: FnOnce() -> T + Send>(jobs: impl Iterator<Item = J>) -> Vec<T> {
+/// Runs every task on a thread of its own; the results in the order of the tasks.
+fn on_threads<T: Send, F: FnOnce() -> T + Send>(tasks: impl Iterator<Item = F>) -> Vec<T> {
     thread::scope(|scope| {
-        let threads: Vec<_> = jobs.map(|job| scope.spawn(job)).collect();
+        let threads: Vec<_> = tasks.map(|task| scope.spawn(task)).collect();
         let join = |thread: thread::ScopedJoinHandle<'_, T>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };

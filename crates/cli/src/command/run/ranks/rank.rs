@@ -23,7 +23,7 @@ pub struct LocalRank {
     buffers: Buffers,
 }
 
-/// What tells how long a call takes.
+/// What measures how long a call takes.
 enum Clock {
     /// The host's: calls return when they are done.
     Host,
