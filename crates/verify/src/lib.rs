@@ -1,4 +1,4 @@
-//! The judge: proves an algorithm, or tells the shortest story of its fault.
+//! The verifier: proves an algorithm, or gives the shortest counterexample to it.
 //!
 //! [`verify`] reads an [`Algorithm`] and a [`Target`] and nothing else. It answers for every call
 //! that the algorithm serves (every message size of its range, in and out of place as it says) and
@@ -13,7 +13,7 @@
 //! | `deadlock` | does it end, at which link depth, and up to which size? | deadlock, leftover |
 //! | `race` | are conflicting accesses ordered? | race |
 //! | `values` | what does every slot hold at the end? | uninitialised, wrong-result |
-//! | `rounds` | are rounds told apart in the largest call? | limits |
+//! | `rounds` | are rounds distinguished in the largest call? | limits |
 //!
 //! # Guarantees
 //!
@@ -50,7 +50,7 @@ pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use refusal::{Event, Fault, FaultKind, Refusal};
 pub use values::{Completion, RawSources};
 
-/// An algorithm that has been proved for a target, with what the proof found out on the way.
+/// An algorithm that has been proved for a target, with what the proof found out.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verified {
     algorithm: Algorithm,

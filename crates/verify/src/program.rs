@@ -199,7 +199,7 @@ impl<'a> Program<'a> {
             sent + 1
         );
         let waits = Event::new(receive, format!("waits for a message from {from} for ever"));
-        Fault::new(FaultKind::Deadlock, message).at([receive]).told([waits])
+        Fault::new(FaultKind::Deadlock, message).at([receive]).with_events([waits])
     }
 }
 

@@ -1,4 +1,4 @@
-//! How many rounds waits can tell apart.
+//! How many rounds waits can distinguish.
 //!
 //! Where a runtime counts rounds in a field of the flag that waits look at, a call of more rounds
 //! takes the flags of the next call for its own. Algorithms without waits do not look at flags.
@@ -8,7 +8,7 @@ use msccl_ir::Target;
 use crate::program::Program;
 use crate::refusal::{Fault, FaultKind};
 
-/// A fault if the largest call has more rounds than waits can tell apart.
+/// A fault if the largest call has more rounds than waits can distinguish.
 pub(crate) fn check(program: &Program<'_>, target: &Target) -> Option<Fault> {
     let algorithm = program.algorithm();
     let rounds = target.rules.rounds?;

@@ -1,4 +1,4 @@
-//! Every kind of fault, by the smallest algorithm that has it, and the story told of it.
+//! Every kind of fault, by the smallest algorithm that has it, and its counterexample.
 
 #[path = "../../ir/tests/build/mod.rs"]
 mod build;

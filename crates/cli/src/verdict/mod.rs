@@ -44,7 +44,7 @@ pub struct Refused {
     /// Where: in steps, and in the source where there is one.
     pub at: Vec<Site>,
     /// How it comes about, line by line.
-    pub story: Vec<String>,
+    pub events: Vec<String>,
     /// The source, with carets; empty if there is none.
     pub excerpt: String,
     /// The same for editors.
@@ -108,7 +108,7 @@ fn known_invalid(invalid: KnownInvalid) -> Refused {
         kind,
         message,
         at,
-        story: Vec::new(),
+        events: Vec::new(),
         excerpt,
         diagnostics,
         sound_up_to_bytes: None,
@@ -126,9 +126,9 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
     // The verifier promises at least one; without any there would be nothing to say.
     let principal = faults.next();
     let others = faults.map(|fault| one_line(&fault)).collect();
-    let (kind, message, at, story, sound_up_to_bytes) = match principal {
-        Some(Fault { kind, message, at, story, sound_up_to_bytes }) => {
-            (kind, message, at, story, sound_up_to_bytes)
+    let (kind, message, at, events, sound_up_to_bytes) = match principal {
+        Some(Fault { kind, message, at, events, sound_up_to_bytes }) => {
+            (kind, message, at, events, sound_up_to_bytes)
         }
         None => (FaultKind::Structure, String::new(), Vec::new(), Vec::new(), None),
     };
@@ -145,15 +145,15 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
         && kind == FaultKind::Uninitialised
         && at.first().is_some_and(|&step| adds_another_place(&algorithm, step));
     let at = at.into_iter().map(|step| located(step, provenance)).collect();
-    let mut story: Vec<_> = story.iter().map(ToString::to_string).collect();
-    story.extend(from_toolkit.then(|| TOOLKITS_OPERAND.to_owned()));
+    let mut events: Vec<_> = events.iter().map(ToString::to_string).collect();
+    events.extend(from_toolkit.then(|| TOOLKITS_OPERAND.to_owned()));
     Refused {
         file,
         target,
         kind,
         message,
         at,
-        story,
+        events,
         excerpt,
         diagnostics,
         sound_up_to_bytes,
@@ -161,9 +161,9 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
     }
 }
 
-/// A further fault, without its story.
+/// A further fault, without its events.
 fn one_line(fault: &Fault) -> String {
-    let Fault { kind, message, at, story: _, sound_up_to_bytes: _ } = fault;
+    let Fault { kind, message, at, events: _, sound_up_to_bytes: _ } = fault;
     match at.first() {
         // Many messages begin with the step.
         Some(at) if !message.starts_with(&at.to_string()) => format!("{kind}: {at}: {message}"),
@@ -186,7 +186,7 @@ fn located(step: StepRef, provenance: &Provenance) -> Site {
     Site { step: Some(step), source }
 }
 
-/// Most elements of XML that are shown; the story names all.
+/// Most elements of XML that are shown; the events name all.
 const MOST_ELEMENTS: usize = 4;
 
 /// The elements behind the steps of a fault, the principal one with the message.

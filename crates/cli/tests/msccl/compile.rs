@@ -115,7 +115,11 @@ fn a_dash_is_standard_output() {
 #[test]
 fn a_program_is_not_written_over() {
     let source = file("compile/mine.msccl", RING);
-    crate::check_refusal(&["compile", arg(&source), "-o", arg(&source)], 2, "is the file that is read");
+    crate::check_refusal(
+        &["compile", arg(&source), "-o", arg(&source)],
+        2,
+        "is the file that is read",
+    );
     let other = source.with_file_name("other.msccl");
     let expected = "expected .xml, .json or .txt; rename it, or say --emit xml";
     crate::check_refusal(&["compile", arg(&source), "-o", arg(&other)], 2, expected);

@@ -96,7 +96,11 @@ fn the_extension_tells_the_form() {
         2,
         "or say --format svg",
     );
-    check_refusal(&["show", crate::arg(&source), "-o", crate::arg(&source)], 2, "is the file that is read");
+    check_refusal(
+        &["show", crate::arg(&source), "-o", crate::arg(&source)],
+        2,
+        "is the file that is read",
+    );
 }
 
 #[test]

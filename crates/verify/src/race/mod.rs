@@ -120,7 +120,7 @@ fn fault(program: &Program<'_>, target: &Target, race: &Conflict, call: Call) ->
         ),
     };
     let order = Event { at: None, text };
-    Fault::new(FaultKind::Race, message).at([second, first]).told([
+    Fault::new(FaultKind::Race, message).at([second, first]).with_events([
         Event::new(first, shape(earlier)),
         Event::new(second, shape(later)),
         order,

@@ -1,4 +1,4 @@
-//! How a slot came to hold what it holds, or nothing: the run told backwards.
+//! How a slot came to hold what it holds, or nothing: the run, backwards.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::program::{At, Program};
 use crate::refusal::{Event, Fault, FaultKind};
 
-/// Most steps of one story.
+/// Most steps of one counterexample.
 const MOST_STEPS: usize = 7;
 
 /// Most contributions that one line lists.
@@ -35,7 +35,7 @@ pub(super) fn unwritten(
         let cell = memory.cell(rank, slot);
         let later =
             order.iter().find(|&&writer| writes(program, memory, writer, rank, cell).is_some());
-        let story = match later {
+        let event = match later {
             Some(&writer) => {
                 let kind = program.step(writer).kind().abbreviation();
                 Event::new(program.step_ref(writer), format!("({kind}) writes it, but only later"))
@@ -43,7 +43,7 @@ pub(super) fn unwritten(
             None => Event { at: None, text: format!("no step of {rank} writes it") },
         };
         let later = later.map(|&writer| program.step_ref(writer));
-        Fault::new(FaultKind::Uninitialised, message).at([step]).at(later).told([story])
+        Fault::new(FaultKind::Uninitialised, message).at([step]).at(later).with_events([event])
     });
     faults.collect()
 }
@@ -66,7 +66,7 @@ fn writes(
 }
 
 /// A run with everything that it computed.
-pub(super) struct Story<'a> {
+pub(super) struct Counterexample<'a> {
     program: &'a Program<'a>,
     order: &'a [At],
     memory: &'a Memory<'a>,
@@ -83,7 +83,7 @@ struct Moment {
     offset: u32,
 }
 
-impl<'a> Story<'a> {
+impl<'a> Counterexample<'a> {
     pub(super) fn new(
         program: &'a Program<'a>,
         order: &'a [At],
@@ -101,7 +101,7 @@ impl<'a> Story<'a> {
     }
 
     /// What is wrong with a slot, and the steps by which its value came, the last one first.
-    pub(super) fn tell(&self, wrong: &Wrong) -> Fault {
+    pub(super) fn fault(&self, wrong: &Wrong) -> Fault {
         let Wrong { rank, slot, found, expected } = wrong;
         let excess = self.difference(*found, expected).1;
         let mut events = Vec::new();
@@ -111,11 +111,11 @@ impl<'a> Story<'a> {
         }
         while let Some(moment) = next.filter(|_| events.len() < MOST_STEPS) {
             events.push(self.event(moment));
-            next = self.source_to_blame(moment, &excess);
+            next = self.responsible_source(moment, &excess);
         }
         let at: Vec<_> = events.iter().filter_map(|event| event.at).collect();
         let fault = Fault::new(FaultKind::WrongResult, self.sentence(wrong));
-        fault.at(at).told(events)
+        fault.at(at).with_events(events)
     }
 
     fn sentence(&self, wrong: &Wrong) -> String {
@@ -181,9 +181,8 @@ impl<'a> Story<'a> {
         Event::new(self.program.step_ref(at), text)
     }
 
-    /// The chunk that brought what is too much into a chunk of a step; where several sources are to
-    /// blame or none is, the first that combines most.
-    fn source_to_blame(&self, moment: Moment, excess: &[Contribution]) -> Option<Moment> {
+    /// The chunk that brought what is too much into a chunk of a step; where several sources are responsible or none is, the first that combines most.
+    fn responsible_source(&self, moment: Moment, excess: &[Contribution]) -> Option<Moment> {
         let mut sources = self.sources(moment);
         if sources.len() > 1 && !excess.is_empty() {
             sources.retain(|(value, _)| {
