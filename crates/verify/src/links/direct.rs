@@ -75,7 +75,7 @@ pub(crate) fn of(verified: &Verified) -> Vec<DirectLink> {
     let links = (0..program.wiring.links().len() as u32).map(LinkId);
     let mut chosen: Vec<_> = links.map(|link| subject.first_choice(link)).collect();
     while chosen.iter().any(|delivery| *delivery != Delivery::Staged) {
-        let scanned = Scan::new(&subject, &chosen).run(&order);
+        let scanned = DirectScan::new(&subject, &chosen).run(&order);
         let answers = knowledge::ask(&program, &order, &traffic, scanned.questions);
         let asked = answers.denied.into_iter().map(|(link, _)| link);
         let mut broken: Vec<_> = asked.chain(scanned.broken).collect();
@@ -216,21 +216,21 @@ fn only_source(step: &Step) -> Option<Region> {
 
 /// An access as it is really made: by which step, to which chunk of its operands.
 #[derive(Clone, Copy)]
-struct Access {
+struct MadeAccess {
     at: At,
     offset: u32,
 }
 
 /// What has been done to a cell. The accesses before the last write came before it.
 #[derive(Default)]
-struct Cell {
-    writer: Option<Access>,
-    readers: SmallVec<[Access; 2]>,
+struct CellHistory {
+    writer: Option<MadeAccess>,
+    readers: SmallVec<[MadeAccess; 2]>,
     /// Loads by receivers that may be yet to come.
-    pulled: SmallVec<[(LinkId, Access); 1]>,
+    pulled: SmallVec<[(LinkId, MadeAccess); 1]>,
     /// Receiving steps of what has been pushed here: if the link is staged in a launch, it is they
     /// who store.
-    landed: SmallVec<[(LinkId, Access); 1]>,
+    landed: SmallVec<[(LinkId, MadeAccess); 1]>,
 }
 
 /// Orders that the choice needs.
@@ -241,18 +241,18 @@ struct Scanned {
 }
 
 /// One walk over all cells.
-struct Scan<'a> {
+struct DirectScan<'a> {
     subject: &'a Subject<'a>,
     chosen: &'a [Delivery],
     memory: Memory<'a>,
     received: Vec<usize>,
     sent: Vec<usize>,
     rank: Rank,
-    cells: Vec<Cell>,
+    cells: Vec<CellHistory>,
     scanned: Scanned,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> DirectScan<'a> {
     fn new(subject: &'a Subject<'a>, chosen: &'a [Delivery]) -> Self {
         let algorithm = subject.program.algorithm();
         // In place, aliasing only adds accesses of a cell.
@@ -276,7 +276,7 @@ impl<'a> Scan<'a> {
         for (rank, steps) in program.algorithm().collective.all_ranks().zip(steps) {
             self.rank = rank;
             self.cells.clear();
-            self.cells.resize_with(self.memory.cells_of(rank).len(), Cell::default);
+            self.cells.resize_with(self.memory.cells_of(rank).len(), CellHistory::default);
             steps.into_iter().for_each(|at| self.step(at));
         }
         self.scanned
@@ -289,12 +289,12 @@ impl<'a> Scan<'a> {
         let Local { loads, stores } = access::local(step, landing);
         for region in loads {
             for (offset, slot) in (0..).zip(region.slots()) {
-                self.cell(slot).read(Access { at, offset });
+                self.cell(slot).read(MadeAccess { at, offset });
             }
         }
         for region in stores {
             for (offset, slot) in (0..).zip(region.slots()) {
-                self.write(slot, Access { at, offset });
+                self.write(slot, MadeAccess { at, offset });
             }
         }
         for to in step.sends() {
@@ -328,7 +328,7 @@ impl<'a> Scan<'a> {
     /// either way. Of another link the receiver may have stored, later than its sender would have.
     fn push(&mut self, link: LinkId, region: Option<Region>, [send, receive]: [At; 2]) {
         for (offset, slot) in (0..).zip(region.into_iter().flat_map(Region::slots)) {
-            let access = Access { at: send, offset };
+            let access = MadeAccess { at: send, offset };
             let cell = std::mem::take(self.cell(slot));
             let landed = cell.landed.into_iter().filter(|(other, _)| *other != link);
             let landed = landed.map(|(_, receive)| receive);
@@ -336,12 +336,12 @@ impl<'a> Scan<'a> {
             earlier.for_each(|earlier| self.ask(link, About::Ordered, earlier, access));
             let cell = self.cell(slot);
             cell.writer = Some(access);
-            cell.landed.push((link, Access { at: receive, offset }));
+            cell.landed.push((link, MadeAccess { at: receive, offset }));
         }
     }
 
     /// A step of the rank itself writes a cell: receivers that load from there must be done.
-    fn write(&mut self, slot: Slot, access: Access) {
+    fn write(&mut self, slot: Slot, access: MadeAccess) {
         let cell = std::mem::take(self.cell(slot));
         cell.pulled.into_iter().for_each(|(link, load)| self.ask(link, About::Kept, load, access));
         self.cell(slot).writer = Some(access);
@@ -358,20 +358,20 @@ impl<'a> Scan<'a> {
         let (_, receive) = self.subject.ends(link, number);
         let region = self.subject.region(link, number, delivery);
         for (offset, slot) in (0..).zip(region.into_iter().flat_map(Region::slots)) {
-            let load = Access { at: receive, offset };
+            let load = MadeAccess { at: receive, offset };
             let cell = self.cell(slot);
             cell.read(load);
             cell.pulled.push((link, load));
         }
     }
 
-    fn cell(&mut self, slot: Slot) -> &mut Cell {
+    fn cell(&mut self, slot: Slot) -> &mut CellHistory {
         let first = self.memory.cells_of(self.rank).start;
         &mut self.cells[self.memory.cell(self.rank, slot) - first]
     }
 
     /// `link` needs `earlier` to come before `later`.
-    fn ask(&mut self, link: LinkId, about: About, earlier: Access, later: Access) {
+    fn ask(&mut self, link: LinkId, about: About, earlier: MadeAccess, later: MadeAccess) {
         // A step loads a chunk before it stores it, and chunks in order.
         if earlier.at == later.at && earlier.offset <= later.offset {
             return;
@@ -396,8 +396,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-impl Cell {
-    fn read(&mut self, access: Access) {
+impl CellHistory {
+    fn read(&mut self, access: MadeAccess) {
         // Program order makes the later of two reads of one block stand for both.
         match self.readers.last_mut() {
             Some(last) if last.at.tb == access.at.tb && last.at.step < access.at.step => {

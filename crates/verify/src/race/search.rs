@@ -33,7 +33,7 @@ pub(super) fn not_found(
 ) -> Vec<Conflict> {
     let budget = blocks.div_ceil(columns) * program.step_count() / VISIT_COST;
     conflicts.sort_by_key(|conflict| program.id(conflict.later.at));
-    let mut search = Search::new(program, order, budget);
+    let mut search = RaceSearch::new(program, order, budget);
     let mut left = Vec::new();
     for asked in conflicts.chunk_by(|a, b| a.later.at == b.later.at) {
         if search.budget > 0 {
@@ -54,7 +54,7 @@ pub(super) fn blocks_in_question(conflicts: &[Conflict]) -> usize {
     blocks.len()
 }
 
-struct Search {
+struct RaceSearch {
     /// What leads to every moment at once: moment `m` has those from `first[m]` to `first[m + 1]`.
     first: Vec<u32>,
     before: Vec<Moment>,
@@ -70,7 +70,7 @@ struct Search {
     open: Vec<Moment>,
 }
 
-impl Search {
+impl RaceSearch {
     fn new(program: &Program<'_>, order: &[At], budget: usize) -> Self {
         let mut place = vec![0; program.step_count()];
         for (at, number) in order.iter().zip(0..) {

@@ -166,7 +166,7 @@ impl<'a> Symbols<'a> {
                 let held = self.fetch(place);
                 total = Some(match total {
                     None => held,
-                    Some(total) => self.round(Sum {
+                    Some(total) => self.round(PartialSum {
                         summands: Summands::from_slice(&[total.value, held.value]),
                         column: total.column.max(held.column),
                     }),
@@ -224,30 +224,30 @@ pub(super) fn initial(
 }
 
 /// A sum under way, and the highest column of its summands.
-struct Sum {
+struct PartialSum {
     summands: Summands,
     column: u32,
 }
 
 impl Machine for Symbols<'_> {
-    type Sum = Sum;
+    type Sum = PartialSum;
     type Value = Held;
     type Error = Infallible;
 
-    fn read(&mut self, from: Place) -> Result<Sum, Infallible> {
+    fn read(&mut self, from: Place) -> Result<PartialSum, Infallible> {
         let Held { value, column } = self.fetch(from);
-        Ok(Sum { summands: Summands::from_slice(&[value]), column })
+        Ok(PartialSum { summands: Summands::from_slice(&[value]), column })
     }
 
-    fn add(&mut self, mut sum: Sum, from: Place) -> Result<Sum, Infallible> {
+    fn add(&mut self, mut sum: PartialSum, from: Place) -> Result<PartialSum, Infallible> {
         let Held { value, column } = self.fetch(from);
         sum.summands.push(value);
         sum.column = sum.column.max(column);
         Ok(sum)
     }
 
-    fn round(&mut self, sum: Sum) -> Held {
-        let Sum { summands, column } = sum;
+    fn round(&mut self, sum: PartialSum) -> Held {
+        let PartialSum { summands, column } = sum;
         let count = summands.len();
         if count > 1 {
             let Self { expressions, raw, program, at, .. } = self;
