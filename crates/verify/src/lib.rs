@@ -44,7 +44,7 @@ use msccl_ir::{Algorithm, Target};
 
 pub use bundles::Bundle;
 pub use facts::Facts;
-pub use links::access::{Actor, LINK_ACCESSES, LinkAccess, Payload, Touch, Way};
+pub use links::access::{Actor, DeliveryKind, LINK_ACCESSES, LinkAccess, Payload, Touch};
 pub use links::direct::{Delivery, DirectLink, DirectMessage};
 pub use links::{DirectRead, DirectWrite, LinkFacts};
 pub use refusal::{Event, Fault, FaultKind, Refusal};

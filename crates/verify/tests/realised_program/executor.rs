@@ -12,7 +12,7 @@ use msccl_collective::{Buffer, Contribution, Promise, Rank, Slot};
 use msccl_ir::{Algorithm, Place, Step};
 use msccl_machine::{TbId, Wiring};
 use msccl_verify::{
-    Actor, Bundle, Delivery, DirectLink, LinkAccess, Payload, Touch, Verified, Way,
+    Actor, Bundle, Delivery, DeliveryKind, DirectLink, LinkAccess, Payload, Touch, Verified,
 };
 
 use super::averaging::Averaging;
@@ -296,14 +296,14 @@ impl<'a> Executor<'a> {
         };
         let tag = |sends: bool, met: Option<Met>, touch, payload| {
             let met = met?;
-            let way = match met.direct {
-                None => Way::Staged,
-                Some((Delivery::Push, _)) => Way::Push,
-                Some((Delivery::Pull { .. }, _)) => Way::Pull,
+            let delivery = match met.direct {
+                None => DeliveryKind::Staged,
+                Some((Delivery::Push, _)) => DeliveryKind::Push,
+                Some((Delivery::Pull { .. }, _)) => DeliveryKind::Pull,
                 Some((Delivery::Staged, _)) => panic!("a direct link that is staged"),
             };
             let actor = if sends { Actor::Send } else { Actor::Receive };
-            Some(LinkAccess { way, actor, touch, payload })
+            Some(LinkAccess { delivery, actor, touch, payload })
         };
         // What is local is told as of the message it goes with: a taken one first.
         let main = takes.first().map(|met| (false, *met)).or(sends.first().map(|met| (true, *met)));
