@@ -56,7 +56,7 @@ pub(crate) fn of(verified: &Verified) -> Vec<Bundle> {
     }
     // A proved algorithm is well formed.
     let Ok(program) = Program::new(algorithm) else { return Vec::new() };
-    let Some(search) = Search::new(&program, verified) else { return Vec::new() };
+    let Some(search) = BundleSearch::new(&program, verified) else { return Vec::new() };
     let groups = search.groups();
     if groups.iter().all(|group| group.steps.len() == 1)
         || !ends(&program, &groups, verified.facts().least_link_depth)
@@ -80,7 +80,7 @@ struct Group {
 }
 
 /// What the search for groups knows.
-struct Search<'a> {
+struct BundleSearch<'a> {
     program: &'a Program<'a>,
     completion: Option<&'a Completion>,
     /// In place, if such calls are served: more conflicts than out of place.
@@ -88,7 +88,7 @@ struct Search<'a> {
     awaited: Vec<bool>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> BundleSearch<'a> {
     /// `None` if no call is served.
     fn new(program: &'a Program<'a>, verified: &'a Verified) -> Option<Self> {
         let call = Call::served(verified.algorithm()).next()?;
@@ -196,7 +196,7 @@ fn ends(program: &Program<'_>, groups: &[Group], depth: u32) -> bool {
 }
 
 /// What must end before what begins: the steps of a thread block one after another, steps that are
-/// waited for, messages, and room for them.
+/// waited for, messages, and free entries for them.
 fn edges(program: &Program<'_>, groups: &[Group], depth: u32) -> Vec<(StepId, StepId)> {
     let first = |group: &Group| program.id(At { tb: group.tb, step: group.steps.start });
     let neighbours = groups.windows(2).filter(|pair| pair[0].tb == pair[1].tb);

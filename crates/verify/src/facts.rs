@@ -1,4 +1,4 @@
-//! What a proof finds out on the way.
+//! What a proof finds out.
 
 use crate::program::Program;
 use crate::regime::Regimes;

@@ -13,8 +13,8 @@ use msccl_collective::{Buffer, Custom, Kind, Placement, Rank, Region, Slot};
 use msccl_ir::{Algorithm, Place, StepRef, Target, ThreadBlock};
 use msccl_verify::{Delivery, DirectLink, verify};
 
-const PULL: Delivery = Delivery::Pull { receipt: false };
-const RECEIPT: Delivery = Delivery::Pull { receipt: true };
+const PULL: Delivery = Delivery::Pull { acknowledgement: false };
+const ACKNOWLEDGED: Delivery = Delivery::Pull { acknowledgement: true };
 
 #[track_caller]
 fn direct(algorithm: &Algorithm) -> Vec<DirectLink> {
@@ -102,10 +102,10 @@ fn scratch_is_staged() {
 }
 
 #[test]
-fn whoever_learns_nothing_asks_for_a_receipt() {
+fn a_sender_that_learns_nothing_needs_an_ack() {
     let one_way =
         out_of_place(sum(|peer| vec![step(&[i(0)], &[r(peer)]), step(&[r(peer), i(0)], &[o(0)])]));
-    assert_eq!(between(&one_way, 0, 1), RECEIPT);
+    assert_eq!(between(&one_way, 0, 1), ACKNOWLEDGED);
 }
 
 /// Two ranks add what they have in place; the second answers what it got before it adds, or does
@@ -133,15 +133,15 @@ fn what_may_be_overwritten_too_soon_is_not_pulled() {
 #[test]
 fn a_place_in_use_is_not_pushed_to() {
     // The output holds something else until the message comes; the sender may know that it is done.
-    let used_before = |told: bool| {
+    let used_before = |has_ack: bool| {
         let first = step(&[i(0)], &[o(0)]).times(2);
-        let hear = told.then(|| step(&[r(1)], &[t(0)]));
+        let receive_ack = has_ack.then(|| step(&[r(1)], &[t(0)]));
         let sends = [step(&[i(0)], &[r(1)]), step(&[i(1)], &[r(1)])];
-        let sender = [first].into_iter().chain(hear).chain(sends).collect();
+        let sender = [first].into_iter().chain(receive_ack).chain(sends).collect();
         let busy = vec![step(&[i(0)], &[o(0)]), step(&[o(0)], &[t(0)])];
-        let tell = told.then(|| step(&[t(0)], &[r(0)]));
+        let send_ack = has_ack.then(|| step(&[t(0)], &[r(0)]));
         let takes = [step(&[r(0)], &[o(0)]), step(&[r(0)], &[o(1)])];
-        let receiver = busy.into_iter().chain(tell).chain(takes).collect();
+        let receiver = busy.into_iter().chain(send_ack).chain(takes).collect();
         let custom = Custom {
             name: "used_before".to_owned(),
             input_chunks: 2,
@@ -153,7 +153,7 @@ fn a_place_in_use_is_not_pushed_to() {
     };
     assert_eq!(between(&used_before(true), 0, 1), Delivery::Push);
     // The place is busy, but the message may stay where it lies: nobody writes the input.
-    assert_eq!(between(&used_before(false), 0, 1), RECEIPT);
+    assert_eq!(between(&used_before(false), 0, 1), ACKNOWLEDGED);
 }
 
 #[test]
@@ -176,8 +176,8 @@ fn a_store_does_not_overtake_a_load_of_another_link() {
         } else {
             vec![tb(1, vec![first.clone(), step(&[o(0)], &[r(0)])])]
         };
-        let told = knows.then(|| tb(1, vec![step(&[o(0)], &[r(1)]).after(0, 0)]));
-        let two = [tb(0, vec![step(&[r(0), i(0)], &[o(0)])])].into_iter().chain(told).collect();
+        let has_ack = knows.then(|| tb(1, vec![step(&[o(0)], &[r(1)]).after(0, 0)]));
+        let two = [tb(0, vec![step(&[r(0), i(0)], &[o(0)])])].into_iter().chain(has_ack).collect();
         custom(vec![zero, one, two])
     };
     let known = knows(true);
@@ -320,10 +320,15 @@ fn direct_links_of_scattered_messages_keep_the_order_of_all_accesses() {
         assert!(keeps_order(&scattered, &order, &links), "{seed}: {links:?} of {}", text());
         for link in &links {
             *kinds.entry(format!("{:?}", link.delivery)).or_insert(0) += 1;
-            let Delivery::Pull { receipt } = link.delivery else { continue };
+            let Delivery::Pull { acknowledgement } = link.delivery else { continue };
             let last = link.messages.last().unwrap().receive;
             let mut of_sender = order.of_rank(link.from);
-            assert_eq!(receipt, !of_sender.any(|at| order.is_before(last, at)), "{}", text());
+            assert_eq!(
+                acknowledgement,
+                !of_sender.any(|at| order.is_before(last, at)),
+                "{}",
+                text()
+            );
         }
         // A link that could do by itself what it does not must be in somebody's way.
         for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {

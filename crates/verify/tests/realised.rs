@@ -23,8 +23,8 @@ use realised_program::generator::{random, random_sums};
 const RUNS_PER_PROGRAM: u32 = 6;
 
 fn runs() -> u32 {
-    let wanted = std::env::var("MSCCL_REALISED_RUNS").ok();
-    wanted.and_then(|wanted| wanted.parse().ok()).unwrap_or(30_000)
+    let runs = std::env::var("MSCCL_REALISED_RUNS").ok();
+    runs.and_then(|runs| runs.parse().ok()).unwrap_or(30_000)
 }
 
 fn proved(algorithm: Algorithm) -> Option<Verified> {

@@ -2,7 +2,7 @@
 //! shows.
 //!
 //! Of a message, S is the step that sends it and R the step that takes it. [`LINK_ACCESSES`] names
-//! every load and store of payload that either makes, for every way of delivery. What
+//! every load and store of payload that either makes, for every kind of delivery. What
 //! [`super::direct`] takes into account is this list, and an executor may do nothing else.
 
 use std::fmt;
@@ -119,7 +119,7 @@ impl fmt::Display for LinkAccess {
     /// A row of the table in `docs/MEMORY.md`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { delivery, actor, touch, payload } = self;
-        let way = match way {
+        let delivery = match delivery {
             DeliveryKind::Staged => "staged",
             DeliveryKind::Push => "push",
             DeliveryKind::Pull => "pull",
@@ -143,6 +143,6 @@ impl fmt::Display for LinkAccess {
                 "Y, if it has further destinations, local or on links"
             }
         };
-        write!(f, "| {way} | {actor} | {touch} | {payload} |")
+        write!(f, "| {delivery} | {actor} | {touch} | {payload} |")
     }
 }

@@ -29,9 +29,9 @@ pub enum Delivery {
     Push,
     /// The receiver loads from where they lie at the sender.
     Pull {
-        /// Whether the sender must be told, before its call ends, that all have been received:
-        /// nothing in the algorithm tells it.
-        receipt: bool,
+        /// Whether the sender needs an acknowledgement, before its call ends, that all have been
+        /// received: nothing in the algorithm is one.
+        acknowledgement: bool,
     },
 }
 
@@ -66,7 +66,7 @@ pub struct DirectMessage {
 pub(crate) fn of(verified: &Verified) -> Vec<DirectLink> {
     let Facts { fewest_chunks_per_message, least_link_depth, serves_any_count, .. } =
         *verified.facts();
-    // A proved algorithm is well formed, and ends in this way.
+    // A proved algorithm is well formed, and ends so.
     let Ok(program) = Program::new(verified.algorithm()) else { return Vec::new() };
     let order = deadlock::order(&program, fewest_chunks_per_message, least_link_depth);
     let Some(order) = order else { return Vec::new() };
@@ -77,10 +77,10 @@ pub(crate) fn of(verified: &Verified) -> Vec<DirectLink> {
     while chosen.iter().any(|delivery| *delivery != Delivery::Staged) {
         let scanned = DirectScan::new(&subject, &chosen).run(&order);
         let answers = knowledge::ask(&program, &order, &traffic, scanned.questions);
-        let asked = answers.denied.into_iter().map(|(link, _)| link);
-        let mut broken: Vec<_> = asked.chain(scanned.broken).collect();
+        let questions = answers.denied.into_iter().map(|(link, _)| link);
+        let mut broken: Vec<_> = questions.chain(scanned.broken).collect();
         if broken.is_empty() {
-            answers.not_taken.iter().for_each(|link| ask_for_receipt(&mut chosen[link.index()]));
+            answers.not_taken.iter().for_each(|link| need_ack(&mut chosen[link.index()]));
             break;
         }
         broken.sort_unstable_by_key(|link| link.0);
@@ -90,13 +90,13 @@ pub(crate) fn of(verified: &Verified) -> Vec<DirectLink> {
     subject.described(&chosen)
 }
 
-fn ask_for_receipt(delivery: &mut Delivery) {
-    if let Delivery::Pull { receipt } = delivery {
-        *receipt = true;
+fn need_ack(delivery: &mut Delivery) {
+    if let Delivery::Pull { acknowledgement } = delivery {
+        *acknowledgement = true;
     }
 }
 
-/// What is asked about.
+/// What is in question.
 struct Subject<'a> {
     program: &'a Program<'a>,
     traffic: &'a Traffic,
@@ -111,14 +111,16 @@ impl Subject<'_> {
         match messages {
             0 => Delivery::Staged,
             _ if all(Delivery::Push) => Delivery::Push,
-            _ if all(Delivery::Pull { receipt: false }) => Delivery::Pull { receipt: false },
+            _ if all(Delivery::Pull { acknowledgement: false }) => {
+                Delivery::Pull { acknowledgement: false }
+            }
             _ => Delivery::Staged,
         }
     }
 
     /// An order does not exist on which the choice rests: the next best.
     fn let_go(&self, link: LinkId, delivery: &mut Delivery) {
-        let pull = Delivery::Pull { receipt: false };
+        let pull = Delivery::Pull { acknowledgement: false };
         let messages = self.traffic.of_link(link).len();
         let pulls = || (0..messages).all(|at| self.region(link, at, pull).is_some());
         *delivery = match *delivery {

@@ -84,7 +84,7 @@ pub struct DirectRead {
 /// The facts of every link, in the order of sending thread blocks, then of receiving ranks.
 pub(crate) fn of(verified: &Verified) -> Vec<LinkFacts> {
     let Facts { fewest_chunks_per_message, least_link_depth, .. } = *verified.facts();
-    // A proved algorithm is well formed, and ends in this way.
+    // A proved algorithm is well formed, and ends so.
     let Ok(program) = Program::new(verified.algorithm()) else { return Vec::new() };
     let order = deadlock::order(&program, fewest_chunks_per_message, least_link_depth);
     let Some(order) = order else { return Vec::new() };

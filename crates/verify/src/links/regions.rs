@@ -64,7 +64,7 @@ impl Direct {
     }
 }
 
-/// What is known without the order of other ranks, and what remains to be asked.
+/// What is known without the order of other ranks, and what remains open.
 pub(super) fn scan(
     program: &Program<'_>,
     order: &[At],

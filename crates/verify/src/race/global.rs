@@ -88,7 +88,7 @@ pub(super) fn streams(program: &Program<'_>, at: At) -> bool {
 struct Pass<'a> {
     program: &'a Program<'a>,
     columns: FxHashMap<TbId, usize>,
-    /// What is asked of each later step: the earlier ones in these columns.
+    /// The questions of each later step: the earlier ones in these columns.
     questions: FxHashMap<StepId, Vec<At>>,
     /// At the end of every step.
     ends: Vec<Clock>,
@@ -110,7 +110,7 @@ impl<'a> Pass<'a> {
         Self { program, columns, questions, ends, beginnings: FxHashMap::default() }
     }
 
-    /// The asked pairs of steps of which the one wholly precedes the other.
+    /// The pairs in question of steps of which the one wholly precedes the other.
     fn run(mut self, order: &[At]) -> FxHashSet<(StepId, StepId)> {
         let mut ordered = FxHashSet::default();
         for &at in order {

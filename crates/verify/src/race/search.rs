@@ -3,7 +3,7 @@
 //! Where many thread blocks are in question and each answer is near, as in exchanges between all
 //! pairs whose order comes from messages, it is cheaper to go back from every later step than to
 //! carry clocks through the whole run. The search visits what leads to the beginning of the later
-//! step, nearest first, until it has met the ends of all earlier ones asked about. It gives up when
+//! step, nearest first, until it has met the ends of all earlier ones in question. It gives up when
 //! it has cost as much as clocks would, and clocks decide what is left.
 
 use msccl_machine::TbId;
@@ -35,13 +35,13 @@ pub(super) fn not_found(
     conflicts.sort_by_key(|conflict| program.id(conflict.later.at));
     let mut search = RaceSearch::new(program, order, budget);
     let mut left = Vec::new();
-    for asked in conflicts.chunk_by(|a, b| a.later.at == b.later.at) {
+    for questions in conflicts.chunk_by(|a, b| a.later.at == b.later.at) {
         if search.budget > 0 {
-            search.go_back(program, asked);
+            search.go_back(program, questions);
         }
         let is_unknown =
             |conflict: &&Conflict| search.budget == 0 || !search.has_met(program, conflict);
-        left.extend(asked.iter().filter(is_unknown).copied());
+        left.extend(questions.iter().filter(is_unknown).copied());
     }
     left
 }
@@ -117,13 +117,13 @@ impl RaceSearch {
     }
 
     /// Visits what leads to the later step, until all earlier ones are met or nothing is left.
-    fn go_back(&mut self, program: &Program<'_>, asked: &[Conflict]) {
-        let Some(later) = asked.first().map(|conflict| program.id(conflict.later.at)) else {
+    fn go_back(&mut self, program: &Program<'_>, questions: &[Conflict]) {
+        let Some(later) = questions.first().map(|conflict| program.id(conflict.later.at)) else {
             return;
         };
         self.number += 1;
         self.open.clear();
-        let earlier = || asked.iter().map(|conflict| program.id(conflict.earlier.at));
+        let earlier = || questions.iter().map(|conflict| program.id(conflict.earlier.at));
         // What comes before all of them in the run does not come after any.
         let horizon = earlier().map(|id| self.place[id.index()]).min().unwrap_or(0);
         let streams = self.streaming[later.index()];

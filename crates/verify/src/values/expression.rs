@@ -1,7 +1,7 @@
 //! Values as a directed graph of sums, each expression stored once.
 //!
 //! Two expressions are the same value number exactly if they are the same tree up to swapping the
-//! first two summands of a sum, which no rounding can tell apart. Equality of numbers is therefore
+//! first two summands of a sum, which no rounding can distinguish. Equality of numbers is therefore
 //! exact; hashing only finds candidates.
 
 use msccl_collective::{Collective, Contribution, Rank};

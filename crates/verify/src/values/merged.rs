@@ -3,7 +3,7 @@
 //! In calls with few elements the merged step adds one source after the other to its destination,
 //! as its steps say; in larger ones it adds up the sources and then the destination. So results are
 //! the same on every rank if they are so in both orders. Where a merged step has several chunks,
-//! one rank may take one way and another the other, since that depends on the chunks in a message.
+//! one rank may take one path and another the other, since that depends on the chunks in a message.
 
 use std::ops::Range;
 

@@ -1,9 +1,10 @@
 //! What does every slot hold at the end?
 //!
 //! The run's steps are executed once more, in the order in which they ended, over symbols: a value
-//! is a contribution or a sum of values ([`expression`]). Without races every run computes the
-//! same values, so this one speaks for all. At the end every output slot must hold exactly the
-//! promised multiset ([`promise`]); what is wrong is explained from the trace of the run ([`counterexample`]).
+//! is a contribution or a sum of values ([`expression`]). Without races every run computes the same
+//! values, so this one speaks for all. At the end every output slot must hold exactly the promised
+//! multiset ([`promise`]); what is wrong is explained from the trace of the run
+//! ([`counterexample`]).
 
 mod completion;
 mod counterexample;

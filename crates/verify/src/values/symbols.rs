@@ -41,7 +41,7 @@ pub(super) struct End {
     pub(super) cells: Vec<Held>,
     /// The first reads of what nobody had written.
     pub(super) unwritten: Vec<(At, Slot)>,
-    /// What was asked to be recorded, in the order of the run.
+    /// What is recorded on request, in the order of the run.
     pub(super) computed: Vec<(At, ValueId)>,
     /// Which sources of reductions are raw contributions, if that is a property of the steps.
     pub(super) raw: Option<RawSources>,
