@@ -13,8 +13,8 @@
 //! This speaks for the program, on the author's own lines. It says nothing about what becomes of
 //! it: that proof is the verifier's, which trusts none of this.
 
-mod blame;
 mod fault;
+mod responsible;
 
 use msccl_collective::{Buffer, Contribution, Placement, Promise, Rank, Slot};
 use msccl_syntax::Diagnostic;
@@ -23,12 +23,12 @@ use rustc_hash::FxHashMap;
 use super::{At, Dag, StatementId};
 
 /// Checks that every output slot ends up with what the collective promises. Errors stand at the
-/// statement to blame: that which added a contribution a second time, otherwise that which wrote a
+/// responsible statement: that which added a contribution a second time, otherwise that which wrote a
 /// wrong slot last, or the algorithm's head if none did.
 pub fn check_promise(dag: &Dag) -> Result<(), Vec<Diagnostic>> {
     let slots = Slots::new(dag);
     let wrong = wrong_slots(dag, &slots);
-    if wrong.is_empty() { Ok(()) } else { Err(blame::reports(dag, &slots, &wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(responsible::reports(dag, &slots, &wrong)) }
 }
 
 // --- The slots of all ranks
@@ -109,7 +109,7 @@ fn wrong_slots(dag: &Dag, slots: &Slots<'_>) -> Vec<At> {
     for rank in dag.collective.all_ranks() {
         for index in (0..dag.collective.output_chunks(rank)).step_by(dag.instances as usize) {
             let Some(promise) = dag.collective.promised(rank, index) else { continue };
-            let wanted = match promise {
+            let promised = match promise {
                 Promise::One(contribution) => fingerprint(contribution),
                 Promise::Sum(sum) => sum_of(sum.into_iter()),
                 Promise::EveryRank { index } => *sums.entry(index).or_insert_with(|| {
@@ -118,7 +118,7 @@ fn wrong_slots(dag: &Dag, slots: &Slots<'_>) -> Vec<At> {
             };
             let slot = Slot::new(Buffer::Output, index);
             let held = slots.number(slots.memory(rank, slot)).map(|number| values[number]);
-            if held != Some(wanted) {
+            if held != Some(promised) {
                 wrong.push(At { rank, slot });
             }
         }
