@@ -1,7 +1,7 @@
 //! From a program to an algorithm, one way:
 //!
 //! ```text
-//! ast ──evaluate──▶ chunk::Dag ──lower──▶ instruction::Dag ──schedule──▶ ir::Algorithm
+//! ast ──evaluate──▶ chunk::ChunkDag ──lower──▶ instruction::InstructionDag ──schedule──▶ ir::Algorithm
 //!                   what moves            who moves it,                  where, when,
 //!                   where                 fused                          after what
 //! ```

@@ -12,9 +12,9 @@ use crate::schedule::{Schedule, interleave, schedule};
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// What moves where.
-    pub chunks: chunk::Dag,
+    pub chunks: chunk::ChunkDag,
     /// Who moves it.
-    pub instructions: instruction::Dag,
+    pub instructions: instruction::InstructionDag,
     /// Where, when, after what; and which statement asked for each step.
     pub schedule: Schedule,
 }
@@ -41,7 +41,10 @@ pub fn compile(
 /// # Errors
 ///
 /// As [`compile`], but nothing is said about the collective's promise.
-pub fn compile_chunks(chunks: chunk::Dag, target: &Target) -> Result<Compiled, Vec<Diagnostic>> {
+pub fn compile_chunks(
+    chunks: chunk::ChunkDag,
+    target: &Target,
+) -> Result<Compiled, Vec<Diagnostic>> {
     let instructions = instruction::lower(&chunks, target);
     let schedule = interleave(schedule(&chunks, &instructions, target)?, chunks.interleaved);
     check_limits(&chunks, &schedule, target)?;
@@ -50,7 +53,7 @@ pub fn compile_chunks(chunks: chunk::Dag, target: &Target) -> Result<Compiled, V
 
 /// The target's limits, told at the statement that went beyond them.
 fn check_limits(
-    chunks: &chunk::Dag,
+    chunks: &chunk::ChunkDag,
     schedule: &Schedule,
     target: &Target,
 ) -> Result<(), Vec<Diagnostic>> {

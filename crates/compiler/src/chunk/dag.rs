@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 /// A program, evaluated.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Dag {
+pub struct ChunkDag {
     /// Name of the algorithm.
     pub name: String,
     /// What it computes.
@@ -79,11 +79,11 @@ impl fmt::Debug for At {
     }
 }
 
-/// Index into [`Dag::hints`].
+/// Index into [`ChunkDag::hints`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct HintsId(pub u32);
 
-/// Index into [`Dag::statements`].
+/// Index into [`ChunkDag::statements`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StatementId(pub u32);
 
@@ -96,7 +96,7 @@ pub struct Hints {
     pub send_tb: Option<u32>,
     /// The thread block on the receiving rank; also that of local ops.
     pub receive_tb: Option<u32>,
-    /// Which copy of the program the op belongs to, below [`Dag::instances`]. Copies share no
+    /// Which copy of the program the op belongs to, below [`ChunkDag::instances`]. Copies share no
     /// slots, and are there to run on channels and thread blocks of their own.
     pub instance: u32,
 }

@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::memory::MAX_CHUNKS;
-use super::{At, Dag, Hints, HintsId, Op};
+use super::{At, ChunkDag, Hints, HintsId, Op};
 
 /// Most ops after cutting.
 const MAX_OPS: u64 = 1 << 26;
@@ -40,7 +40,7 @@ impl fmt::Display for TooManyChunks {
 impl std::error::Error for TooManyChunks {}
 
 /// `dag` in `k` instances; `k` of 0 counts as 1.
-pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
+pub fn instances(dag: ChunkDag, k: u32) -> Result<ChunkDag, TooManyChunks> {
     check_size(&dag, k.max(1).saturating_mul(dag.interleaved))?;
     if k <= 1 {
         return Ok(dag);
@@ -56,7 +56,7 @@ pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
         }
     }
     let scratch_chunks = dag.scratch_chunks.iter().map(|chunks| chunks * k).collect();
-    Ok(Dag {
+    Ok(ChunkDag {
         name: dag.name,
         collective: cut(&dag.collective, k),
         per_node: dag.per_node,
@@ -74,7 +74,7 @@ pub fn instances(dag: Dag, k: u32) -> Result<Dag, TooManyChunks> {
     })
 }
 
-fn check_size(dag: &Dag, k: u32) -> Result<(), TooManyChunks> {
+fn check_size(dag: &ChunkDag, k: u32) -> Result<(), TooManyChunks> {
     let k = u64::from(k);
     let collective = &dag.collective;
     let caller = collective

@@ -39,7 +39,7 @@
 
 use msccl_ir::{LinkShape, StepForm};
 
-use super::dag::{Dag, Instruction, InstructionId, MessageId, Operand, Phase};
+use super::dag::{Instruction, InstructionDag, InstructionId, MessageId, Operand, Phase};
 use super::fuse::fits_empty_link;
 use super::waves::{LinkNumber, Timetable};
 use crate::chunk::Hints;
@@ -78,7 +78,7 @@ pub struct Absorber<'a> {
 
 impl Absorber<'_> {
     /// Lets the reader of each pair of `staged` take the message itself where the rules allow it.
-    pub fn absorb(&self, dag: &mut Dag, staged: &[Staged]) {
+    pub fn absorb(&self, dag: &mut InstructionDag, staged: &[Staged]) {
         let mut gone = vec![false; dag.instructions.len()];
         for pair in staged {
             if let Some((message, source)) = self.absorbs(dag, pair) {
@@ -94,7 +94,7 @@ impl Absorber<'_> {
     }
 
     /// The message of *k*, and the source of *j* in whose place it may stand.
-    fn absorbs(&self, dag: &Dag, pair: &Staged) -> Option<(MessageId, usize)> {
+    fn absorbs(&self, dag: &InstructionDag, pair: &Staged) -> Option<(MessageId, usize)> {
         let (k, j) = (dag.instruction(pair.receive), dag.instruction(pair.reader));
         let (message, stage) = stores_only(k)?;
         let source = j.sources.iter().position(|source| *source == stage)?;

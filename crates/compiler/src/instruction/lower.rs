@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::absorb::{Absorber, Staged, has_step};
 use super::arity::for_each_lowered;
-use super::dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
+use super::dag::{Instruction, InstructionDag, InstructionId, Message, MessageId, Operand, Phase};
 use super::fuse::{Candidate, fits_busy_link, may_drop_write, may_pass_on, stores};
 use super::partners::{Joint, Partners};
 use super::slots::SlotTable;
@@ -22,7 +22,7 @@ use crate::chunk::{self, At, Hints, Line, Op};
 /// sender's key is smaller than the receiver's; instructions that touch one slot in conflict have
 /// keys in program order; no link (pair of ranks and channel asked for) carries a message in the
 /// waves from that of another, in which it is sent, to that of its receiver.
-pub fn lower(program: &chunk::Dag, target: &Target) -> Dag {
+pub fn lower(program: &chunk::ChunkDag, target: &Target) -> InstructionDag {
     let mut lowering = Lowering::new(program, target);
     for op in &program.ops {
         let Ok(()) = for_each_lowered(op, target, |op| {
@@ -38,7 +38,7 @@ pub fn lower(program: &chunk::Dag, target: &Target) -> Dag {
 }
 
 struct Lowering<'a> {
-    program: &'a chunk::Dag,
+    program: &'a chunk::ChunkDag,
     form: StepForm,
     link: LinkShape,
     slots: SlotTable,
@@ -52,7 +52,7 @@ struct Lowering<'a> {
     uses: Vec<u32>,
     /// Received regions that something reads, if the target can do without them.
     staged: Vec<Staged>,
-    dag: Dag,
+    dag: InstructionDag,
 }
 
 /// What is known about a slot between two ops.
@@ -77,7 +77,7 @@ struct SendKey {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(program: &'a chunk::Dag, target: &Target) -> Self {
+    fn new(program: &'a chunk::ChunkDag, target: &Target) -> Self {
         let slots = SlotTable::new(&program.collective, &program.scratch_chunks);
         let pristine = SlotState { writer: None, readable: 0, writable: 0 };
         Self {
@@ -91,7 +91,7 @@ impl<'a> Lowering<'a> {
             sends: FxHashMap::default(),
             uses: Vec::new(),
             staged: Vec::new(),
-            dag: Dag::default(),
+            dag: InstructionDag::default(),
         }
     }
 

@@ -29,7 +29,7 @@ mod slots;
 mod tests;
 mod waves;
 
-pub use dag::{Dag, Instruction, InstructionId, Message, MessageId, Operand, Phase};
+pub use dag::{Instruction, InstructionDag, InstructionId, Message, MessageId, Operand, Phase};
 pub use fuse::fits_empty_link;
 pub use lower::lower;
 pub use slots::SlotTable;

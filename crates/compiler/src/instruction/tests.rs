@@ -6,7 +6,7 @@ use msccl_ir::Target;
 use msccl_syntax::{FileId, Span};
 
 use super::lower;
-use crate::chunk::{At, Dag, Hints, HintsId, Op, Origin, StatementId};
+use crate::chunk::{At, ChunkDag, Hints, HintsId, Op, Origin, StatementId};
 
 fn at(text: &str) -> At {
     let (rank, slot) = text[1..].split_once('.').unwrap();
@@ -17,8 +17,8 @@ fn at(text: &str) -> At {
 
 /// An in-place all-reduce of four ranks over four chunks, with four chunks of scratch; `i` and `o`
 /// are one memory, called `o`.
-pub(crate) fn program(text: &str) -> Dag {
-    let mut dag = Dag {
+pub(crate) fn program(text: &str) -> ChunkDag {
+    let mut dag = ChunkDag {
         name: "test".into(),
         collective: Collective { kind: Kind::AllReduce, ranks: 4, chunks: 4 },
         per_node: 4,
@@ -65,7 +65,7 @@ fn op(text: &str, statement: StatementId, hints: &mut Vec<Hints>) -> Op {
     Op { to: at(to), sources, count, hints, statement }
 }
 
-/// The instructions that `text` becomes for `target`, as [`super::Dag::dump`] prints them.
+/// The instructions that `text` becomes for `target`, as [`super::InstructionDag::dump`] prints them.
 pub(super) fn check(target: Target, text: &str, expected: &str) {
     let dump = lower(&program(text), &target).dump();
     let trimmed = |text: &str| {

@@ -21,7 +21,7 @@ use crate::instruction::{self, Instruction, InstructionId, Phase};
 /// The thread blocks of one rank, as far as they are known.
 #[derive(Debug)]
 pub struct Blocks<'a> {
-    program: &'a chunk::Dag,
+    program: &'a chunk::ChunkDag,
     routes: &'a Routes,
     blocks: Vec<Block>,
     /// The block of each group of link ends, by its lowest end.
@@ -51,9 +51,9 @@ impl<'a> Blocks<'a> {
     ///
     /// Hints that put two channels into one block, or one link end into two.
     pub fn new(
-        program: &'a chunk::Dag,
+        program: &'a chunk::ChunkDag,
         routes: &'a Routes,
-        dag: &instruction::Dag,
+        dag: &instruction::InstructionDag,
         ids: &[InstructionId],
         target: &Target,
     ) -> Result<Self, Vec<Diagnostic>> {

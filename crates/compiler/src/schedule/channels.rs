@@ -52,8 +52,8 @@ pub struct EndId(pub u32);
 ///
 /// Flows for which no channel is left, at the statement of their first message.
 pub fn assign(
-    program: &chunk::Dag,
-    dag: &instruction::Dag,
+    program: &chunk::ChunkDag,
+    dag: &instruction::InstructionDag,
     target: &Target,
 ) -> Result<Routes, Vec<Diagnostic>> {
     let flows = Flows::of(dag);
@@ -71,7 +71,7 @@ pub fn assign(
 }
 
 /// Joins the ends that one instruction uses.
-fn owners(dag: &instruction::Dag, routes: &[Route], ends: usize) -> Vec<EndId> {
+fn owners(dag: &instruction::InstructionDag, routes: &[Route], ends: usize) -> Vec<EndId> {
     let mut parents: Vec<u32> = (0..ends as u32).collect();
     for instruction in &dag.instructions {
         let received = instruction.receives().map(|message| routes[message.0 as usize].receiver);
@@ -95,7 +95,7 @@ struct Flows {
 }
 
 impl Flows {
-    fn of(dag: &instruction::Dag) -> Self {
+    fn of(dag: &instruction::InstructionDag) -> Self {
         let mut parents: Vec<u32> = (0..dag.messages.len() as u32).collect();
         for instruction in &dag.instructions {
             let mut messages = instruction.receives().chain(instruction.sends());
@@ -155,8 +155,8 @@ fn join(parents: &mut [u32], one: u32, other: u32) {
 }
 
 struct Assigner<'a> {
-    program: &'a chunk::Dag,
-    dag: &'a instruction::Dag,
+    program: &'a chunk::ChunkDag,
+    dag: &'a instruction::InstructionDag,
     target: &'a Target,
     link: LinkShape,
     routes: Vec<Route>,
@@ -202,7 +202,11 @@ struct Use {
 }
 
 impl<'a> Assigner<'a> {
-    fn new(program: &'a chunk::Dag, dag: &'a instruction::Dag, target: &'a Target) -> Self {
+    fn new(
+        program: &'a chunk::ChunkDag,
+        dag: &'a instruction::InstructionDag,
+        target: &'a Target,
+    ) -> Self {
         Self {
             program,
             dag,

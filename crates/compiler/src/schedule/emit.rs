@@ -16,7 +16,10 @@ use crate::instruction::{self, Instruction, InstructionId, Operand, SlotTable};
 pub type RankSteps = (RankProgram, Vec<Vec<StatementId>>);
 
 /// The instructions of every rank, each rank's in the order of waves and phases.
-pub fn by_rank(program: &chunk::Dag, dag: &instruction::Dag) -> Vec<(Rank, Vec<InstructionId>)> {
+pub fn by_rank(
+    program: &chunk::ChunkDag,
+    dag: &instruction::InstructionDag,
+) -> Vec<(Rank, Vec<InstructionId>)> {
     let mut ranks: Vec<(Rank, Vec<InstructionId>)> =
         program.collective.all_ranks().map(|rank| (rank, Vec::new())).collect();
     for (index, instruction) in dag.instructions.iter().enumerate() {
@@ -69,9 +72,9 @@ pub fn rank(
 /// What the schedule of every rank reads.
 pub struct Context<'a> {
     /// The ops.
-    pub program: &'a chunk::Dag,
+    pub program: &'a chunk::ChunkDag,
     /// The instructions.
-    pub dag: &'a instruction::Dag,
+    pub dag: &'a instruction::InstructionDag,
     /// Channels and link ends.
     pub routes: &'a Routes,
     /// Numbers of memory slots.

@@ -82,8 +82,8 @@ impl Origins {
 /// the statement that asked. Sizes of the result are checked afterwards, by
 /// [`msccl_ir::validate()`].
 pub fn schedule(
-    program: &chunk::Dag,
-    instructions: &instruction::Dag,
+    program: &chunk::ChunkDag,
+    instructions: &instruction::InstructionDag,
     target: &Target,
 ) -> Result<Schedule, Vec<Diagnostic>> {
     let routes = channels::assign(program, instructions, target)?;
@@ -145,8 +145,8 @@ fn whole_blocks(algorithm: &mut Algorithm, target: &Target) {
 /// The sizes asked for. A target that sets scratch aside for the largest call of all needs a
 /// largest call, so a program with scratch that names none gets the target's.
 fn served_sizes(
-    program: &chunk::Dag,
-    instructions: &instruction::Dag,
+    program: &chunk::ChunkDag,
+    instructions: &instruction::InstructionDag,
     target: &Target,
 ) -> SizeRange {
     let has_scratch = instructions.scratch_chunks.iter().any(|&chunks| chunks > 0);

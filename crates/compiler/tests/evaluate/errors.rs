@@ -295,7 +295,7 @@ fn slips_are_told_what_was_meant() {
     check(text, "1:1 the standard library has no module `rings`", "did you mean `ring`?");
 }
 
-fn ops_of(dag: &msccl_compiler::chunk::Dag) -> Vec<String> {
+fn ops_of(dag: &msccl_compiler::chunk::ChunkDag) -> Vec<String> {
     super::ops(dag)
 }
 

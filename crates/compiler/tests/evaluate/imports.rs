@@ -1,7 +1,7 @@
 //! Imports: files, modules of the standard library, cycles, lists of algorithms.
 
 use super::{lines, show};
-use msccl_compiler::chunk::Dag;
+use msccl_compiler::chunk::ChunkDag;
 use msccl_compiler::evaluate::{Launch, Loader, algorithms, evaluate};
 use msccl_syntax::{Diagnostic, SourceMap};
 
@@ -20,7 +20,7 @@ impl Loader for Files {
 /// Evaluates the first file.
 fn run(
     files: &'static [(&'static str, &'static str)],
-) -> (SourceMap, Result<Dag, Vec<Diagnostic>>) {
+) -> (SourceMap, Result<ChunkDag, Vec<Diagnostic>>) {
     let mut sources = SourceMap::new();
     let (name, text) = files[0];
     let file = sources.add(name, text);

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use msccl_collective::{Buffer, Collective, Placement, Rank, Slot};
-use msccl_compiler::chunk::{At, Dag};
+use msccl_compiler::chunk::{At, ChunkDag};
 use msccl_compiler::evaluate::Launch;
 
 use super::dag_for;
@@ -193,7 +193,7 @@ fn write(at: At, count: u32) -> String {
 // --------------------------------------------------------------------------------------
 
 /// What the call's memory holds after the ops. Checks on the way that the input stays as it is.
-fn run(dag: &Dag, text: &str) -> HashMap<At, u64> {
+fn run(dag: &ChunkDag, text: &str) -> HashMap<At, u64> {
     let mut values = HashMap::new();
     for rank in dag.collective.all_ranks() {
         for index in 0..dag.collective.input_chunks(rank) {
@@ -219,13 +219,13 @@ fn run(dag: &Dag, text: &str) -> HashMap<At, u64> {
 }
 
 /// The slot that stands for all aliases of a slot in this call.
-fn memory(dag: &Dag, at: At) -> At {
+fn memory(dag: &ChunkDag, at: At) -> At {
     let At { rank, slot } = at;
     let in_place = dag.placement == Placement::InPlace;
     At { rank, slot: if in_place { dag.collective.in_place(rank, slot) } else { slot } }
 }
 
-fn may_write(dag: &Dag, at: At) -> bool {
+fn may_write(dag: &ChunkDag, at: At) -> bool {
     let collective = &dag.collective;
     match at.slot.buffer {
         Buffer::Scratch => at.slot.index < dag.scratch_chunks[at.rank.index()],

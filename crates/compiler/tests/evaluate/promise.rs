@@ -1,7 +1,7 @@
 //! The collective's promise, on the author's own lines.
 
 use msccl_collective::Placement;
-use msccl_compiler::chunk::{Dag, check_promise};
+use msccl_compiler::chunk::{ChunkDag, check_promise};
 use msccl_compiler::evaluate::Launch;
 use msccl_syntax::SourceMap;
 
@@ -14,7 +14,7 @@ fn check(text: &str, launch: &Launch, expected: &str) {
     assert_eq!(faults(&sources, &dag), lines(expected), "{text}");
 }
 
-fn faults(sources: &SourceMap, dag: &Dag) -> Vec<String> {
+fn faults(sources: &SourceMap, dag: &ChunkDag) -> Vec<String> {
     check_promise(dag).map_or_else(|errors| show(sources, &errors), |()| Vec::new())
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use msccl_collective::{Contribution, Promise};
 use rustc_hash::FxHashMap;
 
-use super::{At, Dag, Slots, after};
+use super::{At, ChunkDag, Slots, after};
 
 /// Most contributions, or places, listed in one message.
 const MAX_LISTED: usize = 3;
@@ -27,7 +27,7 @@ pub(super) struct SlotFault {
 
 impl SlotFault {
     /// What is wrong with the output slot `at`.
-    pub(super) fn of(dag: &Dag, slots: &Slots<'_>, at: At) -> Self {
+    pub(super) fn of(dag: &ChunkDag, slots: &Slots<'_>, at: At) -> Self {
         let held = held(dag, slots, at);
         let promised = promised(dag, at);
         let pick = |wrong: &dyn Fn(u64, u64) -> bool| -> Vec<Contribution> {
@@ -52,7 +52,7 @@ impl SlotFault {
     }
 
     /// One sentence.
-    pub(super) fn describe(&self, dag: &Dag) -> String {
+    pub(super) fn describe(&self, dag: &ChunkDag) -> String {
         let SlotFault { at, is_empty, missing, extra, foreign, promised: _ } = self;
         let place = place(dag, at);
         if *is_empty {
@@ -71,7 +71,7 @@ impl SlotFault {
 }
 
 /// That `slots` are wrong, too; nothing if there are none.
-pub(super) fn companions(dag: &Dag, slots: &[At]) -> Option<String> {
+pub(super) fn companions(dag: &ChunkDag, slots: &[At]) -> Option<String> {
     let listed = some(slots, |at| place(dag, at));
     match slots.len() {
         0 => None,
@@ -82,7 +82,7 @@ pub(super) fn companions(dag: &Dag, slots: &[At]) -> Option<String> {
 
 /// What an output slot holds at the end: contributions, and how often each. Goes back through the
 /// program, following only what flows into the slot.
-fn held(dag: &Dag, slots: &Slots<'_>, at: At) -> Value {
+fn held(dag: &ChunkDag, slots: &Slots<'_>, at: At) -> Value {
     let mut promised: FxHashMap<usize, u64> = FxHashMap::default();
     promised.extend(slots.number(slots.memory(at.rank, at.slot)).map(|number| (number, 1)));
     for op in dag.ops.iter().rev() {
@@ -104,7 +104,7 @@ fn held(dag: &Dag, slots: &Slots<'_>, at: At) -> Value {
 }
 
 /// What an output slot is promised to hold.
-fn promised(dag: &Dag, at: At) -> Value {
+fn promised(dag: &ChunkDag, at: At) -> Value {
     let sum = match dag.collective.promised(at.rank, at.slot.index) {
         None => Vec::new(),
         Some(Promise::One(contribution)) => vec![contribution],
@@ -121,12 +121,12 @@ fn promised(dag: &Dag, at: At) -> Value {
 }
 
 /// An output slot, as the program names it.
-fn place(dag: &Dag, at: &At) -> String {
+fn place(dag: &ChunkDag, at: &At) -> String {
     format!("output@{}[{}]", at.rank.0, at.slot.index / dag.instances)
 }
 
 /// Contributions, as the program names them.
-fn inputs(dag: &Dag, contributions: &[Contribution]) -> String {
+fn inputs(dag: &ChunkDag, contributions: &[Contribution]) -> String {
     some(contributions, |one| format!("input@{}[{}]", one.rank.0, one.index / dag.instances))
 }
 

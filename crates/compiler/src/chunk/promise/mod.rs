@@ -20,12 +20,12 @@ use msccl_collective::{Buffer, Contribution, Placement, Promise, Rank, Slot};
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
-use super::{At, Dag, StatementId};
+use super::{At, ChunkDag, StatementId};
 
 /// Checks that every output slot ends up with what the collective promises. Errors stand at the
 /// responsible statement: that which added a contribution a second time, otherwise that which wrote a
 /// wrong slot last, or the algorithm's head if none did.
-pub fn check_promise(dag: &Dag) -> Result<(), Vec<Diagnostic>> {
+pub fn check_promise(dag: &ChunkDag) -> Result<(), Vec<Diagnostic>> {
     let slots = Slots::new(dag);
     let wrong = wrong_slots(dag, &slots);
     if wrong.is_empty() { Ok(()) } else { Err(responsible::reports(dag, &slots, &wrong)) }
@@ -36,14 +36,14 @@ pub fn check_promise(dag: &Dag) -> Result<(), Vec<Diagnostic>> {
 
 /// Numbers for the slots of all ranks; aliases have one number.
 struct Slots<'a> {
-    dag: &'a Dag,
+    dag: &'a ChunkDag,
     /// The first number of each rank's buffers; by `3 * rank + buffer`.
     bases: Vec<usize>,
     len: usize,
 }
 
 impl<'a> Slots<'a> {
-    fn new(dag: &'a Dag) -> Self {
+    fn new(dag: &'a ChunkDag) -> Self {
         let mut slots = Self { dag, bases: Vec::new(), len: 0 };
         for rank in dag.collective.all_ranks() {
             for buffer in Buffer::ALL {
@@ -102,7 +102,7 @@ fn after(at: At, chunk: u32) -> At {
 
 /// The promised output slots that end up with anything else. Of the instances of a chunk, which
 /// fare alike, only the first is looked at.
-fn wrong_slots(dag: &Dag, slots: &Slots<'_>) -> Vec<At> {
+fn wrong_slots(dag: &ChunkDag, slots: &Slots<'_>) -> Vec<At> {
     let values = run(dag, slots);
     let mut sums = FxHashMap::default();
     let mut wrong = Vec::new();
@@ -127,7 +127,7 @@ fn wrong_slots(dag: &Dag, slots: &Slots<'_>) -> Vec<At> {
 }
 
 /// The fingerprint that every slot holds at the end.
-fn run(dag: &Dag, slots: &Slots<'_>) -> Vec<u128> {
+fn run(dag: &ChunkDag, slots: &Slots<'_>) -> Vec<u128> {
     let mut values = vec![0; slots.len];
     for (number, given) in slots.given() {
         values[number] = fingerprint(given);

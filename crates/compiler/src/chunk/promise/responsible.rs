@@ -12,7 +12,7 @@ use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
 use super::fault::{SlotFault, companions};
-use super::{At, Dag, Slots, StatementId, after};
+use super::{At, ChunkDag, Slots, StatementId, after};
 
 /// Most statements reported.
 const MAX_REPORTS: usize = 20;
@@ -45,7 +45,7 @@ enum Did {
 }
 
 /// One diagnostic for each responsible statement, by the example of its first slot.
-pub(super) fn reports(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<Diagnostic> {
+pub(super) fn reports(dag: &ChunkDag, slots: &Slots<'_>, wrong: &[At]) -> Vec<Diagnostic> {
     let mut reports: Vec<ResponsibleStatement> = Vec::new();
     for (last, wrong) in last_writers(dag, slots, wrong).into_iter().take(MAX_REPORTS) {
         let Some((&first, rest)) = wrong.split_first() else { continue };
@@ -65,7 +65,7 @@ pub(super) fn reports(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<Diagnos
 
 /// The wrong slots by the statement that wrote them last, in program order; those that none wrote
 /// come last, under the head.
-fn last_writers(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<(StatementId, Vec<At>)> {
+fn last_writers(dag: &ChunkDag, slots: &Slots<'_>, wrong: &[At]) -> Vec<(StatementId, Vec<At>)> {
     let number = |at: &At| slots.number(slots.memory(at.rank, at.slot));
     let mut open: FxHashMap<usize, At> =
         wrong.iter().filter_map(|at| Some((number(at)?, *at))).collect();
@@ -90,7 +90,7 @@ fn last_writers(dag: &Dag, slots: &Slots<'_>, wrong: &[At]) -> Vec<(StatementId,
 
 impl ResponsibleStatement {
     /// What is wrong with the slot `at`, which `last` wrote last.
-    fn of(dag: &Dag, slots: &Slots<'_>, last: StatementId, at: At) -> Self {
+    fn of(dag: &ChunkDag, slots: &Slots<'_>, last: StatementId, at: At) -> Self {
         let fault = SlotFault::of(dag, slots, at);
         let doubling = fault.doubled().and_then(|(contribution, most, several)| {
             let responsible = first_excess(dag, slots, at, contribution, most)?;
@@ -104,7 +104,7 @@ impl ResponsibleStatement {
         ResponsibleStatement { responsible, did, last, fault, others: Vec::new() }
     }
 
-    fn explain(&self, dag: &Dag) -> Diagnostic {
+    fn explain(&self, dag: &ChunkDag) -> Diagnostic {
         let ResponsibleStatement { responsible, did, last, fault, others } = self;
         let origin = &dag.statements[responsible.0 as usize];
         let mut diagnostic = Diagnostic::error(origin.span, fault.describe(dag));
@@ -138,7 +138,7 @@ struct Tally {
 /// The statement by which what ends up in the slot `at` came to hold `contribution` more than
 /// `most` times.
 fn first_excess(
-    dag: &Dag,
+    dag: &ChunkDag,
     slots: &Slots<'_>,
     at: At,
     contribution: Contribution,
