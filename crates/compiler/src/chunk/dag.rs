@@ -103,9 +103,9 @@ pub struct Hints {
 
 /// What decides which messages may share a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Line {
+pub enum LinkKey {
     /// The author asked for this channel.
-    Asked {
+    Requested {
         /// The channel.
         channel: u32,
     },
@@ -119,11 +119,11 @@ pub enum Line {
 impl Hints {
     /// The channel asked for, or the freedom to choose. A thread block belongs to one channel, so
     /// asking for a thread block without a channel asks for channel 0.
-    pub fn line(&self) -> Line {
+    pub fn link_key(&self) -> LinkKey {
         let asks_tb = self.send_tb.is_some() || self.receive_tb.is_some();
         match self.channel.or(asks_tb.then_some(self.instance)) {
-            Some(channel) => Line::Asked { channel },
-            None => Line::Open { instance: self.instance },
+            Some(channel) => LinkKey::Requested { channel },
+            None => LinkKey::Open { instance: self.instance },
         }
     }
 }

@@ -21,7 +21,7 @@ mod instances;
 mod promise;
 
 pub use coarsen::coarsen;
-pub use dag::{At, ChunkDag, Hints, HintsId, Line, Op, Origin, StatementId};
+pub use dag::{At, ChunkDag, Hints, HintsId, LinkKey, Op, Origin, StatementId};
 pub use instances::{TooManyChunks, cut, instances};
 pub use promise::check_promise;
 

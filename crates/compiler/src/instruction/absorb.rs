@@ -109,7 +109,7 @@ impl Absorber<'_> {
     fn same_place(&self, k: &Instruction, j: &Instruction) -> bool {
         let hints = |instruction: &Instruction| &self.hints[instruction.hints.0 as usize];
         let (k, j) = (hints(k), hints(j));
-        k.line() == j.line() && k.receive_tb == j.receive_tb
+        k.link_key() == j.link_key() && k.receive_tb == j.receive_tb
     }
 }
 

@@ -28,16 +28,16 @@ impl InstructionDag {
 
     /// One instruction, as [`InstructionDag::dump`] prints it.
     pub fn line<'a>(&'a self, instruction: &'a Instruction) -> impl fmt::Display + 'a {
-        Line { dag: self, instruction }
+        InstructionLine { dag: self, instruction }
     }
 }
 
-struct Line<'a> {
+struct InstructionLine<'a> {
     dag: &'a InstructionDag,
     instruction: &'a Instruction,
 }
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for InstructionLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Instruction { rank, wave, ref sources, ref destinations, count, .. } =
             *self.instruction;

@@ -72,7 +72,8 @@ pub struct Candidate<'a> {
 pub fn may_pass_on(form: StepForm, k: &Instruction, k_hints: &Hints, j: &Candidate<'_>) -> bool {
     let same_chunks = stores(k, j.region);
     let no_delay = j.wave == k.wave + 1;
-    let same_place = k_hints.line() == j.hints.line() && k_hints.receive_tb == j.hints.send_tb;
+    let same_place =
+        k_hints.link_key() == j.hints.link_key() && k_hints.receive_tb == j.hints.send_tb;
     let has_step = match form {
         StepForm::Msccl => k.phase == Phase::Receive,
         StepForm::Native => true,

@@ -14,7 +14,7 @@ use super::fuse::{Candidate, fits_busy_link, may_drop_write, may_pass_on, stores
 use super::partners::{Joint, Partners};
 use super::slots::SlotTable;
 use super::waves::{LinkNumber, LinkWaves};
-use crate::chunk::{self, At, Hints, Line, Op};
+use crate::chunk::{self, At, Hints, LinkKey, Op};
 
 /// Lowers every op of `program` for `target`.
 ///
@@ -72,7 +72,7 @@ struct SendKey {
     from: At,
     count: u32,
     wave: u32,
-    line: Line,
+    link_key: LinkKey,
     tb: Option<u32>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Lowering<'a> {
     fn wave(&mut self, op: &Op, hints: &Hints) -> u32 {
         let mut wave = self.ready(op);
         let links: SmallVec<[LinkNumber; 2]> = remotes(op)
-            .map(|source| self.links.link(source.rank, op.to.rank, hints.line()))
+            .map(|source| self.links.link(source.rank, op.to.rank, hints.link_key()))
             .collect();
         loop {
             let free = links.iter().fold(wave, |wave, &link| self.links.first_free(link, wave));
@@ -192,7 +192,7 @@ impl<'a> Lowering<'a> {
         let sender = match self.passer(source, op.to.rank, &candidate) {
             Some(passer) => {
                 match self.joint(passer, op.to.rank) {
-                    Some(joint) => self.partners.join(self.form, hints.line(), joint),
+                    Some(joint) => self.partners.join(self.form, hints.link_key(), joint),
                     None => self.partners.start(self.form),
                 }
                 self.dag.instructions[passer.0 as usize].phase = Phase::Pass;
@@ -220,9 +220,9 @@ impl<'a> Lowering<'a> {
         let k_hints = &self.program.hints[k.hints.0 as usize];
         let fuses = fits_busy_link(self.link, count)
             && may_pass_on(self.form, k, k_hints, candidate)
-            && self
-                .joint(passer, to)
-                .is_none_or(|joint| self.partners.admit(self.form, candidate.hints.line(), joint));
+            && self.joint(passer, to).is_none_or(|joint| {
+                self.partners.admit(self.form, candidate.hints.link_key(), joint)
+            });
         fuses.then_some(passer)
     }
 
@@ -243,7 +243,8 @@ impl<'a> Lowering<'a> {
 
     /// A send of its own, or one of the same chunks in the same wave if the target sends to many.
     fn plain_send(&mut self, from: At, op: &Op, wave: u32, hints: &Hints) -> InstructionId {
-        let key = SendKey { from, count: op.count, wave, line: hints.line(), tb: hints.send_tb };
+        let key =
+            SendKey { from, count: op.count, wave, link_key: hints.link_key(), tb: hints.send_tb };
         if let Some(&send) = self.sends.get(&key) {
             return send;
         }
@@ -281,8 +282,8 @@ impl<'a> Lowering<'a> {
         let taken = k.receives().next().filter(|_| stores(k, at.slot.run(count)));
         if let Some(taken) = taken {
             let Message { from, to, .. } = *self.dag.message(taken);
-            let line = self.program.hints[k.hints.0 as usize].line();
-            let link = self.links.link(from, to, line);
+            let link_key = self.program.hints[k.hints.0 as usize].link_key();
+            let link = self.links.link(from, to, link_key);
             self.staged.push(Staged { receive, reader, link });
         }
     }

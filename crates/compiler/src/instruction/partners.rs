@@ -5,7 +5,7 @@ use msccl_ir::StepForm;
 use rustc_hash::FxHashMap;
 
 use super::dag::MessageId;
-use crate::chunk::Line;
+use crate::chunk::LinkKey;
 
 /// The pairs of link ends that passing on has joined so far.
 ///
@@ -48,22 +48,22 @@ pub struct Joint {
 
 impl Partners {
     /// Whether one thread block may take and send as `joint` says, on `line`.
-    pub fn admit(&self, form: StepForm, line: Line, joint: Joint) -> bool {
+    pub fn admit(&self, form: StepForm, link_key: LinkKey, joint: Joint) -> bool {
         if form == StepForm::Native {
             return true;
         }
-        let scope = self.scope(line, joint.taken);
+        let scope = self.scope(link_key, joint.taken);
         let partner = |end| self.joined.get(&(scope, joint.rank, end)).copied();
         partner(End::From(joint.from)).is_none_or(|peer| peer == joint.to)
             && partner(End::To(joint.to)).is_none_or(|peer| peer == joint.from)
     }
 
     /// Notes that it does. The next message belongs to the chain of the one taken.
-    pub fn join(&mut self, form: StepForm, line: Line, joint: Joint) {
+    pub fn join(&mut self, form: StepForm, link_key: LinkKey, joint: Joint) {
         if form == StepForm::Native {
             return;
         }
-        let scope = self.scope(line, joint.taken);
+        let scope = self.scope(link_key, joint.taken);
         self.joined.insert((scope, joint.rank, End::From(joint.from)), joint.to);
         self.joined.insert((scope, joint.rank, End::To(joint.to)), joint.from);
         self.chains.push(self.chains[joint.taken.0 as usize]);
@@ -76,10 +76,10 @@ impl Partners {
         }
     }
 
-    fn scope(&self, line: Line, taken: MessageId) -> Scope {
-        match line {
-            Line::Asked { channel } => Scope::Channel(channel),
-            Line::Open { .. } => Scope::Chain(self.chains[taken.0 as usize]),
+    fn scope(&self, link_key: LinkKey, taken: MessageId) -> Scope {
+        match link_key {
+            LinkKey::Requested { channel } => Scope::Channel(channel),
+            LinkKey::Open { .. } => Scope::Chain(self.chains[taken.0 as usize]),
         }
     }
 }

@@ -19,7 +19,7 @@ use msccl_ir::{LinkShape, StepForm, Target};
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
-use crate::chunk::{self, Line};
+use crate::chunk::{self, LinkKey};
 use crate::instruction::{self, Message, MessageId, fits_empty_link};
 
 /// The channel of every message and the link ends it uses.
@@ -60,9 +60,9 @@ pub fn assign(
     let mut assigner = Assigner::new(program, dag, target);
     for asked in [true, false] {
         for flow in flows.iter() {
-            let line = assigner.line(flow[0]);
-            if matches!(line, Line::Asked { .. }) == asked {
-                assigner.flow(flow, line)?;
+            let link_key = assigner.link_key(flow[0]);
+            if matches!(link_key, LinkKey::Requested { .. }) == asked {
+                assigner.flow(flow, link_key)?;
             }
         }
     }
@@ -219,16 +219,16 @@ impl<'a> Assigner<'a> {
     }
 
     /// What the author asked for; one flow never mixes two lines (rule 4 of fusion).
-    fn line(&self, message: MessageId) -> Line {
+    fn link_key(&self, message: MessageId) -> LinkKey {
         let receiver = self.dag.instruction(self.dag.message(message).receiver);
-        self.program.hints[receiver.hints.0 as usize].line()
+        self.program.hints[receiver.hints.0 as usize].link_key()
     }
 
-    fn flow(&mut self, flow: &[MessageId], line: Line) -> Result<(), Vec<Diagnostic>> {
+    fn flow(&mut self, flow: &[MessageId], link_key: LinkKey) -> Result<(), Vec<Diagnostic>> {
         let uses: Vec<Use> = flow.iter().flat_map(|&message| self.uses(message)).collect();
-        let (channel, asked) = match line {
-            Line::Asked { channel } => (channel, true),
-            Line::Open { instance } => (self.choose(&uses, instance, flow[0])?, false),
+        let (channel, asked) = match link_key {
+            LinkKey::Requested { channel } => (channel, true),
+            LinkKey::Open { instance } => (self.choose(&uses, instance, flow[0])?, false),
         };
         let ids: Vec<EndId> = uses.iter().map(|end| self.take(end, channel, asked)).collect();
         for (&message, ends) in flow.iter().zip(ids.chunks_exact(2)) {
