@@ -15,20 +15,20 @@ use crate::chunk::LinkKey;
 /// chain of messages on.
 #[derive(Debug, Default)]
 pub struct Partners {
-    joined: FxHashMap<(Scope, Rank, End), Rank>,
+    joined: FxHashMap<(PartnerScope, Rank, PartnerEnd), Rank>,
     /// By message: the first message of its chain.
     chains: Vec<MessageId>,
 }
 
 /// Messages that will be on one channel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Scope {
+enum PartnerScope {
     Channel(u32),
     Chain(MessageId),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum End {
+enum PartnerEnd {
     From(Rank),
     To(Rank),
 }
@@ -54,8 +54,8 @@ impl Partners {
         }
         let scope = self.scope(link_key, joint.taken);
         let partner = |end| self.joined.get(&(scope, joint.rank, end)).copied();
-        partner(End::From(joint.from)).is_none_or(|peer| peer == joint.to)
-            && partner(End::To(joint.to)).is_none_or(|peer| peer == joint.from)
+        partner(PartnerEnd::From(joint.from)).is_none_or(|peer| peer == joint.to)
+            && partner(PartnerEnd::To(joint.to)).is_none_or(|peer| peer == joint.from)
     }
 
     /// Notes that it does. The next message belongs to the chain of the one taken.
@@ -64,8 +64,8 @@ impl Partners {
             return;
         }
         let scope = self.scope(link_key, joint.taken);
-        self.joined.insert((scope, joint.rank, End::From(joint.from)), joint.to);
-        self.joined.insert((scope, joint.rank, End::To(joint.to)), joint.from);
+        self.joined.insert((scope, joint.rank, PartnerEnd::From(joint.from)), joint.to);
+        self.joined.insert((scope, joint.rank, PartnerEnd::To(joint.to)), joint.from);
         self.chains.push(self.chains[joint.taken.0 as usize]);
     }
 
@@ -76,10 +76,10 @@ impl Partners {
         }
     }
 
-    fn scope(&self, link_key: LinkKey, taken: MessageId) -> Scope {
+    fn scope(&self, link_key: LinkKey, taken: MessageId) -> PartnerScope {
         match link_key {
-            LinkKey::Requested { channel } => Scope::Channel(channel),
-            LinkKey::Open { .. } => Scope::Chain(self.chains[taken.0 as usize]),
+            LinkKey::Requested { channel } => PartnerScope::Channel(channel),
+            LinkKey::Open { .. } => PartnerScope::Chain(self.chains[taken.0 as usize]),
         }
     }
 }

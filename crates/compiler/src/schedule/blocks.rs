@@ -13,7 +13,7 @@ use msccl_ir::Target;
 use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
-use super::channels::{EndId, Routes};
+use super::channels::{ChannelAssignments, EndId};
 use super::memory::Memory;
 use crate::chunk;
 use crate::instruction::{self, Instruction, InstructionId, Phase};
@@ -22,7 +22,7 @@ use crate::instruction::{self, Instruction, InstructionId, Phase};
 #[derive(Debug)]
 pub struct Blocks<'a> {
     program: &'a chunk::ChunkDag,
-    routes: &'a Routes,
+    assignments: &'a ChannelAssignments,
     blocks: Vec<Block>,
     /// The block of each group of link ends, by its lowest end.
     by_owner: FxHashMap<EndId, TbIndex>,
@@ -52,14 +52,14 @@ impl<'a> Blocks<'a> {
     /// Hints that put two channels into one block, or one link end into two.
     pub fn new(
         program: &'a chunk::ChunkDag,
-        routes: &'a Routes,
+        assignments: &'a ChannelAssignments,
         dag: &instruction::InstructionDag,
         ids: &[InstructionId],
         target: &Target,
     ) -> Result<Self, Vec<Diagnostic>> {
         let mut blocks = Self {
             program,
-            routes,
+            assignments,
             blocks: Vec::new(),
             by_owner: FxHashMap::default(),
             by_hint: FxHashMap::default(),
@@ -115,12 +115,14 @@ impl<'a> Blocks<'a> {
 
     /// The group of link ends that `instruction` uses, and their channel.
     fn owner(&self, instruction: &Instruction) -> Option<(EndId, Channel)> {
-        let route = |message: instruction::MessageId| self.routes.routes[message.0 as usize];
-        let received = instruction.receives().map(|message| (route(message), true));
-        let mut ends = received.chain(instruction.sends().map(|message| (route(message), false)));
-        let (route, receives) = ends.next()?;
-        let end = if receives { route.receiver } else { route.sender };
-        Some((self.routes.owners[end.0 as usize], Channel(route.channel)))
+        let assignment =
+            |message: instruction::MessageId| self.assignments.assignments[message.0 as usize];
+        let received = instruction.receives().map(|message| (assignment(message), true));
+        let mut ends =
+            received.chain(instruction.sends().map(|message| (assignment(message), false)));
+        let (assignment, receives) = ends.next()?;
+        let end = if receives { assignment.receiver } else { assignment.sender };
+        Some((self.assignments.owners[end.0 as usize], Channel(assignment.channel)))
     }
 
     fn owned(&mut self, owner: EndId, channel: Channel) -> TbIndex {

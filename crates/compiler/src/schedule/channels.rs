@@ -24,16 +24,16 @@ use crate::instruction::{self, Message, MessageId, fits_empty_link};
 
 /// The channel of every message and the link ends it uses.
 #[derive(Debug)]
-pub struct Routes {
+pub struct ChannelAssignments {
     /// By message.
-    pub routes: Vec<Route>,
+    pub assignments: Vec<ChannelAssignment>,
     /// By link end: the lowest end that must share its thread block.
     pub owners: Vec<EndId>,
 }
 
 /// How one message travels.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Route {
+pub struct ChannelAssignment {
     /// Its channel.
     pub channel: u32,
     /// The sending end.
@@ -55,7 +55,7 @@ pub fn assign(
     program: &chunk::ChunkDag,
     dag: &instruction::InstructionDag,
     target: &Target,
-) -> Result<Routes, Vec<Diagnostic>> {
+) -> Result<ChannelAssignments, Vec<Diagnostic>> {
     let flows = Flows::of(dag);
     let mut assigner = Assigner::new(program, dag, target);
     for asked in [true, false] {
@@ -66,16 +66,21 @@ pub fn assign(
             }
         }
     }
-    let owners = owners(dag, &assigner.routes, assigner.ends.len());
-    Ok(Routes { routes: assigner.routes, owners })
+    let owners = owners(dag, &assigner.assignments, assigner.ends.len());
+    Ok(ChannelAssignments { assignments: assigner.assignments, owners })
 }
 
 /// Joins the ends that one instruction uses.
-fn owners(dag: &instruction::InstructionDag, routes: &[Route], ends: usize) -> Vec<EndId> {
+fn owners(
+    dag: &instruction::InstructionDag,
+    assignments: &[ChannelAssignment],
+    ends: usize,
+) -> Vec<EndId> {
     let mut parents: Vec<u32> = (0..ends as u32).collect();
     for instruction in &dag.instructions {
-        let received = instruction.receives().map(|message| routes[message.0 as usize].receiver);
-        let sent = instruction.sends().map(|message| routes[message.0 as usize].sender);
+        let received =
+            instruction.receives().map(|message| assignments[message.0 as usize].receiver);
+        let sent = instruction.sends().map(|message| assignments[message.0 as usize].sender);
         let mut ends = received.chain(sent);
         if let Some(first) = ends.next() {
             for other in ends {
@@ -159,8 +164,8 @@ struct Assigner<'a> {
     dag: &'a instruction::InstructionDag,
     target: &'a Target,
     link: LinkShape,
-    routes: Vec<Route>,
-    ends: FxHashMap<EndKey, End>,
+    assignments: Vec<ChannelAssignment>,
+    ends: FxHashMap<EndKey, TakenEnd>,
     /// Ends in use by rank, direction and channel.
     peers: FxHashMap<(Rank, Direction, u32), u32>,
 }
@@ -180,7 +185,7 @@ enum Direction {
 }
 
 /// What is known of a link end in use.
-struct End {
+struct TakenEnd {
     id: EndId,
     /// The peer of the end it is paired with (rule 1).
     partner: Option<Rank>,
@@ -212,7 +217,7 @@ impl<'a> Assigner<'a> {
             dag,
             target,
             link: target.link(program.protocol),
-            routes: vec![Route::default(); dag.messages.len()],
+            assignments: vec![ChannelAssignment::default(); dag.messages.len()],
             ends: FxHashMap::default(),
             peers: FxHashMap::default(),
         }
@@ -232,7 +237,8 @@ impl<'a> Assigner<'a> {
         };
         let ids: Vec<EndId> = uses.iter().map(|end| self.take(end, channel, asked)).collect();
         for (&message, ends) in flow.iter().zip(ids.chunks_exact(2)) {
-            self.routes[message.0 as usize] = Route { channel, sender: ends[0], receiver: ends[1] };
+            self.assignments[message.0 as usize] =
+                ChannelAssignment { channel, sender: ends[0], receiver: ends[1] };
         }
         Ok(())
     }
@@ -297,7 +303,7 @@ impl<'a> Assigner<'a> {
         let id = EndId(self.ends.len() as u32);
         let entry = self.ends.entry(end.key(channel)).or_insert_with(|| {
             *self.peers.entry((end.rank, end.direction, channel)).or_insert(0) += 1;
-            End { id, partner: None, asked, steps: 0, long: false }
+            TakenEnd { id, partner: None, asked, steps: 0, long: false }
         });
         entry.partner = entry.partner.or(end.partner);
         entry.asked |= asked;
@@ -320,7 +326,7 @@ impl<'a> Assigner<'a> {
 }
 
 /// Rules 1 and 4 between an end in use and another use of it.
-fn pairs_with(taken: &End, end: &Use) -> bool {
+fn pairs_with(taken: &TakenEnd, end: &Use) -> bool {
     match (taken.partner, end.partner) {
         (Some(one), Some(other)) => one == other,
         (Some(_), None) => !end.long,

@@ -6,7 +6,7 @@ use msccl_syntax::Diagnostic;
 use smallvec::SmallVec;
 
 use super::blocks::Blocks;
-use super::channels::Routes;
+use super::channels::ChannelAssignments;
 use super::memory::Memory;
 use super::waits::Clocks;
 use crate::chunk::{self, StatementId};
@@ -43,7 +43,13 @@ pub fn rank(
 ) -> Result<RankSteps, Vec<Diagnostic>> {
     let mut emitter = Emitter {
         context,
-        blocks: Blocks::new(context.program, context.routes, context.dag, ids, context.target)?,
+        blocks: Blocks::new(
+            context.program,
+            context.assignments,
+            context.dag,
+            ids,
+            context.target,
+        )?,
         memory: Memory::new(context.slots, rank),
         clocks: Clocks::default(),
         built: Vec::new(),
@@ -76,7 +82,7 @@ pub struct Context<'a> {
     /// The instructions.
     pub dag: &'a instruction::InstructionDag,
     /// Channels and link ends.
-    pub routes: &'a Routes,
+    pub assignments: &'a ChannelAssignments,
     /// Numbers of memory slots.
     pub slots: &'a SlotTable,
     /// Which steps exist, and how many fit.

@@ -86,10 +86,15 @@ pub fn schedule(
     instructions: &instruction::InstructionDag,
     target: &Target,
 ) -> Result<Schedule, Vec<Diagnostic>> {
-    let routes = channels::assign(program, instructions, target)?;
+    let assignments = channels::assign(program, instructions, target)?;
     let slots = SlotTable::new(&program.collective, &instructions.scratch_chunks);
-    let context =
-        emit::Context { program, dag: instructions, routes: &routes, slots: &slots, target };
+    let context = emit::Context {
+        program,
+        dag: instructions,
+        assignments: &assignments,
+        slots: &slots,
+        target,
+    };
     let mut ranks = Vec::with_capacity(instructions.scratch_chunks.len());
     let mut statements = Vec::with_capacity(instructions.scratch_chunks.len());
     for (rank, ids) in emit::by_rank(program, instructions) {
