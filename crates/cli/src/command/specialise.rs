@@ -57,7 +57,7 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
         print(&kernels, &made, output);
     }
     let all = made.iter().all(|made| made.code.is_ok());
-    let summary = Row::of(made.iter());
+    let summary = KernelRow::of(made.iter());
     output.line(format_args!("{summary} in {}, {:.1} s", cache.place(), took.as_secs_f64()));
     Ok(if all && registry.refused().is_empty() { Exit::Success } else { Exit::Refused })
 }
@@ -103,7 +103,7 @@ fn ranks(args: &SpecialiseArgs) -> Result<std::ops::Range<u32>> {
 
 /// What became of some kernels.
 #[derive(Default)]
-struct Row {
+struct KernelRow {
     kernels: usize,
     compiled: usize,
     failed: usize,
@@ -112,7 +112,7 @@ struct Row {
     took: Duration,
 }
 
-impl Row {
+impl KernelRow {
     fn of<'a>(made: impl Iterator<Item = &'a Made>) -> Self {
         let mut row = Self::default();
         for Made { code, origin } in made {
@@ -128,7 +128,7 @@ impl Row {
     }
 }
 
-impl std::fmt::Display for Row {
+impl std::fmt::Display for KernelRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kernels, compiled, failed, bytes, took: _ } = self;
         let failed = match failed {
@@ -152,7 +152,8 @@ fn print(kernels: &[SpecialKernel], made: &[Made], output: &mut Output) {
     let names = ["algorithm", "protocol", "type"].map(|name| (name, Align::Left));
     let mut table = Table::new(&[&names[..], &columns[..]].concat());
     for ((algorithm, protocol, data_type), made) in groups {
-        let Row { kernels, compiled, failed: _, bytes, took } = Row::of(made.into_iter());
+        let KernelRow { kernels, compiled, failed: _, bytes, took } =
+            KernelRow::of(made.into_iter());
         let each = took.as_secs_f64() / compiled.max(1) as f64;
         let seconds = if compiled == 0 { String::new() } else { format!("{each:.1}") };
         let names = [algorithm, protocol, data_type].map(str::to_owned);

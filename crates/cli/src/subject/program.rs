@@ -23,7 +23,7 @@ pub struct Program {
     /// Its texts.
     pub sources: SourceMap,
     /// What moves where.
-    pub chunks: chunk::Dag,
+    pub chunks: chunk::ChunkDag,
 }
 
 /// Evaluates the program in `input`. What is allowed but hardly meant goes to `warn`.
@@ -118,9 +118,9 @@ pub fn compiled(program: Program, target: Target) -> Loaded {
 /// Every stage of a program.
 pub struct Stages {
     /// What moves where.
-    pub chunks: chunk::Dag,
+    pub chunks: chunk::ChunkDag,
     /// Who moves it.
-    pub instructions: instruction::Dag,
+    pub instructions: instruction::InstructionDag,
     /// Where, when, after what.
     pub subject: Subject,
 }

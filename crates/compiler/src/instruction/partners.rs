@@ -47,7 +47,7 @@ pub struct Joint {
 }
 
 impl Partners {
-    /// Whether one thread block may take and send as `joint` says, on `line`.
+    /// Whether one thread block may take and send as `joint` says, on `link_key`.
     pub fn admit(&self, form: StepForm, link_key: LinkKey, joint: Joint) -> bool {
         if form == StepForm::Native {
             return true;

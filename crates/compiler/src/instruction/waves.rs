@@ -8,7 +8,7 @@ use crate::chunk::LinkKey;
 /// The waves in which each link already carries a message.
 ///
 /// A link here is a pair of ranks and a [`LinkKey`]: messages whose channel is still open share one
-/// line of their instance, so that any later choice of channels keeps their order.
+/// key of their instance, so that any later choice of channels keeps their order.
 #[derive(Debug, Default)]
 pub struct LinkWaves {
     /// Dense numbers of links.
@@ -23,7 +23,7 @@ pub struct LinkWaves {
 pub struct LinkNumber(u32);
 
 impl LinkWaves {
-    /// The link from `from` to `to` on `line`.
+    /// The link of `link_key` from `from` to `to`.
     pub fn link(&mut self, from: Rank, to: Rank, link_key: LinkKey) -> LinkNumber {
         let next = self.links.len() as u32;
         LinkNumber(*self.links.entry((from, to, link_key)).or_insert(next))

@@ -14,7 +14,7 @@ use msccl_syntax::Diagnostic;
 use rustc_hash::FxHashMap;
 
 use super::channels::{ChannelAssignments, EndId};
-use super::memory::Memory;
+use super::memory::RankSlots;
 use crate::chunk;
 use crate::instruction::{self, Instruction, InstructionId, Phase};
 
@@ -23,7 +23,7 @@ use crate::instruction::{self, Instruction, InstructionId, Phase};
 pub struct Blocks<'a> {
     program: &'a chunk::ChunkDag,
     assignments: &'a ChannelAssignments,
-    blocks: Vec<Block>,
+    blocks: Vec<BlockState>,
     /// The block of each group of link ends, by its lowest end.
     by_owner: FxHashMap<EndId, TbIndex>,
     /// The block of each number that the author asked for.
@@ -35,7 +35,7 @@ pub struct Blocks<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct BlockState {
     /// Known as soon as the block owns a link.
     channel: Option<Channel>,
     sends: bool,
@@ -80,7 +80,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// The block that runs `instruction`; every earlier instruction of the rank has one.
-    pub fn of(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
+    pub fn of(&mut self, instruction: &Instruction, memory: &RankSlots<'_>) -> TbIndex {
         let tb = self.hinted(instruction).unwrap_or_else(|| match self.owner(instruction) {
             Some((owner, channel)) => self.owned(owner, channel),
             None => self.for_local(instruction, memory),
@@ -109,7 +109,7 @@ impl<'a> Blocks<'a> {
     }
 
     fn open(&mut self, channel: Option<Channel>) -> TbIndex {
-        self.blocks.push(Block { channel, sends: false, steps: 0 });
+        self.blocks.push(BlockState { channel, sends: false, steps: 0 });
         TbIndex::from(self.blocks.len() - 1)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Blocks<'a> {
         block
     }
 
-    fn for_local(&mut self, instruction: &Instruction, memory: &Memory<'_>) -> TbIndex {
+    fn for_local(&mut self, instruction: &Instruction, memory: &RankSlots<'_>) -> TbIndex {
         let touched = instruction.reads().chain(instruction.writes());
         let writers = touched.filter_map(|slot| memory.writer(slot));
         let receiving = writers.map(|write| write.tb).filter(|&tb| !self.blocks[tb.index()].sends);

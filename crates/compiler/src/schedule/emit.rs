@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::blocks::Blocks;
 use super::channels::ChannelAssignments;
-use super::memory::Memory;
+use super::memory::RankSlots;
 use super::waits::Clocks;
 use crate::chunk::{self, StatementId};
 use crate::instruction::{self, Instruction, InstructionId, Operand, SlotTable};
@@ -50,7 +50,7 @@ pub fn rank(
             ids,
             context.target,
         )?,
-        memory: Memory::new(context.slots, rank),
+        memory: RankSlots::new(context.slots, rank),
         clocks: Clocks::default(),
         built: Vec::new(),
         needed: Vec::new(),
@@ -92,7 +92,7 @@ pub struct Context<'a> {
 struct Emitter<'a> {
     context: &'a Context<'a>,
     blocks: Blocks<'a>,
-    memory: Memory<'a>,
+    memory: RankSlots<'a>,
     clocks: Clocks,
     built: Vec<Built>,
     /// Reused from step to step.

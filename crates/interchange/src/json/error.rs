@@ -9,7 +9,7 @@ pub(super) const SEE: &str = " (docs/IR.md describes the format)";
 
 /// A complaint with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ReadError {
+pub struct JsonError {
     /// Line and column, counted from 1; `None` where the complaint concerns more than one place.
     position: Option<(usize, usize)>,
     /// The path to the value, like `ranks[3].thread_blocks[1].steps[4].count`; empty for the whole.
@@ -17,7 +17,7 @@ pub struct ReadError {
     message: String,
 }
 
-impl ReadError {
+impl JsonError {
     /// `see` stands behind what concerns the whole.
     pub(super) fn at_path(
         error: serde_path_to_error::Error<serde_json::Error>,
@@ -88,9 +88,9 @@ impl ReadError {
     }
 }
 
-impl fmt::Display for ReadError {
+impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ReadError { position, path, message } = self;
+        let JsonError { position, path, message } = self;
         if let Some((line, column)) = position {
             write!(f, "line {line}, column {column}: ")?;
         }
@@ -101,4 +101,4 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for JsonError {}

@@ -20,7 +20,7 @@
 mod line;
 
 use crate::{Diagnostic, FileId, Label, Severity, SourceMap};
-use line::Line;
+use line::ShownLine;
 
 impl SourceMap {
     /// One diagnostic, with excerpts of the text; ends with a newline.
@@ -93,7 +93,7 @@ impl SourceMap {
     fn row(&self, out: &mut String, file: FileId, row: &Row, gutter: usize) {
         let text = self.text(file);
         let spans: Vec<_> = row.marks.iter().map(|mark| mark.label.span).collect();
-        let line = Line::around(text, &spans);
+        let line = ShownLine::around(text, &spans);
         *out += format!("{:>gutter$} | {}", row.number, line.shown).trim_end();
         *out += "\n";
         for mark in &row.marks {

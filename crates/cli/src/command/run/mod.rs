@@ -20,7 +20,7 @@ use crate::verdict::{self, Proved, Verdict};
 
 use measure::{Machine, Plan, Row};
 use ranks::{Places, Ranks};
-use report::Run;
+use report::RunReport;
 
 /// Runs the algorithm of the file at every requested size, unless it is refused.
 pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit> {
@@ -94,12 +94,12 @@ fn without_requests(launch: &LaunchArgs) -> LaunchArgs {
 }
 
 /// Runs the calls on the executor.
-fn on_threads(proved: &Proved, plan: Plan, output: &Output) -> Result<Run> {
+fn on_threads(proved: &Proved, plan: Plan, output: &Output) -> Result<RunReport> {
     let progress = Progress::start("planning", output.is_quiet());
     let mut executor = Executor::new(&proved.verified)
         .map_err(|error| Failure::new(format!("{}: cannot be planned: {error}", proved.file)))?;
     let rows = measured(&mut executor, &plan, &progress);
-    Ok(Run { plan, rows, device: RunDevice::Host, place: None })
+    Ok(RunReport { plan, rows, device: RunDevice::Host, place: None })
 }
 
 /// Runs the calls on ranks of a communicator.
@@ -110,7 +110,7 @@ fn on_ranks(
     proved: &Proved,
     plan: Plan,
     output: &mut Output,
-) -> Result<Run> {
+) -> Result<RunReport> {
     let LaunchArgs { protocol, instances, .. } = args.launch;
     let wish = Wish { protocol, instances, ..Wish::default() };
     let progress = Progress::start("joining ranks", output.is_quiet());
@@ -122,7 +122,7 @@ fn on_ranks(
     for report in ranks.hang_reports() {
         output.note(report);
     }
-    Ok(Run { plan, rows, device: args.device, place: Some(ranks.place()) })
+    Ok(RunReport { plan, rows, device: args.device, place: Some(ranks.place()) })
 }
 
 fn measured(machine: &mut dyn Machine, plan: &Plan, progress: &Progress) -> Vec<Row> {

@@ -22,7 +22,7 @@ use crate::verdict;
 
 /// What there is to see of a file.
 enum Shown {
-    Chunks(Box<chunk::Dag>),
+    Chunks(Box<chunk::ChunkDag>),
     Stages(Box<Stages>),
     Finished(Box<Subject>),
 }
@@ -133,7 +133,7 @@ fn render(shown: &Shown, view: &View<'_>) -> Result<String> {
     }
 }
 
-fn of_chunks(chunks: &chunk::Dag, view: &View<'_>) -> Result<String> {
+fn of_chunks(chunks: &chunk::ChunkDag, view: &View<'_>) -> Result<String> {
     let View { args: _, picture, filter } = view;
     let Some(drawing) = picture.drawing() else { return Ok(text::chunks(chunks, filter)) };
     let boxes = chunks.ops.iter().filter(|op| filter.shows(op.to.rank)).count();

@@ -28,7 +28,7 @@ pub fn tune(args: &TuneArgs, output: &mut Output) -> Result<Exit> {
         (Some(file), _) => read(file)?,
         (None, Some(collective)) => {
             let plan = plan::plan(args, collective, output)?;
-            tune::measure(&plan, &mut Reporter { output })
+            tune::measure(&plan, &mut TuneReporter { output })
         }
         (None, None) => return Err(Failure::new("name a collective, such as allreduce")),
     };
@@ -91,11 +91,11 @@ fn write_table(
 }
 
 /// Tells what happens while it happens.
-struct Reporter<'a> {
+struct TuneReporter<'a> {
     output: &'a mut Output,
 }
 
-impl tune::TuneObserver for Reporter<'_> {
+impl tune::TuneObserver for TuneReporter<'_> {
     fn line(&mut self, library: &str, rank: u32, line: &str) {
         self.output.note(format_args!("{library} r{rank}: {line}"));
     }

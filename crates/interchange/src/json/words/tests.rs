@@ -16,7 +16,7 @@ struct All {
     yes: Option<bool>,
     list: Option<Vec<u32>>,
     pair: Option<(u32, u32)>,
-    kind: Option<Kind>,
+    kind: Option<TestKind>,
     nothing: Option<Empty>,
     table: Option<std::collections::BTreeMap<String, u32>>,
     own: Option<Own>,
@@ -25,7 +25,7 @@ struct All {
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 #[allow(dead_code)]
-enum Kind {
+enum TestKind {
     Word,
     Other,
     Value(u32),

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use super::measure::{Effort, Machine, Run};
 use crate::failure::{Failure, Result};
 use fault::{Tried, all_or_first};
-use memory::Layout;
+use memory::BufferLayout;
 pub use places::Places;
 use rank::LocalRank;
 
@@ -166,9 +166,9 @@ impl Ranks {
         Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
     }
 
-    fn layout(&self, rank: Rank, trial: &Trial) -> Layout {
+    fn layout(&self, rank: Rank, trial: &Trial) -> BufferLayout {
         let block_bytes = trial.count.saturating_mul(trial.data_type.size_bytes());
-        Layout::of(self.collective(), rank, trial.in_place, block_bytes)
+        BufferLayout::of(self.collective(), rank, trial.in_place, block_bytes)
     }
 
     fn collective(&self) -> &Collective {

@@ -11,7 +11,7 @@ use msccl_runtime::host::{self, Trial};
 use msccl_runtime::{Communicator, Direct, Error, PlaceOfRank, Settings, reference};
 
 use super::fault::{Fault, Tried};
-use super::memory::{Buffers, Layout};
+use super::memory::{BufferLayout, Buffers};
 
 /// How often somebody who waits for the end of a call looks.
 const POLL: Duration = Duration::from_micros(20);
@@ -51,7 +51,7 @@ impl LocalRank {
     }
 
     /// Prepares the buffers for a call.
-    pub fn fill(&mut self, layout: Layout, input: &[u8]) -> Tried<()> {
+    pub fn fill(&mut self, layout: BufferLayout, input: &[u8]) -> Tried<()> {
         let filled = self.buffers.fill(layout, input);
         filled.map_err(|error| self.fault(error.into()))
     }
