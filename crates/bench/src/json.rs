@@ -86,10 +86,12 @@ struct MeasuredJson<'a> {
     served_by: Option<&'a str>,
     /// How: protocol, links, instances and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
-    served_way: Option<&'a str>,
+    #[serde(rename = "served_way")]
+    served_variant: Option<&'a str>,
     /// Whether it is what was requested, if something was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    served_as_asked: Option<bool>,
+    #[serde(rename = "served_as_asked")]
+    served_as_requested: Option<bool>,
     time_us: f64,
     algbw_gb_s: f64,
     busbw_gb_s: f64,
@@ -176,9 +178,9 @@ impl<'a> RowJson<'a> {
                         let requested = &tested.requested;
                         let as_requested = |of: &Served| requested.is_met_by(&of.algorithm);
                         let is_requested = !requested.algorithms().is_empty();
-                        let served_as_asked =
+                        let served_as_requested =
                             measured.served_by.as_ref().map(as_requested).filter(|_| is_requested);
-                        let measured = MeasuredJson { served_as_asked, ..json };
+                        let measured = MeasuredJson { served_as_requested, ..json };
                         OutcomeJson::Measured(Box::new(measured))
                     }
                 };
@@ -205,8 +207,8 @@ impl<'a> MeasuredJson<'a> {
         let served = measured.served_by.as_ref();
         Self {
             served_by: served.map(|served| served.algorithm.as_str()),
-            served_way: served.map(|served| served.variant.as_str()),
-            served_as_asked: None,
+            served_variant: served.map(|served| served.variant.as_str()),
+            served_as_requested: None,
             time_us: measured.time_us(average),
             algbw_gb_s: bandwidth.algorithm_gb_s,
             busbw_gb_s: bandwidth.bus_gb_s,
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_serve_as_asked_is_marked() {
+    fn what_did_not_serve_as_requested_is_marked() {
         let (mut report, mut plan) = (report(), plan());
         plan.libraries[0].requested.files = vec!["/site/mine.xml".to_owned()];
         report.libraries[0].reports_what_serves = true;

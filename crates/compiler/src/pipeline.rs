@@ -15,7 +15,7 @@ pub struct Compiled {
     pub chunks: chunk::ChunkDag,
     /// Who moves it.
     pub instructions: instruction::InstructionDag,
-    /// Where, when, after what; and which statement asked for each step.
+    /// Where, when, after what; and which statement requested each step.
     pub schedule: Schedule,
 }
 
@@ -51,7 +51,7 @@ pub fn compile_chunks(
     Ok(Compiled { chunks, instructions, schedule })
 }
 
-/// The target's limits, told at the statement that went beyond them.
+/// The target's limits, reported at the statement that went beyond them.
 fn check_limits(
     chunks: &chunk::ChunkDag,
     schedule: &Schedule,

@@ -53,7 +53,7 @@ pub fn latest_ready(ready: usize) -> usize {
 /// Runs the algorithm to its end or to a standstill.
 ///
 /// `pick` says which of the given number (at least one) of ready thread blocks fires next; `fired`
-/// is told of every piece, in the order in which they fire, and executes it.
+/// gets every piece, in the order in which they fire, and executes it.
 ///
 /// # Errors
 ///

@@ -28,7 +28,8 @@ impl Bandwidth {
         f64::from(self.megabytes_per_s) / 1000.0
     }
 
-    /// A PCI link. What does not tell counts as sixteen lanes of the third generation.
+    /// A PCI link. What does not state its width and generation counts as sixteen lanes of the
+    /// third generation.
     pub fn of_pci(link: PciLink) -> Self {
         let PciLink { generation, width } = link;
         let lanes = if width == 0 { 16 } else { u32::from(width) };

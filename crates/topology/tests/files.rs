@@ -40,7 +40,7 @@ fn net(at: u32) -> Node {
 
 /// As Amazon describes some of its machines: only at which NUMA node a device is.
 #[test]
-fn addresses_alone_tell_what_is_near() {
+fn addresses_alone_say_what_is_near() {
     let topology = whole(
         "<system version=\"1\">
            <cpu numaid=\"0\"><pci busid=\"0000:00:16.0\"/><pci busid=\"0000:00:17.0\"/></cpu>
@@ -49,7 +49,7 @@ fn addresses_alone_tell_what_is_near() {
     );
     let place = |text: &str| Place::Function(text.parse().unwrap());
     let paths =
-        topology.reach(place("0000:00:16.0"), &[place("0000:00:17.0"), place("0000:00:1a.0")]);
+        topology.paths_from(place("0000:00:16.0"), &[place("0000:00:17.0"), place("0000:00:1a.0")]);
     let kinds: Vec<_> = paths.into_iter().map(|path| path.unwrap().kind).collect();
     assert_eq!(kinds, [PathType::Phb, PathType::Sys]);
 }
@@ -75,7 +75,7 @@ fn amazons_groups_of_cards_are_near_their_gpu() {
     let place = |text: &str| Place::Function(text.parse().unwrap());
     let nics = [place("0000:4f:00.0"), place("0000:61:00.0")];
     let kinds = |gpu| {
-        let paths = topology.reach(place(gpu), &nics).into_iter();
+        let paths = topology.paths_from(place(gpu), &nics).into_iter();
         paths.map(|path| path.unwrap().kind).collect::<Vec<_>>()
     };
     assert_eq!(kinds("0000:53:00.0"), [PathType::Pix, PathType::Phb]);
@@ -298,7 +298,7 @@ fn what_is_not_understood_is_noted() {
     cpu("host_hash=\"here\"", "`host_hash`");
 }
 
-/// Devices below what is not known, or does not tell where it is, are not lost.
+/// Devices below what is not known, or does not state where it is, are not lost.
 #[test]
 fn what_stands_below_the_unknown_is_used() {
     let nic = "<pci busid=\"0000:05:00.0\"><nic><net name=\"a\" dev=\"0\"/></nic></pci>";

@@ -91,15 +91,15 @@ fn known_invalid(invalid: KnownInvalid) -> Refused {
             (located.collect::<Vec<_>>(), String::new())
         }
     };
-    let mut told = diagnostics.iter().map(|one| {
+    let mut messages = diagnostics.iter().map(|one| {
         if excerpt.is_empty() {
             format!("line {}, column {}: {}", one.line, one.column, one.message)
         } else {
             one.message.clone()
         }
     });
-    let message = told.next().unwrap_or_default();
-    let others = if excerpt.is_empty() { told.collect() } else { Vec::new() };
+    let message = messages.next().unwrap_or_default();
+    let others = if excerpt.is_empty() { messages.collect() } else { Vec::new() };
     let at = diagnostics.iter().take(1);
     let at = at.map(|one| site(None, &one.file, one.line, one.column)).collect();
     Refused {
@@ -137,7 +137,9 @@ fn of_refusal(file: String, refusal: Refusal, provenance: &Provenance, target: T
         (diagnostic.map_or_else(String::new, |one| sources.render(&one)), located)
     };
     let (excerpt, diagnostics) = match provenance {
-        Provenance::Program { sources, origins } => shown(sources, blamed(origins, &message, &at)),
+        Provenance::Program { sources, origins } => {
+            shown(sources, responsible(origins, &message, &at))
+        }
         Provenance::Xml(xml) => shown(&xml.sources, elements(xml, &message, &at)),
         Provenance::Steps => (String::new(), Vec::new()),
     };
@@ -212,7 +214,7 @@ fn adds_another_place(algorithm: &Algorithm, step: StepRef) -> bool {
 }
 
 /// The statements behind the steps of a fault, the principal one with the message.
-fn blamed(origins: &Origins, message: &str, at: &[StepRef]) -> Option<Diagnostic> {
+fn responsible(origins: &Origins, message: &str, at: &[StepRef]) -> Option<Diagnostic> {
     let mut places = at.iter().filter_map(|&step| Some((step, origins.of(step)?)));
     let (step, origin) = places.next()?;
     let mut diagnostic = Diagnostic::error(origin.span, message).saying(format!("became {step}"));

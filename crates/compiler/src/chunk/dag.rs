@@ -16,7 +16,7 @@ pub struct ChunkDag {
     pub name: String,
     /// What it computes.
     pub collective: Collective,
-    /// Ranks on one node, as the program was told; all, if it knows of no nodes.
+    /// Ranks on one node, as launched; all, if the launch names no nodes.
     pub per_node: u32,
     /// The calls it serves: in place or out of place. Slots are memory slots: in place, a slot of
     /// the aliased buffer is already replaced by the one that stands for it
@@ -26,7 +26,7 @@ pub struct ChunkDag {
     pub protocol: Protocol,
     /// Message sizes served.
     pub sizes: SizeRange,
-    /// Threads per thread block asked for.
+    /// Threads per thread block requested.
     pub threads: Option<u32>,
     /// Copies of every op, each on its part of every chunk: slot `s` of the text has become slots
     /// `s * instances ..`, one for each copy. 1 unless [`super::instances`] was applied.
@@ -60,7 +60,7 @@ pub struct Op {
     pub count: u32,
     /// Placement hints.
     pub hints: HintsId,
-    /// The statement that asked for it.
+    /// The statement that requested it.
     pub statement: StatementId,
 }
 
@@ -104,7 +104,7 @@ pub struct Hints {
 /// What decides which messages may share a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LinkKey {
-    /// The author asked for this channel.
+    /// The author requested this channel.
     Requested {
         /// The channel.
         channel: u32,
@@ -117,7 +117,7 @@ pub enum LinkKey {
 }
 
 impl Hints {
-    /// The channel asked for, or the freedom to choose. A thread block belongs to one channel, so
+    /// The channel requested, or the freedom to choose. A thread block belongs to one channel, so
     /// asking for a thread block without a channel asks for channel 0.
     pub fn link_key(&self) -> LinkKey {
         let asks_tb = self.send_tb.is_some() || self.receive_tb.is_some();

@@ -8,7 +8,7 @@
 //!
 //! Chunk `c` of every buffer becomes the chunks `c*k .. c*k + k`, and part `i` of it belongs to
 //! instance `i`: the parts of one instance are not neighbours, so an op over several chunks becomes
-//! one op for each chunk and instance. A channel or thread block `n` asked for becomes `n*k + i`.
+//! one op for each chunk and instance. A channel or thread block `n` requested becomes `n*k + i`.
 //! Since no two instances share a slot, what each computes is what the program computes. Part `i`
 //! of a chunk becomes a column of its block, so that a call still counts the elements of the same
 //! blocks.

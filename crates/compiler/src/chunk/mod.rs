@@ -1,7 +1,7 @@
 //! What moves where: a program evaluated to copies and reductions of chunks.
 //!
-//! [`ChunkDag`] is the value; [`crate::evaluate`] makes one from text. Here is what one can ask of it
-//! and do with it: [`check_promise`] holds it against its collective, [`instances`] cuts every
+//! [`ChunkDag`] is the value; [`crate::evaluate`] makes one from text. Here is what one can ask of
+//! it and do with it: [`check_promise`] holds it against its collective, [`instances`] cuts every
 //! chunk in several, [`coarsen`] joins chunks that always move together.
 //!
 //! Absent from this module: text, expressions, who sends and when.

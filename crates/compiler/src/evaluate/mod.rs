@@ -6,9 +6,9 @@
 //!                                           expressions too     become those of the call
 //! ```
 //!
-//! Guarantees of a [`ChunkDag`] made here: every op lies in its buffers; operands of one op have one
-//! size and overlap wholly or not at all; no op reads what nothing has written; out of place, no op
-//! writes the input. Not checked here: that the result is what the collective promises
+//! Guarantees of a [`ChunkDag`] made here: every op lies in its buffers; operands of one op have
+//! one size and overlap wholly or not at all; no op reads what nothing has written; out of place,
+//! no op writes the input. Not checked here: that the result is what the collective promises
 //! ([`chunk::check_promise`]), and whether hints can be honoured.
 //!
 //! No program makes evaluation run away: rounds of loops, elements of lists, ops, chunks and

@@ -22,7 +22,7 @@ pub(super) enum Value {
     Region(Region),
     /// A sum of regions, at least one.
     Sum(Rc<[Region]>),
-    /// A sum without terms: 0 where an integer is wanted, nothing where regions are.
+    /// A sum without terms: 0 where an integer is expected, nothing where regions are.
     EmptySum,
     /// What an expression that was refused would have been; using it is silent.
     Poison,

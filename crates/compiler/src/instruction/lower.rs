@@ -20,7 +20,7 @@ use crate::chunk::{self, At, Hints, LinkKey, Op};
 ///
 /// Guarantees: every message has one sender and one receiver on two different ranks, and the
 /// sender's key is smaller than the receiver's; instructions that touch one slot in conflict have
-/// keys in program order; no link (pair of ranks and channel asked for) carries a message in the
+/// keys in program order; no link (pair of ranks and channel requested) carries a message in the
 /// waves from that of another, in which it is sent, to that of its receiver.
 pub fn lower(program: &chunk::ChunkDag, target: &Target) -> InstructionDag {
     let mut lowering = Lowering::new(program, target);

@@ -15,7 +15,7 @@
 //! schedule keeps every thread block in that order, which is why it cannot deadlock
 //! (`docs/ARCHITECTURE.md`, "Why schedules do not deadlock").
 //!
-//! Absent from this stage: thread blocks, channels other than those asked for, waits, step numbers.
+//! Absent from this stage: thread blocks, channels other than those requested, waits, step numbers.
 
 mod absorb;
 mod arity;

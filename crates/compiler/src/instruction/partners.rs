@@ -11,7 +11,7 @@ use crate::chunk::LinkKey;
 ///
 /// A thread block of the MSCCL form takes from one peer and sends to one, on one channel. So among
 /// messages that will be on one channel, an end that is joined with one peer's cannot be joined
-/// with another's: among all on a channel that the author asked for, and among those that pass one
+/// with another's: among all on a channel that the author requested, and among those that pass one
 /// chain of messages on.
 #[derive(Debug, Default)]
 pub struct Partners {

@@ -47,25 +47,26 @@ fn op(text: &str, statement: StatementId, hints: &mut Vec<Hints>) -> Op {
     let (to, value) = text.split_once(" = ").unwrap();
     let mut sources = smallvec::SmallVec::new();
     let mut count = 1;
-    let mut asked = Hints::default();
+    let mut requested = Hints::default();
     for word in value.split_whitespace().filter(|word| *word != "+") {
         let number = |prefix: &str| word.strip_prefix(prefix).and_then(|n| n.parse().ok());
         if let Some(chunks) = number("x") {
             count = chunks;
         } else if let Some(channel) = number("ch") {
-            asked.channel = Some(channel);
+            requested.channel = Some(channel);
         } else if let Some(tb) = number("tb") {
-            (asked.send_tb, asked.receive_tb) = (Some(tb), Some(tb));
+            (requested.send_tb, requested.receive_tb) = (Some(tb), Some(tb));
         } else {
             sources.push(at(word));
         }
     }
-    hints.push(asked);
+    hints.push(requested);
     let hints = HintsId(hints.len() as u32 - 1);
     Op { to: at(to), sources, count, hints, statement }
 }
 
-/// The instructions that `text` becomes for `target`, as [`super::InstructionDag::dump`] prints them.
+/// The instructions that `text` becomes for `target`, as [`super::InstructionDag::dump`] prints
+/// them.
 pub(super) fn check(target: Target, text: &str, expected: &str) {
     let dump = lower(&program(text), &target).dump();
     let trimmed = |text: &str| {
@@ -296,7 +297,7 @@ fn msccl_passes_on_to_one_receiver_only() {
 }
 
 #[test]
-fn a_peer_on_a_channel_asked_for_has_one_partner() {
+fn a_peer_on_a_requested_channel_has_one_partner() {
     // The second chunk would need a thread block that takes from r0 and sends to r3 on the channel
     // on which another takes from r0 and sends to r2.
     let crossing = "

@@ -26,7 +26,7 @@ pub struct Blocks<'a> {
     blocks: Vec<BlockState>,
     /// The block of each group of link ends, by its lowest end.
     by_owner: FxHashMap<EndId, TbIndex>,
-    /// The block of each number that the author asked for.
+    /// The block of each number that the author requested.
     by_hint: FxHashMap<u32, TbIndex>,
     /// The block for local work of each instance.
     local: FxHashMap<u32, TbIndex>,
@@ -67,9 +67,9 @@ impl<'a> Blocks<'a> {
             local_steps_max: target.limits.steps_per_tb / 2,
         };
         let instructions = || ids.iter().map(|&id| dag.instruction(id));
-        let asked: BTreeSet<u32> =
-            instructions().filter_map(|instruction| blocks.asked(instruction)).collect();
-        for number in asked {
+        let requested: BTreeSet<u32> =
+            instructions().filter_map(|instruction| blocks.requested(instruction)).collect();
+        for number in requested {
             let block = blocks.open(None);
             blocks.by_hint.insert(number, block);
         }
@@ -96,7 +96,7 @@ impl<'a> Blocks<'a> {
         self.blocks.iter().map(|block| block.channel.unwrap_or(Channel(0)))
     }
 
-    fn asked(&self, instruction: &Instruction) -> Option<u32> {
+    fn requested(&self, instruction: &Instruction) -> Option<u32> {
         let hints = &self.program.hints[instruction.hints.0 as usize];
         match instruction.phase {
             Phase::Send => hints.send_tb,
@@ -105,7 +105,7 @@ impl<'a> Blocks<'a> {
     }
 
     fn hinted(&self, instruction: &Instruction) -> Option<TbIndex> {
-        self.by_hint.get(&self.asked(instruction)?).copied()
+        self.by_hint.get(&self.requested(instruction)?).copied()
     }
 
     fn open(&mut self, channel: Option<Channel>) -> TbIndex {

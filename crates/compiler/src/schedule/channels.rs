@@ -1,13 +1,13 @@
 //! Which channel carries each message, and who owns the ends of each link.
 //!
 //! Messages that one instruction takes or sends stand or fall together: they form a *flow* and get
-//! one channel. A flow whose author asked for a channel gets that one. Any other flow of instance i
+//! one channel. A flow whose author requested a channel gets that one. Any other flow of instance i
 //! out of k gets the lowest of the channels i, i + k, i + 2k, … that keeps these rules, for every
 //! link end it uses:
 //!
 //! 1. *One pair of peers per thread block* (MSCCL form): an end that receives from p and an end
 //!    that sends to q are paired if an instruction uses both; no end is paired with two.
-//! 2. *Order*: no flow joins a link on a channel that was asked for by name, because only messages
+//! 2. *Order*: no flow joins a link on a channel that was requested by name, because only messages
 //!    of the same standing are known to use a link in different waves.
 //! 3. *Room*: the thread block does not exceed the target's steps, nor the rank its peers per
 //!    channel.
@@ -58,10 +58,10 @@ pub fn assign(
 ) -> Result<ChannelAssignments, Vec<Diagnostic>> {
     let flows = Flows::of(dag);
     let mut assigner = Assigner::new(program, dag, target);
-    for asked in [true, false] {
+    for requested in [true, false] {
         for flow in flows.iter() {
             let link_key = assigner.link_key(flow[0]);
-            if matches!(link_key, LinkKey::Requested { .. }) == asked {
+            if matches!(link_key, LinkKey::Requested { .. }) == requested {
                 assigner.flow(flow, link_key)?;
             }
         }
@@ -189,8 +189,8 @@ struct TakenEnd {
     id: EndId,
     /// The peer of the end it is paired with (rule 1).
     partner: Option<Rank>,
-    /// Whether its channel was asked for (rule 2).
-    asked: bool,
+    /// Whether its channel was requested (rule 2).
+    requested: bool,
     /// Steps that use it (rule 3).
     steps: u32,
     /// Whether a long step uses it (rule 4).
@@ -223,7 +223,7 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// What the author asked for; one flow never mixes two lines (rule 4 of fusion).
+    /// What the author requested; one flow never mixes two lines (rule 4 of fusion).
     fn link_key(&self, message: MessageId) -> LinkKey {
         let receiver = self.dag.instruction(self.dag.message(message).receiver);
         self.program.hints[receiver.hints.0 as usize].link_key()
@@ -231,11 +231,11 @@ impl<'a> Assigner<'a> {
 
     fn flow(&mut self, flow: &[MessageId], link_key: LinkKey) -> Result<(), Vec<Diagnostic>> {
         let uses: Vec<Use> = flow.iter().flat_map(|&message| self.uses(message)).collect();
-        let (channel, asked) = match link_key {
+        let (channel, requested) = match link_key {
             LinkKey::Requested { channel } => (channel, true),
             LinkKey::Open { instance } => (self.choose(&uses, instance, flow[0])?, false),
         };
-        let ids: Vec<EndId> = uses.iter().map(|end| self.take(end, channel, asked)).collect();
+        let ids: Vec<EndId> = uses.iter().map(|end| self.take(end, channel, requested)).collect();
         for (&message, ends) in flow.iter().zip(ids.chunks_exact(2)) {
             self.assignments[message.0 as usize] =
                 ChannelAssignment { channel, sender: ends[0], receiver: ends[1] };
@@ -278,7 +278,7 @@ impl<'a> Assigner<'a> {
         let room = match self.ends.get(&end.key(channel)) {
             Some(taken) => {
                 (native || pairs_with(taken, end))
-                    && !taken.asked
+                    && !taken.requested
                     && taken.steps < steps_for_messages(limits.steps_per_tb)
             }
             None => {
@@ -299,14 +299,14 @@ impl<'a> Assigner<'a> {
             .is_none_or(|taken| taken.partner.is_none_or(|peer| peer == end.peer) && !taken.long)
     }
 
-    fn take(&mut self, end: &Use, channel: u32, asked: bool) -> EndId {
+    fn take(&mut self, end: &Use, channel: u32, requested: bool) -> EndId {
         let id = EndId(self.ends.len() as u32);
         let entry = self.ends.entry(end.key(channel)).or_insert_with(|| {
             *self.peers.entry((end.rank, end.direction, channel)).or_insert(0) += 1;
-            TakenEnd { id, partner: None, asked, steps: 0, long: false }
+            TakenEnd { id, partner: None, requested, steps: 0, long: false }
         });
         entry.partner = entry.partner.or(end.partner);
-        entry.asked |= asked;
+        entry.requested |= requested;
         entry.steps += 1;
         entry.long |= end.long;
         entry.id

@@ -91,7 +91,7 @@ fn parts(step: &Step, blocks: &[ThreadBlock], starts: &[Vec<u32>], k: u32) -> Ve
     (0..k).flat_map(|part| (0..each(step)).map(move |chunk| one(part, chunk))).collect()
 }
 
-/// The statements that asked for the parts of every step.
+/// The statements that requested the parts of every step.
 fn statements_of(block: &ThreadBlock, statements: &[StatementId], k: u32) -> Vec<StatementId> {
     let steps = block.steps.iter().zip(statements);
     steps.flat_map(|(step, &of)| std::iter::repeat_n(of, (each(step) * k) as usize)).collect()

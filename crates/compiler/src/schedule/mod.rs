@@ -67,7 +67,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// The statement that asked for the step at `at`, if there is such a step.
+    /// The statement that requested the step at `at`, if there is such a step.
     pub fn of(&self, at: StepRef) -> Option<&Origin> {
         let block = self.statements.get(at.rank.index())?.get(at.tb.index())?;
         self.table.get(block.get(at.step.index())?.0 as usize)
@@ -79,7 +79,7 @@ impl Origins {
 /// # Errors
 ///
 /// Hints that cannot be honoured, and programs that need more channels than the target has, each at
-/// the statement that asked. Sizes of the result are checked afterwards, by
+/// the statement behind it. Sizes of the result are checked afterwards, by
 /// [`msccl_ir::validate()`].
 pub fn schedule(
     program: &chunk::ChunkDag,
@@ -118,8 +118,8 @@ pub fn schedule(
     Ok(Schedule { algorithm, origins })
 }
 
-/// Where waits tell only so many rounds apart, a program that names no largest call serves calls of
-/// up to so many.
+/// Where waits distinguish only so many rounds, a program that names no largest call serves calls
+/// of up to so many.
 fn limit_rounds(algorithm: &mut Algorithm, target: &Target) {
     let chunk_bytes_max = target.rules.waited_chunk_bytes_max(algorithm.protocol);
     let waits = {
@@ -147,7 +147,7 @@ fn whole_blocks(algorithm: &mut Algorithm, target: &Target) {
     }
 }
 
-/// The sizes asked for. A target that sets scratch aside for the largest call of all needs a
+/// The sizes requested. A target that sets scratch aside for the largest call of all needs a
 /// largest call, so a program with scratch that names none gets the target's.
 fn served_sizes(
     program: &chunk::ChunkDag,

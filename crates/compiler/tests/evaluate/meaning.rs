@@ -73,10 +73,10 @@ fn check(collective: &str, declared: bool, placement: Placement, seed: u64) {
     for rank in dag.collective.all_ranks() {
         for index in 0..dag.collective.output_chunks(rank) {
             let slot = Slot::new(Buffer::Output, index);
-            let wanted = reference.get(At { rank, slot });
-            if dag.collective.promised(rank, index).is_some() && wanted.is_some() {
+            let expected = reference.get(At { rank, slot });
+            if dag.collective.promised(rank, index).is_some() && expected.is_some() {
                 let held = call.get(&memory(&dag, At { rank, slot })).copied();
-                assert_eq!(held, wanted, "{placement} {rank} output[{index}]\n{text}\n{dag}");
+                assert_eq!(held, expected, "{placement} {rank} output[{index}]\n{text}\n{dag}");
             }
         }
     }

@@ -24,7 +24,7 @@ impl JsonError {
         text: &[u8],
         see: &str,
     ) -> Self {
-        // `.` is the whole, `?` a place that the parser could not tell.
+        // `.` is the whole, `?` a place that the parser does not know.
         let path = error.path().to_string();
         let is_whole = path == "." || path == "?";
         let mut error = Self::at_end(&error.into_inner(), text);

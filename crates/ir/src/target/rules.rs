@@ -20,7 +20,7 @@ pub struct Rules {
     pub rooted_call: RootedCall,
     /// How consecutive `re` become one, if they do.
     pub merging: Option<Merging>,
-    /// How far rounds are told apart by whoever waits, if not without limit.
+    /// How many rounds a waiter distinguishes, if not without limit.
     pub rounds: Option<Rounds>,
     /// Threads that look after waits, if their number matters.
     pub threads: Option<Threads>,
@@ -84,7 +84,7 @@ pub struct Merging {
 /// Rounds are counted in a field of a flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rounds {
-    /// Rounds that a waiter tells apart.
+    /// Rounds that a waiter distinguishes.
     pub max: u64,
     /// Longest slice of a chunk in one round, in bytes, under Simple, LL and LL128.
     pub slice_bytes: [u64; 3],

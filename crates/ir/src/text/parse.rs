@@ -40,8 +40,8 @@ struct Parser<'a, I: Iterator<Item = Line<'a>>> {
 }
 
 impl<'a, I: Iterator<Item = Line<'a>>> Parser<'a, I> {
-    fn next_if(&mut self, is_wanted: impl Fn(&Line<'a>) -> bool) -> Option<Line<'a>> {
-        self.lines.next_if(is_wanted)
+    fn next_if(&mut self, is_next: impl Fn(&Line<'a>) -> bool) -> Option<Line<'a>> {
+        self.lines.next_if(is_next)
     }
 
     /// The line that must come next: `word`, and what `read` takes.

@@ -72,7 +72,7 @@ enum Gap {
 }
 
 impl<'t> Layout<'t> {
-    /// Writes one piece; `broken` tells of each open group whether it is broken.
+    /// Writes one piece; `broken` says of each open group whether it is broken.
     fn piece(&mut self, index: usize, piece: Piece<'t>, broken: &mut Vec<bool>) {
         let is_broken = broken.last().copied().unwrap_or(true);
         match piece {

@@ -13,7 +13,7 @@
 //! The principal label is underlined with `^`, further ones with `-`, each on a row of its own with
 //! its words. Tabs are drawn as four blanks, wide characters take two columns, and control
 //! characters show as `�`, so that carets stand where they should and no text can steer a terminal.
-//! Of a very long line only the part around the label is shown. Spans may be empty, may reach over
+//! Of a very long line only the part around the label is shown. Spans may be empty, may extend over
 //! several lines (the first is shown) or lie at the end of the file; one that lies outside of the
 //! text is drawn at its end.
 

@@ -57,7 +57,7 @@ pub(super) fn speed(generation: PciGeneration) -> &'static str {
 }
 
 /// A set of processors: hexadecimal words between commas, the most significant first, or a list of
-/// numbers and ranges, which a range tells.
+/// numbers and ranges, which a range states.
 pub(crate) fn cpu_set(text: &str) -> Option<CpuSet> {
     let text = text.trim().trim_end_matches(',');
     if text.is_empty() {

@@ -51,7 +51,7 @@ pub fn all_pairs(ranks: u32) -> Algorithm {
 }
 
 /// In-place two-shot all-reduce between all pairs, every link end a thread block of its own: what
-/// has been sent may be overwritten by the result, since that tells that the message has been read.
+/// has been sent may be overwritten by the result, since that shows that the message has been read.
 pub fn trusting_pairs(ranks: u32) -> Algorithm {
     let programs = (0..ranks).map(|rank| {
         let peers: Vec<_> = (0..ranks).filter(|&peer| peer != rank).collect();

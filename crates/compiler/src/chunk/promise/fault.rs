@@ -64,9 +64,9 @@ impl SlotFault {
             ("counts", extra, " more than once".to_owned()),
             ("holds", foreign, format!(", which {alien} not belong there")),
         ];
-        let told = faults.into_iter().filter(|(_, list, _)| !list.is_empty());
-        let told = told.map(|(verb, list, rest)| format!("{verb} {}{rest}", inputs(dag, list)));
-        format!("{place} {}", told.collect::<Vec<_>>().join(" and "))
+        let parts = faults.into_iter().filter(|(_, list, _)| !list.is_empty());
+        let parts = parts.map(|(verb, list, rest)| format!("{verb} {}{rest}", inputs(dag, list)));
+        format!("{place} {}", parts.collect::<Vec<_>>().join(" and "))
     }
 }
 

@@ -23,8 +23,8 @@ use rustc_hash::FxHashMap;
 use super::{At, ChunkDag, StatementId};
 
 /// Checks that every output slot ends up with what the collective promises. Errors stand at the
-/// responsible statement: that which added a contribution a second time, otherwise that which wrote a
-/// wrong slot last, or the algorithm's head if none did.
+/// responsible statement: that which added a contribution a second time, otherwise that which wrote
+/// a wrong slot last, or the algorithm's head if none did.
 pub fn check_promise(dag: &ChunkDag) -> Result<(), Vec<Diagnostic>> {
     let slots = Slots::new(dag);
     let wrong = wrong_slots(dag, &slots);

@@ -58,7 +58,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn wrong_values_are_told_in_plain_words() {
+fn wrong_values_are_reported_in_plain_words() {
     check(r#"{"small": 256}"#, "expected a whole number from 0 to 255, found 256");
     check(r#"{"small": "1"}"#, "expected a whole number from 0 to 255, found the text \"1\"");
     check(r#"{"small": 1.5}"#, "expected a whole number from 0 to 255, found 1.5");
@@ -98,7 +98,7 @@ fn wrong_values_are_told_in_plain_words() {
 }
 
 #[test]
-fn fields_are_told_in_plain_words() {
+fn fields_are_reported_in_plain_words() {
     check(r#"{"kind": {"fields": {}}}"#, "expected a field `root`, found none; add it");
     check(
         r#"{"small": 1, "small": 1}"#,
@@ -112,7 +112,7 @@ fn fields_are_told_in_plain_words() {
 }
 
 #[test]
-fn syntax_is_told_in_plain_words() {
+fn syntax_is_reported_in_plain_words() {
     check("", "expected a value, found the end of the file; the file is empty or cut short");
     check(
         "{",
