@@ -9,7 +9,7 @@ use msccl_bench::{
     Registration, RequestedAlgorithms, Rounding, Sizes, Step, Sweep, Workload,
 };
 use msccl_bench::{ElementType, Redop};
-use msccl_environment::{DeviceWish, Preferences, Reader, Variable, variable};
+use msccl_environment::{DevicePreference, Preferences, Reader, Variable, variable};
 
 use crate::args::{BenchArgs, DeviceName, NamedPath, Scoped, ScopedRegistration};
 use crate::failure::{Failure, Result};
@@ -91,8 +91,8 @@ fn machine_of(args: &BenchArgs, group: Option<&ProcessGroup>) -> Result<Machine>
 /// What this process has to measure on.
 pub fn machine(device: DeviceName, gpus: Option<u32>) -> Result<Machine> {
     let selection = match (device, preferred_device()) {
-        (DeviceName::Auto, DeviceWish::Host) => DeviceSelection::Host,
-        (DeviceName::Auto, DeviceWish::Cuda) => DeviceSelection::Gpus,
+        (DeviceName::Auto, DevicePreference::Host) => DeviceSelection::Host,
+        (DeviceName::Auto, DevicePreference::Cuda) => DeviceSelection::Gpus,
         (device, _) => device.selection(),
     };
     let machine = Machine::survey(selection).map_err(failure)?;
@@ -113,7 +113,7 @@ pub fn worker() -> Result<(PathBuf, Vec<OsString>)> {
 }
 
 /// What our library would run on, unless the arguments say otherwise.
-fn preferred_device() -> DeviceWish {
+fn preferred_device() -> DevicePreference {
     Preferences::read(&mut Reader::new(&msccl_environment::lookup)).device
 }
 
