@@ -99,7 +99,8 @@ impl Input {
 
     fn is_python(&self) -> Failure {
         let advice = "a program of the Python toolkit prints XML when it is run: give that; or \
-                      write the algorithm in the language, for which docs/LANGUAGE.md has a table \"From MSCCLang\"";
+                      write the algorithm in the language, for which docs/LANGUAGE.md has a table \
+                      \"From MSCCLang\"";
         Failure::new(format!("{}: expected an algorithm, found Python; {advice}", self.name))
     }
 

@@ -62,12 +62,16 @@ fn amazons_groups_of_cards_are_near_their_gpu() {
            <cpu host_hash=\"0x1f2e3d4c5b6a7988\" numaid=\"0\">
              <pci busid=\"0000:44:00.0\">
                <pci busid=\"0000:4f:00.0\" link_speed=\"32 GT/s PCIe/s\" link_width=\"16\"/>
-               <pci busid=\"0000:53:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"/>
+               <pci busid=\"0000:53:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" \
+               link_width=\"16\"/>
              </pci>
-             <pci busid=\"ffff:ff:01.0\" class=\"0x060400\" vendor=\"0xffff\" device=\"0xffff\" subsystem_vendor=\"0xffff\"
+             <pci busid=\"ffff:ff:01.0\" class=\"0x060400\" vendor=\"0xffff\" device=\"0xffff\" \
+             subsystem_vendor=\"0xffff\"
                   subsystem_device=\"0xffff\" link_speed=\"8 GT/s\" link_width=\"16\">
-               <pci busid=\"0000:64:00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" link_width=\"16\"/>
-               <pci busid=\"0000:61:00.0\" class=\"0x020000\" vendor=\"0x1d0f\" device=\"0xefa1\" link_speed=\"8 GT/s\" link_width=\"16\"/>
+               <pci busid=\"0000:64:00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" \
+               link_width=\"16\"/>
+               <pci busid=\"0000:61:00.0\" class=\"0x020000\" vendor=\"0x1d0f\" device=\"0xefa1\" \
+               link_speed=\"8 GT/s\" link_width=\"16\"/>
              </pci>
            </cpu>
          </system>",
@@ -91,14 +95,19 @@ fn amazons_groups_of_cards_are_near_their_gpu() {
 fn amds_accelerators_have_links_of_their_own() {
     let half = |at: u32, other: u32| {
         format!(
-            "<pci busid=\"0000:{at}0:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
-               <pci busid=\"0000:{at}1:00.0\" class=\"0x120000\" vendor=\"0x1002\" device=\"0x74a1\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
+            "<pci busid=\"0000:{at}0:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" \
+            link_width=\"16\">
+               <pci busid=\"0000:{at}1:00.0\" class=\"0x120000\" vendor=\"0x1002\" \
+               device=\"0x74a1\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
                  <gpu dev=\"{at}\" sm=\"304\" gcn=\"gfx942\" arch=\"38911\" rank=\"{at}\" gdr=\"1\">
                    <xgmi target=\"0000:{other}1:00.0\" count=\"1\" tclass=\"0x120000\"/>
                  </gpu>
                </pci>
-               <pci busid=\"0000:{at}2:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
-                 <nic><net name=\"mlx5_{at}\" dev=\"{at}\" speed=\"400000\" port=\"1\" latency=\"0.000000\" guid=\"0xb83fd20300a1b2c3\" maxconn=\"262144\" gdr=\"1\"/></nic>
+               <pci busid=\"0000:{at}2:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" \
+               link_width=\"16\">
+                 <nic><net name=\"mlx5_{at}\" dev=\"{at}\" speed=\"400000\" port=\"1\" \
+                 latency=\"0.000000\" guid=\"0xb83fd20300a1b2c3\" maxconn=\"262144\" \
+                 gdr=\"1\"/></nic>
                </pci>
              </pci>"
         )
@@ -146,10 +155,14 @@ fn arm_packages_join_gpu_and_processor() {
         "<system version=\"1\"><cpu host_hash=\"0x8d4f1\" numaid=\"0\" \
          affinity=\"00000000,000000ff,ffffffff,ffffffff\" arch=\"aarch64\" vendor=\"ARM\" \
          familyid=\"-1\" modelid=\"-1\">
-           <pci busid=\"0009:01:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
-             <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"><c2c bw=\"44712\" count=\"10\"/></gpu></pci>
-           <pci busid=\"0000:01:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">
-             <nic><net name=\"mlx5_0\" dev=\"0\" latency=\"0\" speed=\"400000\" port=\"1\" guid=\"0x1\" maxconn=\"131072\" \
+           <pci busid=\"0009:01:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" \
+           link_width=\"16\">
+             <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"><c2c bw=\"44712\" \
+             count=\"10\"/></gpu></pci>
+           <pci busid=\"0000:01:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" \
+           link_width=\"16\">
+             <nic><net name=\"mlx5_0\" dev=\"0\" latency=\"0\" speed=\"400000\" port=\"1\" \
+             guid=\"0x1\" maxconn=\"131072\" \
              gdr=\"1\" coll=\"0\" net=\"1\" gin=\"0\" rma=\"0\" keep=\"1\"/></nic></pci>
          </cpu></system>",
     );

@@ -239,7 +239,8 @@ fn a_wait_for_ones_own_block_is_satisfied_or_for_ever() {
         waiting(1),
         FaultKind::Deadlock,
         "
-deadlock: r0 tb0 s1 waits for the end of tb0 s1 of its own thread block, which does not run before it
+deadlock: r0 tb0 s1 waits for the end of tb0 s1 of its own thread block, which does not run before \
+it
   r0 tb0 s1 waits for the end of tb0 s1",
     );
 }

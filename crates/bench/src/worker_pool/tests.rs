@@ -113,7 +113,7 @@ fn the_dead_are_named_with_their_last_words() {
 }
 
 #[test]
-fn what_all_refuse_leaves_the_crew_alive() {
+fn what_all_refuse_leaves_the_pool_alive() {
     let mut pool = pool("refuses", &[&[0, 1], &[2]]);
     for _ in 0..2 {
         let refused = Failure::Refused("r0, r1, r2: no memory".to_owned());

@@ -21,7 +21,7 @@ Examples:
   msccl bench allreduce --against nccl=NCCL --against symmetric=NCCL -R symmetric:2
   msccl bench allreduce -d all -o all --odd -e 1M
   msccl bench allreduce -b 1K -f 7/5 --odd --offset 4 -G 10 --repeat 3 --next-power --at-most 1.1
-  msccl bench allreduce,allgather,reducescatter,alltoall -b 1K -G 10 --repeat 3 --against nccl=NCCL --at-least 1
+  msccl bench allreduce,allgather,alltoall -b 1K -G 10 --repeat 3 --against nccl=NCCL --at-least 1
   msccl bench alltoall --ranks 8 --device host -e 64K
   msccl bench all_reduce_perf -b 8 -e 64MB -f 2 -g 8 -n 50 -w 10 -c 1 -z 0
 

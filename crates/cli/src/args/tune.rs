@@ -83,7 +83,8 @@ pub struct TuneArgs {
     #[arg(long, value_name = "OP", default_value = "sum")]
     pub op: Redop,
     /// The root of collectives that have one
-    #[arg(short = 'r', long, value_name = "RANK", default_value = "0", value_parser = values::index)]
+    #[arg(short = 'r', long, value_name = "RANK", default_value = "0")]
+    #[arg(value_parser = values::index)]
     pub root: u32,
     /// Seconds that measuring may take, joining apart; one round of every size is always made
     #[arg(long, value_name = "SECONDS", default_value = "180", value_parser = values::seconds)]

@@ -138,8 +138,9 @@ pub fn exchange_xml(messages: u32) -> String {
     for gpu in 0..2 {
         let peer = 1 - gpu;
         text += &format!(
-            "  <gpu id=\"{gpu}\" i_chunks=\"{messages}\" o_chunks=\"0\" s_chunks=\"{messages}\">\n    \
-             <tb id=\"0\" send=\"{peer}\" recv=\"{peer}\" chan=\"0\">\n"
+            "  <gpu id=\"{gpu}\" i_chunks=\"{messages}\" o_chunks=\"0\" \
+             s_chunks=\"{messages}\">\n    <tb id=\"0\" \
+             send=\"{peer}\" recv=\"{peer}\" chan=\"0\">\n"
         );
         for step in 0..messages {
             text += &step_xml(step, "s", ("i", step), ("s", step), -1);

@@ -73,7 +73,7 @@ fn json_has_the_promised_keys() {
 /// The public toolkit's `rrc` names the peer's place as the source; the corpus of such files has
 /// this one in it.
 #[test]
-fn what_the_toolkit_means_by_a_source_is_explained() {
+fn how_the_toolkit_reads_a_source_is_explained() {
     let xml = exchange_xml(1);
     let (mine, peers) =
         (r#"type="rrc" srcbuf="i" srcoff="0""#, r#"type="rrc" srcbuf="s" srcoff="0""#);

@@ -1,7 +1,7 @@
 //! Evaluation: from text to the chunk DAG.
 //!
 //! ```text
-//! text ──load──▶ ast ──resolve──▶ resolved ──interpreter──▶ regions ──chunk::Memory──▶ chunk::ChunkDag
+//! text ──load──▶ ast ──resolve──▶ resolved ──interpreter──▶ regions ──chunk::Memory──▶ ChunkDag
 //!        imports      names are slots       loops run,          places of the program
 //!                                           expressions too     become those of the call
 //! ```

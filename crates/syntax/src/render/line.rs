@@ -90,5 +90,8 @@ impl ShownLine {
 
 /// Whether a character changes the direction in which text is drawn.
 fn turns_text(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    let marks = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    marks.contains(&character)
+        || ('\u{202a}'..='\u{202e}').contains(&character)
+        || ('\u{2066}'..='\u{2069}').contains(&character)
 }

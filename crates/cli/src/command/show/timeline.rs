@@ -48,7 +48,8 @@ fn to_json(estimate: &Timeline) -> String {
         })
         .collect();
     let all = json!({
-        "name": name, "bytes": bytes, "nodes": nodes, "rounds": rounds, "total_us": total_us, "rows": rows,
+        "name": name, "bytes": bytes, "nodes": nodes,
+        "rounds": rounds, "total_us": total_us, "rows": rows,
     });
     format!("{all:#}\n")
 }
