@@ -1,4 +1,4 @@
-//! The algorithm as the judge reads it: dense step numbers, and every receive with its send.
+//! The algorithm as the verifier reads it: dense step numbers, and every receive with its send.
 
 use msccl_collective::Rank;
 use msccl_ir::{Algorithm, Step, StepRef};

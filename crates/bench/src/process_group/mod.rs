@@ -214,7 +214,7 @@ fn understood<T: DeserializeOwned>(said: &[u8]) -> Result<T, Error> {
     let read = json::parse(&String::from_utf8_lossy(said));
     read.map_err(|why| {
         let advice = "run the same build of msccl in every process";
-        Error::new(format!("another process said what is not understood: {why}; {advice}"))
+        Error::new(format!("another process sent an unknown message: {why}; {advice}"))
     })
 }
 
@@ -224,7 +224,7 @@ fn place_on_host(group: &Group) -> u32 {
     before.filter(|peer| peer.same_host(me)).count() as u32
 }
 
-/// Failures, each text once with all ranks that have it: `r0, r2: no room`.
+/// Failures, each text once with all ranks that have it: `r0, r2: no memory`.
 pub(crate) fn failures_by_text(mut failures: Vec<(u32, String)>) -> Vec<String> {
     failures.sort();
     let mut texts: Vec<(String, String)> = Vec::new();

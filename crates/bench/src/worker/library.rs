@@ -172,7 +172,7 @@ impl Functions {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: any code may be asked about, and no communicator is a legal one.
+        // SAFETY: any code is a legal argument, and no communicator is a legal one.
         let (kind, last) = unsafe {
             let kind = self.error_string.map(|text| words(text(code)));
             (kind, self.last_error.map(|text| words(text(std::ptr::null_mut()))))

@@ -225,7 +225,7 @@ impl Worker {
 }
 
 fn out_of_turn() -> Error {
-    Error::new("a worker was asked out of turn")
+    Error::new("a worker got a request before those that must come first")
 }
 
 /// The time since `start` in µs.

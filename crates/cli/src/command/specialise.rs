@@ -26,7 +26,9 @@ pub fn specialise(args: &SpecialiseArgs, output: &mut Output) -> Result<Exit> {
     let tuning = tuning(args.tuning.as_deref(), &preferences, output)?;
     let special = preferences.special();
     let Some(cache) = &special.cache else {
-        return Err(Failure::new("there is no cache to fill: MSCCL_KERNEL_CACHE names its folder"));
+        return Err(Failure::new(
+            "MSCCL_KERNEL_CACHE is not set; set it to the folder of the kernel cache",
+        ));
     };
     let progress = Progress::start("proving", output.is_quiet());
     let registry = Arc::new(Registry::new(shape(args.ranks, &args.nodes)?, &files));

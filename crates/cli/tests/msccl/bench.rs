@@ -257,7 +257,7 @@ fn what_makes_no_sense_exits_with_2() {
     check(&["allreduce", "-i", "0"], "such steps never get from 8 B to 1 MiB");
     check(
         &["allreduce", "-b", "0", "-e", "4K"],
-        "nothing is more than 0 times as large: begin with",
+        "expected a smallest size (-b) above 0 with a factor",
     );
     check(&["allreduce", "-b", "0"], "such steps never get from 0 B to 1 MiB");
     check(&["allreduce", "-b", "1", "-e", "9", "-f", "1.4"], "give a larger -f, or a -b of 3");

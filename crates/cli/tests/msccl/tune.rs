@@ -161,7 +161,11 @@ fn a_library_that_cannot_be_tuned_is_reported() {
 #[test]
 fn what_makes_no_sense_exits_with_2() {
     check_refusal(&["tune"], 2, "<COLLECTIVE>");
-    check_refusal(&["tune", "sendrecv", "--device", "host"], 2, "nothing to tune about sendrecv");
+    check_refusal(
+        &["tune", "sendrecv", "--device", "host"],
+        2,
+        "expected a collective with algorithms, found sendrecv",
+    );
     check_refusal(
         &["tune", "allreduce", "-b", "2K", "-e", "1K", "--device", "host"],
         2,
@@ -182,7 +186,7 @@ fn what_makes_no_sense_exits_with_2() {
     check_refusal(&["tune", "gossip"], 2, "expected one of allreduce, allgather");
     check_refusal(&["tune", "--from", "Cargo.toml"], 2, "Cargo.toml: expected measurements");
     let stuck = ["tune", "allreduce", "--device", "host", "-b", "0", "-e", "4K", "--library", "x"];
-    check_refusal(&stuck, 2, "nothing is more than 0 times as large");
+    check_refusal(&stuck, 2, "expected a smallest size (-b) above 0 with a factor");
     let json = crate::file("tune/data.json", br#"{"schema": "msccl-tune/2", "machine": 7}"#);
     check_refusal(
         &["tune", "--from", crate::arg(&json)],

@@ -199,14 +199,14 @@ pub fn expect_growth(step: Step, min: ByteSize, max: ByteSize) -> Result<()> {
     }
     let advice = match step {
         Step::Factor(factor) if factor.grows() && min.0 == 0 => {
-            "nothing is more than 0 times as large: begin with a larger -b, or give an increment \
-             with -i"
+            "expected a smallest size (-b) above 0 with a factor (-f), found 0; give a larger -b, or \
+             an increment with -i"
                 .to_owned()
         }
         Step::Factor(factor) if factor.grows() => {
             format!(
-                "less than a byte is cut off: give a larger -f, or a -b of \
-                     {}",
+                "the factor adds less than a byte to the smallest size: give a larger -f, or a -b \
+                 of {}",
                 factor.least_bytes()
             )
         }

@@ -16,7 +16,9 @@ use crate::size::ByteSize;
 /// What `args` request.
 pub fn plan(args: &TuneArgs, collective: Workload, output: &mut Output) -> Result<tune::TunePlan> {
     if matches!(collective, Workload::SendRecv | Workload::HyperCube) {
-        let text = format!("there is nothing to tune about {collective}: it is made of transfers");
+        let text = format!(
+            "expected a collective with algorithms, found {collective}: it is sends and receives"
+        );
         return Err(Failure::new(text));
     }
     let device = args.device.unwrap_or_else(|| device(output));
