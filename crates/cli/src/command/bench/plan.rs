@@ -199,8 +199,8 @@ pub fn expect_growth(step: Step, min: ByteSize, max: ByteSize) -> Result<()> {
     }
     let advice = match step {
         Step::Factor(factor) if factor.grows() && min.0 == 0 => {
-            "expected a smallest size (-b) above 0 with a factor (-f), found 0; give a larger -b, or \
-             an increment with -i"
+            "expected a smallest size (-b) above 0 with a factor (-f), found 0; give a larger -b, \
+             or an increment with -i"
                 .to_owned()
         }
         Step::Factor(factor) if factor.grows() => {
