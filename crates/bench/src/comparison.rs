@@ -36,8 +36,8 @@ impl Comparison {
     }
 }
 
-/// All comparisons: for each collective in both placements against every other library, as far as
-/// both did such calls and their results are compared.
+/// All comparisons: for each collective in both placements against every other library, where both
+/// made such calls and their results are compared.
 pub fn comparisons(report: &Report, average: Average) -> Vec<Comparison> {
     let mut workloads: Vec<Workload> = report.rows.iter().map(|row| row.case.workload).collect();
     workloads.dedup();

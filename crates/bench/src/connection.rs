@@ -1,4 +1,4 @@
-//! A worker's connection to whoever started it: a descriptor first, then lines of JSON.
+//! A worker's connection to the process that started it: a descriptor first, then lines of JSON.
 //!
 //! Standard output stays free for what libraries print.
 

@@ -67,7 +67,7 @@ fn next_power(case: &Case) -> Case {
     Case { count, offset_bytes: Some(0), ..*case }
 }
 
-/// How library number `library` did in both calls of each of `pairs`, as far as it did them and
+/// The times of library number `library` in both calls of each of `pairs`, where both were made and
 /// results are compared.
 pub fn compare_with_powers(
     report: &Report,

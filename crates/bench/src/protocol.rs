@@ -67,7 +67,7 @@ pub struct Method {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
-    /// For nobody: all calls are waited for together.
+    /// For none: all calls are waited for together.
     #[default]
     AtEnd,
     /// For each call, and then for the other ranks.

@@ -15,7 +15,7 @@ use crate::workload::Bandwidth;
 pub struct Report {
     /// The libraries, in the order of the plan.
     pub libraries: Vec<LibraryReport>,
-    /// The calls, as far as any library got.
+    /// The calls, until all libraries were out.
     pub rows: Vec<Row>,
     /// How many calls were planned.
     pub planned: usize,
@@ -327,7 +327,7 @@ impl Report {
         complete && kept && (0..self.libraries.len()).all(right)
     }
 
-    /// What served the calls of library number `library`, as far as it can say.
+    /// What served the calls of library number `library`, where it reports that.
     pub fn served(&self, library: usize) -> impl Iterator<Item = &str> {
         let served = self.measured(library).filter_map(|(_, _, cell)| cell.served_by.as_ref());
         served.map(|served| served.algorithm.as_str())

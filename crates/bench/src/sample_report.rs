@@ -1,4 +1,4 @@
-//! A report for tests of whatever shows reports: two libraries, three sizes, with everything that
+//! A report for tests: two libraries, three sizes, with everything that
 //! can go wrong.
 
 use std::path::PathBuf;

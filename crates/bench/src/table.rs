@@ -1,4 +1,4 @@
-//! The report as nccl-tests prints it, so that whatever reads theirs reads ours.
+//! The report as nccl-tests prints it, so that programs that read theirs read ours.
 //!
 //! Lines that begin with `#` are for people. In all others the first thirteen columns are those of
 //! nccl-tests, for the first library: size, count, type, redop, root, and twice time, algorithm

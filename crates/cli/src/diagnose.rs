@@ -108,7 +108,7 @@ impl Located {
     }
 }
 
-/// What keeps nobody from using a file; in one line.
+/// What does not keep a file from being used; in one line.
 pub enum Warning {
     /// At a place.
     At(Box<Located>),

@@ -13,7 +13,7 @@ use crate::output::Output;
 pub enum Failure {
     /// One sentence says it all.
     Message(String),
-    /// Places in source texts; rendered by whoever holds them.
+    /// Places in source texts; rendered by the caller, which holds them.
     Diagnostics {
         /// For people: excerpts with carets.
         rendered: String,

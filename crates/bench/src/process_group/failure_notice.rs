@@ -31,7 +31,7 @@ struct Notices {
     group: Arc<Group>,
     /// The number of the exchange that comes next.
     exchange: AtomicU64,
-    /// One more than the number of the last exchange before which somebody noticed.
+    /// One more than the number of the last exchange before which a notice came.
     noticed: AtomicU64,
     over: AtomicBool,
 }
@@ -58,7 +58,7 @@ impl FailureNotice {
         }
     }
 
-    /// Looks, without waiting, whether somebody has failed since the last exchange.
+    /// Whether a rank has failed since the last exchange; does not wait.
     pub(super) fn watch(&self) -> Box<dyn Fn() -> bool> {
         let notices = self.notices.clone();
         Box::new(move || notices.has_failure())

@@ -209,7 +209,7 @@ impl ProcessGroup {
     }
 }
 
-/// What another process said. All run the same program, unless somebody mixed them up.
+/// The value that another process sent. All run the same program, unless builds were mixed up.
 fn understood<T: DeserializeOwned>(said: &[u8]) -> Result<T, Error> {
     let read = json::parse(&String::from_utf8_lossy(said));
     read.map_err(|why| {

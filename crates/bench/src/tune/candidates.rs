@@ -10,7 +10,7 @@ use super::rule::Rule;
 
 /// Anchors lie no further apart, if sizes do not.
 const ANCHOR_FACTOR: u64 = 16;
-/// How many stay after the first rounds, beside those that always do.
+/// How many stay after the first rounds, in addition to those that always do.
 const STAYING: usize = 3;
 /// That many times as slow as the best is pruned at larger sizes, too.
 const PRUNE_FACTOR: f64 = 8.0;

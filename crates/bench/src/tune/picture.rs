@@ -1,7 +1,7 @@
 //! A picture of measurements: time over size, both axes logarithmic. Every candidate that was tried
 //! is a thin line, of a colour for each kind of links, what was chosen a bold line with a dot at
 //! every size, hollow where links are not staged, and its thread blocks below; the other library
-//! and the floor stand beside.
+//! and the floor have lines of their own.
 
 use std::fmt::Write;
 

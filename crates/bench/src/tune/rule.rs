@@ -1,11 +1,11 @@
 //! Which of the candidates that were measured at a size are best: nearly the fastest, with the
 //! fewest thread blocks.
 //!
-//! Whatever a call occupies is taken from computation beside it, and each thread block takes a
-//! multiprocessor while it runs. So of the candidates within the [margin](Rule::margin) of the
-//! fastest those count that have the fewest thread blocks, and of these the fastest. Medians that
-//! differ by less than [`ALIKE`], or than rounds scatter, are alike. Candidates whose number of
-//! thread blocks is not known count as having more than any other.
+//! A call takes multiprocessors from computation that runs at the same time: one for each thread
+//! block, while it runs. So of the candidates within the [margin](Rule::margin) of the fastest
+//! those count that have the fewest thread blocks, and of these the fastest. Medians that differ by
+//! less than [`ALIKE`], or than rounds scatter, are alike. Candidates whose number of thread blocks
+//! is not known count as having more than any other.
 
 use super::data::{CandidateTimes, TunePoint};
 

@@ -1,4 +1,4 @@
-//! Measurements for tests of whatever looks at them.
+//! Measurements for tests.
 
 use msccl_collective::DataType;
 

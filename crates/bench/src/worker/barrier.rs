@@ -2,7 +2,7 @@
 //! several hosts, messages.
 //!
 //! It is as fast as processes can be brought together, since what follows is timed: no system call
-//! while the others come soon. It has no end but theirs: whoever started the processes ends those
+//! while the others come soon. It has no timeout: the process that started the workers ends those
 //! that wait for one that died.
 
 use std::hint;
@@ -38,7 +38,7 @@ enum BarrierKind {
 }
 
 impl Barrier {
-    /// The barrier of `ranks` ranks in `memory`, zeroed by whoever made it.
+    /// The barrier of `ranks` ranks in `memory`, which is zero at first.
     pub(crate) fn new(memory: SharedMemory, ranks: u32) -> Self {
         Self(BarrierKind::Memory { memory, ranks: ranks.into(), passed: 0 })
     }

@@ -2,7 +2,7 @@
 //!
 //! Functions are looked up when the library is opened; one that is missing is reported by the call
 //! that needs it, since old libraries lack what most workloads never ask for. The signatures below
-//! are those of the public interface. That the library keeps to them is what whoever names it
+//! are those of the public interface. That the library keeps to them is what the user who names it
 //! promises: a library of any other kind does as it likes with this process, which is why libraries
 //! are opened in processes of their own.
 

@@ -12,8 +12,8 @@
 //! Either is done with the calls themselves or with a graph of them. The time that the function
 //! needs to return is measured on the side.
 //!
-//! Ranks meet between any two phases, so that what one does beside calls (allocating, copying,
-//! making graphs) never stands in line behind a call of a rank on the same GPU that waits for it.
+//! Ranks meet between any two phases, so that what one does between calls (allocating, copying,
+//! making graphs) never waits behind a call of a rank on the same GPU that waits for it.
 
 use std::time::Instant;
 

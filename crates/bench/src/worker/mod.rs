@@ -1,9 +1,9 @@
 //! A worker: one rank of one library, on a thread of a process made for it.
 //!
-//! It answers requests ([`crate::protocol`]) until whoever sends them leaves, and then ends,
-//! whatever the library is doing. A request that fails is answered with the reason. Ranks that
-//! share a GPU share a process, too: the GPU would serve several processes by turns only, while
-//! kernels of one run side by side.
+//! It answers requests ([`crate::protocol`]) until the other side closes the connection, and then
+//! ends, whatever the library is doing. A request that fails is answered with the reason. Ranks
+//! that share a GPU share a process, too: the GPU would serve several processes by turns only,
+//! while kernels of one run side by side.
 
 mod barrier;
 mod buffers;
@@ -59,7 +59,7 @@ pub fn serve(control: OwnedFd) -> Result<(), Error> {
     done
 }
 
-/// Answers whoever holds the other end of `connection`, until they leave.
+/// Answers the requests of `connection`, until it is closed.
 fn work(connection: OwnedFd) -> Result<(), Error> {
     let shared = connection::receive_descriptor(&connection)?;
     let stream = UnixStream::from(connection);

@@ -60,7 +60,7 @@ pub struct TunePlan {
     pub time: Duration,
     /// Whether calls are launched as graphs, which needs GPUs.
     pub graph: bool,
-    /// What is best: whoever may turn out to be takes part in rounds.
+    /// What is best. A candidate that may turn out to be the best takes part in rounds.
     pub rule: Rule,
     /// The machine in words.
     pub machine: String,
@@ -142,7 +142,7 @@ struct MeasurementSetup<'a> {
 }
 
 impl<'a> MeasurementSetup<'a> {
-    /// Both libraries, joined as far as they can be.
+    /// Both libraries, joined if they can be.
     fn joined(plan: &'a TunePlan, observer: &'a mut dyn TuneObserver) -> Self {
         let libraries = plan.run.libraries.iter();
         let mut sessions: Vec<_> =
@@ -167,7 +167,7 @@ impl<'a> MeasurementSetup<'a> {
         failures
     }
 
-    /// All sizes in `placement`; as far as our library gets.
+    /// All sizes in `placement`, until our library is lost.
     fn placement(&mut self, placement: Placement, budget: Budget) -> Vec<TunePoint> {
         let cases = self.plan.run.cases.clone();
         let mut points: Vec<_> = cases.iter().map(|case| self.open(*case, placement)).collect();

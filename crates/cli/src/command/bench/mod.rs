@@ -72,7 +72,7 @@ fn write_files(args: &BenchArgs, plan: &Plan, report: &Report) -> Result<()> {
     }
 }
 
-/// Ranks of a benchmark, for whoever holds the other end of standard input.
+/// Ranks of a benchmark, for the process at the other end of standard input.
 pub fn worker() -> Result<Exit> {
     let connection = std::io::stdin().as_fd().try_clone_to_owned();
     let connection = connection.map_err(|error| Failure::new(error.to_string()))?;

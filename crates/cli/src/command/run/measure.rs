@@ -66,7 +66,7 @@ pub struct Timing {
     pub compared: usize,
 }
 
-/// What it takes to run a call, as far as whoever runs it reports that.
+/// What it takes to run a call, where the executor reports that.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Effort {
     /// How often the program ran, each time on another slice of the chunks.

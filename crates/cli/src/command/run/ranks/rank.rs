@@ -13,7 +13,7 @@ use msccl_runtime::{Communicator, Direct, Error, PlaceOfRank, Settings, referenc
 use super::fault::{Fault, Tried};
 use super::memory::{BufferLayout, Buffers};
 
-/// How often somebody who waits for the end of a call looks.
+/// How often a rank that waits for the end of a call looks.
 const POLL: Duration = Duration::from_micros(20);
 
 /// One rank. Fields drop in order: the communicator ends before the memory that its calls use.
